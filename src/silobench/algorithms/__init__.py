@@ -1,0 +1,18 @@
+"""One file per paper, a few hooks each. `ALGORITHMS` names them; nothing here trains or communicates."""
+
+from silobench.algorithms import baselines as _baselines
+from silobench.algorithms import fedavg as _fedavg
+from silobench.algorithms import fednova as _fednova
+from silobench.algorithms import fedprox as _fedprox
+from silobench.algorithms import scaffold as _scaffold
+from silobench.spec import Registry
+from silobench.types import Algorithm
+
+ALGORITHMS: Registry[Algorithm] = Registry("algorithm")
+
+fedavg = ALGORITHMS.register(_fedavg.fedavg)
+fedprox = ALGORITHMS.register(_fedprox.fedprox)
+scaffold = ALGORITHMS.register(_scaffold.scaffold)
+fednova = ALGORITHMS.register(_fednova.fednova)
+solo = ALGORITHMS.register(_baselines.solo)
+combined = ALGORITHMS.register(_baselines.combined)

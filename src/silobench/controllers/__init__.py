@@ -1,0 +1,12 @@
+"""Controllers choose knobs between rounds; the knobs travel in the broadcast, so no algorithm knows them."""
+
+from silobench.spec import Registry
+from silobench.types import Controller
+
+CONTROLLERS: Registry[Controller] = Registry("controller")
+
+
+@CONTROLLERS.register
+def fixed() -> Controller:
+    """Leaves every knob as the specs set it."""
+    return lambda server: {}

@@ -1,0 +1,122 @@
+"""`Dataset`: training and test rows as arrays, with what is known of them. Reading files is elsewhere."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from silobench.errors import DataError
+
+Features: TypeAlias = "NDArray[Any] | sparse.csr_matrix"
+Labels: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows: features ``[n, ...]`` (dense, or CSR), integer labels, and group ids by level (writer, hospital)."""
+
+    x: Features
+    y: Labels
+    groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: NDArray[np.int64]) -> "Split":
+        return Split(self.x[rows], self.y[rows], {level: ids[rows] for level, ids in self.groups.items()})
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A classification dataset as a value. `defaults` are experiment settings that suit it, such as a model."""
+
+    name: str
+    train: Split
+    test: Split
+    classes: tuple[str, ...]
+    licence: str
+    notes: tuple[str, ...] = ()  # what was done to the rows on the way in, for people to read
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for part, split in (("training", self.train), ("test", self.test)):
+            _check(self.name, part, split, len(self.classes))
+        if self.train.x.shape[1:] != self.test.x.shape[1:]:
+            raise DataError(
+                f"dataset {self.name} has training rows of shape {self.train.x.shape[1:]} but test rows of shape "
+                f"{self.test.x.shape[1:]}: both must have the same columns."
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one row."""
+        return tuple(int(side) for side in self.train.x.shape[1:])
+
+    @cached_property
+    def checksum(self) -> str:
+        """sha256 over every array, so that a changed file is a changed dataset."""
+        digest = hashlib.sha256()
+        for split in (self.train, self.test):
+            for array in (*_arrays(split.x), split.y, *(split.groups[k] for k in sorted(split.groups))):
+                digest.update(f"{array.dtype}{array.shape}".encode())
+                digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        return digest.hexdigest()
+
+
+def _arrays(x: Features) -> tuple[NDArray[Any], ...]:
+    return (x.data, x.indices, x.indptr) if sparse.issparse(x) else (x,)
+
+
+def _check(name: str, part: str, split: Split, classes: int) -> None:
+    if len(split) == 0 or split.x.shape[0] != len(split):
+        raise DataError(
+            f"dataset {name} has {split.x.shape[0]} {part} rows and {len(split)} labels: both must be equal, and not 0."
+        )
+    values = _arrays(split.x)[0]
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        bad = int((~np.isfinite(values)).sum())
+        raise DataError(
+            f"dataset {name} has {bad} NaN or infinite values in its {part} features: "
+            "clean or fill them, because training on them gives NaN."
+        )
+    if split.y.min() < 0 or split.y.max() >= classes:
+        raise DataError(
+            f"dataset {name} has {part} labels from {split.y.min()} to {split.y.max()}: they must lie in 0..{classes - 1}."
+        )
+
+
+def encode_labels(name: str, raw: NDArray[Any]) -> tuple[Labels, tuple[str, ...]]:
+    """Any labels as 0..K-1 in sorted order, with their names; one single class is refused."""
+    values, codes = np.unique(raw, return_inverse=True)
+    if len(values) < 2:
+        raise DataError(
+            f"dataset {name} has only the label {values.tolist()}: at least two are needed to classify."
+        )
+    return codes.reshape(-1).astype(np.int64), tuple(str(v) for v in values.tolist())
+
+
+def hold_out(split: Split, share: float, seed: int = 0) -> tuple[Split, Split]:
+    """Training and test rows, every class in the same proportion; the same cut for every run."""
+    rng = np.random.default_rng(seed)
+    test = np.zeros(len(split), dtype=bool)
+    for label in np.unique(split.y):
+        rows = rng.permutation(np.flatnonzero(split.y == label))
+        test[rows[: round(share * len(rows))]] = True
+    if test.all() or not test.any():
+        raise DataError(
+            f"a test share of {share} of {len(split)} rows leaves one side empty: give more rows."
+        )
+    return split.take(np.flatnonzero(~test)), split.take(np.flatnonzero(test))
+
+
+def standardise(train: Split, test: Split) -> tuple[Split, Split]:
+    """Columns to mean 0 and variance 1 by the training rows; constant columns become 0."""
+    mean, scale = train.x.mean(0), train.x.std(0)
+    scale = np.where(scale > 0, scale, 1)
+    scaled = [((s.x - mean) / scale).astype(np.float32) for s in (train, test)]
+    return replace(train, x=scaled[0]), replace(test, x=scaled[1])

@@ -1,0 +1,217 @@
+"""The user's own files: CSV tables, npz arrays, LIBSVM text. Every refusal names the file and the place."""
+
+import csv as csv_reader
+import io
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from annotated_types import Gt, Lt
+from numpy.typing import NDArray
+from sklearn.datasets import load_svmlight_file
+
+from silobench.data.dataset import Dataset, Split, encode_labels, hold_out, standardise
+from silobench.errors import DataError, suggest
+
+TestShare = Annotated[float, Gt(0), Lt(1)]
+_MISSING = {"", "?", "na", "n/a", "null"}
+_MOST_CATEGORIES = 1000
+
+
+def csv(
+    path: str,
+    label: str,
+    group: str | tuple[str, ...] = (),
+    drop: str | tuple[str, ...] = (),
+    test: TestShare = 0.2,
+    scale: Literal["standard", "none"] = "standard",
+) -> Dataset:
+    """A CSV table with a header: numeric columns scaled, text columns one-hot, `label` the class.
+
+    An empty cell, ? or NA is missing: numbers take the column's training mean, texts a category of their own, and
+    the notes say how many. `group` names the columns that tell silos apart (hospital, region); they and
+    the `drop` columns are not features. A share of `test` rows is held out, every class alike.
+    """
+    table = _read_table(Path(path))
+    groups, dropped = _as_names(group), _as_names(drop)
+    for column in (label, *groups, *dropped):
+        if column not in table:
+            raise DataError(f"{path} has no column '{column}': {suggest(column, table)}")
+    targets = np.array(table[label])
+    if any(value.strip().lower() in _MISSING for value in table[label]):
+        raise DataError(
+            f"{path} has rows without a value in the label column '{label}': fill or remove them."
+        )
+    y, classes = encode_labels(path, targets)
+    used = [name for name in table if name not in (label, *groups, *dropped)]
+    if not used:
+        raise DataError(f"{path} has no column left for features: only {', '.join(table)}.")
+    columns = [_column(path, name, table[name]) for name in used]
+    x = np.concatenate([c.values for c in columns], axis=1)
+    split = Split(x, y, {name: np.array(table[name]) for name in groups})
+    train, held = _fill_means(*hold_out(split, test))
+    if scale == "standard":
+        train, held = standardise(train, held)
+    notes = [c.note for c in columns if c.note]
+    if scale == "standard":
+        notes.append("columns standardised by the pooled training rows")
+    return Dataset(Path(path).stem, train, held, classes, "the user's own", tuple(notes))
+
+
+def npz(path: str, test: TestShare = 0.2, scale: Literal["none", "standard"] = "none") -> Dataset:
+    """A NumPy archive with x and y (and groups), or x_train, y_train, x_test, y_test (and groups_train, ...).
+
+    Rows may have any shape; images are (channels, height, width), and uint8 is read as 0..255.
+    """
+    arrays = _read_arrays(Path(path))
+    if "x_train" in arrays:
+        needed = ["x_train", "y_train", "x_test", "y_test"]
+    else:
+        needed = ["x", "y"]
+    absent = [name for name in needed if name not in arrays]
+    if absent:
+        raise DataError(
+            f"{path} has the arrays {', '.join(arrays) or 'none'} but not {', '.join(absent)}: "
+            "save x and y, or x_train, y_train, x_test and y_test."
+        )
+    labels = np.concatenate([arrays[name] for name in needed[1::2]])
+    codes, classes = encode_labels(path, labels)
+    if len(needed) == 2:
+        whole = _array_split(path, arrays, "", codes)
+        train, held = hold_out(whole, test)
+    else:
+        cut = len(arrays["y_train"])
+        train = _array_split(path, arrays, "_train", codes[:cut])
+        held = _array_split(path, arrays, "_test", codes[cut:])
+    if scale == "standard":
+        train, held = standardise(train, held)
+    return Dataset(Path(path).stem, train, held, classes, "the user's own")
+
+
+def libsvm(path: str, test_path: str = "", test: TestShare = 0.2) -> Dataset:
+    """LIBSVM text (label index:value ...), kept sparse; `test_path` is the test file, or a share is held out."""
+    files = [path, test_path] if test_path else [path]
+    loaded = [_read_libsvm(Path(file)) for file in files]
+    width = max(x.shape[1] for x, _ in loaded)
+    for x, _ in loaded:
+        x.resize(x.shape[0], width)  # a file ends at the last column it uses
+    codes, classes = encode_labels(path, np.concatenate([y for _, y in loaded]))
+    cut = loaded[0][0].shape[0]
+    train = Split(loaded[0][0], codes[:cut])
+    train, held = (train, Split(loaded[1][0], codes[cut:])) if test_path else hold_out(train, test)
+    return Dataset(Path(path).stem, train, held, classes, "the user's own")
+
+
+# --- CSV ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Column:
+    values: NDArray[np.float64]  # [n, width], missing numbers as NaN
+    note: str = ""
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise DataError(f"there is no file {path}: check the path.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as text: {error}.") from error
+
+
+def _read_table(path: Path) -> dict[str, list[str]]:
+    """Columns by name, as text."""
+    rows = [row for row in csv_reader.reader(io.StringIO(_read_text(path), newline="")) if row]
+    if len(rows) < 2:
+        raise DataError(f"{path} has {len(rows)} lines: a header and at least one row are needed.")
+    header = [name.strip() for name in rows[0]]
+    if len(set(header)) != len(header):
+        raise DataError(f"{path} names a column twice in its header: rename one.")
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) != len(header):
+            raise DataError(f"{path} has {len(row)} cells in line {number} but {len(header)} in the header.")
+    return {name: list(cells) for name, cells in zip(header, zip(*rows[1:], strict=True), strict=True)}
+
+
+def _column(path: str, name: str, cells: list[str]) -> _Column:
+    missing = np.array([cell.strip().lower() in _MISSING for cell in cells])
+    count = int(missing.sum())
+    if missing.all():
+        raise DataError(f"{path} has no value at all in column '{name}': leave it out with drop={name}.")
+    try:
+        numbers = np.array(
+            [np.nan if gone else float(cell) for cell, gone in zip(cells, missing, strict=True)]
+        )
+    except ValueError:
+        return _one_hot(path, name, cells, missing)
+    if not np.isfinite(numbers[~missing]).all():
+        line = int(np.flatnonzero(~np.isfinite(numbers) & ~missing)[0]) + 2
+        raise DataError(
+            f"{path} has '{cells[line - 2].strip()}' in column '{name}', line {line}: "
+            "numbers must be finite; leave the cell empty if the value is missing."
+        )
+    note = f"{count} missing values in column '{name}' filled with its training mean" if count else ""
+    return _Column(numbers[:, None], note)
+
+
+def _one_hot(path: str, name: str, cells: list[str], missing: NDArray[np.bool_]) -> _Column:
+    texts = np.array(["(missing)" if gone else c.strip() for c, gone in zip(cells, missing, strict=True)])
+    categories, codes = np.unique(texts, return_inverse=True)
+    if len(categories) > _MOST_CATEGORIES:
+        raise DataError(
+            f"{path} has {len(categories)} different texts in column '{name}': that looks like an identifier; "
+            f"leave it out with drop={name}."
+        )
+    note = f"{int(missing.sum())} missing values in column '{name}' made a category" if missing.any() else ""
+    return _Column(np.eye(len(categories))[codes.reshape(-1)], note)
+
+
+def _fill_means(train: Split, test: Split) -> tuple[Split, Split]:
+    """Missing numbers (NaN) become the mean of the column's known training values."""
+    known = ~np.isnan(train.x)
+    means = np.where(known, train.x, 0).sum(0) / np.maximum(known.sum(0), 1)
+    filled = [np.where(np.isnan(s.x), means, s.x).astype(np.float32) for s in (train, test)]
+    return replace(train, x=filled[0]), replace(test, x=filled[1])
+
+
+def _as_names(given: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else given
+
+
+# --- npz and LIBSVM ----------------------------------------------------------------------------------
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except FileNotFoundError as error:
+        raise DataError(f"there is no file {path}: check the path.") from error
+    except Exception as error:  # numpy raises many kinds for a torn or foreign file
+        raise DataError(f"{path} cannot be read as an npz archive of plain arrays: {error}.") from error
+
+
+def _array_split(path: str, arrays: dict[str, NDArray[Any]], suffix: str, y: NDArray[np.int64]) -> Split:
+    x = arrays[f"x{suffix}"]
+    if x.dtype.kind not in "fiub" or x.ndim < 2:
+        raise DataError(f"{path} has x of type {x.dtype} and shape {x.shape}: rows of numbers are needed.")
+    groups = {"group": arrays[f"groups{suffix}"]} if f"groups{suffix}" in arrays else {}
+    for name, array in (("x", x), ("y", y), *groups.items()):
+        if len(array) != len(y):
+            raise DataError(
+                f"{path} has {len(array)} rows in {name}{suffix} but {len(y)} labels: they must agree."
+            )
+    return Split(x if x.dtype == np.uint8 else x.astype(np.float32), y, groups)
+
+
+def _read_libsvm(path: Path) -> tuple[Any, NDArray[Any]]:
+    if not path.exists():
+        raise DataError(f"there is no file {path}: check the path.")
+    try:
+        x, y = load_svmlight_file(str(path), dtype=np.float32)
+    except Exception as error:  # the reader raises ValueError, IndexError, OSError... for a malformed line
+        raise DataError(f"{path} cannot be read as LIBSVM text: {error}.") from error
+    x.sort_indices()
+    return x, y.astype(np.int64) if np.array_equal(y, y.astype(np.int64)) else y

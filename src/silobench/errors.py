@@ -1,0 +1,53 @@
+"""Every error a user can cause. Each carries one sentence: what was given, what was needed, what to do.
+
+    SilobenchError
+    ├── SpecError        a spec that cannot be read, or names something that does not exist
+    ├── ConfigError      an experiment file or a command-line option
+    ├── DataError        a dataset that is missing, empty, malformed or not finite
+    ├── PartitionError   a split that this dataset cannot give
+    └── RecordError      a run directory that is damaged, busy or not writable
+
+The command line prints the sentence and exits with code 2; a traceback is always a bug of ours.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class SilobenchError(Exception):
+    """Root of the tree: catch this to catch every user error."""
+
+
+class SpecError(SilobenchError):
+    pass
+
+
+class ConfigError(SilobenchError):
+    pass
+
+
+class DataError(SilobenchError):
+    pass
+
+
+class PartitionError(SilobenchError):
+    pass
+
+
+class RecordError(SilobenchError):
+    pass
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """The tail of an error about an unknown name.
+
+    >>> suggest("fedprx", ["fedavg", "fedprox"])
+    'did you mean fedprox?'
+    >>> suggest("zzz", ["fedavg", "fedprox"])
+    'choose from fedavg, fedprox.'
+    """
+    options = sorted(known)
+    close = difflib.get_close_matches(name.lower(), options, n=2, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"choose from {', '.join(options)}."

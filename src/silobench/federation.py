@@ -1,0 +1,134 @@
+"""`Federation`: a dataset cut by a partition. The rows stay in memory once; a party is a list of row numbers."""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from silobench.data.dataset import Dataset, Features
+from silobench.partition import Partition
+from silobench.partition import partition as cut
+from silobench.rng import stream
+
+_EVALUATION_BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Party:
+    """One silo: its training rows and the rows it keeps aside for validation."""
+
+    id: int
+    rows: Tensor  # [n] int64, into the federation's features
+    validation: Tensor
+    name: str
+
+    @property
+    def samples(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Parties over one shared array of rows.
+
+    >>> from silobench.data import digits
+    >>> federation = federate(digits(), "label-count(k=2)", parties=10, seed=0)
+    >>> [party.samples for party in federation.parties][:3]
+    [151, 147, 133]
+    """
+
+    dataset: Dataset
+    partition: Partition
+    seed: int
+    parties: tuple[Party, ...] = field(repr=False)
+
+    @cached_property
+    def x(self) -> "Tensor | sparse.csr_matrix":
+        """All training rows, seen through the parties' noise where there is any."""
+        x = self.dataset.train.x
+        if self.partition.noise:
+            x = _dense_float(x).copy()
+            for party, (rows, deviation) in enumerate(
+                zip(self.partition.rows, self.partition.noise, strict=True)
+            ):
+                x[rows] += deviation * _standard_normal(x[rows].shape, self.seed, party)
+        return x if sparse.issparse(x) else torch.from_numpy(np.ascontiguousarray(x))
+
+    @cached_property
+    def y(self) -> Tensor:
+        return torch.from_numpy(self.dataset.train.y)
+
+    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The features and labels of some training rows, ready for a network."""
+        return as_input(self.x, rows), self.y[rows]
+
+    def test_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """The test set in large batches; once for every party's noise under ``noise(test=noisy)``."""
+        labels = torch.from_numpy(self.dataset.test.y)
+        for x in self._test_features():
+            for start in range(0, len(labels), _EVALUATION_BATCH):
+                rows = torch.arange(start, min(start + _EVALUATION_BATCH, len(labels)))
+                yield as_input(x, rows), labels[rows]
+
+    def _test_features(self) -> Iterator["Tensor | sparse.csr_matrix"]:
+        x = self.dataset.test.x
+        if not self.partition.noisy_test:
+            yield x if sparse.issparse(x) else torch.from_numpy(np.ascontiguousarray(x))
+            return
+        for party, deviation in enumerate(self.partition.noise):
+            noise = _standard_normal(x.shape, self.seed, len(self.partition) + party)
+            yield torch.from_numpy(_dense_float(x) + np.float32(deviation) * noise)
+
+    def pooled(self) -> "Federation":
+        """The same rows, noise and all, at one single party."""
+        rows = torch.cat([party.rows for party in self.parties])
+        validation = torch.cat([party.validation for party in self.parties])
+        return replace(self, parties=(Party(0, rows, validation, "all"),))
+
+
+def federate(
+    dataset: Dataset, spec: str, parties: int | None = None, seed: int = 0, validation: float = 0.0
+) -> Federation:
+    """Cut a dataset among parties; each keeps a share of its rows aside for `validation`."""
+    partition = cut(dataset, spec, parties, seed)
+    made = []
+    for party, rows in enumerate(partition.rows):
+        order = stream(seed, "validation", party=party).permutation(rows) if validation else rows
+        aside = min(round(validation * len(rows)), len(rows) - 1)
+        name = partition.names[party] if partition.names else str(party)
+        made.append(Party(party, _tensor(np.sort(order[aside:])), _tensor(np.sort(order[:aside])), name))
+    return Federation(dataset, partition, seed, tuple(made))
+
+
+def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor) -> Tensor:
+    """Rows as float tensors: bytes become 0..1, CSR rows a sparse tensor."""
+    if isinstance(x, Tensor):
+        taken = x[rows]
+        return taken.float() / 255 if taken.dtype == torch.uint8 else taken
+    part = x[rows.numpy()]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(part.indptr),
+            torch.from_numpy(part.indices),
+            torch.from_numpy(part.data),
+            part.shape,
+        )
+
+
+def _tensor(rows: NDArray[np.int64]) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(rows))
+
+
+def _dense_float(x: Features) -> NDArray[np.float32]:
+    return x.astype(np.float32) / 255 if x.dtype == np.uint8 else x.astype(np.float32)
+
+
+def _standard_normal(shape: tuple[int, ...], seed: int, party: int) -> NDArray[np.float32]:
+    return stream(seed, "noise", party=party).standard_normal(shape, dtype=np.float32)

@@ -1,0 +1,111 @@
+"""Architectures by name. A `Model` becomes a torch module once the shape of its input is known."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from silobench.errors import ConfigError
+from silobench.rng import torch_seed
+from silobench.spec import Registry
+from silobench.types import Count
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Model:
+    """An architecture; `build` gives the module for inputs of a shape, freshly initialised from a seed."""
+
+    module: Callable[[Shape, int], nn.Module]
+
+    def build(self, shape: Shape, classes: int, seed: int) -> nn.Module:
+        # torch initialises from its global generator, so that is set aside meanwhile.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(torch_seed(seed, "init"))
+            return self.module(shape, classes)
+
+
+MODELS: Registry[Model] = Registry("model")
+
+
+@MODELS.register
+def cnn() -> Model:
+    """NIID-Bench's CNN: conv 5x5 (6) - pool - conv 5x5 (16) - pool - 120 - 84 - classes.
+
+    Images under 16 pixels are padded by 2 in both convolutions, because two unpadded ones would leave nothing.
+    """
+    return Model(_Cnn)
+
+
+@MODELS.register
+def mlp(*widths: Count, init: Literal["normal", "torch"] = "normal") -> Model:
+    """Fully connected layers of these widths with ReLU; mlp() is NIID-Bench's mlp(32, 16, 8).
+
+    `init=normal` draws weights from N(0, 0.1²) and sets biases to 0.1, as NIID-Bench's public code does;
+    `init=torch` is PyTorch's own.
+    """
+    return Model(lambda shape, classes: _Mlp(_size(shape), widths or (32, 16, 8), classes, init))
+
+
+@MODELS.register
+def linear() -> Model:
+    """One linear layer: multinomial logistic regression."""
+    return Model(lambda shape, classes: _Mlp(_size(shape), (), classes, "torch"))
+
+
+def _size(shape: Shape) -> int:
+    return int(torch.Size(shape).numel())
+
+
+class _Cnn(nn.Module):
+    def __init__(self, shape: Shape, classes: int):
+        super().__init__()
+        if len(shape) != 3:
+            raise ConfigError(
+                f"cnn needs images (channels, height, width), but rows have shape {shape}: use mlp or linear."
+            )
+        channels, height, width = shape
+        padding = 2 if min(height, width) < 16 else 0
+        height, width = (((side + 2 * padding - 4) // 2 + 2 * padding - 4) // 2 for side in (height, width))
+        if height < 1 or width < 1:
+            raise ConfigError(f"cnn needs images of at least 4 x 4 pixels, but rows have shape {shape}.")
+        self.conv1 = nn.Conv2d(channels, 6, 5, padding=padding)
+        self.conv2 = nn.Conv2d(6, 16, 5, padding=padding)
+        self.fc1 = nn.Linear(16 * height * width, 120)
+        self.fc2 = nn.Linear(120, 84)
+        self.out = nn.Linear(84, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        # Pool before ReLU: the same values (both are monotone), a quarter of the ReLU's work.
+        x = F.relu(F.max_pool2d(self.conv1(x), 2))
+        x = F.relu(F.max_pool2d(self.conv2(x), 2)).flatten(1)
+        x = F.relu(self.fc2(F.relu(self.fc1(x))))
+        return self.out(x)  # type: ignore[no-any-return]  # torch types module calls as Any
+
+
+class _Mlp(nn.Module):
+    def __init__(self, inputs: int, widths: tuple[int, ...], classes: int, init: str):
+        super().__init__()
+        sizes = [inputs, *widths, classes]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        if init == "normal":
+            for layer in self.layers:
+                nn.init.normal_(layer.weight, 0.0, 0.1)  # type: ignore[arg-type]
+                nn.init.constant_(layer.bias, 0.1)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x if x.is_sparse_csr else x.flatten(1)  # sparse rows are flat already
+        for layer in self.layers[:-1]:
+            x = F.relu(_affine(x, layer))
+        return _affine(x, self.layers[-1])
+
+
+def _affine(x: Tensor, layer: nn.Module) -> Tensor:
+    weight, bias = layer.weight, layer.bias
+    if x.is_sparse_csr:
+        return torch.sparse.mm(x, weight.t()) + bias  # type: ignore[arg-type,operator]
+    return F.linear(x, weight, bias)  # type: ignore[arg-type]

@@ -1,0 +1,75 @@
+"""Cutting a dataset into parties: one file per kind of skew. Pure functions of (rows, parties, generator)."""
+
+from functools import reduce
+
+import numpy as np
+
+from silobench.data.dataset import Dataset, Split
+from silobench.errors import PartitionError
+from silobench.partition import feature as _feature
+from silobench.partition import iid as _iid
+from silobench.partition import label as _label
+from silobench.partition import natural as _natural
+from silobench.partition import quantity as _quantity
+from silobench.partition.measures import Skewness, measure
+from silobench.partition.partition import Partition, Skew
+from silobench.rng import stream
+from silobench.spec import Bound, Registry, parse_terms
+
+__all__ = ["PARTITIONS", "Partition", "Skew", "Skewness", "measure", "partition"]
+
+PARTITIONS: Registry[Skew] = Registry("partition")
+
+iid = PARTITIONS.register(_iid.iid)
+label_count = PARTITIONS.register(_label.label_count)
+label_dirichlet = PARTITIONS.register(_label.label_dirichlet)
+label_percent = PARTITIONS.register(_label.label_percent)
+shards = PARTITIONS.register(_label.shards)
+target_emd = PARTITIONS.register(_label.target_emd)
+like = PARTITIONS.register(_label.like)
+quantity_dirichlet = PARTITIONS.register(_quantity.quantity_dirichlet)
+quantity_power_law = PARTITIONS.register(_quantity.quantity_power_law)
+noise = PARTITIONS.register(_feature.noise)
+octants = PARTITIONS.register(_feature.octants)
+by_group = PARTITIONS.register(_natural.by_group)
+
+DEFAULT_PARTIES = 10
+
+
+def bind_sum(text: str) -> list[Bound[Skew]]:
+    """The skews of ``a + b``, in order."""
+    return [PARTITIONS.bind(term) for term in parse_terms(text, "+")]
+
+
+def partition(dataset: Dataset, spec: str, parties: int | None = None, seed: int = 0) -> Partition:
+    """Cut the training rows among parties by a spec, such as ``"label-dirichlet(beta=0.5) + noise(sigma=0.1)"``.
+
+    Without `parties` the data decide (one party a group, four for octants), else there are ten.
+
+    >>> from silobench.data import digits
+    >>> [len(rows) for rows in partition(digits(), "iid", parties=3).rows]
+    [479, 479, 479]
+    """
+    terms = bind_sum(spec)
+    skew = reduce(add, [term.build() for term in terms])
+    n = parties if parties is not None else skew.natural(dataset.train) if skew.natural else DEFAULT_PARTIES
+    if not 1 <= n <= len(dataset.train):
+        raise PartitionError(
+            f"{n} parties cannot share {len(dataset.train)} training rows: take 1 to {len(dataset.train)}."
+        )
+    return skew.cut(dataset.train, n, stream(seed, "partition"))
+
+
+def add(first: Skew, second: Skew) -> Skew:
+    """A mixed skew: the second acts inside the first's parties."""
+    refine = second.refine
+    if refine is None:
+        raise PartitionError(
+            "only noise and quantity skews can stand after a +, because they act inside the parties of the "
+            "first term: put the label or group skew first."
+        )
+
+    def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
+        return refine(split, first.cut(split, parties, rng), rng)
+
+    return Skew(cut, natural=first.natural)

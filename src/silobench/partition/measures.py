@@ -1,0 +1,115 @@
+"""How skewed a partition is, in numbers: stored with every run and shown by `silobench partition`."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from silobench.data.dataset import Split
+from silobench.partition.partition import Counts, Partition
+
+
+@dataclass(frozen=True)
+class Skewness:
+    """Every measure of one partition."""
+
+    sizes: list[int]
+    counts: list[list[int]]  # party x class
+    emd: list[float]  # per party, 0..2 (Zhao et al.)
+    emd_weighted: float  # mean over parties, weighted by rows
+    jensen_shannon: float  # between the parties' label distributions, in bits, 0..log2(parties)
+    gini: float  # of the sizes: 0 equal, towards 1 all at one party
+    feature_shift: float  # 0 when all parties see the same features on average
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measure(partition: Partition, split: Split) -> Skewness:
+    """All measures of a partition of these rows."""
+    counts = count(partition, split.y)
+    return Skewness(
+        sizes=counts.sum(1).tolist(),
+        counts=counts.tolist(),
+        emd=emd(counts).tolist(),
+        emd_weighted=emd_weighted(counts),
+        jensen_shannon=jensen_shannon(counts),
+        gini=gini(counts.sum(1)),
+        feature_shift=feature_shift(partition, split),
+    )
+
+
+def count(partition: Partition, labels: NDArray[np.int64]) -> Counts:
+    """The party x class table."""
+    classes = int(labels.max()) + 1
+    return np.stack([np.bincount(labels[rows], minlength=classes) for rows in partition.rows])
+
+
+def emd(counts: Counts) -> NDArray[np.float64]:
+    """Earth mover's distance of each party's labels from the whole's: Σ |p_k(i) - p(i)|, from 0 to 2.
+
+    >>> emd(np.eye(10, dtype=np.int64) * 50)[0].round(6)  # one class of ten
+    np.float64(1.8)
+    """
+    whole = counts.sum(0) / counts.sum()
+    own = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    return np.asarray(np.abs(own - whole).sum(1))
+
+
+def emd_weighted(counts: Counts) -> float:
+    """The mean of the parties' distances, weighted by their rows."""
+    return float(np.average(emd(counts), weights=counts.sum(1)))
+
+
+def jensen_shannon(counts: Counts) -> float:
+    """Entropy of the whole less the parties' mean entropy, weighted by rows: 0 when all are alike."""
+    weights = counts.sum(1) / counts.sum()
+    return float(
+        max(0.0, _entropy(counts.sum(0)) - sum(w * _entropy(c) for w, c in zip(weights, counts, strict=True)))
+    )
+
+
+def _entropy(counts: NDArray[np.int64]) -> float:
+    p = counts[counts > 0] / counts.sum()
+    return float(-(p * np.log2(p)).sum())
+
+
+def gini(sizes: NDArray[np.int64]) -> float:
+    """0 when all parties are equally large.
+
+    >>> gini(np.array([5, 5, 5])), round(gini(np.array([0, 0, 9])), 3)
+    (0.0, 0.667)
+    """
+    ordered = np.sort(sizes)
+    rank = np.arange(1, len(ordered) + 1)
+    return float(((2 * rank - len(ordered) - 1) * ordered).sum() / (len(ordered) * ordered.sum()))
+
+
+def feature_shift(partition: Partition, split: Split) -> float:
+    """How far the parties' feature means and added noise lie apart, in standard deviations of a feature.
+
+    Root mean square over parties (by rows) and features of (mean of party - mean) / std, plus the mean ratio of the
+    noise's deviation to the features' own. A random split gives about sqrt(parties / rows).
+    """
+    mean, std = _moments(split, np.arange(len(split)))
+    varying = std > 0
+    if not varying.any():
+        return 0.0
+    sizes = np.array([len(rows) for rows in partition.rows])
+    gaps = [((_moments(split, rows)[0] - mean)[varying] / std[varying]) ** 2 for rows in partition.rows]
+    spread = float(np.sqrt(np.average([gap.mean() for gap in gaps], weights=sizes)))
+    noise = float(np.average(partition.noise, weights=sizes)) if partition.noise else 0.0
+    return spread + noise / float(std[varying].mean())
+
+
+def _moments(split: Split, rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    x = split.x[rows]
+    if sparse.issparse(x):
+        mean = np.asarray(x.mean(0)).reshape(-1)
+        square = np.asarray(x.multiply(x).mean(0)).reshape(-1)
+        return mean, np.sqrt(np.maximum(square - mean**2, 0))
+    flat = x.reshape(len(x), -1)
+    unit = 255.0 if flat.dtype == np.uint8 else 1.0
+    return flat.mean(0, dtype=np.float64) / unit, flat.std(0, dtype=np.float64) / unit

@@ -1,0 +1,40 @@
+"""Real-world skew: the silos that the data come from."""
+
+import numpy as np
+
+from silobench.data.dataset import Split
+from silobench.errors import PartitionError, suggest
+from silobench.partition.partition import Partition, Skew, checked
+
+
+def by_group(level: str = "") -> Skew:
+    """The dataset's own groups (writers, hospitals, speakers, regions), dealt to parties at random and equally.
+
+    With as many parties as groups each party is one group and bears its name. `level` chooses among several
+    group columns; the first is the default.
+    """
+
+    def names(split: Split) -> np.ndarray:
+        if not split.groups:
+            raise PartitionError(
+                "by-group needs a dataset with groups, and this one has none: choose another partition, or name the "
+                "column, as in csv(path=..., label=..., group=hospital)."
+            )
+        if level and level not in split.groups:
+            raise PartitionError(f"the dataset has no group level '{level}': {suggest(level, split.groups)}")
+        return split.groups[level or next(iter(split.groups))]
+
+    def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
+        found, codes = np.unique(names(split), return_inverse=True)
+        if len(found) < parties:
+            raise PartitionError(
+                f"by-group has {len(found)} groups for {parties} parties: take at most {len(found)} parties."
+            )
+        one_each = len(found) == parties
+        order = np.arange(len(found)) if one_each else rng.permutation(len(found))
+        hands = np.array_split(order, parties)
+        rows = tuple(np.flatnonzero(np.isin(codes, hand)) for hand in hands)
+        named = tuple(str(name) for name in found.tolist()) if one_each else ()
+        return checked(Partition(rows, names=named), "by-group")
+
+    return Skew(cut, natural=lambda split: len(np.unique(names(split))))

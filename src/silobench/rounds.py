@@ -1,0 +1,253 @@
+"""The round loop: a generator of `RoundRecord`. It writes nothing and stops when its caller stops asking."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+
+from silobench.controllers import fixed
+from silobench.engines import inline
+from silobench.errors import ConfigError
+from silobench.federation import Federation
+from silobench.methods import Method
+from silobench.network import Network, link
+from silobench.rng import stream
+from silobench.solvers import Problem
+from silobench.task import Task
+from silobench.types import (
+    Context,
+    Controller,
+    Engine,
+    Memory,
+    PartyMemory,
+    Reply,
+    RoundRecord,
+    Server,
+    State,
+    Update,
+)
+
+
+def rounds(
+    method: Method,
+    federation: Federation,
+    task: Task,
+    *,
+    seed: int = 0,
+    rounds: int = 50,
+    participation: float | int = 1.0,
+    eval_every: int = 1,
+    engine: Engine | None = None,
+    controller: Controller | None = None,
+    network: Network | None = None,
+    state: State | None = None,
+) -> Iterator[RoundRecord]:
+    """Run a method over a federation, one record a round; `state` goes on from an earlier record's.
+
+    `participation` is a fraction of the parties, or a count if it is an integer.
+    """
+    loop = _Loop(
+        method, federation.pooled() if method.algorithm.pooled else federation, task, seed,
+        engine or inline(), controller or fixed(), network or link(),
+    )  # fmt: skip
+    state = state or loop.begin()
+    for now in range(state.server.round, rounds):
+        cohort = draw_cohort(len(loop.federation.parties), participation, seed, now)
+        evaluate = (now + 1) % eval_every == 0 or now + 1 == rounds
+        with _one_thread():
+            record = loop.round(state, cohort, evaluate)
+        state = record.state
+        yield record
+
+
+def draw_cohort(parties: int, participation: float | int, seed: int, round: int) -> tuple[int, ...]:
+    """The parties of a round, drawn uniformly without replacement, in ascending order."""
+    if isinstance(participation, int):
+        size = participation
+    else:
+        size = max(1, round_half_up(participation * parties))
+    if not size >= 1:
+        raise ConfigError(
+            f"participation {participation} draws no party: give a fraction above 0 or a count of at least 1."
+        )
+    if size >= parties:
+        return tuple(range(parties))
+    return tuple(np.sort(stream(seed, "cohort", round).choice(parties, size, replace=False)).tolist())
+
+
+def round_half_up(value: float) -> int:
+    return int(value + 0.5)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Sums split over threads round differently: one thread gives the same bits on every machine's cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+@dataclass(frozen=True)
+class _Loop:
+    method: Method
+    federation: Federation
+    task: Task
+    seed: int
+    engine: Engine
+    controller: Controller
+    network: Network
+
+    def begin(self) -> State:
+        """The state before the first round."""
+        params, algorithm = self.task.initial, self.method.algorithm
+        extras, optimizer = algorithm.extras(params), self.method.server.init(params)
+        return State(Server(params, extras, optimizer, 0, len(self.federation.parties), {}))
+
+    def round(self, state: State, cohort: tuple[int, ...], evaluate: bool) -> RoundRecord:
+        algorithm = self.method.algorithm
+        server = replace(state.server, knobs=self.controller(state.server))
+        sent = server.broadcast(algorithm.broadcast)
+        watch = _Stopwatch()
+        gathered = _Gathered()
+        local_round = partial(run_party, self.method, self.federation, self.task, sent, self.seed)
+        update = self.method.aggregate(gathered.updates(self.engine(local_round, cohort, state.memory)))
+        watch.lap("parties")
+        update = self._decode(update, server)
+        direction, extras = algorithm.absorb(server, update)
+        params, optimizer = self.method.server.apply(server.params, direction, server.optimizer)
+        server = replace(server, params=params, extras=extras, optimizer=optimizer, round=server.round + 1)
+        watch.lap("aggregate")
+        down, up, largest_up = (
+            (0, 0, 0) if algorithm.silent else (sent.nbytes, gathered.bytes, gathered.largest)
+        )
+        after = State(
+            server,
+            {**state.memory, **gathered.memory},
+            state.clock + self.network.seconds(down, largest_up),
+        )
+        scores = self._scores(after) if evaluate else {}
+        watch.lap("evaluate")
+        # What the engine spent beyond the parties' own work is the cost of bringing it back: aggregation.
+        seconds = gathered.seconds | {k: v for k, v in watch.laps.items() if k != "parties"}
+        seconds["aggregate"] += max(0.0, watch.laps["parties"] - sum(gathered.seconds.values()))
+        return RoundRecord(
+            round=server.round,
+            accuracy=scores.get("accuracy"),
+            accuracy_std=scores.get("accuracy_std"),
+            loss=scores.get("loss"),
+            validation=scores.get("validation"),
+            train_loss=gathered.loss / gathered.weight,
+            cohort=cohort,
+            steps=gathered.steps,
+            bytes_up=up,
+            bytes_down=down * len(cohort),
+            clock=after.clock,
+            knobs=server.knobs,
+            seconds=seconds,
+            state=after,
+        )
+
+    def _decode(self, update: Update, server: Server) -> Update:
+        context = Context(self.seed, server.round, -1, self.task.network.layout, server.knobs)
+        for transform in reversed(self.method.transforms):
+            update = transform.decode(update, context)
+        return update
+
+    def _scores(self, state: State) -> dict[str, float]:
+        """The shared model on the test set; where parties have their own, the mean over those."""
+        algorithm, server = self.method.algorithm, state.server
+        if algorithm.replica is None:
+            models = [server.params]
+        else:
+            fresh = algorithm.memory(self.task.initial)
+            kept = [state.memory.get(p.id, {}).get("algorithm", fresh) for p in self.federation.parties]
+            models = [algorithm.replica(server, memory) for memory in kept]
+        scores = [self.task.evaluate(model, self.federation.test_batches()) for model in models]
+        accuracy = np.array([score.accuracy for score in scores])
+        found = {"accuracy": float(accuracy.mean()), "loss": float(np.mean([score.loss for score in scores]))}
+        if algorithm.replica is not None:
+            found["accuracy_std"] = float(accuracy.std())
+        if any(len(party.validation) for party in self.federation.parties) and algorithm.replica is None:
+            rows = torch.cat([party.validation for party in self.federation.parties])
+            batches = (self.federation.batch(part) for part in rows.split(1000))
+            found["validation"] = self.task.evaluate(server.params, batches).accuracy
+        return found
+
+
+def run_party(
+    method: Method,
+    federation: Federation,
+    task: Task,
+    server: Server,
+    seed: int,
+    party: int,
+    memory: PartyMemory,
+) -> Reply:
+    """One party's part of a round: train, make a message, encode it."""
+    algorithm, watch = method.algorithm, _Stopwatch()
+    own = memory["algorithm"] if "algorithm" in memory else algorithm.memory(task.initial)
+    correct, drift = algorithm.correct, algorithm.drift
+    local, momentum = method.solver.train(
+        Problem(task, federation, federation.parties[party], seed),
+        algorithm.start(server, own),
+        server,
+        partial(_corrected, correct, server, own) if correct else None,
+        drift(server, own) if drift else None,
+        memory.get("solver", {}),
+    )
+    update, own = algorithm.message(local, server, own)
+    watch.lap("train")
+    kept: dict[str, Memory] = {"algorithm": own, "solver": momentum}
+    context = Context(seed, server.round, party, task.network.layout, server.knobs)
+    for place, transform in enumerate(method.transforms):
+        owner = f"transform-{place}"
+        update, kept[owner] = transform.encode(update, memory.get(owner, {}), context)
+    watch.lap("encode")
+    return Reply(
+        party, update, {owner: m for owner, m in kept.items() if m}, local.loss, local.steps, watch.laps
+    )
+
+
+def _corrected(correct, server, memory, grad, here):  # type: ignore[no-untyped-def]
+    return correct(grad, here, server, memory)
+
+
+class _Gathered:
+    """What the replies of a round add up to, besides their updates."""
+
+    def __init__(self) -> None:
+        self.memory: dict[int, PartyMemory] = {}
+        self.seconds: dict[str, float] = {}
+        self.bytes = self.largest = self.steps = 0
+        self.loss = self.weight = 0.0
+
+    def updates(self, replies: Iterable[Reply]) -> Iterator[Update]:
+        for reply in replies:
+            size = reply.update.nbytes
+            self.bytes, self.largest = self.bytes + size, max(self.largest, size)
+            self.steps += reply.steps
+            self.loss += reply.loss * reply.update.weight
+            self.weight += reply.update.weight
+            if reply.memory:
+                self.memory[reply.party] = reply.memory
+            for phase, spent in reply.seconds.items():
+                self.seconds[phase] = self.seconds.get(phase, 0.0) + spent
+            yield reply.update
+
+
+class _Stopwatch:
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._since = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        now = time.perf_counter()
+        self.laps[phase] = now - self._since
+        self._since = now

@@ -1,0 +1,51 @@
+"""`Task`: a network and what is asked of it. Training is the solver's, data are the federation's."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from silobench.data.dataset import Dataset
+from silobench.models import MODELS, Network
+from silobench.types import Vector
+
+
+@dataclass(frozen=True)
+class Score:
+    """Accuracy and mean loss over some rows."""
+
+    accuracy: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """Classification by a network; `initial` is where every run of the same seed begins."""
+
+    network: Network
+    initial: Vector
+
+    def loss(self, x: Tensor, y: Tensor) -> Tensor:
+        """Mean cross-entropy at the network's present parameters."""
+        return F.cross_entropy(self.network.module(x), y)
+
+    @torch.no_grad()
+    def evaluate(self, params: Vector, batches: Iterable[tuple[Tensor, Tensor]]) -> Score:
+        self.network.params.copy_(params)
+        self.network.module.eval()
+        hits, loss, rows = 0, 0.0, 0
+        for x, y in batches:
+            logits = self.network.module(x)
+            hits += int((logits.argmax(1) == y).sum())
+            loss += float(F.cross_entropy(logits, y, reduction="sum"))
+            rows += len(y)
+        self.network.module.train()
+        return Score(hits / rows, loss / rows)
+
+
+def task(model: str, dataset: Dataset, seed: int = 0) -> Task:
+    """A model spec, such as ``"mlp(32, 16, 8)"``, made ready for a dataset."""
+    network = Network(MODELS.build(model).build(dataset.shape, len(dataset.classes), seed))
+    return Task(network, network.params.clone())

@@ -1,0 +1,14 @@
+"""What happens to an update on the wire. Each mechanism has both its ends in one file; a chain is `a | b`."""
+
+from silobench.spec import Bound, Registry, parse_terms
+from silobench.transforms import clip as _clip
+from silobench.types import Transform
+
+TRANSFORMS: Registry[Transform] = Registry("transform")
+
+clip = TRANSFORMS.register(_clip.clip)
+
+
+def bind_chain(text: str) -> list[Bound[Transform]]:
+    """The transforms of ``a | b``, in order; an empty text is the empty chain."""
+    return [TRANSFORMS.bind(term) for term in parse_terms(text, "|")] if text.strip() else []

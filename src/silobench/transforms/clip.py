@@ -1,0 +1,20 @@
+"""Clipping: bound what one party can contribute."""
+
+import torch
+
+from silobench.types import Context, Memory, Positive, Transform, Update
+
+
+def clip(norm: Positive = 1.0) -> Transform:
+    """Scale an update down so that the 2-norm of its mean is at most `norm`; shorter ones pass unchanged.
+
+    All named parts are scaled by one factor, so their directions agree afterwards as before.
+    """
+
+    def encode(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:
+        parts = [part.flatten() for part in update.mean().values()]
+        length = float(torch.linalg.vector_norm(torch.cat(parts)))
+        factor = min(1.0, norm / length) if length > 0 else 1.0
+        return Update({name: part * factor for name, part in update.total.items()}, update.weight), memory
+
+    return Transform(encode)

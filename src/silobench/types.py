@@ -1,0 +1,284 @@
+"""The nouns every layer shares. Values only: no training, no files, no randomness.
+
+A model is one flat float32 vector and a `Layout` that knows what lies where, so an algorithm is plain
+arithmetic on ``[..., d]``. Algorithms and transforms import this module and nothing else of silobench.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, TypeAlias
+
+import torch
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import AllowInfNan
+from torch import Tensor
+
+Vector: TypeAlias = Tensor  # [..., d]
+Memory: TypeAlias = Mapping[str, Vector]  # what a party keeps between rounds
+
+# Argument ranges, stated once and checked wherever a factory is called.
+Count: TypeAlias = Annotated[int, Ge(1)]
+Positive: TypeAlias = Annotated[float, Gt(0), AllowInfNan(False)]
+NonNegative: TypeAlias = Annotated[float, Ge(0), AllowInfNan(False)]
+Fraction: TypeAlias = Annotated[float, Ge(0), Le(1)]
+BelowOne: TypeAlias = Annotated[float, Ge(0), Lt(1)]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each named tensor of a network lies in its flat vector: trainable ones first, buffers last.
+
+    >>> layout = Layout(("weight", "bias"), (torch.Size([2, 3]), torch.Size([2])), trainable=8)
+    >>> layout.size, layout.slices["bias"]
+    (8, slice(6, 8, None))
+    """
+
+    names: tuple[str, ...]
+    shapes: tuple[torch.Size, ...]
+    trainable: int  # entries [trainable:] are buffers, such as BatchNorm statistics
+
+    @property
+    def size(self) -> int:
+        return sum(shape.numel() for shape in self.shapes)
+
+    @property
+    def slices(self) -> dict[str, slice]:
+        found, start = {}, 0
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            found[name] = slice(start, start + shape.numel())
+            start += shape.numel()
+        return found
+
+    def views(self, vector: Vector) -> dict[str, Tensor]:
+        """The named tensors as views of a vector ``[..., d]``."""
+        return {
+            name: vector[..., place].unflatten(-1, shape or (1,)).reshape(*vector.shape[:-1], *shape)
+            for (name, place), shape in zip(self.slices.items(), self.shapes, strict=True)
+        }
+
+
+@dataclass(frozen=True)
+class Update:
+    """A weighted sum of contributions; one party's message is the sum of one.
+
+    >>> both = Update.of(1.0, delta=torch.tensor([2.0])) + Update.of(3.0, delta=torch.tensor([6.0]))
+    >>> both.mean()["delta"]
+    tensor([5.])
+    """
+
+    total: dict[str, Vector]  # named parts, already multiplied by weight
+    weight: float
+
+    @classmethod
+    def of(cls, weight: float, **parts: Vector) -> "Update":
+        return cls({name: part * weight for name, part in parts.items()}, weight)
+
+    def __add__(self, other: "Update") -> "Update":
+        total = {name: part + other.total[name] for name, part in self.total.items()}
+        return Update(total, self.weight + other.weight)
+
+    def mean(self) -> dict[str, Vector]:
+        return {name: part / self.weight for name, part in self.total.items()}
+
+    @property
+    def nbytes(self) -> int:
+        """What crosses the wire. The weight does not: the server knows each party's size from enrolment."""
+        return sum(part.nbytes for part in self.total.values())
+
+
+@dataclass(frozen=True)
+class Server:
+    """The state of the server at the beginning of a round.
+
+    A party sees `params`, the broadcast `extras`, `round`, `parties` and `knobs`; never `optimizer`.
+    """
+
+    params: Vector
+    extras: Mapping[str, Vector]
+    optimizer: Mapping[str, Vector]
+    round: int
+    parties: int  # in the whole federation, not in the cohort
+    knobs: Mapping[str, float]
+
+    def broadcast(self, names: Iterable[str] | None) -> "Server":
+        """What a party is sent: the named extras (all of them for None) and no optimizer state."""
+        sent = self.extras if names is None else {name: self.extras[name] for name in names}
+        return replace(self, extras=sent, optimizer={})
+
+    @property
+    def nbytes(self) -> int:
+        return self.params.nbytes + sum(extra.nbytes for extra in self.extras.values())
+
+
+Knob: TypeAlias = float | Callable[[Server], float]  # constant, schedule or controlled: one type
+
+
+def at(knob: Knob, server: Server) -> float:
+    """The value of a knob in this round."""
+    return knob(server) if callable(knob) else knob
+
+
+@dataclass(frozen=True)
+class Local:
+    """One finished local training."""
+
+    start: Vector
+    end: Vector
+    steps: int
+    reach: float  # sum of the weights of its gradients: steps without momentum, more with it
+    lr: float
+    samples: int
+    loss: float  # mean over the steps taken
+    gradient: Callable[[Vector], Vector]  # full local gradient of the loss at a point
+
+    @property
+    def delta(self) -> Vector:
+        return self.end - self.start
+
+
+# --- the method: an algorithm, a solver, transforms, a server optimizer -------------------------------
+
+
+def _no_extras(params: Vector) -> dict[str, Vector]:
+    return {}
+
+
+def _start_at_server(server: Server, memory: Memory) -> Vector:
+    return server.params
+
+
+def _send_delta(local: Local, server: Server, memory: Memory) -> tuple[Update, Memory]:
+    return Update.of(local.samples, delta=local.delta), memory
+
+
+def _mean_delta(server: Server, update: Update) -> tuple[Vector, Mapping[str, Vector]]:
+    return update.mean()["delta"], server.extras
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A federated algorithm: a few hooks, each of which defaults to FedAvg's.
+
+    >>> fedavg = Algorithm()
+    >>> def pull(grad, at, server, memory):
+    ...     return grad + 0.01 * (at - server.params)
+    >>> fedprox = Algorithm(correct=pull)
+    """
+
+    extras: Callable[[Vector], Mapping[str, Vector]] = _no_extras
+    """(params) -> server variables beyond the model."""
+    memory: Callable[[Vector], Memory] = _no_extras
+    """(initial params) -> what a party keeps between rounds, before its first."""
+    start: Callable[[Server, Memory], Vector] = _start_at_server
+    """(server, memory) -> where local training begins."""
+    correct: Callable[[Vector, Vector, Server, Memory], Vector] | None = None
+    """(grad, at, server, memory) -> gradient of every step, before momentum."""
+    drift: Callable[[Server, Memory], Vector] | None = None
+    """(server, memory) -> constant pull of a round: lr * drift off every step, after momentum."""
+    message: Callable[[Local, Server, Memory], tuple[Update, Memory]] = _send_delta
+    """(local, server, memory) -> what the party sends, and what it keeps."""
+    absorb: Callable[[Server, Update], tuple[Vector, Mapping[str, Vector]]] = _mean_delta
+    """(server, summed update) -> direction for the server optimizer, and new extras."""
+    replica: Callable[[Server, Memory], Vector] | None = None
+    """(server, memory) -> a party's own model, where there is no shared one to evaluate."""
+    broadcast: tuple[str, ...] | None = None
+    """The extras that parties are sent; None for all."""
+    silent: bool = False
+    """Nothing crosses the network (the baselines)."""
+    pooled: bool = False
+    """All rows at one party (the centralised baseline)."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a transform may know besides the update."""
+
+    seed: int
+    round: int
+    party: int  # -1 at the server
+    layout: Layout
+    knobs: Mapping[str, float]
+
+
+def _decode_nothing(update: Update, context: Context) -> Update:
+    return update
+
+
+@dataclass(frozen=True)
+class Transform:
+    """What happens to an update on the wire, both ends in one place.
+
+    `encode` runs at the party in chain order; `decode` at the server, on the sum, in reverse.
+    """
+
+    encode: Callable[[Update, Memory, Context], tuple[Update, Memory]]
+    decode: Callable[[Update, Context], Update] = _decode_nothing
+
+
+@dataclass(frozen=True)
+class ServerOptimizer:
+    """How the server moves along a direction: `init` its state, `apply` (params, direction, state)."""
+
+    init: Callable[[Vector], Mapping[str, Vector]]
+    apply: Callable[[Vector, Vector, Mapping[str, Vector]], tuple[Vector, Mapping[str, Vector]]]
+
+
+# --- one party's part of a round, and the record of a round -------------------------------------------
+
+PartyMemory: TypeAlias = Mapping[str, Memory]  # by owner: algorithm, solver, transform-0, ...
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What comes back from one party."""
+
+    party: int
+    update: Update
+    memory: PartyMemory
+    loss: float
+    steps: int
+    seconds: Mapping[str, float]
+
+
+LocalRound: TypeAlias = Callable[[int, PartyMemory], Reply]
+Engine: TypeAlias = Callable[[LocalRound, Iterable[int], Mapping[int, PartyMemory]], Iterator[Reply]]
+Controller: TypeAlias = Callable[[Server], Mapping[str, float]]
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything a run needs to go on bit for bit from the end of a round."""
+
+    server: Server
+    memory: Mapping[int, PartyMemory] = field(default_factory=dict)  # only parties that have any
+    clock: float = 0.0  # virtual seconds spent on the network
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """One round, measured. `state` is what to checkpoint; everything else is one line of rounds.jsonl."""
+
+    round: int
+    accuracy: float | None  # None in a round that was not evaluated
+    loss: float | None
+    train_loss: float
+    accuracy_std: float | None  # over parties' own models, where there are such
+    validation: float | None  # accuracy on the rows that parties keep aside, where they do
+    cohort: tuple[int, ...]
+    steps: int
+    bytes_up: int
+    bytes_down: int
+    clock: float
+    knobs: Mapping[str, float]
+    seconds: Mapping[str, float]
+    state: State
+
+    def as_json(self) -> dict[str, Any]:
+        row = {name: _finite(value) for name, value in vars(self).items() if name != "state"}
+        return row | {"cohort": list(self.cohort), "knobs": dict(self.knobs), "seconds": dict(self.seconds)}
+
+
+def _finite(value: Any) -> Any:
+    """A diverged loss is null in JSON, which has no NaN."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
