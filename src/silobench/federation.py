@@ -54,9 +54,7 @@ class Federation:
         x = self.dataset.train.x
         if self.partition.noise:
             x = _dense_float(x).copy()
-            for party, (rows, deviation) in enumerate(
-                zip(self.partition.rows, self.partition.noise, strict=True)
-            ):
+            for party, (rows, deviation) in enumerate(zip(self.partition.rows, self.partition.noise, strict=True)):
                 x[rows] += deviation * _standard_normal(x[rows].shape, self.seed, party)
         return x if sparse.issparse(x) else torch.from_numpy(np.ascontiguousarray(x))
 
@@ -127,7 +125,8 @@ def _tensor(rows: NDArray[np.int64]) -> Tensor:
 
 
 def _dense_float(x: Features) -> NDArray[np.float32]:
-    return x.astype(np.float32) / 255 if x.dtype == np.uint8 else x.astype(np.float32)
+    dense: NDArray[np.float32] = x.astype(np.float32) / np.float32(255 if x.dtype == np.uint8 else 1)
+    return dense
 
 
 def _standard_normal(shape: tuple[int, ...], seed: int, party: int) -> NDArray[np.float32]:

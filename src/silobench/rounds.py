@@ -70,7 +70,7 @@ def draw_cohort(parties: int, participation: float | int, seed: int, round: int)
         size = participation
     else:
         size = max(1, round_half_up(participation * parties))
-    if not size >= 1:
+    if size < 1:
         raise ConfigError(
             f"participation {participation} draws no party: give a fraction above 0 or a count of at least 1."
         )
@@ -124,9 +124,7 @@ class _Loop:
         params, optimizer = self.method.server.apply(server.params, direction, server.optimizer)
         server = replace(server, params=params, extras=extras, optimizer=optimizer, round=server.round + 1)
         watch.lap("aggregate")
-        down, up, largest_up = (
-            (0, 0, 0) if algorithm.silent else (sent.nbytes, gathered.bytes, gathered.largest)
-        )
+        down, up, largest_up = (0, 0, 0) if algorithm.silent else (sent.nbytes, gathered.bytes, gathered.largest)
         after = State(
             server,
             {**state.memory, **gathered.memory},
@@ -198,7 +196,7 @@ def run_party(
         Problem(task, federation, federation.parties[party], seed),
         algorithm.start(server, own),
         server,
-        partial(_corrected, correct, server, own) if correct else None,
+        (lambda grad, here: correct(grad, here, server, own)) if correct else None,
         drift(server, own) if drift else None,
         memory.get("solver", {}),
     )
@@ -210,13 +208,7 @@ def run_party(
         owner = f"transform-{place}"
         update, kept[owner] = transform.encode(update, memory.get(owner, {}), context)
     watch.lap("encode")
-    return Reply(
-        party, update, {owner: m for owner, m in kept.items() if m}, local.loss, local.steps, watch.laps
-    )
-
-
-def _corrected(correct, server, memory, grad, here):  # type: ignore[no-untyped-def]
-    return correct(grad, here, server, memory)
+    return Reply(party, update, {owner: m for owner, m in kept.items() if m}, local.loss, local.steps, watch.laps)
 
 
 class _Gathered:

@@ -12,9 +12,7 @@ SERVERS: Registry[ServerOptimizer] = Registry("server optimizer")
 def step(lr: Positive = 1.0) -> ServerOptimizer:
     """Plain step: w ← w + lr · direction. With lr = 1 the server takes the parties' mean."""
 
-    def apply(
-        params: Vector, direction: Vector, state: Mapping[str, Vector]
-    ) -> tuple[Vector, Mapping[str, Vector]]:
+    def apply(params: Vector, direction: Vector, state: Mapping[str, Vector]) -> tuple[Vector, Mapping[str, Vector]]:
         return params.add(direction, alpha=lr), state
 
     return ServerOptimizer(init=lambda params: {}, apply=apply)

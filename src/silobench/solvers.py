@@ -33,7 +33,7 @@ class Problem:
         """The loss on some rows at the network's parameters; its gradient fills ``network.grad``."""
         self.task.network.grad.zero_()
         loss = self.task.loss(*self.federation.batch(rows))
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         return loss.detach()
 
     def gradient(self, params: Vector) -> Vector:
@@ -178,6 +178,4 @@ def sgd(
     """
     if steps is not None and epochs not in (1, 10):
         raise SpecError(f"sgd: steps={steps} and epochs={epochs} were both given: give one of them.")
-    return Solver(
-        lr, momentum, weight_decay, epochs, steps, None if batch == "full" else batch, keep_momentum
-    )
+    return Solver(lr, momentum, weight_decay, epochs, steps, None if batch == "full" else batch, keep_momentum)

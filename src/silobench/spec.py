@@ -79,9 +79,7 @@ def parse_terms(text: str, operator: Operator) -> tuple[Spec, ...]:
     try:
         tree = ast.parse("".join(_python(text)).strip() or "()", mode="eval").body
     except SyntaxError as error:
-        raise SpecError(
-            f"'{text}' is not a spec: write name(argument=value, ...), with brackets closed."
-        ) from error
+        raise SpecError(f"'{text}' is not a spec: write name(argument=value, ...), with brackets closed.") from error
     return tuple(_spec(node, text) for node in _split(tree, ast.Add if operator == "+" else ast.BitOr))
 
 
@@ -156,19 +154,15 @@ def _name(identifier: str) -> str:
 def _value(node: ast.expr, text: str) -> Value:
     if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float | str | None):
         return node.value
-    if (
-        isinstance(node, ast.UnaryOp)
-        and isinstance(node.op, ast.USub)
-        and isinstance(node.operand, ast.Constant)
-    ):
-        return -node.operand.value  # type: ignore[operator]  # only numbers get a sign from _python
+    if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
+        number = node.operand.value
+        if isinstance(node.op, ast.USub) and isinstance(number, int | float):
+            return -number
     if isinstance(node, ast.List | ast.Tuple):
         return tuple(_value(item, text) for item in node.elts)
     if isinstance(node, ast.Call):
         return _spec(node, text)
-    raise SpecError(
-        f"'{text}' has an argument that is no number, word, list or spec: quote it if it is text."
-    )
+    raise SpecError(f"'{text}' has an argument that is no number, word, list or spec: quote it if it is text.")
 
 
 _SAFE_WORD = re.compile(r"[A-Za-z_./~:\\%@-][\w./~:\\%@-]*")
@@ -328,9 +322,7 @@ def _checked(name: str, parameter: str, hint: Any, value: Any) -> Any:
         return _adapter(hint).validate_python(value, strict=True)
     except ValidationError as error:
         problem = error.errors()[0]["msg"].removeprefix("Input should be ")
-        raise SpecError(
-            f"{name}: {parameter.rstrip('_')} must be {problem}, but {value!r} was given."
-        ) from error
+        raise SpecError(f"{name}: {parameter.rstrip('_')} must be {problem}, but {value!r} was given.") from error
 
 
 @functools.cache

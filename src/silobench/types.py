@@ -53,7 +53,7 @@ class Layout:
     def views(self, vector: Vector) -> dict[str, Tensor]:
         """The named tensors as views of a vector ``[..., d]``."""
         return {
-            name: vector[..., place].unflatten(-1, shape or (1,)).reshape(*vector.shape[:-1], *shape)
+            name: vector[..., place].view(*vector.shape[:-1], *shape)
             for (name, place), shape in zip(self.slices.items(), self.shapes, strict=True)
         }
 

@@ -62,4 +62,4 @@ def scaffold(
         return update.mean()["delta"], {"control": control}
 
     placed = {"drift": drift} if momentum == "outside" else {"correct": correct}
-    return Algorithm(extras=initial, memory=initial, message=message, absorb=absorb, **placed)  # type: ignore[arg-type]
+    return Algorithm(extras=initial, memory=initial, message=message, absorb=absorb, **placed)

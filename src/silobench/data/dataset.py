@@ -12,7 +12,7 @@ from scipy import sparse
 
 from silobench.errors import DataError
 
-Features: TypeAlias = "NDArray[Any] | sparse.csr_matrix"
+Features: TypeAlias = Any  # NDArray[Any], or a scipy CSR matrix (which has no types)
 Labels: TypeAlias = NDArray[np.int64]
 
 
@@ -86,7 +86,8 @@ def _check(name: str, part: str, split: Split, classes: int) -> None:
         )
     if split.y.min() < 0 or split.y.max() >= classes:
         raise DataError(
-            f"dataset {name} has {part} labels from {split.y.min()} to {split.y.max()}: they must lie in 0..{classes - 1}."
+            f"dataset {name} has {part} labels from {split.y.min()} to {split.y.max()}: "
+            f"they must lie in 0..{classes - 1}."
         )
 
 
@@ -94,9 +95,7 @@ def encode_labels(name: str, raw: NDArray[Any]) -> tuple[Labels, tuple[str, ...]
     """Any labels as 0..K-1 in sorted order, with their names; one single class is refused."""
     values, codes = np.unique(raw, return_inverse=True)
     if len(values) < 2:
-        raise DataError(
-            f"dataset {name} has only the label {values.tolist()}: at least two are needed to classify."
-        )
+        raise DataError(f"dataset {name} has only the label {values.tolist()}: at least two are needed to classify.")
     return codes.reshape(-1).astype(np.int64), tuple(str(v) for v in values.tolist())
 
 
@@ -108,9 +107,7 @@ def hold_out(split: Split, share: float, seed: int = 0) -> tuple[Split, Split]:
         rows = rng.permutation(np.flatnonzero(split.y == label))
         test[rows[: round(share * len(rows))]] = True
     if test.all() or not test.any():
-        raise DataError(
-            f"a test share of {share} of {len(split)} rows leaves one side empty: give more rows."
-        )
+        raise DataError(f"a test share of {share} of {len(split)} rows leaves one side empty: give more rows.")
     return split.take(np.flatnonzero(~test)), split.take(np.flatnonzero(test))
 
 

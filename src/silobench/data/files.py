@@ -40,9 +40,7 @@ def csv(
             raise DataError(f"{path} has no column '{column}': {suggest(column, table)}")
     targets = np.array(table[label])
     if any(value.strip().lower() in _MISSING for value in table[label]):
-        raise DataError(
-            f"{path} has rows without a value in the label column '{label}': fill or remove them."
-        )
+        raise DataError(f"{path} has rows without a value in the label column '{label}': fill or remove them.")
     y, classes = encode_labels(path, targets)
     used = [name for name in table if name not in (label, *groups, *dropped)]
     if not used:
@@ -141,9 +139,7 @@ def _column(path: str, name: str, cells: list[str]) -> _Column:
     if missing.all():
         raise DataError(f"{path} has no value at all in column '{name}': leave it out with drop={name}.")
     try:
-        numbers = np.array(
-            [np.nan if gone else float(cell) for cell, gone in zip(cells, missing, strict=True)]
-        )
+        numbers = np.array([np.nan if gone else float(cell) for cell, gone in zip(cells, missing, strict=True)])
     except ValueError:
         return _one_hot(path, name, cells, missing)
     if not np.isfinite(numbers[~missing]).all():
@@ -200,9 +196,7 @@ def _array_split(path: str, arrays: dict[str, NDArray[Any]], suffix: str, y: NDA
     groups = {"group": arrays[f"groups{suffix}"]} if f"groups{suffix}" in arrays else {}
     for name, array in (("x", x), ("y", y), *groups.items()):
         if len(array) != len(y):
-            raise DataError(
-                f"{path} has {len(array)} rows in {name}{suffix} but {len(y)} labels: they must agree."
-            )
+            raise DataError(f"{path} has {len(array)} rows in {name}{suffix} but {len(y)} labels: they must agree.")
     return Split(x if x.dtype == np.uint8 else x.astype(np.float32), y, groups)
 
 

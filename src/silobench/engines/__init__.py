@@ -12,9 +12,7 @@ ENGINES: Registry[Engine] = Registry("engine")
 def inline() -> Engine:
     """One party after the other in this process, on one thread."""
 
-    def run(
-        local_round: LocalRound, cohort: Iterable[int], memory: Mapping[int, PartyMemory]
-    ) -> Iterator[Reply]:
+    def run(local_round: LocalRound, cohort: Iterable[int], memory: Mapping[int, PartyMemory]) -> Iterator[Reply]:
         for party in cohort:
             yield local_round(party, memory.get(party, {}))
 

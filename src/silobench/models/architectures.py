@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -90,22 +91,22 @@ class _Cnn(nn.Module):
 class _Mlp(nn.Module):
     def __init__(self, inputs: int, widths: tuple[int, ...], classes: int, init: str):
         super().__init__()
-        sizes = [inputs, *widths, classes]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        layers = [nn.Linear(a, b) for a, b in pairwise((inputs, *widths, classes))]
+        self.layers = nn.ModuleList(layers)
         if init == "normal":
-            for layer in self.layers:
-                nn.init.normal_(layer.weight, 0.0, 0.1)  # type: ignore[arg-type]
-                nn.init.constant_(layer.bias, 0.1)  # type: ignore[arg-type]
+            for layer in layers:
+                nn.init.normal_(layer.weight, 0.0, 0.1)
+                nn.init.constant_(layer.bias, 0.1)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x if x.is_sparse_csr else x.flatten(1)  # sparse rows are flat already
-        for layer in self.layers[:-1]:
+        *hidden, last = (layer for layer in self.layers if isinstance(layer, nn.Linear))
+        for layer in hidden:
             x = F.relu(_affine(x, layer))
-        return _affine(x, self.layers[-1])
+        return _affine(x, last)
 
 
-def _affine(x: Tensor, layer: nn.Module) -> Tensor:
-    weight, bias = layer.weight, layer.bias
+def _affine(x: Tensor, layer: nn.Linear) -> Tensor:
     if x.is_sparse_csr:
-        return torch.sparse.mm(x, weight.t()) + bias  # type: ignore[arg-type,operator]
-    return F.linear(x, weight, bias)  # type: ignore[arg-type]
+        return torch.addmm(layer.bias, x, layer.weight.t())
+    return F.linear(x, layer.weight, layer.bias)

@@ -91,9 +91,7 @@ def label_dirichlet(beta: Positive, balance: bool = True, min_size: MinSize = 10
     return Skew(cut)
 
 
-def _dirichlet_counts(
-    sizes: list[int], parties: int, beta: float, balance: bool, rng: np.random.Generator
-) -> Counts:
+def _dirichlet_counts(sizes: list[int], parties: int, beta: float, balance: bool, rng: np.random.Generator) -> Counts:
     counts = np.zeros((parties, len(sizes)), dtype=np.int64)
     for label, size in enumerate(sizes):
         shares = rng.dirichlet(np.full(parties, beta))
@@ -165,9 +163,7 @@ def _counts_of_emd(target: float, sizes: list[int], parties: int, rng: np.random
 
     best, best_gap = None, np.inf
     for concentration in np.geomspace(2.0, 0.02, 30):  # ever more concentrated, down to one class
-        extreme = (
-            rng.dirichlet(np.full(classes, concentration)) if concentration > 0.03 else np.eye(classes)[0]
-        )
+        extreme = rng.dirichlet(np.full(classes, concentration)) if concentration > 0.03 else np.eye(classes)[0]
         low, high = 0.0, 1.0
         for _ in range(30):
             trial = counts(extreme, (low + high) / 2)
@@ -181,8 +177,8 @@ def _counts_of_emd(target: float, sizes: list[int], parties: int, rng: np.random
     if best is None or best_gap > 0.02:
         nearest = "none" if best is None else f"{emd_weighted(best):.3f}"
         raise PartitionError(
-            f"target-emd(emd={target:g}) cannot be reached with {parties} parties and {classes} classes of {sum(sizes)} "
-            f"rows (nearest {nearest}): the largest is 2 (1 - 1/classes), and parties should be a multiple of classes."
+            f"target-emd(emd={target:g}) cannot be reached by {parties} parties over {classes} classes (nearest {nearest}): "
+            "the largest is 2 (1 - 1/classes), and parties should be a multiple of classes."
         )
     return best
 
@@ -223,9 +219,7 @@ def _read_counts(path: Path) -> NDArray[np.float64]:
     except ValueError as error:
         raise PartitionError(f"the reference {path} must hold counts, one line a party: {error}.") from error
     if table.ndim != 2 or table.size == 0 or not np.isfinite(table).all() or (table < 0).any():
-        raise PartitionError(
-            f"the reference {path} must hold counts >= 0, one line a party and as many in each line."
-        )
+        raise PartitionError(f"the reference {path} must hold counts >= 0, one line a party and as many in each line.")
     return table
 
 

@@ -66,9 +66,7 @@ def emd_weighted(counts: Counts) -> float:
 def jensen_shannon(counts: Counts) -> float:
     """Entropy of the whole less the parties' mean entropy, weighted by rows: 0 when all are alike."""
     weights = counts.sum(1) / counts.sum()
-    return float(
-        max(0.0, _entropy(counts.sum(0)) - sum(w * _entropy(c) for w, c in zip(weights, counts, strict=True)))
-    )
+    return float(max(0.0, _entropy(counts.sum(0)) - sum(w * _entropy(c) for w, c in zip(weights, counts, strict=True))))
 
 
 def _entropy(counts: NDArray[np.int64]) -> float:

@@ -81,8 +81,8 @@ def apportion(total: int, shares: NDArray[Any]) -> NDArray[np.int64]:
     """
     if shares.sum() <= 0:
         raise PartitionError("a class has rows but no party takes any of it: give every class a holder.")
-    exact = total * shares / shares.sum()
-    counts = np.floor(exact).astype(np.int64)
+    exact: NDArray[np.float64] = total * shares / shares.sum()
+    counts: NDArray[np.int64] = np.floor(exact).astype(np.int64)
     extra = np.argsort(counts - exact, kind="stable")[: total - counts.sum()]
     counts[extra] += 1
     return counts
