@@ -177,8 +177,9 @@ def _counts_of_emd(target: float, sizes: list[int], parties: int, rng: np.random
     if best is None or best_gap > 0.02:
         nearest = "none" if best is None else f"{emd_weighted(best):.3f}"
         raise PartitionError(
-            f"target-emd(emd={target:g}) cannot be reached by {parties} parties over {classes} classes (nearest {nearest}): "
-            "the largest is 2 (1 - 1/classes), and parties should be a multiple of classes."
+            f"target-emd(emd={target:g}) cannot be reached by {parties} parties over {classes} classes "
+            f"(nearest {nearest}): the largest is 2 (1 - 1/classes), "
+            "and parties should be a multiple of classes."
         )
     return best
 
