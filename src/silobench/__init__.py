@@ -1,0 +1,88 @@
+"""silobench: learn from data that cannot leave its silos. Everything public is here, flat and sorted.
+
+Names load on first use, so that the command line answers before torch is imported.
+"""
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from silobench._version import __version__
+
+if TYPE_CHECKING:
+    from silobench.algorithms import ALGORITHMS, combined, fedavg, fednova, fedprox, scaffold, solo
+    from silobench.data import Dataset, Split, load
+    from silobench.errors import SilobenchError
+    from silobench.federation import Federation, federate
+    from silobench.methods import Method
+    from silobench.partition import Partition, measure, partition
+    from silobench.rounds import rounds
+    from silobench.solvers import sgd
+    from silobench.task import Task, task
+    from silobench.types import Algorithm, Layout, Local, Memory, RoundRecord, Server, Transform, Update, Vector
+
+_HOMES = {
+    "algorithms": ("ALGORITHMS", "combined", "fedavg", "fednova", "fedprox", "scaffold", "solo"),
+    "data": ("Dataset", "Split", "load"),
+    "errors": ("SilobenchError",),
+    "federation": ("Federation", "federate"),
+    "methods": ("Method",),
+    "partition": ("Partition", "measure", "partition"),
+    "rounds": ("rounds",),
+    "solvers": ("sgd",),
+    "task": ("Task", "task"),
+    "types": ("Algorithm", "Layout", "Local", "Memory", "RoundRecord", "Server", "Transform", "Update", "Vector"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "ALGORITHMS",
+    "Algorithm",
+    "Dataset",
+    "Federation",
+    "Layout",
+    "Local",
+    "Memory",
+    "Method",
+    "Partition",
+    "RoundRecord",
+    "Server",
+    "SilobenchError",
+    "Split",
+    "Task",
+    "Transform",
+    "Update",
+    "Vector",
+    "__version__",
+    "combined",
+    "fedavg",
+    "federate",
+    "fednova",
+    "fedprox",
+    "load",
+    "measure",
+    "partition",
+    "rounds",
+    "scaffold",
+    "sgd",
+    "solo",
+    "task",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"silobench has no '{name}'")
+    return getattr(importlib.import_module(f"silobench.{_HOME[name]}"), name)
+
+
+class _Package(ModuleType):
+    """``silobench.rounds`` is the function, also after someone has imported the module of the same name."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (isinstance(value, ModuleType) and name in _HOME):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

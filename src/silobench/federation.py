@@ -110,10 +110,10 @@ def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor) -> Tensor:
         taken = x[rows]
         return taken.float() / 255 if taken.dtype == torch.uint8 else taken
     part = x[rows.numpy()]
-    arrays = [torch.from_numpy(array) for array in (part.indptr, part.indices, part.data)]
+    indptr, indices, data = (torch.from_numpy(array) for array in (part.indptr, part.indices, part.data))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(*arrays, part.shape, check_invariants=False)
+        return torch.sparse_csr_tensor(indptr, indices, data, part.shape, check_invariants=False)
 
 
 def _tensor(rows: NDArray[np.int64]) -> Tensor:

@@ -46,11 +46,11 @@ class Spec:
 
 # The papers' own notation, rewritten where a term begins.
 _NOTATION = [
-    (r"#\s*C\s*=\s*(\d+)", r"label-count(k=\1)"),
+    (r"#\s*C\s*=\s*(?P<k>\d+)", r"label-count(k=\g<k>)"),
     (r"q\s*[~∼]\s*Dir\(", "quantity-dirichlet("),
     (r"(?:p(?:_?k)?\s*[~∼]\s*)?Dir\(", "label-dirichlet("),
     (r"(?:x\s*[~∼]\s*)?Gau\(", "noise("),
-    (r"(\d+(?:\.\d+)?\s*[kKMG]bps)\b", r"link(bandwidth='\1')"),
+    (r"(?P<rate>\d+(?:\.\d+)?\s*[kKMG]bps)\b", r"link(bandwidth='\g<rate>')"),
 ]
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -75,7 +75,7 @@ def parse(text: str) -> Spec:
 def parse_terms(text: str, operator: Operator) -> tuple[Spec, ...]:
     """The terms of ``a + b`` or ``a | b``, in order; a lone spec is one term."""
     for pattern, replacement in _NOTATION:
-        text = re.sub(rf"((?:^|[+|])\s*){pattern}", rf"\g<1>{replacement}", text)
+        text = re.sub(rf"(?P<before>(?:^|[+|])\s*){pattern}", rf"\g<before>{replacement}", text)
     try:
         tree = ast.parse("".join(_python(text)).strip() or "()", mode="eval").body
     except SyntaxError as error:

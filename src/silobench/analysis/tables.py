@@ -1,0 +1,106 @@
+"""Tables as values: NIID-Bench's Table III form (settings down, algorithms across) and what each run cost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from silobench.analysis.cells import CellResult
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table: its text, and whether it is the best of its row."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Column names and rows of entries, for a terminal, a page or a file."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[Entry]]
+
+
+def accuracy_table(cells: Sequence[CellResult]) -> Table:
+    """Accuracy in percent by setting and algorithm: mean ± std over trials, the best of each row marked."""
+    algorithms = list(dict.fromkeys(cell.label["algorithm"] for cell in cells))
+    settings = _settings(cells)
+    names = _varying(cells)
+    rows = []
+    for setting in settings:
+        by_algorithm = {cell.label["algorithm"]: cell for cell in setting}
+        top = max(round(cell.accuracy.mean, 3) for cell in setting)
+        row = [Entry(str(setting[0].label[name])) for name in names]
+        for algorithm in algorithms:
+            cell = by_algorithm.get(algorithm)
+            best = cell is not None and len(setting) > 1 and round(cell.accuracy.mean, 3) == top
+            row.append(Entry(_accuracy(cell) if cell else "", best))
+        rows.append(row)
+    trials = sorted({len(cell.seeds) for cell in cells})
+    over = f"mean ± std over {trials[-1]} trials" if trials[-1] > 1 else "one trial"
+    return Table(f"Test accuracy in the last round, percent ({over})", [*names, *algorithms], rows)
+
+
+def cost_table(cells: Sequence[CellResult]) -> Table:
+    """Rounds, bytes and time of every cell; bytes are the whole run's, over all parties."""
+    names = [*_varying(cells), "algorithm"]
+    rows = []
+    for cell in cells:
+        shown = [str(cell.label[name]) for name in names]
+        rounds = cell.runs[0].facts["config"]["rounds"]
+        shown += [
+            str(rounds),
+            size(cell.bytes_up),
+            size(cell.bytes_down),
+            f"{cell.seconds:.1f} s",
+            f"{cell.clock:.1f} s",
+        ]
+        rows.append([Entry(text) for text in shown])
+    columns = [*names, "rounds", "sent up", "sent down", "computing", "network"]
+    return Table("Cost per run", columns, rows)
+
+
+def size(count: float) -> str:
+    """Bytes for people.
+
+    >>> size(0), size(1_500_000)
+    ('0', '1.5 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 1000 or unit == "TB":
+            return f"{count:.3g} {unit}" if count else "0"
+        count /= 1000
+    raise AssertionError
+
+
+def _accuracy(cell: CellResult) -> str:
+    text = f"{100 * cell.accuracy.mean:.1f}"
+    if cell.accuracy.std is not None:
+        text += f" ± {100 * cell.accuracy.std:.1f}"
+    if cell.paper:
+        text += f" (paper {100 * cell.paper['mean']:.1f} ± {100 * cell.paper['std']:.1f})"
+    return text
+
+
+def _settings(cells: Sequence[CellResult]) -> list[list[CellResult]]:
+    """Cells that differ only in the algorithm, together."""
+    found: dict[str, list[CellResult]] = {}
+    for cell in cells:
+        key = repr({name: value for name, value in cell.label.items() if name != "algorithm"})
+        found.setdefault(key, []).append(cell)
+    return list(found.values())
+
+
+def _varying(cells: Sequence[CellResult]) -> list[str]:
+    """Dataset, partition, and whatever else differs between cells of one dataset."""
+    names = ["dataset", "partition"]
+    for name in cells[0].label:
+        values: dict[Any, set[str]] = {}
+        for cell in cells:
+            values.setdefault(cell.label["dataset"], set()).add(repr(cell.label[name]))
+        if name not in (*names, "algorithm") and any(len(seen) > 1 for seen in values.values()):
+            names.append(name)
+    return names

@@ -1,0 +1,302 @@
+"""The command line: parse, call, print. Heavy imports wait until a command needs them, so --help is quick."""
+
+import json
+import os
+import sys
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from silobench._version import __version__
+from silobench.errors import ConfigError, SilobenchError, suggest
+
+if TYPE_CHECKING:
+    from silobench.experiment import Plan
+
+app = typer.Typer(
+    name="silobench",
+    help="Learn from data that cannot leave its silos: cut it by a skew, run federated methods, see what it costs.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Out = Annotated[Path, typer.Option("--out", help="Directory that holds the runs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print facts as JSON and nothing else.")]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", help="A Python file that registers algorithms of your own; may be repeated."),
+]
+
+
+class Kind(StrEnum):
+    """What `silobench list` can list."""
+
+    algorithms = "algorithms"
+    partitions = "partitions"
+    models = "models"
+    transforms = "transforms"
+    datasets = "datasets"
+    suites = "suites"
+    engines = "engines"
+    solvers = "solvers"
+    schedules = "schedules"
+    servers = "servers"
+    controllers = "controllers"
+    networks = "networks"
+
+
+def main() -> None:
+    """Entry point: one sentence and exit code 2 for everything a user can cause."""
+    try:
+        app()
+    except SilobenchError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        _fail("stopped; finished rounds are kept, and the same command goes on from them.", code=130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `silobench list ... | head` is no error
+
+
+def _fail(sentence: str, code: int = 2) -> None:
+    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _version(shown: bool) -> None:
+    if shown:
+        print(f"silobench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(out: Out = Path("runs/demo")) -> None:
+    """Four algorithms under nine skews on embedded data: tables here, and an HTML report."""
+    from silobench import suites
+
+    _run_all(suites.path("demo"), [], "*", None, "auto", out, [])
+    show(out)
+    report(out)
+
+
+@app.command()
+def run(
+    experiment: Annotated[
+        str, typer.Argument(metavar="SUITE|FILE.toml", help="A suite's name, or an experiment file.")
+    ],
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a choice; may be repeated.")
+    ] = None,
+    only: Annotated[
+        str,
+        typer.Option(
+            help="Run only what matches this glob, as '*fedprox*' (of 'dataset / partition / algorithm / seed')."
+        ),
+    ] = "*",
+    trials: Annotated[int | None, typer.Option(min=1, help="How many seeds, counted up from `seed`.")] = None,
+    engine: Annotated[str, typer.Option(help="Where parties run: auto, or one of `silobench list engines`.")] = "auto",
+    out: Out = Path("runs"),
+    plugin: Plugins = None,
+) -> None:
+    """Run an experiment. Resumable: run it again and it finishes what is missing and redoes nothing."""
+    _run_all(_experiment_path(experiment), set_ or [], only, trials, engine, out, plugin or [])
+    show(out)
+
+
+@app.command()
+def show(directory: Annotated[Path, typer.Argument(help="Directory of runs.")], json_: Json = False) -> None:
+    """Tables of finished runs: accuracy by setting and algorithm, the paper's number beside it, and costs."""
+    from silobench.analysis import accuracy_table, collect, cost_table
+    from silobench.record import read_runs
+
+    runs = read_runs(directory)
+    cells = collect(runs)
+    unfinished = sum(not run.complete for run in runs)
+    if json_:
+        print(json.dumps({"cells": [cell.as_json() for cell in cells], "unfinished": unfinished}, indent=1))
+        return
+    from silobench.terminal import print_table
+
+    for table in (accuracy_table(cells), cost_table(cells)) if cells else ():
+        print_table(table)
+    if unfinished:
+        print(f"{unfinished} of {len(runs)} runs are not finished: run the same experiment again to go on.")
+
+
+@app.command()
+def report(
+    directory: Annotated[Path, typer.Argument(help="Directory of runs.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", help="The page to write; DIR/report.html by default.")
+    ] = None,
+) -> None:
+    """Write the HTML page of finished runs: tables, partitions, training curves; one file, nothing loaded."""
+    from silobench.analysis import collect
+    from silobench.record import read_runs
+    from silobench.report import write_report
+
+    page = write_report(
+        collect(read_runs(directory)), output or directory / "report.html", f"silobench: {directory.name}"
+    )
+    print(f"report: {page.resolve()}")
+
+
+@app.command()
+def partition(
+    dataset: Annotated[str, typer.Argument(help='A dataset spec, as digits or "csv(path=my.csv, label=y)".')],
+    spec: Annotated[str, typer.Argument(help='A partition spec, as "label-dirichlet(beta=0.5)" or "#C=2".')],
+    parties: Annotated[
+        int | None, typer.Option(min=1, help="How many; by default 10, or what the data suggest.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Write the party x class heatmap to this .png or .svg.")] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Write row numbers per party (CSV and npz) into this directory.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Cut a dataset among parties and measure the skew; nothing is trained."""
+    from silobench.data import DATASETS, load
+    from silobench.partition import bind_sum, measure
+    from silobench.partition import partition as cut
+
+    data = load(str(DATASETS.bind(dataset).full))
+    made = cut(data, spec, parties, seed)
+    skew = measure(made, data.train)
+    canonical = " + ".join(str(term.short) for term in bind_sum(spec))
+    names = list(made.names or map(str, range(len(made))))
+    if plot:
+        from silobench.report import plot_partition
+
+        plot_partition(skew.counts, plot, f"{data.name}: {canonical}", names, data.classes)
+    if export:
+        from silobench.partition.export import export_partition
+
+        export_partition(made, skew.counts, names, data.classes, export)
+    facts = {"dataset": data.name, "spec": canonical, "parties": len(made), "seed": seed, "names": names}
+    if json_:
+        extra = {"fingerprint": made.fingerprint, "noise": list(made.noise), "classes": list(data.classes)}
+        print(json.dumps({**facts, **skew.as_json(), **extra, "notes": list(data.notes)}))
+        return
+    from silobench.terminal import print_partition
+
+    print_partition(facts, skew, data, made.fingerprint)
+    for written in filter(None, (plot, export)):
+        print(f"wrote {written}")
+
+
+@app.command("list")
+def list_(
+    kind: Annotated[Kind, typer.Argument(help="What to list.")], json_: Json = False, plugin: Plugins = None
+) -> None:
+    """What a spec can name, with its arguments and what it does."""
+    rows = _describe(kind, plugin or [])
+    if json_:
+        print(json.dumps(rows, indent=1))
+        return
+    from silobench.terminal import print_list
+
+    print_list(kind.value, rows)
+
+
+def _describe(kind: Kind, plugins: list[Path]) -> list[dict[str, str]]:
+    from silobench import (
+        algorithms,
+        controllers,
+        data,
+        engines,
+        experiment,
+        models,
+        network,
+        servers,
+        solvers,
+        suites,
+        transforms,
+    )
+    from silobench.partition import PARTITIONS
+
+    for file in plugins:
+        experiment.load_plugin(file)
+    describe = {
+        Kind.algorithms: algorithms.ALGORITHMS.describe,
+        Kind.partitions: PARTITIONS.describe,
+        Kind.models: models.MODELS.describe,
+        Kind.transforms: transforms.TRANSFORMS.describe,
+        Kind.datasets: data.DATASETS.describe,
+        Kind.suites: suites.describe,
+        Kind.engines: engines.ENGINES.describe,
+        Kind.solvers: solvers.SOLVERS.describe,
+        Kind.schedules: solvers.SCHEDULES.describe,
+        Kind.servers: servers.SERVERS.describe,
+        Kind.controllers: controllers.CONTROLLERS.describe,
+        Kind.networks: network.NETWORKS.describe,
+    }
+    return describe[kind]()
+
+
+def _experiment_path(given: str) -> Path:
+    from silobench import suites
+
+    if given in suites.names():
+        return suites.path(given)
+    if given.endswith(".toml") or Path(given).exists():
+        return Path(given)
+    raise ConfigError(
+        f"there is no suite '{given}', and an experiment file ends in .toml: {suggest(given, suites.names())}"
+    )
+
+
+def _overrides(settings: list[str]) -> dict[str, Any]:
+    """``key=value`` pairs; a value is TOML where it reads as such, else text."""
+    found = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set takes key=value, but '{setting}' was given.")
+        try:
+            found[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[key.strip()] = value.strip()
+    return found
+
+
+def _run_all(
+    path: Path, settings: list[str], only: str, trials: int | None, engine: str, out: Path, plugins: list[Path]
+) -> None:
+    """Check every run first, then do those that are missing, one after the other."""
+    from silobench import experiment
+    from silobench.terminal import Progress
+
+    choices = experiment.read_experiment(path)
+    changed = _overrides(settings) | ({"trials": trials} if trials else {})
+    plans = experiment.plan(experiment.override(choices, changed), only, plugins)
+    engine = "inline" if engine == "auto" else engine
+    experiment.check_engine(engine)
+    missing = [made for made in plans if not experiment.is_complete(made, out)]
+    for made in missing:
+        experiment.prepare(made)
+    with Progress(total=len(plans), done=len(plans) - len(missing)) as progress:
+        for made in missing:
+            _run_one(made, out, engine, progress)
+
+
+def _run_one(made: "Plan", out: Path, engine: str, progress: Any) -> None:
+    from silobench import experiment
+
+    ready = experiment.prepare(made)
+    progress.begin(made.name, made.cell.rounds, ready.dataset.notes)
+    for record in experiment.execute(ready, out, engine):
+        progress.advance(record)
+    progress.end()

@@ -1,0 +1,290 @@
+"""Experiments: a TOML file of choices, the grid of cells it spans, and one cell run into its directory."""
+
+import hashlib
+import itertools
+import runpy
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Annotated, Any
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from silobench.algorithms import ALGORITHMS
+from silobench.controllers import CONTROLLERS
+from silobench.data import DATASETS, Dataset, load
+from silobench.engines import ENGINES
+from silobench.errors import ConfigError, suggest
+from silobench.federation import Federation, federate
+from silobench.methods import Method
+from silobench.models import MODELS
+from silobench.network import NETWORKS
+from silobench.partition import bind_sum, measure
+from silobench.record import FORMAT, open_run, read_run, run_id, versions
+from silobench.rounds import draw_cohort, rounds
+from silobench.servers import SERVERS
+from silobench.solvers import SOLVERS
+from silobench.spec import Bound
+from silobench.task import Task, task
+from silobench.transforms import bind_chain
+from silobench.types import Count, RoundRecord
+
+
+class Cell(BaseModel):
+    """One run's choices. Everything but `dataset` has a default; the dataset's own defaults come first."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    dataset: str
+    partition: str = "iid"
+    parties: Count | None = None
+    participation: Annotated[float, Gt(0), Le(1)] | Count = 1.0
+    model: str = "mlp"
+    algorithm: str = "fedavg"
+    solver: str = "sgd"
+    transforms: str = ""
+    server: str = "step"
+    controller: str = "fixed"
+    network: str = "100Mbps"
+    rounds: Count = 50
+    eval_every: Count = 1
+    validation: Annotated[float, Ge(0), Lt(1)] = 0.0
+    seed: Annotated[int, Ge(0)] = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A cell with every spec bound: `config` states every argument and names the run, `label` only what was chosen."""
+
+    cell: Cell
+    config: dict[str, Any]
+    label: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        return run_id(self.config)
+
+    @property
+    def name(self) -> str:
+        shown = (self.label[key] for key in ("dataset", "partition", "algorithm"))
+        return " / ".join((*shown, f"seed {self.cell.seed}"))
+
+
+# --- from a file to plans ----------------------------------------------------------------------------
+
+
+def read_experiment(path: Path) -> dict[str, Any]:
+    """The choices of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no experiment file {path}: check the path.") from error
+    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read as TOML: {error}.") from error
+
+
+def expand(choices: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The cells of an experiment: every list is an axis, `trials` counts seeds up, [[grid]] tables override the rest.
+
+    >>> [cell["seed"] for cell in expand({"dataset": "digits", "trials": 2, "seed": 5})]
+    [5, 6]
+    """
+    shared = {key: value for key, value in choices.items() if key not in ("grid", "title")}
+    grids = choices.get("grid", [{}])
+    if not isinstance(grids, list) or not all(isinstance(grid, dict) for grid in grids):
+        raise ConfigError("grid must be a list of tables: write [[grid]] above each.")
+    return [cell for grid in grids for cell in _product({**shared, **grid})]
+
+
+def _product(choices: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    trials, seed = choices.pop("trials", 1), choices.get("seed", 0)
+    if not isinstance(trials, int) or trials < 1:
+        raise ConfigError(f"trials must be a whole number of at least 1, but {trials!r} was given.")
+    if isinstance(seed, int):
+        choices["seed"] = list(range(seed, seed + trials))
+    axes = {key: value if isinstance(value, list) else [value] for key, value in choices.items()}
+    for key, values in axes.items():
+        if not values:
+            raise ConfigError(f"{key} is an empty list: give at least one value.")
+    for chosen in itertools.product(*axes.values()):
+        yield dict(zip(axes, chosen, strict=True))
+
+
+def override(choices: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+    """The same experiment with some choices replaced, in every grid."""
+    grids = [{key: value for key, value in grid.items() if key not in changed} for grid in choices.get("grid", [])]
+    return {**choices, **changed} | ({"grid": grids} if grids else {})
+
+
+def check_engine(name: str) -> None:
+    """Refuse an engine that is not there, before anything is run."""
+    ENGINES.bind(name)
+
+
+def plan(choices: Mapping[str, Any], only: str = "*", plugins: Sequence[Path] = ()) -> list[Plan]:
+    """Every run an experiment asks for, checked and bound, each once and in the order of the file."""
+    extra = {"plugins": [load_plugin(path) for path in plugins]} if plugins else {}
+    found = {made.id: made for made in (bind(cell, extra) for cell in expand(choices))}
+    chosen = [made for made in found.values() if fnmatch(made.name, only)]
+    if not chosen:
+        raise ConfigError(
+            f"--only '{only}' matches none of {len(found)} runs, such as '{next(iter(found.values())).name}'."
+        )
+    return chosen
+
+
+def load_plugin(path: Path) -> str:
+    """Run a user's file, which registers what it defines; gives the digest that the record keeps."""
+    if not path.is_file():
+        raise ConfigError(f"there is no plugin file {path}: check the path.")
+    try:
+        runpy.run_path(str(path))
+    except Exception as error:
+        raise ConfigError(f"the plugin {path} fails when it is loaded: {type(error).__name__}: {error}.") from error
+    return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
+
+
+def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> Plan:
+    """Check one cell's choices and bind its specs, the dataset's own defaults filled in."""
+    _check_keys(choices)
+    data = DATASETS.bind(choices["dataset"] if isinstance(choices["dataset"], str) else str(choices["dataset"]))
+    dataset = load(str(data.full))
+    try:
+        cell = Cell.model_validate({**dataset.defaults, **choices, "dataset": str(data.full)})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        needed = problem["msg"].removeprefix("Input should be ")
+        raise ConfigError(f"{problem['loc'][0]} must be {needed}, but {problem['input']!r} was given.") from error
+    specs = _bind_specs(cell)
+    plain = cell.model_dump(include={"parties", "participation", "rounds", "eval_every", "validation", "seed"})
+    return Plan(
+        cell,
+        config={
+            "dataset": str(data.full),
+            "checksum": dataset.checksum,
+            **_texts(specs, "full"),
+            **plain,
+            **(extra or {}),
+        },
+        label={"dataset": str(data.short), **_texts(specs, "short"), **plain},
+    )
+
+
+def _check_keys(choices: Mapping[str, Any]) -> None:
+    for key in choices:
+        if key not in Cell.model_fields:
+            known = [*Cell.model_fields, "trials", "grid"]
+            raise ConfigError(f"an experiment has no key '{key}': {suggest(key, known)}")
+    if "dataset" not in choices:
+        raise ConfigError(
+            'an experiment needs a dataset: write dataset = "digits", or another of `silobench list datasets`.'
+        )
+
+
+def _bind_specs(cell: Cell) -> dict[str, list[Bound[Any]]]:
+    return {
+        "partition": list(bind_sum(cell.partition)),
+        "model": [MODELS.bind(cell.model)],
+        "algorithm": [ALGORITHMS.bind(cell.algorithm)],
+        "solver": [SOLVERS.bind(cell.solver)],
+        "transforms": list(bind_chain(cell.transforms)),
+        "server": [SERVERS.bind(cell.server)],
+        "controller": [CONTROLLERS.bind(cell.controller)],
+        "network": [NETWORKS.bind(cell.network)],
+    }
+
+
+def _texts(specs: dict[str, list[Bound[Any]]], form: str) -> dict[str, str]:
+    joints = {"partition": " + ", "transforms": " | "}
+    return {key: joints.get(key, "").join(str(getattr(term, form)) for term in terms) for key, terms in specs.items()}
+
+
+# --- running a plan ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A plan with its objects built, before its first round."""
+
+    plan: Plan
+    dataset: Dataset
+    federation: Federation
+    task: Task
+    method: Method
+
+    def facts(self, engine: str) -> dict[str, Any]:
+        """run.json at the beginning of a run."""
+        train = self.dataset.train
+        partition = self.federation.partition
+        return {
+            "format": FORMAT,
+            "id": self.plan.id,
+            "config": self.plan.config,
+            "label": self.plan.label,
+            "created": datetime.now(UTC).isoformat(timespec="microseconds"),
+            "versions": versions(),
+            "engine": engine,
+            "dataset": {
+                "name": self.dataset.name,
+                "checksum": self.dataset.checksum,
+                "train": len(train),
+                "test": len(self.dataset.test),
+                "classes": list(self.dataset.classes),
+                "licence": self.dataset.licence,
+                "notes": list(self.dataset.notes),
+            },
+            "partition": {
+                "fingerprint": partition.fingerprint,
+                "parties": [party.name for party in self.federation.parties],
+                **measure(partition, train).as_json(),
+            },
+            "parameters": self.task.network.layout.size,
+        }
+
+
+def prepare(made: Plan) -> Ready:
+    """Load, cut and build; every error a configuration can cause comes before round 0."""
+    cell, dataset = made.cell, load(made.cell.dataset)
+    federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation)
+    draw_cohort(len(federation.parties), cell.participation, cell.seed, 0)
+    method = Method(
+        ALGORITHMS.build(cell.algorithm),
+        SOLVERS.build(cell.solver),
+        tuple(transform.build() for transform in bind_chain(cell.transforms)),
+        SERVERS.build(cell.server),
+    )
+    return Ready(made, dataset, federation, task(cell.model, dataset, cell.seed), method)
+
+
+def execute(ready: Ready, out: Path, engine: str = "inline") -> Iterator[RoundRecord]:
+    """Run a plan into ``out/<id>``, going on where it stopped; yields the rounds that were still missing."""
+    cell = ready.plan.cell
+    with open_run(out / ready.plan.id, ready.facts(engine)) as run:
+        if run.facts["status"] == "complete":
+            return
+        for record in rounds(
+            ready.method,
+            ready.federation,
+            ready.task,
+            seed=cell.seed,
+            rounds=cell.rounds,
+            participation=cell.participation,
+            eval_every=cell.eval_every,
+            engine=ENGINES.build(engine),
+            controller=CONTROLLERS.build(cell.controller),
+            network=NETWORKS.build(cell.network),
+            state=run.state,
+        ):
+            run.append(record)
+            yield record
+        run.finish()
+
+
+def is_complete(made: Plan, out: Path) -> bool:
+    """Whether a plan's directory is there and finished; a damaged one is refused."""
+    path = out / made.id
+    return (path / "run.json").exists() and read_run(path).complete

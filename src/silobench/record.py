@@ -1,0 +1,309 @@
+"""The run directory: one run's configuration, its rounds as JSON lines, and a checkpoint to go on from.
+
+    run.json        what was run, on what, with which versions; status; digest of rounds.jsonl when complete
+    rounds.jsonl    one line a round
+    checkpoint/     state.safetensors: everything needed to go on bit for bit
+
+The checkpoint commits a round: it is replaced atomically *after* the round's line is written, and names the length
+and digest of rounds.jsonl up to that line. Whatever lies beyond was under way when the run was cut off, and is
+dropped; anything shorter or different is damage, and is named instead of being trained on.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from silobench.errors import RecordError
+from silobench.types import PartyMemory, RoundRecord, Server, State, Vector
+
+FORMAT = 1
+_REMEDY = "what is recorded elsewhere is untouched; move this directory away or delete it to run it anew."
+
+
+def run_id(config: Mapping[str, Any]) -> str:
+    """The name of a run's directory: a hash of its resolved configuration."""
+    text = json.dumps({"format": FORMAT, **config}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def versions() -> dict[str, str]:
+    """What the bits of a run depend on besides its configuration."""
+    packages = {name: metadata.version(name) for name in ("silobench", "torch", "numpy", "scipy", "scikit-learn")}
+    return {"python": platform.python_version(), "machine": platform.machine(), **packages}
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as read back from its directory, verified."""
+
+    path: Path
+    facts: dict[str, Any]  # run.json
+    rounds: list[dict[str, Any]]
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.facts["status"] == "complete")
+
+
+def read_run(path: Path) -> StoredRun:
+    """Read and verify a run directory; a torn or altered file is refused by name."""
+    facts = _read_facts(path)
+    lines = path / "rounds.jsonl"
+    if facts["status"] == "complete":
+        size, digest = facts["records"]["bytes"], facts["records"]["sha256"]
+    else:
+        commit = _read_commit(path)
+        size, digest = (commit["bytes"], commit["sha256"]) if commit else (0, _sha(b""))
+    content = _read_bytes(lines) if size or lines.exists() else b""
+    if len(content) < size or _sha(content[:size]) != digest:
+        raise RecordError(
+            f"{lines} is damaged (its first {size} bytes do not match the record, it has {len(content)}): {_REMEDY}"
+        )
+    return StoredRun(path, facts, [json.loads(line) for line in content[:size].splitlines()])
+
+
+def read_runs(root: Path) -> list[StoredRun]:
+    """Every run under a directory, in a stable order."""
+    if not root.is_dir():
+        raise RecordError(f"there is no directory {root}: run an experiment first, or check the path.")
+    found = sorted(path.parent for path in root.glob("**/run.json"))
+    if not found:
+        raise RecordError(f"{root} holds no run: run an experiment with --out {root} first.")
+    return [read_run(path) for path in found]
+
+
+def model_digest(params: Vector) -> str:
+    return _sha(params.numpy().tobytes())
+
+
+@dataclass
+class RunWriter:
+    """A run directory being written. Open it with `open_run`; one process at a time."""
+
+    path: Path
+    facts: dict[str, Any]
+    state: State | None  # where to go on from; None at the beginning
+    rounds: list[dict[str, Any]]
+    _lock: IO[str] = field(repr=False)
+    _size: int = 0
+    _digest: Any = None
+
+    def append(self, record: RoundRecord) -> None:
+        """Write a round's line, then commit it."""
+        row = record.as_json()
+        line = (json.dumps(row, allow_nan=False) + "\n").encode()
+        with _writing(self.path), (self.path / "rounds.jsonl").open("ab") as file:
+            file.write(line)
+        self._size += len(line)
+        self._digest.update(line)
+        self.rounds.append(row)
+        commit = {"bytes": self._size, "sha256": self._digest.hexdigest()}
+        with _writing(self.path):
+            _replace(self.path / "checkpoint" / "state.safetensors", _pack(record.state, commit))
+        self.state = record.state
+
+    def finish(self) -> None:
+        """Mark the run complete and seal its records."""
+        if self.state is None:
+            raise RecordError(f"{self.path} has no round to finish with: give rounds of at least 1.")
+        self.facts |= {
+            "status": "complete",
+            "records": {"rounds": len(self.rounds), "bytes": self._size, "sha256": self._digest.hexdigest()},
+            "model_sha256": model_digest(self.state.server.params),
+        }
+        with _writing(self.path):
+            _replace(self.path / "run.json", _as_json(self.facts))
+        self.close()
+
+    def close(self) -> None:
+        self._lock.close()
+
+    def __enter__(self) -> "RunWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def open_run(path: Path, facts: Mapping[str, Any]) -> RunWriter:
+    """Begin a run directory, or go on with one that was cut off."""
+    with _writing(path):
+        (path / "checkpoint").mkdir(parents=True, exist_ok=True)
+        lock = (path / ".lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise RecordError(
+            f"{path} is being written by another process: wait for it, or choose another --out."
+        ) from error
+    if not (path / "run.json").exists():
+        if (path / "rounds.jsonl").exists():
+            raise RecordError(f"{path / 'run.json'} is missing beside recorded rounds: {_REMEDY}")
+        with _writing(path):
+            _replace(path / "run.json", _as_json({**facts, "status": "running"}))
+    stored = read_run(path)
+    state = None if stored.complete else _unpack(path)
+    size, digest = _truncate_to(path, stored, state)
+    return RunWriter(path, stored.facts, state, stored.rounds, lock, size, digest)
+
+
+def load_state(path: Path) -> State:
+    """The last committed state of a run."""
+    state = _unpack(path)
+    if state is None:
+        raise RecordError(f"{path} has no checkpoint: it was never begun, or its checkpoint was removed.")
+    return state
+
+
+def _truncate_to(path: Path, stored: StoredRun, state: State | None) -> tuple[int, Any]:
+    """Drop the line of a round that was never committed; gives the length and digest to go on with."""
+    lines = path / "rounds.jsonl"
+    commit = stored.facts["records"] if stored.complete else _read_commit(path) or {"bytes": 0}
+    if state is None and not stored.complete and lines.exists() and lines.read_bytes().count(b"\n") > 1:
+        raise RecordError(f"{path / 'checkpoint'} is missing beside recorded rounds: {_REMEDY}")
+    if lines.exists() and not stored.complete:
+        with _writing(path):
+            os.truncate(lines, commit["bytes"])
+    content = _read_bytes(lines) if lines.exists() else b""
+    return len(content), hashlib.sha256(content)
+
+
+# --- files -------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turns an operating-system refusal into one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordError(
+            f"{path} cannot be written ({error.strerror}): free space or choose another --out; "
+            "finished rounds are kept, and the same command goes on from them."
+        ) from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file so that at every moment the old or the new content is there, whole."""
+    temporary = path.with_name(path.name + ".new")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read ({error.strerror}): {_REMEDY}") from error
+
+
+def _read_facts(path: Path) -> dict[str, Any]:
+    content = _read_bytes(path / "run.json")
+    try:
+        facts: dict[str, Any] = json.loads(content)
+        checked = facts["status"], facts["config"], facts["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"{path / 'run.json'} is damaged (it is not a whole run description): {_REMEDY}") from error
+    if checked[2] != FORMAT:
+        raise RecordError(f"{path / 'run.json'} has format {checked[2]}, and this version reads {FORMAT}: {_REMEDY}")
+    return facts
+
+
+def _as_json(facts: Mapping[str, Any]) -> bytes:
+    return (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+# --- the checkpoint ----------------------------------------------------------------------------------
+
+
+def _pack(state: State, commit: Mapping[str, Any]) -> bytes:
+    server = state.server
+    tensors = {"server/params": server.params}
+    tensors |= {f"server/extras/{name}": value for name, value in server.extras.items()}
+    tensors |= {f"server/optimizer/{name}": value for name, value in server.optimizer.items()}
+    for party, owners in state.memory.items():
+        for owner, kept in owners.items():
+            tensors |= {f"party/{party}/{owner}/{name}": value for name, value in kept.items()}
+    arrays = {name: tensor.contiguous().numpy() for name, tensor in sorted(tensors.items())}
+    header = {
+        **commit,
+        "round": server.round,
+        "parties": server.parties,
+        "knobs": dict(server.knobs),
+        "clock": state.clock,
+        "crc": _crc(arrays),
+    }
+    return save(arrays, {"silobench": json.dumps(header)})
+
+
+def _read_commit(path: Path) -> dict[str, Any] | None:
+    """The header of the checkpoint, without its tensors."""
+    file = path / "checkpoint" / "state.safetensors"
+    if not file.exists():
+        return None
+    try:
+        with safe_open(file, "numpy") as content:
+            header: dict[str, Any] = json.loads(content.metadata()["silobench"])
+            return header
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+        raise _damaged(file) from error
+
+
+def _unpack(path: Path) -> State | None:
+    header = _read_commit(path)
+    if header is None:
+        return None
+    file = path / "checkpoint" / "state.safetensors"
+    with safe_open(file, "numpy") as content:
+        arrays = {name: content.get_tensor(name) for name in sorted(content.keys())}
+    if _crc(arrays) != header["crc"]:
+        raise _damaged(file)
+    server: dict[str, dict[str, Vector]] = {"extras": {}, "optimizer": {}}
+    memory: dict[int, dict[str, dict[str, Vector]]] = {}
+    for name, array in arrays.items():
+        match name.split("/"):
+            case ["server", kind, key]:
+                server[kind][key] = torch.from_numpy(array)
+            case ["party", party, owner, key]:
+                memory.setdefault(int(party), {}).setdefault(owner, {})[key] = torch.from_numpy(array)
+    params = torch.from_numpy(arrays["server/params"])
+    return State(
+        Server(params, server["extras"], server["optimizer"], header["round"], header["parties"], header["knobs"]),
+        dict[int, PartyMemory](memory),
+        header["clock"],
+    )
+
+
+def _crc(arrays: Mapping[str, Any]) -> int:
+    total = 0
+    for name, array in arrays.items():
+        total = zlib.crc32(array.tobytes(), zlib.crc32(name.encode(), total))
+    return total
+
+
+def _damaged(file: Path) -> RecordError:
+    return RecordError(f"{file} is damaged (it is not a whole checkpoint): {_REMEDY}")

@@ -1,0 +1,97 @@
+"""Figures by matplotlib, as files or as SVG text; the same data give the same bytes."""
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from silobench.errors import ConfigError
+
+_STYLE: Any = {"svg.hashsalt": "silobench", "svg.fonttype": "none", "font.size": 8, "font.family": "sans-serif"}
+_COLOURS = ["#1b6ca8", "#d1495b", "#2e933c", "#8d5fd3", "#e09f3e", "#5c6b73", "#00a6a6", "#9c6644"]
+_MOST_LABELLED = 30
+
+
+def plot_partition(
+    counts: Sequence[Sequence[int]], path: Path, title: str, parties: Sequence[str], classes: Sequence[str]
+) -> None:
+    """A party x class heatmap as PNG or SVG, by the ending of the path."""
+    if path.suffix.lower() not in (".png", ".svg"):
+        raise ConfigError(f"{path} must end in .png or .svg to say which picture to write.")
+    with matplotlib.rc_context(_STYLE):
+        figure = _partition_figure(counts, title, parties, classes)
+        try:
+            figure.savefig(path, dpi=150, metadata=_metadata(path.suffix))
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be written ({error.strerror}): choose another place.") from error
+
+
+def partition_svg(counts: Sequence[Sequence[int]], parties: Sequence[str], classes: Sequence[str]) -> str:
+    with matplotlib.rc_context(_STYLE):
+        return _svg(_partition_figure(counts, "", parties, classes))
+
+
+def curves_svg(curves: Mapping[str, Sequence[tuple[int, float]]]) -> str:
+    """Accuracy by round, one line for each algorithm."""
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(3.4, 2.3), layout="constrained")
+        axes = figure.add_subplot()
+        for place, (name, curve) in enumerate(curves.items()):
+            colour = _COLOURS[place % len(_COLOURS)]
+            axes.plot(*zip(*curve, strict=True), label=name, color=colour, linewidth=1.4)
+        axes.set_xlabel("round")
+        axes.set_ylabel("test accuracy")
+        axes.set_ylim(0, 1.02)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(alpha=0.25, linewidth=0.5)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, fontsize=7, loc="lower right")
+        return _svg(figure)
+
+
+def _partition_figure(
+    counts: Sequence[Sequence[int]], title: str, parties: Sequence[str], classes: Sequence[str]
+) -> Figure:
+    rows, columns = len(counts), len(counts[0])
+    figure = Figure(figsize=(min(12, 1.2 + 0.32 * columns), min(12, 0.9 + 0.22 * rows)), layout="constrained")
+    axes = figure.add_subplot()
+    image = axes.imshow(counts, cmap="Blues", aspect="auto", vmin=0)
+    axes.set_xlabel("class")
+    axes.set_ylabel("party")
+    if columns <= _MOST_LABELLED:
+        axes.set_xticks(range(columns), classes, rotation=45 if max(map(len, classes)) > 3 else 0)
+    if rows <= _MOST_LABELLED:
+        axes.set_yticks(range(rows), parties)
+    if rows * columns <= 400:
+        _write_counts(axes, counts)
+    if title:
+        axes.set_title(title)
+    figure.colorbar(image, ax=axes, label="rows", shrink=0.9)
+    return figure
+
+
+def _write_counts(axes: Axes, counts: Sequence[Sequence[int]]) -> None:
+    most = max(map(max, counts))
+    for party, row in enumerate(counts):
+        for label, count in enumerate(row):
+            if count:
+                colour = "white" if count > 0.6 * most else "black"
+                axes.text(label, party, str(count), ha="center", va="center", fontsize=5.5, color=colour)
+
+
+def _svg(figure: Figure) -> str:
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata=_metadata(".svg"))
+    return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+def _metadata(suffix: str) -> dict[str, Any]:
+    return {"Date": None} if suffix.lower() == ".svg" else {"Software": None}

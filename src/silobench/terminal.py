@@ -1,0 +1,138 @@
+"""What a person sees in a terminal: tables, a heatmap, progress. Plain lines where the output is no terminal."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from silobench.analysis.tables import Table
+from silobench.data import Dataset
+from silobench.partition import Skewness
+from silobench.types import RoundRecord
+
+_MOST_CLASSES = 20
+_MOST_PARTIES = 40
+
+
+def _console() -> Console:
+    """The terminal as it is; a wide page where there is none, so that no table is folded."""
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
+
+
+def print_table(table: Table) -> None:
+    shown = RichTable(title=table.title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    for column in table.columns:
+        shown.add_column(column, overflow="fold")
+    for row in table.rows:
+        shown.add_row(*(Text(entry.text + " *", style="bold green") if entry.best else entry.text for entry in row))
+    console = _console()
+    console.print(shown)
+    if any(entry.best for row in table.rows for entry in row):
+        console.print("[dim]* best mean of its row[/dim]")
+    console.print()
+
+
+def print_list(kind: str, rows: Sequence[dict[str, str]]) -> None:
+    shown = RichTable(box=None, header_style="bold", pad_edge=False, show_lines=False)
+    shown.add_column(kind, overflow="fold", ratio=2)
+    shown.add_column("what it is", overflow="fold", ratio=3)
+    for row in rows:
+        shown.add_row(Text(row["signature"]), Text(row["summary"]))
+    _console().print(shown)
+
+
+def print_partition(facts: dict[str, Any], skew: Skewness, dataset: Dataset, fingerprint: str) -> None:
+    """Sizes, distances and a heatmap of party x class counts."""
+    console = _console()
+    console.print(
+        f"[bold]{escape(facts['dataset'])}[/bold] cut by [bold]{escape(facts['spec'])}[/bold] "
+        f"into {facts['parties']} parties, seed {facts['seed']}, fingerprint {fingerprint}"
+    )
+    few = len(dataset.classes) <= _MOST_CLASSES
+    shown = RichTable(box=None, header_style="bold", pad_edge=False)
+    for name in ("party", "rows", "EMD", *(dataset.classes if few else ())):
+        shown.add_column(name, justify="left" if name == "party" else "right")
+    most = max(map(max, skew.counts))
+    for party in range(min(facts["parties"], _MOST_PARTIES)):
+        heat = [_heat(count, most) for count in skew.counts[party]] if few else []
+        shown.add_row(facts["names"][party], str(skew.sizes[party]), f"{skew.emd[party]:.3f}", *heat)
+    console.print(shown)
+    if facts["parties"] > _MOST_PARTIES:
+        console.print(f"... and {facts['parties'] - _MOST_PARTIES} more parties; --json or --plot shows all.")
+    console.print(
+        f"mean EMD {skew.emd_weighted:.3f} of at most 2, Jensen-Shannon {skew.jensen_shannon:.3f} bit, "
+        f"Gini of sizes {skew.gini:.3f}, feature shift {skew.feature_shift:.3f}"
+    )
+    for note in dataset.notes:
+        console.print(f"note: {escape(note)}")
+
+
+def _heat(count: int, most: int) -> Text:
+    """A count on a background that darkens with it."""
+    share = count / most
+    red, green, blue = (round(255 - share * (255 - end)) for end in (8, 81, 156))
+    ink = "white" if share > 0.5 else "black"
+    return Text(f"{count:>4} ", style=f"{ink} on #{red:02x}{green:02x}{blue:02x}")
+
+
+class Progress:
+    """Run k of n, its round, accuracy and the time left; one line a run where the output is no terminal."""
+
+    def __init__(self, total: int, done: int):
+        self.total, self.done = total, done
+        self.console = Console(stderr=True)
+        self.live = self.console.is_terminal
+        self.bars = Bars(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"),
+            TimeRemainingColumn(), console=self.console, transient=True, disable=not self.live,
+        )  # fmt: skip
+        self.rounds_seen = 0
+        self.started = self.spoken = time.monotonic()
+        self.said: set[str] = set()
+
+    def __enter__(self) -> "Progress":
+        if self.done:
+            self.console.print(f"{self.done} of {self.total} runs are there already", highlight=False)
+        self.bars.start()
+        self.runs = self.bars.add_task("runs", total=self.total, completed=self.done, note="")
+        self.rounds = self.bars.add_task("rounds", total=None, note="")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bars.stop()
+
+    def begin(self, name: str, rounds: int, notes: Sequence[str]) -> None:
+        for note in notes:
+            if note not in self.said:
+                self.console.print(f"note: {note}", highlight=False, markup=False)
+                self.said.add(note)
+        self.name, self.of, self.began = name, rounds, time.monotonic()
+        self.accuracy = ""
+        self.bars.reset(self.rounds, total=rounds, description="rounds", note=escape(name))
+
+    def advance(self, record: RoundRecord) -> None:
+        if record.accuracy is not None:
+            self.accuracy = f"accuracy {record.accuracy:.3f}"
+        note = escape(f"{self.name}  {self.accuracy}")
+        self.bars.update(self.rounds, completed=record.round, note=note)
+        share = record.round / self.of
+        self.bars.update(self.runs, completed=self.done + share, note="")
+        if not self.live and time.monotonic() - self.spoken > 10:  # a long run must not look dead
+            self._say(f"{self.name}: round {record.round} of {self.of}, {self.accuracy}")
+
+    def end(self) -> None:
+        self.done += 1
+        self.bars.update(self.runs, completed=self.done)
+        took = time.monotonic() - self.began
+        self._say(f"[{self.done}/{self.total}] {self.name}: {self.accuracy}, {took:.1f} s")
+
+    def _say(self, line: str) -> None:
+        self.spoken = time.monotonic()
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)

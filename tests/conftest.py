@@ -1,0 +1,60 @@
+"""Small synthetic federations, made directly as values; no files and no downloads."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from silobench.data.dataset import Dataset, Split
+from silobench.federation import Federation, Party
+from silobench.partition import Partition
+from silobench.task import Task, task
+
+Toy = Callable[..., tuple[Federation, Task]]
+
+
+def _split(sizes: tuple[int, ...], features: int, classes: int, rng: np.random.Generator) -> Split:
+    """Party by party: its own centre and its own rule for labels, so parties disagree strongly."""
+    x, y = [], []
+    for size in sizes:
+        rows = rng.normal(size=(size, features)) + rng.normal(size=features)
+        x.append(rows)
+        y.append((rows @ rng.normal(size=(features, classes))).argmax(1))
+    return Split(np.concatenate(x).astype(np.float32), np.concatenate(y).astype(np.int64))
+
+
+@pytest.fixture(scope="session")
+def toy() -> Toy:
+    """(sizes, model) -> a federation of parties of these sizes that disagree, and a task on it."""
+
+    def make(
+        sizes: tuple[int, ...] = (20, 20, 20), model: str = "linear", features: int = 4, classes: int = 3
+    ) -> tuple[Federation, Task]:
+        rng = np.random.default_rng(7)
+        train, test = (_split(s, features, classes, rng) for s in (sizes, (30,)))
+        dataset = Dataset("toy", train, test, tuple("abcdefghij"[:classes]), "none")
+        rows = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+        nothing = torch.arange(0)
+        parties = tuple(Party(i, torch.from_numpy(r), nothing, str(i)) for i, r in enumerate(rows))
+        return Federation(dataset, Partition(tuple(rows)), 0, parties), task(model, dataset)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def gradient() -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """(flat weights, x, y) -> gradient of the mean cross-entropy of a linear model, by plain autograd in its dtype."""
+
+    def of(flat: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        flat = flat.clone().requires_grad_()
+        classes = flat.numel() // (x.shape[1] + 1)
+        weight, bias = flat[:-classes].reshape(classes, x.shape[1]), flat[-classes:]
+        logits = x.to(flat.dtype) @ weight.T + bias
+        chosen = logits[torch.arange(len(y)), y]
+        (torch.logsumexp(logits, 1) - chosen).mean().backward()
+        assert flat.grad is not None
+        return flat.grad
+
+    return of
