@@ -1,5 +1,6 @@
 """The spec language: what is written is what is bound, and nothing is ever evaluated."""
 
+import contextlib
 import inspect
 import itertools
 import warnings
@@ -158,8 +159,8 @@ def test_words_are_never_glued_together() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "f('\ud800')",
-        "f('\x00')",
+        pytest.param("f('\ud800')", id="surrogate"),
+        pytest.param("f('\x00')", id="null byte"),
         pytest.param("f(" + "9" * 5000 + ")", id="5000 digits"),
         pytest.param("+".join(["a"] * 5000), id="5000 terms"),
         pytest.param("f(" + "+".join("1" * 5000) + ")", id="5000 numbers"),
@@ -168,29 +169,21 @@ def test_words_are_never_glued_together() -> None:
     ],
 )
 def test_hostile_text_raises_no_other_exception(text: str) -> None:
-    try:
+    with contextlib.suppress(SpecError):
         parse_terms(text, "+")
-    except SpecError:
-        pass
 
 
 @pytest.mark.parametrize("text", [r"csv(path='C:\data', label=y)", r"f('\d')"])
 def test_reading_never_warns(text: str) -> None:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        try:
+        with contextlib.suppress(SpecError):
             parse(text)
-        except SpecError:
-            pass
     assert seen == []
 
 
-GRAMMAR = st.lists(
-    st.sampled_from(
-        [*"fgx()[]=,+|'\"\\-._~#:01e \n\t", "f(", ")", "as", "true", "Dir(", "#C=2", "None", "é", "²", "λ"]
-    ),
-    max_size=25,
-).map("".join)
+PIECES = [*"fgx()[]=,+|'\"\\-._~#:01e \n\t", *("f(", "as", "true", "None", "Dir(", "#C=2", "é", "²", "λ")]
+GRAMMAR = st.lists(st.sampled_from(PIECES), max_size=25).map("".join)
 
 
 @settings(max_examples=400, deadline=None)
@@ -212,10 +205,24 @@ NAMES = st.from_regex(r"[a-z][a-z0-9]{0,5}(-[a-z0-9]{1,4}){0,2}", fullmatch=True
     ["if", "as", "lambda", "true", "none", "label-dirichlet", "q", "p"]
 )
 KEYS = st.from_regex(r"[a-zA-Z][a-z0-9]{0,4}(_[a-z0-9]{1,4})?", fullmatch=True) | st.sampled_from(["as", "class", "in"])
-TEXTS = st.text(max_size=12) | st.sampled_from(
-    [*("+ Dir(0.5)", "|#C=2", "a + 100Mbps", "x+Gau(1)", "it's", '"', "\\", "a\\'b", "a\nb", "#C=2", "Dir(0.5)"), ""]
-    + [*("True", "none", "1", "-1.5e3", "1e999", "nan", "C:\\data\\x.csv", "/a b/é.csv", "\ud800", "\x00", "-", "=")]
-)
+TRICKY = [
+    *(
+        "+ Dir(0.5)",
+        "|#C=2",
+        "a + 100Mbps",
+        "x+Gau(1)",
+        "#C=2",
+        "Dir(0.5)",
+        "True",
+        "none",
+        "1",
+        "-1.5e3",
+        "1e999",
+        "nan",
+    ),
+    *("", "it's", '"', "\\", "a\\'b", "a\nb", "C:\\data\\x.csv", "/a b/é.csv", "\ud800", "\x00", "-", "="),
+]
+TEXTS = st.text(max_size=12) | st.sampled_from(TRICKY)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS
 
 
@@ -266,10 +273,8 @@ def _accepted(registry: Registry[Any], name: str) -> list[Spec]:
     def made(arguments: dict[str, Any], args: tuple[Any, ...] = ()) -> Spec:
         return Spec(name, args, tuple((key.rstrip("_"), value) for key, value in arguments.items()))
 
-    options = (
-        dict(zip(required, values, strict=True)) for values in itertools.product(CANDIDATES, repeat=len(required))
-    )
-    first = next(option for option in options if bindable(made(option)))
+    options = itertools.product(CANDIDATES, repeat=len(required))
+    first = next(o for values in options if bindable(made(o := dict(zip(required, values, strict=True)))))
     found.append(made(first))
     for parameter in keyed:
         literals = [v for v in get_args(hints[parameter.name]) if isinstance(v, str | int)]
@@ -347,7 +352,7 @@ def test_a_spec_calls_the_factory_it_names() -> None:
     ("registry", "text", "told"),
     [
         (ALGORITHMS, "fedprx", "did you mean fedprox?"),
-        (PARTITIONS, "label-dirichlt(0.5)", "did you mean label-dirichlet?"),
+        (PARTITIONS, "label-dirichlt(0.5)", "did you mean label-dirichlet"),
         (PARTITIONS, "zzz", "choose from by-group, "),
         (PARTITIONS, "label-dirichlet(bata=0.5)", "did you mean beta?"),
         (PARTITIONS, "label-count(K=2)", "did you mean k?"),

@@ -6,15 +6,12 @@ import sys
 import tomllib
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from silobench._version import __version__
 from silobench.errors import ConfigError, SilobenchError, suggest
-
-if TYPE_CHECKING:
-    from silobench.experiment import Plan
 
 app = typer.Typer(
     name="silobench",
@@ -86,7 +83,7 @@ def demo(out: Out = Path("runs/demo")) -> None:
     """Four algorithms under nine skews on embedded data: tables here, and an HTML report."""
     from silobench import suites
 
-    _run_all(suites.path("demo"), [], "*", None, "auto", out, [])
+    _run_all(suites.path("demo"), [], "*", None, "auto", None, out, [])
     show(out)
     report(out)
 
@@ -107,11 +104,12 @@ def run(
     ] = "*",
     trials: Annotated[int | None, typer.Option(min=1, help="How many seeds, counted up from `seed`.")] = None,
     engine: Annotated[str, typer.Option(help="Where parties run: auto, or one of `silobench list engines`.")] = "auto",
+    workers: Annotated[int | None, typer.Option(min=1, help="Runs at a time; as many as cores by default.")] = None,
     out: Out = Path("runs"),
     plugin: Plugins = None,
 ) -> None:
     """Run an experiment. Resumable: run it again and it finishes what is missing and redoes nothing."""
-    _run_all(_experiment_path(experiment), set_ or [], only, trials, engine, out, plugin or [])
+    _run_all(_experiment_path(experiment), set_ or [], only, trials, engine, workers, out, plugin or [])
     show(out)
 
 
@@ -273,10 +271,18 @@ def _overrides(settings: list[str]) -> dict[str, Any]:
 
 
 def _run_all(
-    path: Path, settings: list[str], only: str, trials: int | None, engine: str, out: Path, plugins: list[Path]
+    path: Path,
+    settings: list[str],
+    only: str,
+    trials: int | None,
+    engine: str,
+    workers: int | None,
+    out: Path,
+    plugins: list[Path],
 ) -> None:
-    """Check every run first, then do those that are missing, one after the other."""
+    """Check every run first, then do those that are missing."""
     from silobench import experiment
+    from silobench.sweep import sweep
     from silobench.terminal import Progress
 
     choices = experiment.read_experiment(path)
@@ -286,17 +292,11 @@ def _run_all(
     experiment.check_engine(engine)
     missing = [made for made in plans if not experiment.is_complete(made, out)]
     for made in missing:
-        experiment.prepare(made)
+        experiment.prepare(made)  # every error of a configuration comes before the first round of any
     with Progress(total=len(plans), done=len(plans) - len(missing)) as progress:
-        for made in missing:
-            _run_one(made, out, engine, progress)
+        for event in sweep(missing, out, engine, workers or _cores(), plugins):
+            progress.show(event)
 
 
-def _run_one(made: "Plan", out: Path, engine: str, progress: Any) -> None:
-    from silobench import experiment
-
-    ready = experiment.prepare(made)
-    progress.begin(made.name, made.cell.rounds, ready.dataset.notes)
-    for record in experiment.execute(ready, out, engine):
-        progress.advance(record)
-    progress.end()
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -22,7 +22,7 @@ from silobench.errors import ConfigError, suggest
 from silobench.federation import Federation, federate
 from silobench.methods import Method
 from silobench.models import MODELS
-from silobench.network import NETWORKS
+from silobench.network import NETWORKS, Network
 from silobench.partition import bind_sum, measure
 from silobench.record import FORMAT, open_run, read_run, run_id, versions
 from silobench.rounds import draw_cohort, rounds
@@ -31,7 +31,7 @@ from silobench.solvers import SOLVERS
 from silobench.spec import Bound
 from silobench.task import Task, task
 from silobench.transforms import bind_chain
-from silobench.types import Count, RoundRecord
+from silobench.types import Controller, Count, RoundRecord
 
 
 class Cell(BaseModel):
@@ -215,6 +215,8 @@ class Ready:
     federation: Federation
     task: Task
     method: Method
+    controller: Controller
+    network: Network
 
     def facts(self, engine: str) -> dict[str, Any]:
         """run.json at the beginning of a run."""
@@ -257,7 +259,15 @@ def prepare(made: Plan) -> Ready:
         tuple(transform.build() for transform in bind_chain(cell.transforms)),
         SERVERS.build(cell.server),
     )
-    return Ready(made, dataset, federation, task(cell.model, dataset, cell.seed), method)
+    return Ready(
+        made,
+        dataset,
+        federation,
+        task(cell.model, dataset, cell.seed),
+        method,
+        CONTROLLERS.build(cell.controller),
+        NETWORKS.build(cell.network),
+    )
 
 
 def execute(ready: Ready, out: Path, engine: str = "inline") -> Iterator[RoundRecord]:
@@ -275,8 +285,8 @@ def execute(ready: Ready, out: Path, engine: str = "inline") -> Iterator[RoundRe
             participation=cell.participation,
             eval_every=cell.eval_every,
             engine=ENGINES.build(engine),
-            controller=CONTROLLERS.build(cell.controller),
-            network=NETWORKS.build(cell.network),
+            controller=ready.controller,
+            network=ready.network,
             state=run.state,
         ):
             run.append(record)

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -14,7 +14,7 @@ from rich.text import Text
 from silobench.analysis.tables import Table
 from silobench.data import Dataset
 from silobench.partition import Skewness
-from silobench.types import RoundRecord
+from silobench.sweep import Event
 
 _MOST_CLASSES = 20
 _MOST_PARTIES = 40
@@ -83,55 +83,64 @@ def _heat(count: int, most: int) -> Text:
 
 
 class Progress:
-    """Run k of n, its round, accuracy and the time left; one line a run where the output is no terminal."""
+    """Run k of n, with rounds, accuracy and the time left; one line a run where the output is no terminal."""
 
     def __init__(self, total: int, done: int):
         self.total, self.done = total, done
         self.console = Console(stderr=True)
         self.live = self.console.is_terminal
         self.bars = Bars(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(), console=self.console, transient=True, disable=not self.live,
-        )  # fmt: skip
-        self.rounds_seen = 0
-        self.started = self.spoken = time.monotonic()
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[note]}"),
+            TimeRemainingColumn(),
+            console=self.console,
+            transient=True,
+            disable=not self.live,
+        )
+        self.all = self.bars.add_task("runs", total=total, completed=done, note=f"{done} of {total}")
+        self.tasks: dict[str, Any] = {}  # by run, those under way
+        self.started: dict[str, float] = {}
+        self.accuracy: dict[str, float | None] = {}
+        self.share: dict[str, float] = {}
+        self.spoken = time.monotonic()
         self.said: set[str] = set()
 
     def __enter__(self) -> "Progress":
         if self.done:
-            self.console.print(f"{self.done} of {self.total} runs are there already", highlight=False)
+            self._say(f"{self.done} of {self.total} runs are there already")
         self.bars.start()
-        self.runs = self.bars.add_task("runs", total=self.total, completed=self.done, note="")
-        self.rounds = self.bars.add_task("rounds", total=None, note="")
         return self
 
     def __exit__(self, *_: object) -> None:
         self.bars.stop()
 
-    def begin(self, name: str, rounds: int, notes: Sequence[str]) -> None:
-        for note in notes:
-            if note not in self.said:
-                self.console.print(f"note: {note}", highlight=False, markup=False)
-                self.said.add(note)
-        self.name, self.of, self.began = name, rounds, time.monotonic()
-        self.accuracy = ""
-        self.bars.reset(self.rounds, total=rounds, description="rounds", note=escape(name))
+    def show(self, event: Event) -> None:
+        """Take in what happened and bring the view up to date."""
+        name = event.name
+        if event.kind == "begin":
+            for note in set(event.notes) - self.said:
+                self._say(f"note: {note}")
+            self.said |= set(event.notes)
+            self.started[name], self.accuracy[name] = time.monotonic(), None
+            self.tasks[name] = self.bars.add_task("  run", total=event.rounds, note=escape(name))
+        elif event.kind == "round":
+            self.accuracy[name] = self.accuracy[name] if event.accuracy is None else event.accuracy
+            self.share[name] = event.round / event.rounds
+            self.bars.update(self.tasks[name], completed=event.round, note=escape(self._line(name)))
+            if not self.live and time.monotonic() - self.spoken > 10:  # a long run must not look dead
+                self._say(f"{self._line(name)}, round {event.round} of {event.rounds}")
+        else:
+            self.done += 1
+            self.share.pop(name, None)
+            self.bars.remove_task(self.tasks.pop(name))
+            self._say(f"[{self.done}/{self.total}] {self._line(name)}, {time.monotonic() - self.started[name]:.1f} s")
+        finished = self.done + sum(self.share.values())
+        self.bars.update(self.all, completed=finished, note=f"{self.done} of {self.total}")
 
-    def advance(self, record: RoundRecord) -> None:
-        if record.accuracy is not None:
-            self.accuracy = f"accuracy {record.accuracy:.3f}"
-        note = escape(f"{self.name}  {self.accuracy}")
-        self.bars.update(self.rounds, completed=record.round, note=note)
-        share = record.round / self.of
-        self.bars.update(self.runs, completed=self.done + share, note="")
-        if not self.live and time.monotonic() - self.spoken > 10:  # a long run must not look dead
-            self._say(f"{self.name}: round {record.round} of {self.of}, {self.accuracy}")
-
-    def end(self) -> None:
-        self.done += 1
-        self.bars.update(self.runs, completed=self.done)
-        took = time.monotonic() - self.began
-        self._say(f"[{self.done}/{self.total}] {self.name}: {self.accuracy}, {took:.1f} s")
+    def _line(self, name: str) -> str:
+        accuracy = self.accuracy[name]
+        return name if accuracy is None else f"{name}: accuracy {accuracy:.3f}"
 
     def _say(self, line: str) -> None:
         self.spoken = time.monotonic()

@@ -46,7 +46,7 @@ def accuracy_table(cells: Sequence[CellResult]) -> Table:
 
 def cost_table(cells: Sequence[CellResult]) -> Table:
     """Rounds, bytes and time of every cell; bytes are the whole run's, over all parties."""
-    names = [*_varying(cells), "algorithm"]
+    names = [name for name in _varying(cells) if name != "rounds"] + ["algorithm"]
     rows = []
     for cell in cells:
         shown = [str(cell.label[name]) for name in names]

@@ -1,0 +1,158 @@
+"""Networks as vectors: what lies where, that views are views, and that a seed is all that decides the start."""
+
+import pytest
+import torch
+from torch import nn
+
+from silobench.errors import ConfigError
+from silobench.models import MODELS, Network
+from silobench.solvers import Problem, sgd
+from silobench.task import Task
+from silobench.types import Layout, Server
+
+LAYOUT = Layout(("weight", "bias", "mean"), (torch.Size([2, 3]), torch.Size([2]), torch.Size([])), trainable=8)
+
+
+def build(spec: str, shape: tuple[int, ...], classes: int = 10, seed: int = 0) -> nn.Module:
+    return MODELS.build(spec).build(shape, classes, seed)
+
+
+def test_layout_places_tensors_one_after_the_other() -> None:
+    assert LAYOUT.size == 9
+    assert LAYOUT.slices == {"weight": slice(0, 6), "bias": slice(6, 8), "mean": slice(8, 9)}
+    views = LAYOUT.views(torch.arange(9.0))
+    assert views["weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert views["bias"].tolist() == [6, 7]
+    assert views["mean"].item() == 8
+
+
+@pytest.mark.parametrize("stack", [(), (4,), (2, 3)])
+def test_layout_views_share_memory_with_any_stack_of_vectors(stack: tuple[int, ...]) -> None:
+    vector = torch.zeros(*stack, LAYOUT.size)
+    views = LAYOUT.views(vector)
+    assert {name: tuple(view.shape) for name, view in views.items()} == {
+        "weight": (*stack, 2, 3),
+        "bias": (*stack, 2),
+        "mean": stack,
+    }
+    views["bias"].fill_(5.0)
+    assert torch.equal(vector[..., 6:8], torch.full((*stack, 2), 5.0))
+    assert vector.sum() == views["bias"].sum()  # nothing else was written
+    vector[..., 5] = 7.0
+    assert (views["weight"][..., 1, 2] == 7.0).all()
+
+
+def test_writing_the_vector_changes_the_module() -> None:
+    network = Network(nn.Linear(2, 1))
+    x = torch.tensor([[10.0, 100.0]])
+    for weights, answer in ([1.0, 2.0, 3.0], 213.0), ([0.0, 1.0, 0.0], 100.0):
+        network.params.copy_(torch.tensor(weights))
+        assert network.module(x).item() == answer
+    with torch.no_grad():
+        network.module.get_parameter("bias").fill_(9.0)
+    assert network.params.tolist() == [0.0, 1.0, 9.0]
+
+
+def test_backward_adds_into_the_flat_gradient() -> None:
+    network = Network(nn.Linear(2, 1))
+    flat = network.grad
+    x = torch.tensor([[2.0, 3.0]])
+    for times in 1.0, 2.0:
+        network.module(x).sum().backward()
+        assert flat.tolist() == [2 * times, 3 * times, times]
+    assert network.grad is flat
+    flat.zero_()
+    assert not network.module.get_parameter("weight").grad.any()
+
+
+def normed() -> Network:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return Network(nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3)))
+
+
+def test_buffers_lie_last_and_counters_are_left_out() -> None:
+    layout = normed().layout
+    assert layout.names == ("0.weight", "0.bias", "1.weight", "1.bias", "0.running_mean", "0.running_var")
+    assert (layout.trainable, layout.size) == (4 + 4 + 12 + 3, 4 + 4 + 12 + 3 + 8)
+
+
+def test_only_the_forward_pass_moves_buffers(toy) -> None:
+    federation, _ = toy((20,))
+    network = normed()
+    task = Task(network, network.params.clone())
+    server = Server(task.initial, {}, {}, 0, 1, {})
+    problem, solver = Problem(task, federation, federation.parties[0], 0), sgd(weight_decay=0.5, epochs=3, batch=8)
+    local, _ = solver.train(problem, task.initial, server, lambda g, at: g + 1.0, torch.ones(31), {})
+    # The normalisation stands first, so its statistics depend on the batches alone.
+    lone = nn.BatchNorm1d(4)
+    for rows in solver.batches(problem, 0):
+        lone(federation.batch(rows)[0])
+    live = network.layout.trainable
+    assert torch.equal(local.end[live:], torch.cat([lone.running_mean, lone.running_var]))
+    assert not torch.equal(local.end[live:], task.initial[live:])
+    assert (local.end[:live] != task.initial[:live]).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32), (1, 4, 4), (3, 16, 40)])
+def test_cnn_answers_one_logit_a_class(shape: tuple[int, int, int]) -> None:
+    assert build("cnn", shape, classes=7)(torch.zeros(5, *shape)).shape == (5, 7)
+
+
+@pytest.mark.parametrize("shape", [(20,), (28, 28), (1, 3, 3), (1, 20, 3), (2, 2, 8, 8)])
+def test_cnn_refuses_what_is_no_image_or_too_small(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError, match="cnn needs images"):
+        build("cnn", shape)
+
+
+@pytest.mark.parametrize(
+    ("spec", "shape", "counts"),
+    [
+        # conv1, conv2, fc1 (16 maps of 4 x 4), fc2, out; each weights + biases
+        ("cnn", (1, 28, 28), [150 + 6, 2400 + 16, 256 * 120 + 120, 120 * 84 + 84, 840 + 10]),  # 44,426
+        ("cnn", (3, 32, 32), [450 + 6, 2400 + 16, 400 * 120 + 120, 120 * 84 + 84, 840 + 10]),  # 62,006
+        ("cnn", (1, 8, 8), [150 + 6, 2400 + 16, 64 * 120 + 120, 120 * 84 + 84, 840 + 10]),
+        ("mlp", (123,), [123 * 32 + 32, 32 * 16 + 16, 16 * 8 + 8, 8 * 10 + 10]),
+        ("mlp(5)", (3, 2), [6 * 5 + 5, 5 * 10 + 10]),
+        ("linear", (3, 2), [6 * 10 + 10]),
+    ],
+)
+def test_models_have_the_papers_numbers_of_parameters(spec: str, shape: tuple[int, ...], counts: list[int]) -> None:
+    assert Network(build(spec, shape)).layout.size == sum(counts)
+
+
+def test_mlp_starts_from_normal_weights_and_constant_biases() -> None:
+    for name, tensor in build("mlp(200, 100)", (300,), classes=50).named_parameters():
+        if name.endswith("bias"):
+            assert (tensor == 0.1).all()
+        else:
+            assert tensor.std().item() == pytest.approx(0.1, rel=0.05)
+            assert tensor.mean().item() == pytest.approx(0.0, abs=0.01)
+
+
+def test_mlp_can_start_as_torch_does() -> None:
+    layer = dict(build("mlp(100, init=torch)", (400,)).named_parameters())["layers.0.weight"]
+    assert layer.abs().max().item() <= 1 / 20  # U(-1/sqrt(400), 1/sqrt(400))
+
+
+def test_linear_is_an_affine_map() -> None:
+    network = Network(build("linear", (2,), classes=2))
+    network.params.copy_(torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+    assert network.module(torch.tensor([[1.0, 10.0]])).tolist() == [[26.0, 49.0]]
+
+
+@pytest.mark.parametrize("spec", ["cnn", "mlp", "linear"])
+def test_the_seed_alone_decides_the_start(spec: str) -> None:
+    first = Network(build(spec, (1, 8, 8), seed=3)).params
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(99)
+        again = Network(build(spec, (1, 8, 8), seed=3)).params
+    assert torch.equal(first, again)
+    assert not torch.equal(first, Network(build(spec, (1, 8, 8), seed=4)).params)
+
+
+@pytest.mark.parametrize("spec", ["cnn", "mlp", "linear"])
+def test_building_leaves_the_global_generator_alone(spec: str) -> None:
+    before = torch.get_rng_state()
+    build(spec, (1, 8, 8))
+    assert torch.equal(torch.get_rng_state(), before)
