@@ -4,7 +4,6 @@ import json
 import os
 import sys
 import tomllib
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,23 +26,6 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option("--plugin", help="A Python file that registers algorithms of your own; may be repeated."),
 ]
-
-
-class Kind(StrEnum):
-    """What `silobench list` can list."""
-
-    algorithms = "algorithms"
-    partitions = "partitions"
-    models = "models"
-    transforms = "transforms"
-    datasets = "datasets"
-    suites = "suites"
-    engines = "engines"
-    solvers = "solvers"
-    schedules = "schedules"
-    servers = "servers"
-    controllers = "controllers"
-    networks = "networks"
 
 
 def main() -> None:
@@ -195,53 +177,36 @@ def partition(
         print(f"wrote {written}")
 
 
+KINDS = (
+    "algorithms", "controllers", "datasets", "engines", "models", "networks", "partitions",
+    "schedules", "servers", "solvers", "suites", "transforms",
+)  # fmt: skip
+
+
 @app.command("list")
 def list_(
-    kind: Annotated[Kind, typer.Argument(help="What to list.")], json_: Json = False, plugin: Plugins = None
+    kind: Annotated[str, typer.Argument(help=f"What to list: {', '.join(KINDS)}.")],
+    json_: Json = False,
+    plugin: Plugins = None,
 ) -> None:
     """What a spec can name, with its arguments and what it does."""
+    if kind not in KINDS:
+        raise ConfigError(f"there is nothing to list under '{kind}': {suggest(kind, KINDS)}")
     rows = _describe(kind, plugin or [])
     if json_:
         print(json.dumps(rows, indent=1))
         return
     from silobench.terminal import print_list
 
-    print_list(kind.value, rows)
+    print_list(kind, rows)
 
 
-def _describe(kind: Kind, plugins: list[Path]) -> list[dict[str, str]]:
-    from silobench import (
-        algorithms,
-        controllers,
-        data,
-        engines,
-        experiment,
-        models,
-        network,
-        servers,
-        solvers,
-        suites,
-        transforms,
-    )
-    from silobench.partition import PARTITIONS
+def _describe(kind: str, plugins: list[Path]) -> list[dict[str, str]]:
+    from silobench import experiment, suites
 
     for file in plugins:
         experiment.load_plugin(file)
-    describe = {
-        Kind.algorithms: algorithms.ALGORITHMS.describe,
-        Kind.partitions: PARTITIONS.describe,
-        Kind.models: models.MODELS.describe,
-        Kind.transforms: transforms.TRANSFORMS.describe,
-        Kind.datasets: data.DATASETS.describe,
-        Kind.suites: suites.describe,
-        Kind.engines: engines.ENGINES.describe,
-        Kind.solvers: solvers.SOLVERS.describe,
-        Kind.schedules: solvers.SCHEDULES.describe,
-        Kind.servers: servers.SERVERS.describe,
-        Kind.controllers: controllers.CONTROLLERS.describe,
-        Kind.networks: network.NETWORKS.describe,
-    }
-    return describe[kind]()
+    return suites.describe() if kind == "suites" else experiment.REGISTRIES[kind].describe()
 
 
 def _experiment_path(given: str) -> Path:

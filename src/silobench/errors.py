@@ -47,7 +47,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
     'choose from fedavg, fedprox.'
     """
     options = sorted(known)
-    close = difflib.get_close_matches(name.lower(), options, n=2, cutoff=0.6)
+    close = difflib.get_close_matches(name.lower(), options, n=1, cutoff=0.6)
     if close:
-        return f"did you mean {' or '.join(close)}?"
+        return f"did you mean {close[0]}?"
     return f"choose from {', '.join(options)}."

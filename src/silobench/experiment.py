@@ -23,15 +23,29 @@ from silobench.federation import Federation, federate
 from silobench.methods import Method
 from silobench.models import MODELS
 from silobench.network import NETWORKS, Network
-from silobench.partition import bind_sum, measure
+from silobench.partition import PARTITIONS, bind_sum, measure
 from silobench.record import FORMAT, open_run, read_run, run_id, versions
 from silobench.rounds import draw_cohort, rounds
 from silobench.servers import SERVERS
-from silobench.solvers import SOLVERS
-from silobench.spec import Bound
+from silobench.solvers import SCHEDULES, SOLVERS
+from silobench.spec import Bound, Registry
 from silobench.task import Task, task
-from silobench.transforms import bind_chain
+from silobench.transforms import TRANSFORMS, bind_chain
 from silobench.types import Controller, Count, RoundRecord
+
+REGISTRIES: dict[str, Registry[Any]] = {
+    "algorithms": ALGORITHMS,
+    "controllers": CONTROLLERS,
+    "datasets": DATASETS,
+    "engines": ENGINES,
+    "models": MODELS,
+    "networks": NETWORKS,
+    "partitions": PARTITIONS,
+    "schedules": SCHEDULES,
+    "servers": SERVERS,
+    "solvers": SOLVERS,
+    "transforms": TRANSFORMS,
+}
 
 
 class Cell(BaseModel):

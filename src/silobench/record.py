@@ -144,20 +144,32 @@ def open_run(path: Path, facts: Mapping[str, Any]) -> RunWriter:
         (path / "checkpoint").mkdir(parents=True, exist_ok=True)
         lock = (path / ".lock").open("w")
     try:
+        _take(lock, path)
+        if not (path / "run.json").exists():
+            _begin(path, facts)
+        stored = read_run(path)
+        state = None if stored.complete else _unpack(path)
+        size, digest = _truncate_to(path, stored, state)
+    except BaseException:
+        lock.close()
+        raise
+    return RunWriter(path, stored.facts, state, stored.rounds, lock, size, digest)
+
+
+def _take(lock: IO[str], path: Path) -> None:
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise RecordError(
             f"{path} is being written by another process: wait for it, or choose another --out."
         ) from error
-    if not (path / "run.json").exists():
-        if (path / "rounds.jsonl").exists():
-            raise RecordError(f"{path / 'run.json'} is missing beside recorded rounds: {_REMEDY}")
-        with _writing(path):
-            _replace(path / "run.json", _as_json({**facts, "status": "running"}))
-    stored = read_run(path)
-    state = None if stored.complete else _unpack(path)
-    size, digest = _truncate_to(path, stored, state)
-    return RunWriter(path, stored.facts, state, stored.rounds, lock, size, digest)
+
+
+def _begin(path: Path, facts: Mapping[str, Any]) -> None:
+    if (path / "rounds.jsonl").exists():
+        raise RecordError(f"{path / 'run.json'} is missing beside recorded rounds: {_REMEDY}")
+    with _writing(path):
+        _replace(path / "run.json", _as_json({**facts, "status": "running"}))
 
 
 def load_state(path: Path) -> State:
@@ -230,7 +242,7 @@ def _read_facts(path: Path) -> dict[str, Any]:
 
 
 def _as_json(facts: Mapping[str, Any]) -> bytes:
-    return (json.dumps(facts, indent=1, ensure_ascii=False) + "\n").encode()
+    return json.dumps(facts, indent=1, ensure_ascii=False).encode()  # no newline: any cut leaves broken JSON
 
 
 def _sha(content: bytes) -> str:

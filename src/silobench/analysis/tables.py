@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from silobench.analysis.cells import CellResult
@@ -45,22 +46,19 @@ def accuracy_table(cells: Sequence[CellResult]) -> Table:
 
 
 def cost_table(cells: Sequence[CellResult]) -> Table:
-    """Rounds, bytes and time of every cell; bytes are the whole run's, over all parties."""
-    names = [name for name in _varying(cells) if name != "rounds"] + ["algorithm"]
-    rows = []
+    """Rounds, bytes and time of a run by dataset and algorithm; bytes are the whole run's, over all parties."""
+    names = [name for name in _varying(cells) if name not in ("partition", "rounds")] + ["algorithm"]
+    alike: dict[str, list[CellResult]] = {}
     for cell in cells:
-        shown = [str(cell.label[name]) for name in names]
-        rounds = cell.runs[0].facts["config"]["rounds"]
-        shown += [
-            str(rounds),
-            size(cell.bytes_up),
-            size(cell.bytes_down),
-            f"{cell.seconds:.1f} s",
-            f"{cell.clock:.1f} s",
-        ]
-        rows.append([Entry(text) for text in shown])
+        alike.setdefault(repr([cell.label[name] for name in (*names, "rounds")]), []).append(cell)
+    rows = []
+    for group in alike.values():
+        shown = [str(group[0].label[name]) for name in (*names, "rounds")]
+        up, down = (size(fmean(getattr(c, key) for c in group)) for key in ("bytes_up", "bytes_down"))
+        computing, network = (f"{fmean(getattr(c, key) for c in group):.1f} s" for key in ("seconds", "clock"))
+        rows.append([Entry(text) for text in (*shown, up, down, computing, network)])
     columns = [*names, "rounds", "sent up", "sent down", "computing", "network"]
-    return Table("Cost per run", columns, rows)
+    return Table("Cost of a run (mean over partitions and trials)", columns, rows)
 
 
 def size(count: float) -> str:
