@@ -28,14 +28,18 @@ Plugins = Annotated[
 ]
 
 
+class _Stopped(SilobenchError):
+    """Ctrl-C: not an error of anyone's, but said and ended the same way."""
+
+
 def main() -> None:
     """Entry point: one sentence and exit code 2 for everything a user can cause."""
     try:
-        app()
+        app(prog_name="silobench")
+    except _Stopped as error:
+        _fail(str(error), code=130)
     except SilobenchError as error:
         _fail(str(error))
-    except KeyboardInterrupt:
-        _fail("stopped; finished rounds are kept, and the same command goes on from them.", code=130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `silobench list ... | head` is no error
 
@@ -258,9 +262,12 @@ def _run_all(
     missing = [made for made in plans if not experiment.is_complete(made, out)]
     for made in missing:
         experiment.prepare(made)  # every error of a configuration comes before the first round of any
-    with Progress(total=len(plans), done=len(plans) - len(missing)) as progress:
-        for event in sweep(missing, out, engine, workers or _cores(), plugins):
-            progress.show(event)
+    try:
+        with Progress(total=len(plans), done=len(plans) - len(missing)) as progress:
+            for event in sweep(missing, out, engine, workers or _cores(), plugins):
+                progress.show(event)
+    except KeyboardInterrupt as error:
+        raise _Stopped("stopped; finished rounds are kept, and the same command goes on from them.") from error
 
 
 def _cores() -> int:
