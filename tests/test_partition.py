@@ -396,6 +396,8 @@ def test_the_test_set_is_clean_unless_noisy_copies_are_asked_for() -> None:
     np.testing.assert_array_equal(np.concatenate([y for _, y in batches]), np.tile(DIGITS.test.y, 4))
     np.testing.assert_allclose(added.std((1, 2, 3, 4)), federation.partition.noise, rtol=0.05)
     assert np.abs(np.corrcoef(added.reshape(4, -1)) - np.eye(4)).max() < 0.05
+    trained = (federation.x.numpy() - DIGITS.train.x)[federation.partition.rows[3]][:300]
+    assert abs(np.corrcoef(trained.ravel(), added[3][:300].ravel())[0, 1]) < 0.05  # other noise than in training
 
 
 def test_noise_on_bytes_is_on_their_0_to_1_scale() -> None:

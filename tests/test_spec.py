@@ -189,6 +189,7 @@ GRAMMAR = st.lists(st.sampled_from(PIECES), max_size=25).map("".join)
 @settings(max_examples=400, deadline=None)
 @given(st.text(max_size=30) | GRAMMAR)
 @example("_")
+@example("_0")
 @example("f(_=1)")
 @example("f(g())")
 def test_any_text_is_refused_or_prints_as_itself(text: str) -> None:
@@ -335,6 +336,12 @@ def test_specs_nest() -> None:
     rate = bound.build().lr
     assert callable(rate)
     assert rate(Server(None, {}, {}, 2, 1, {})) == pytest.approx(0.1 * 0.99**2)  # type: ignore[arg-type]
+
+
+def test_nested_specs_are_short_in_the_short_form_and_full_in_the_full() -> None:
+    bound = SOLVERS.bind("sgd(lr=step(0.1, at=[5]))")
+    assert str(bound.short) == "sgd(lr=step(start=0.1, at=[5]))"
+    assert dict(bound.full.kwargs)["lr"] == parse("step(start=0.1, at=[5], factor=0.1)")
 
 
 def test_a_spec_calls_the_factory_it_names() -> None:

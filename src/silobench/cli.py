@@ -28,7 +28,7 @@ Plugins = Annotated[
 ]
 
 
-class _Stopped(SilobenchError):
+class _StoppedError(SilobenchError):
     """Ctrl-C: not an error of anyone's, but said and ended the same way."""
 
 
@@ -36,7 +36,7 @@ def main() -> None:
     """Entry point: one sentence and exit code 2 for everything a user can cause."""
     try:
         app(prog_name="silobench")
-    except _Stopped as error:
+    except _StoppedError as error:
         _fail(str(error), code=130)
     except SilobenchError as error:
         _fail(str(error))
@@ -267,7 +267,7 @@ def _run_all(
             for event in sweep(missing, out, engine, workers or _cores(), plugins):
                 progress.show(event)
     except KeyboardInterrupt as error:
-        raise _Stopped("stopped; finished rounds are kept, and the same command goes on from them.") from error
+        raise _StoppedError("stopped; finished rounds are kept, and the same command goes on from them.") from error
 
 
 def _cores() -> int:

@@ -66,14 +66,11 @@ def rounds(
 
 def draw_cohort(parties: int, participation: float | int, seed: int, round: int) -> tuple[int, ...]:
     """The parties of a round, drawn uniformly without replacement, in ascending order."""
-    if isinstance(participation, int):
-        size = participation
-    else:
-        size = max(1, round_half_up(participation * parties))
-    if size < 1:
+    if participation <= 0:
         raise ConfigError(
             f"participation {participation} draws no party: give a fraction above 0 or a count of at least 1."
         )
+    size = participation if isinstance(participation, int) else max(1, round_half_up(participation * parties))
     if size >= parties:
         return tuple(range(parties))
     return tuple(np.sort(stream(seed, "cohort", round).choice(parties, size, replace=False)).tolist())
@@ -204,7 +201,7 @@ def run_party(
     watch.lap("train")
     kept: dict[str, Memory] = {"algorithm": own, "solver": momentum}
     context = Context(seed, server.round, party, task.network.layout, server.knobs)
-    for place, transform in enumerate(method.transforms):
+    for place, transform in enumerate(() if algorithm.silent else method.transforms):
         owner = f"transform-{place}"
         update, kept[owner] = transform.encode(update, memory.get(owner, {}), context)
     watch.lap("encode")

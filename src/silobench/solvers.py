@@ -152,9 +152,11 @@ def reach(steps: int, momentum: float) -> float:
     >>> reach(5, 0.0), round(reach(2, 0.9), 6)  # the first of two gradients counts 1.9, the second 1
     (5.0, 2.9)
     """
-    if momentum == 0:
-        return float(steps)
-    return (steps - momentum * (1 - momentum**steps) / (1 - momentum)) / (1 - momentum)
+    total = velocity = 0.0
+    for _ in range(steps):  # exact also for a momentum near 1, where the closed form cancels
+        velocity = 1 + momentum * velocity
+        total += velocity
+    return total
 
 
 SOLVERS: Registry[Solver] = Registry("solver", nested=SCHEDULES)
@@ -176,6 +178,6 @@ def sgd(
     number of minibatches a round; `batch=full` takes all rows at once. Momentum starts from zero in every
     round unless `keep_momentum` leaves it with the party.
     """
-    if steps is not None and epochs not in (1, 10):
+    if steps is not None and epochs != 10:  # 10 is the default: a resolved spec states it beside steps
         raise SpecError(f"sgd: steps={steps} and epochs={epochs} were both given: give one of them.")
     return Solver(lr, momentum, weight_decay, epochs, steps, None if batch == "full" else batch, keep_momentum)

@@ -53,7 +53,7 @@ class Layout:
     def views(self, vector: Vector) -> dict[str, Tensor]:
         """The named tensors as views of a vector ``[..., d]``."""
         return {
-            name: vector[..., place].view(*vector.shape[:-1], *shape)
+            name: vector[..., place].view(vector.shape[:-1] + shape)
             for (name, place), shape in zip(self.slices.items(), self.shapes, strict=True)
         }
 
@@ -62,12 +62,15 @@ class Layout:
 class Update:
     """A weighted sum of contributions; one party's message is the sum of one.
 
+    Parts are multiplied by the weight on entry. A part that the server wants as a plain sum, whatever the weights
+    (SCAFFOLD's control variates), is entered as it is and read from `total` instead of `mean()`.
+
     >>> both = Update.of(1.0, delta=torch.tensor([2.0])) + Update.of(3.0, delta=torch.tensor([6.0]))
     >>> both.mean()["delta"]
     tensor([5.])
     """
 
-    total: dict[str, Vector]  # named parts, already multiplied by weight
+    total: dict[str, Vector]  # named parts
     weight: float
 
     @classmethod

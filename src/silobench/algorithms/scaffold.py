@@ -24,14 +24,17 @@ def scaffold(
     The paper's local SGD has no momentum. With momentum ρ the place of the correction matters:
     `momentum=outside` (as in NIID-Bench's public code) adds it after the momentum step, where a step is about
     1/(1 - ρ) gradients long and so is c_i; `momentum=inside` adds it to the gradient and divides the
-    displacement by the reach instead of τ. Both equal the paper at ρ = 0.
+    displacement by the reach instead of τ. Both equal the paper at ρ = 0. Outside, the correction is constant while the
+    momentum builds up anew in every round, so that a bias of the order of the learning rate remains at the optimum;
+    inside, or with `keep_momentum`, there is none.
 
     `init=random` starts c and every c_i at a random network, as that public code does: harmless when all
     parties take part in every round, ruinous under party sampling. The paper, and the default, start at zero.
 
     Departures from the paper: models are averaged by samples, as in NIID-Bench, while c is the plain mean over
     parties, so with unequal sizes the fixed point is that of the plain mean of the parties' losses. Option 1
-    with momentum outside scales the gradient by reach / τ, to the length of a momentum step.
+    with momentum outside scales the gradient by reach / τ, to the length of a momentum step (with `keep_momentum` the
+    right factor would be 1/(1 - ρ): use option 2 or momentum inside there).
     """
 
     def initial(params: Vector) -> dict[str, Vector]:
@@ -51,6 +54,8 @@ def scaffold(
         length = local.steps if momentum == "outside" else local.reach
         if option == 1:
             control = local.gradient(server.params) * (local.reach / length)
+        elif local.lr == 0:  # a schedule has come to its end: nothing was learnt, nothing is renewed
+            control = memory["control"]
         else:
             control = memory["control"] - server.extras["control"] - local.delta / (length * local.lr)
         change = control - memory["control"]

@@ -28,10 +28,9 @@ class Table:
 def accuracy_table(cells: Sequence[CellResult]) -> Table:
     """Accuracy in percent by setting and algorithm: mean ± std over trials, the best of each row marked."""
     algorithms = list(dict.fromkeys(cell.label["algorithm"] for cell in cells))
-    settings = _settings(cells)
-    names = _varying(cells)
+    names = varying(cells)
     rows = []
-    for setting in settings:
+    for setting in settings_of(cells):
         by_algorithm = {cell.label["algorithm"]: cell for cell in setting}
         top = max(round(cell.accuracy.mean, 3) for cell in setting)
         row = [Entry(str(setting[0].label[name])) for name in names]
@@ -47,7 +46,7 @@ def accuracy_table(cells: Sequence[CellResult]) -> Table:
 
 def cost_table(cells: Sequence[CellResult]) -> Table:
     """Rounds, bytes and time of a run by dataset and algorithm; bytes are the whole run's, over all parties."""
-    names = [name for name in _varying(cells) if name not in ("partition", "rounds")] + ["algorithm"]
+    names = [name for name in varying(cells) if name not in ("partition", "rounds")] + ["algorithm"]
     alike: dict[str, list[CellResult]] = {}
     for cell in cells:
         alike.setdefault(repr([cell.label[name] for name in (*names, "rounds")]), []).append(cell)
@@ -83,7 +82,7 @@ def _accuracy(cell: CellResult) -> str:
     return text
 
 
-def _settings(cells: Sequence[CellResult]) -> list[list[CellResult]]:
+def settings_of(cells: Sequence[CellResult]) -> list[list[CellResult]]:
     """Cells that differ only in the algorithm, together."""
     found: dict[str, list[CellResult]] = {}
     for cell in cells:
@@ -92,7 +91,7 @@ def _settings(cells: Sequence[CellResult]) -> list[list[CellResult]]:
     return list(found.values())
 
 
-def _varying(cells: Sequence[CellResult]) -> list[str]:
+def varying(cells: Sequence[CellResult]) -> list[str]:
     """Dataset, partition, and whatever else differs between cells of one dataset."""
     names = ["dataset", "partition"]
     for name in cells[0].label:

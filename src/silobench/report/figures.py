@@ -1,6 +1,7 @@
 """Figures by matplotlib, as files or as SVG text; the same data give the same bytes."""
 
 import io
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def _partition_figure(
     if rows * columns <= 400:
         _write_counts(axes, counts)
     if title:
-        axes.set_title(title)
+        axes.set_title(textwrap.fill(title, 12 + 4 * columns), fontsize=8)
     figure.colorbar(image, ax=axes, label="rows", shrink=0.9)
     return figure
 

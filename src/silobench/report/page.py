@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from silobench._version import __version__
 from silobench.analysis import CellResult, accuracy_table, cost_table
-from silobench.analysis.tables import Table
+from silobench.analysis.tables import settings_of, varying
 from silobench.errors import RecordError
 from silobench.report.figures import curves_svg, partition_svg
 
@@ -25,7 +25,7 @@ def write_report(cells: Sequence[CellResult], path: Path, title: str = "silobenc
         version=__version__,
         accuracy=accuracy_table(cells),
         cost=cost_table(cells),
-        settings=[_setting(group) for group in _by_setting(cells)],
+        settings=[_setting(group, varying(cells)) for group in settings_of(cells)],
         summary=_summary(cells),
     )
     try:
@@ -35,19 +35,12 @@ def write_report(cells: Sequence[CellResult], path: Path, title: str = "silobenc
     return path
 
 
-def _by_setting(cells: Sequence[CellResult]) -> list[list[CellResult]]:
-    """Cells over the same data and partition, whose curves share one picture."""
-    found: dict[tuple[str, str, int], list[CellResult]] = {}
-    for cell in cells:
-        found.setdefault((cell.label["dataset"], cell.label["partition"], cell.parties), []).append(cell)
-    return list(found.values())
-
-
-def _setting(cells: list[CellResult]) -> dict[str, Any]:
+def _setting(cells: list[CellResult], names: Sequence[str]) -> dict[str, Any]:
+    """One partition and the training curves of every algorithm on it."""
     facts = cells[0].runs[0].facts
     partition = facts["partition"]
     return {
-        "name": f"{cells[0].label['dataset']} · {cells[0].label['partition']}",
+        "name": " · ".join(str(cells[0].label[name]) for name in names),
         "facts": [
             ("parties", len(partition["sizes"])),
             ("rows a party", f"{min(partition['sizes'])} to {max(partition['sizes'])}"),
@@ -57,20 +50,8 @@ def _setting(cells: list[CellResult]) -> dict[str, Any]:
             ("feature shift", f"{partition['feature_shift']:.3f}"),
         ],
         "partition": partition_svg(partition["counts"], partition["parties"], facts["dataset"]["classes"]),
-        "curves": curves_svg(_curves(cells)),
+        "curves": curves_svg({cell.label["algorithm"]: cell.curve for cell in cells}),
     }
-
-
-def _curves(cells: list[CellResult]) -> dict[str, list[tuple[int, float]]]:
-    named = {}
-    for cell in cells:
-        name = cell.label["algorithm"]
-        if name in named:  # another setting of the same algorithm: tell them apart by the first choice that differs
-            other = next(c for c in cells if c.label["algorithm"] == name)
-            differing = [key for key, value in cell.label.items() if other.label[key] != value]
-            name += f" {differing[0]}={cell.label[differing[0]]}" if differing else ""
-        named[name] = cell.curve
-    return named
 
 
 def _summary(cells: Sequence[CellResult]) -> list[tuple[str, Any]]:
@@ -79,12 +60,9 @@ def _summary(cells: Sequence[CellResult]) -> list[tuple[str, Any]]:
     datasets = {run.facts["dataset"]["name"]: run.facts["dataset"] for run in runs}
     return [
         ("runs", len(runs)),
-        ("settings", len(_by_setting(cells))),
+        ("settings", len(settings_of(cells))),
         ("data", "; ".join(f"{n}: {d['train']} / {d['test']} rows, {d['licence']}" for n, d in datasets.items())),
         *[("note", f"{name}: {note}") for name, data in datasets.items() for note in data["notes"]],
-        ("solver", ", ".join(dict.fromkeys(run.facts["config"]["solver"] for run in runs))),
+        ("solver", ", ".join(dict.fromkeys(run.facts["label"]["solver"] for run in runs))),
         ("versions", ", ".join(f"{name} {version}" for name, version in first["versions"].items())),
     ]
-
-
-__all__ = ["Table", "write_report"]

@@ -8,7 +8,8 @@ from silobench.types import Context, Memory, Positive, Transform, Update
 def clip(norm: Positive = 1.0) -> Transform:
     """Scale an update down so that the 2-norm of its mean is at most `norm`; shorter ones pass unchanged.
 
-    All named parts are scaled by one factor, so their directions agree afterwards as before.
+    All named parts are scaled by one factor, so their directions agree afterwards as before. A part that is summed
+    without weights (SCAFFOLD's control variates) counts in the norm at its share of the weight.
     """
 
     def encode(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:

@@ -1,0 +1,115 @@
+"""What the documents show is true: their code runs, and does what they say."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import silobench as sb
+from commands import TINY, call, write
+from silobench.algorithms import ALGORITHMS
+
+ROOT = Path(__file__).parent.parent
+
+
+def _code(document: str, number: int = 0) -> str:
+    return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(encoding="utf-8"), re.DOTALL)[number]
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    return write(tmp_path / "fedavgm.py", _code("docs/algorithms.md"))
+
+
+def test_an_algorithm_of_your_own_is_one_short_file(plugin: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(plugin.read_text().splitlines()) < 40
+    result = call(capsys, "list", "algorithms", "--plugin", plugin)
+    assert "fedavgm(beta=0.9)" in result.out
+    experiment = write(plugin.parent / "e.toml", TINY)
+    out, mine = plugin.parent / "runs", 'algorithm=["fedavg", "fedavgm(beta=0.5)"]'
+    for workers in ("2", "1"):  # the second finds everything done
+        options = ["--plugin", plugin, "--set", mine, "--workers", workers, "--out", out]
+        result = call(capsys, "run", experiment, *options)
+        assert result.code == 0, result.err
+    assert "2 of 2 runs are there already" in result.err
+    assert "fedavgm(beta=0.5)" in result.out
+    refused = call(capsys, "run", experiment, "--plugin", plugin, "--set", "algorithm=fedavgm(betta=1)")
+    assert "did you mean beta?" in refused.err
+
+
+def test_it_is_server_momentum(plugin: Path) -> None:
+    exec(compile(plugin.read_text(), plugin, "exec"), {"__name__": "plugin"})
+    data = sb.load("fcube")
+    federation, method = sb.federate(data, "octants"), lambda name: sb.Method(ALGORITHMS.build(name), sb.sgd(epochs=1))
+
+    def models(name: str) -> list[torch.Tensor]:
+        run = sb.rounds(method(name), federation, sb.task("linear", data), rounds=3)
+        return [record.state.server.params for record in run]
+
+    for plain, still in zip(models("fedavg"), models("fedavgm(beta=0)"), strict=True):
+        assert torch.equal(plain, still)
+    start, moving = sb.task("linear", data).initial, models("fedavgm(beta=0.5)")
+    one_round = [sb.rounds(method("fedavg"), federation, sb.task("linear", data), rounds=3)]
+    first = next(one_round[0])
+    assert torch.equal(moving[0], first.state.server.params)  # the first velocity is the first mean delta
+    velocity = moving[0] - start
+    for before, after, record in zip(
+        moving, moving[1:], _fedavg_from(method("fedavg"), federation, data, moving), strict=False
+    ):
+        velocity = 0.5 * velocity + (record - before)
+        assert torch.allclose(after - before, velocity, atol=1e-6)
+
+
+def _fedavg_from(method: sb.Method, federation: sb.Federation, data: sb.Dataset, models: list[torch.Tensor]):
+    """One FedAvg round from each of the models: what FedAvgM's mean delta must have been."""
+    for done, params in enumerate(models, start=1):
+        state = next(sb.rounds(method, federation, sb.task("linear", data), rounds=1)).state
+        server = type(state.server)(params, {}, {}, done, len(federation.parties), {})
+        again = sb.rounds(method, federation, sb.task("linear", data), rounds=done + 1, state=type(state)(server))
+        yield next(again).state.server.params
+
+
+def test_no_velocity_is_sent(plugin: Path) -> None:
+    exec(compile(plugin.read_text(), plugin, "exec"), {"__name__": "plugin"})
+    data = sb.load("fcube")
+    federation = sb.federate(data, "octants")
+    sizes = {}
+    for name in ("fedavg", "fedavgm(beta=0.9)"):
+        method = sb.Method(ALGORITHMS.build(name), sb.sgd(epochs=1))
+        record = next(sb.rounds(method, federation, sb.task("linear", data), rounds=1))
+        sizes[name] = (record.bytes_up, record.bytes_down)
+    assert sizes["fedavg"] == sizes["fedavgm(beta=0.9)"]
+
+
+def test_the_session_of_the_readme_prints_what_it_says() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"```python\n.*?```\n+```text\n(.*?)```", readme, re.DOTALL)
+    assert shown is not None
+    done = subprocess.run([sys.executable, "-c", _code("README.md")], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == shown[1].strip(), done.stderr
+
+
+def test_the_loop_by_hand_learns() -> None:
+    example = ROOT / "examples/fedavg_by_hand.py"
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=120)
+    assert float(done.stdout.split()[-1]) > 0.8, done.stderr
+
+
+def test_every_link_of_a_document_leads_somewhere() -> None:
+    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
+            assert target.startswith("https://") or (document.parent / target).exists(), f"{document}: {target}"
+
+
+def test_public_names_are_sorted_and_load() -> None:
+    assert sb.__all__ == sorted(sb.__all__)
+    import silobench.partition.measures
+    import silobench.rounds  # noqa: F401  # importing the modules must not hide the functions of the same name
+
+    for name in sb.__all__:
+        assert getattr(sb, name) is not None
+    assert callable(sb.rounds)
+    assert callable(sb.partition)
