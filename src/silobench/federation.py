@@ -53,7 +53,7 @@ class Federation:
         """All training rows, seen through the parties' noise where there is any."""
         x = self.dataset.train.x
         if self.partition.noise:
-            x = _dense_float(x).copy()
+            x = _dense_float(x)
             for party, (rows, deviation) in enumerate(zip(self.partition.rows, self.partition.noise, strict=True)):
                 x[rows] += deviation * _standard_normal(x[rows].shape, self.seed, party)
         return x if sparse.issparse(x) else torch.from_numpy(np.ascontiguousarray(x))

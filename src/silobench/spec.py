@@ -9,6 +9,7 @@ import functools
 import inspect
 import keyword
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, get_type_hints
@@ -68,19 +69,37 @@ def parse(text: str) -> Spec:
     """One spec; a sum or a chain is refused."""
     terms = parse_terms(text, "+")
     if len(terms) != 1:
-        raise SpecError(f"'{text}' is a sum, and one single spec is needed here.")
+        raise SpecError(f"{_quoted(text)} is a sum, and one single spec is needed here.")
     return terms[0]
 
 
 def parse_terms(text: str, operator: Operator) -> tuple[Spec, ...]:
     """The terms of ``a + b`` or ``a | b``, in order; a lone spec is one term."""
-    for pattern, replacement in _NOTATION:
-        text = re.sub(rf"(?P<before>(?:^|[+|])\s*){pattern}", rf"\g<before>{replacement}", text)
+    text = _rewritten(text)
     try:
-        tree = ast.parse("".join(_python(text)).strip() or "()", mode="eval").body
-    except SyntaxError as error:
-        raise SpecError(f"'{text}' is not a spec: write name(argument=value, ...), with brackets closed.") from error
-    return tuple(_spec(node, text) for node in _split(tree, ast.Add if operator == "+" else ast.BitOr))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # an unknown escape in a string is refused, not warned about
+            tree = ast.parse("".join(_python(text)).strip() or "()", mode="eval").body
+        return tuple(_spec(node, text) for node in _split(tree, ast.Add if operator == "+" else ast.BitOr))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise SpecError(
+            f"{_quoted(text)} is not a spec: write name(argument=value, ...), with brackets closed."
+        ) from error
+
+
+def _rewritten(text: str) -> str:
+    """The papers' notation as specs, outside quotation marks."""
+    parts = re.split(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", text)
+    for pattern, replacement in _NOTATION:
+        parts[0] = re.sub(rf"(?P<before>^\s*){pattern}", rf"\g<before>{replacement}", parts[0])
+        parts[::2] = [re.sub(rf"(?P<before>[+|]\s*){pattern}", rf"\g<before>{replacement}", p) for p in parts[::2]]
+    return "".join(parts)
+
+
+def _quoted(text: str) -> str:
+    """The text on one line, cut where it is long."""
+    shown = text if text.isprintable() else text.encode("unicode_escape").decode()
+    return f"'{shown if len(shown) <= 100 else shown[:97] + '...'}'"
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
@@ -88,7 +107,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise SpecError(f"'{text}' has an open quotation mark: close it.")
+            raise SpecError(f"{_quoted(text)} has an open quotation mark: close it.")
         position = match.end()
         yield str(match.lastgroup), match.group(str(match.lastgroup))
 
@@ -98,6 +117,8 @@ def _python(text: str) -> Iterator[str]:
     tokens = list(_tokens(text))
     depth = 0
     for here, (kind, token) in enumerate(tokens):
+        if here and kind != "mark" and tokens[here - 1][0] != "mark":
+            raise SpecError(f"{_quoted(text)} has two words side by side: quote text that has spaces.")
         following = tokens[here + 1][1] if here + 1 < len(tokens) else ""
         if kind == "mark":
             depth += (token in "([") - (token in ")]")
@@ -117,8 +138,8 @@ def _plain(number: str) -> str:
 
 def _identifier(word: str, text: str) -> str:
     name = word.replace("-", "_")
-    if not name.isidentifier() or name in ("True", "False", "None"):
-        raise SpecError(f"'{word}' in '{text}' is not a name: write letters, digits and hyphens.")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in ("True", "False", "None"):
+        raise SpecError(f"'{word}' in {_quoted(text)} is not a name: write letters, digits and hyphens.")
     return name + "_" if keyword.iskeyword(name) else name
 
 
@@ -134,11 +155,11 @@ def _spec(node: ast.expr, text: str) -> Spec:
     if isinstance(node, ast.Name):
         return Spec(_name(node.id))
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-        raise SpecError(f"'{text}' is not a spec: write name or name(argument=value, ...).")
+        raise SpecError(f"{_quoted(text)} is not a spec: write name or name(argument=value, ...).")
     given = [(k.arg or "").rstrip("_") for k in node.keywords]
     repeated = {name for name in given if given.count(name) > 1}
     if repeated:
-        raise SpecError(f"'{text}' gives {', '.join(sorted(repeated))} twice: give it once.")
+        raise SpecError(f"{_quoted(text)} gives {', '.join(sorted(repeated))} twice: give it once.")
     return Spec(
         name=_name(node.func.id),
         args=tuple(_value(a, text) for a in node.args),
@@ -162,7 +183,7 @@ def _value(node: ast.expr, text: str) -> Value:
         return tuple(_value(item, text) for item in node.elts)
     if isinstance(node, ast.Call):
         return _spec(node, text)
-    raise SpecError(f"'{text}' has an argument that is no number, word, list or spec: quote it if it is text.")
+    raise SpecError(f"{_quoted(text)} has an argument that is no number, word, list or spec: quote it if it is text.")
 
 
 _SAFE_WORD = re.compile(r"[A-Za-z_./~:\\%@-][\w./~:\\%@-]*")
@@ -176,6 +197,8 @@ def _show(value: Value) -> str:
         return value if bare else repr(value)
     if isinstance(value, float):
         return repr(value).replace("inf", "1e999")
+    if isinstance(value, Spec) and not (value.args or value.kwargs):
+        return f"{value.name}()"
     return str(value)
 
 
@@ -321,8 +344,9 @@ def _checked(name: str, parameter: str, hint: Any, value: Any) -> Any:
     try:
         return _adapter(hint).validate_python(value, strict=True)
     except ValidationError as error:
+        given = f"a {type(value).__name__}" if callable(value) else repr(value)
         problem = error.errors()[0]["msg"].removeprefix("Input should be ")
-        raise SpecError(f"{name}: {parameter.rstrip('_')} must be {problem}, but {value!r} was given.") from error
+        raise SpecError(f"{name}: {parameter.rstrip('_')} must be {problem}, but {given} was given.") from error
 
 
 @functools.cache

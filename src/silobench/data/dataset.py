@@ -93,6 +93,8 @@ def _check(name: str, part: str, split: Split, classes: int) -> None:
 
 def encode_labels(name: str, raw: NDArray[Any]) -> tuple[Labels, tuple[str, ...]]:
     """Any labels as 0..K-1 in sorted order, with their names; one single class is refused."""
+    if raw.dtype.kind == "f" and not np.isfinite(raw).all():
+        raise DataError(f"dataset {name} has NaN or infinite labels: fill or remove those rows.")
     values, codes = np.unique(raw, return_inverse=True)
     if len(values) < 2:
         raise DataError(f"dataset {name} has only the label {values.tolist()}: at least two are needed to classify.")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from annotated_types import Gt, Lt
 from numpy.typing import NDArray
-from sklearn.datasets import load_svmlight_file
+from sklearn.datasets import load_svmlight_files
 
 from silobench.data.dataset import Dataset, Split, encode_labels, hold_out, standardise
 from silobench.errors import DataError, suggest
@@ -33,24 +33,26 @@ def csv(
     the notes say how many. `group` names the columns that tell silos apart (hospital, region); they and
     the `drop` columns are not features. A share of `test` rows is held out, every class alike.
     """
-    table = _read_table(Path(path))
+    table, lines = _read_table(Path(path))
     groups, dropped = _as_names(group), _as_names(drop)
     for column in (label, *groups, *dropped):
         if column not in table:
             raise DataError(f"{path} has no column '{column}': {suggest(column, table)}")
-    targets = np.array(table[label])
+    targets = np.array([value.strip() for value in table[label]])
     if any(value.strip().lower() in _MISSING for value in table[label]):
         raise DataError(f"{path} has rows without a value in the label column '{label}': fill or remove them.")
     y, classes = encode_labels(path, targets)
     used = [name for name in table if name not in (label, *groups, *dropped)]
     if not used:
         raise DataError(f"{path} has no column left for features: only {', '.join(table)}.")
-    columns = [_column(path, name, table[name]) for name in used]
+    columns = [_column(path, name, table[name], lines) for name in used]
     x = np.concatenate([c.values for c in columns], axis=1)
-    split = Split(x, y, {name: np.array(table[name]) for name in groups})
+    split = Split(x, y, {name: np.array([cell.strip() for cell in table[name]]) for name in groups})
     train, held = _fill_means(*hold_out(split, test))
     if scale == "standard":
         train, held = standardise(train, held)
+    else:
+        train, held = (replace(s, x=_float32(s.x)) for s in (train, held))
     notes = [c.note for c in columns if c.note]
     if scale == "standard":
         notes.append("columns standardised by the pooled training rows")
@@ -73,7 +75,10 @@ def npz(path: str, test: TestShare = 0.2, scale: Literal["none", "standard"] = "
             f"{path} has the arrays {', '.join(arrays) or 'none'} but not {', '.join(absent)}: "
             "save x and y, or x_train, y_train, x_test and y_test."
         )
-    labels = np.concatenate([arrays[name] for name in needed[1::2]])
+    targets = [arrays[name] for name in needed[1::2]]
+    if any(y.ndim not in (1, 2) or y.ndim != targets[0].ndim for y in targets):
+        raise DataError(f"{path} has labels of shape {[y.shape for y in targets]}: one label a row is needed.")
+    labels = np.concatenate(targets)
     codes, classes = encode_labels(path, labels)
     if len(needed) == 2:
         whole = _array_split(path, arrays, "", codes)
@@ -90,10 +95,7 @@ def npz(path: str, test: TestShare = 0.2, scale: Literal["none", "standard"] = "
 def libsvm(path: str, test_path: str = "", test: TestShare = 0.2) -> Dataset:
     """LIBSVM text (label index:value ...), kept sparse; `test_path` is the test file, or a share is held out."""
     files = [path, test_path] if test_path else [path]
-    loaded = [_read_libsvm(Path(file)) for file in files]
-    width = max(x.shape[1] for x, _ in loaded)
-    for x, _ in loaded:
-        x.resize(x.shape[0], width)  # a file ends at the last column it uses
+    loaded = _read_libsvm([Path(file) for file in files])
     codes, classes = encode_labels(path, np.concatenate([y for _, y in loaded]))
     cut = loaded[0][0].shape[0]
     train = Split(loaded[0][0], codes[:cut])
@@ -115,25 +117,34 @@ def _read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise DataError(f"there is no file {path}: check the path.") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # a path with a null byte is a ValueError, and so is text that is none
         raise DataError(f"{path} cannot be read as text: {error}.") from error
 
 
-def _read_table(path: Path) -> dict[str, list[str]]:
-    """Columns by name, as text."""
-    rows = [row for row in csv_reader.reader(io.StringIO(_read_text(path), newline="")) if row]
+def _read_table(path: Path) -> tuple[dict[str, list[str]], list[int]]:
+    """Columns by name, as text, and the line of the file where each row begins."""
+    reader = csv_reader.reader(io.StringIO(_read_text(path), newline=""))
+    rows, lines, start = [], [], 1
+    try:
+        for row in reader:
+            if row:
+                rows.append(row)
+                lines.append(start)
+            start = reader.line_num + 1
+    except csv_reader.Error as error:
+        raise DataError(f"{path} cannot be read as CSV, line {reader.line_num}: {error}.") from error
     if len(rows) < 2:
         raise DataError(f"{path} has {len(rows)} lines: a header and at least one row are needed.")
     header = [name.strip() for name in rows[0]]
     if len(set(header)) != len(header):
         raise DataError(f"{path} names a column twice in its header: rename one.")
-    for number, row in enumerate(rows[1:], start=2):
+    for number, row in zip(lines[1:], rows[1:], strict=True):
         if len(row) != len(header):
             raise DataError(f"{path} has {len(row)} cells in line {number} but {len(header)} in the header.")
-    return {name: list(cells) for name, cells in zip(header, zip(*rows[1:], strict=True), strict=True)}
+    return {name: list(cells) for name, cells in zip(header, zip(*rows[1:], strict=True), strict=True)}, lines[1:]
 
 
-def _column(path: str, name: str, cells: list[str]) -> _Column:
+def _column(path: str, name: str, cells: list[str], lines: list[int]) -> _Column:
     missing = np.array([cell.strip().lower() in _MISSING for cell in cells])
     count = int(missing.sum())
     if missing.all():
@@ -143,9 +154,9 @@ def _column(path: str, name: str, cells: list[str]) -> _Column:
     except ValueError:
         return _one_hot(path, name, cells, missing)
     if not np.isfinite(numbers[~missing]).all():
-        line = int(np.flatnonzero(~np.isfinite(numbers) & ~missing)[0]) + 2
+        bad = int(np.flatnonzero(~np.isfinite(numbers) & ~missing)[0])
         raise DataError(
-            f"{path} has '{cells[line - 2].strip()}' in column '{name}', line {line}: "
+            f"{path} has '{cells[bad].strip()}' in column '{name}', line {lines[bad]}: "
             "numbers must be finite; leave the cell empty if the value is missing."
         )
     note = f"{count} missing values in column '{name}' filled with its training mean" if count else ""
@@ -168,7 +179,7 @@ def _fill_means(train: Split, test: Split) -> tuple[Split, Split]:
     """Missing numbers (NaN) become the mean of the column's known training values."""
     known = ~np.isnan(train.x)
     means = np.where(known, train.x, 0).sum(0) / np.maximum(known.sum(0), 1)
-    filled = [np.where(np.isnan(s.x), means, s.x).astype(np.float32) for s in (train, test)]
+    filled = [np.where(np.isnan(s.x), means, s.x) for s in (train, test)]
     return replace(train, x=filled[0]), replace(test, x=filled[1])
 
 
@@ -181,7 +192,7 @@ def _as_names(given: str | tuple[str, ...]) -> tuple[str, ...]:
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except FileNotFoundError as error:
         raise DataError(f"there is no file {path}: check the path.") from error
@@ -194,18 +205,28 @@ def _array_split(path: str, arrays: dict[str, NDArray[Any]], suffix: str, y: NDA
     if x.dtype.kind not in "fiub" or x.ndim < 2:
         raise DataError(f"{path} has x of type {x.dtype} and shape {x.shape}: rows of numbers are needed.")
     groups = {"group": arrays[f"groups{suffix}"]} if f"groups{suffix}" in arrays else {}
+    if any(ids.ndim != 1 for ids in groups.values()):
+        raise DataError(f"{path} has groups{suffix} of shape {groups['group'].shape}: one group a row is needed.")
     for name, array in (("x", x), ("y", y), *groups.items()):
         if len(array) != len(y):
             raise DataError(f"{path} has {len(array)} rows in {name}{suffix} but {len(y)} labels: they must agree.")
-    return Split(x if x.dtype == np.uint8 else x.astype(np.float32), y, groups)
+    return Split(x if x.dtype == np.uint8 else _float32(x), y, groups)
 
 
-def _read_libsvm(path: Path) -> tuple[Any, NDArray[Any]]:
-    if not path.exists():
-        raise DataError(f"there is no file {path}: check the path.")
+def _float32(x: NDArray[Any]) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # what overflows is infinite, and `Dataset` refuses that
+        return x.astype(np.float32)
+
+
+def _read_libsvm(paths: list[Path]) -> list[tuple[Any, NDArray[Any]]]:
+    for path in paths:
+        if not path.exists():
+            raise DataError(f"there is no file {path}: check the path.")
     try:
-        x, y = load_svmlight_file(str(path), dtype=np.float32)
+        loaded = load_svmlight_files([str(path) for path in paths], dtype=np.float32)
     except Exception as error:  # the reader raises ValueError, IndexError, OSError... for a malformed line
-        raise DataError(f"{path} cannot be read as LIBSVM text: {error}.") from error
-    x.sort_indices()
-    return x, y.astype(np.int64) if np.array_equal(y, y.astype(np.int64)) else y
+        raise DataError(f"{', '.join(map(str, paths))} cannot be read as LIBSVM text: {error}.") from error
+    whole = all(np.isfinite(y).all() and (y == np.round(y)).all() for y in loaded[1::2])
+    for x in loaded[::2]:
+        x.sort_indices()
+    return [(x, y.astype(np.int64) if whole else y) for x, y in zip(loaded[::2], loaded[1::2], strict=True)]

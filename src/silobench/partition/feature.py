@@ -32,7 +32,9 @@ def noise(
         n = len(partition)
         ramp = np.arange(1, n + 1) / n if as_ == "variance" else np.arange(n) / max(n - 1, 1)
         deviations = np.sqrt(sigma * ramp) if as_ == "variance" else sigma * ramp
-        return replace(partition, noise=tuple(deviations.tolist()), noisy_test=test == "noisy")
+        before = partition.noise or np.zeros(n)  # independent noises add up in their variances
+        deviations = np.hypot(deviations, before)
+        return replace(partition, noise=tuple(deviations.tolist()), noisy_test=partition.noisy_test or test == "noisy")
 
     def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
         return refine(split, iid.cut(split, parties, rng), rng)

@@ -19,6 +19,7 @@ from silobench.partition.partition import (
     checked,
     class_rows,
     deal,
+    dirichlet,
     redraw,
 )
 from silobench.types import Count, Positive
@@ -94,7 +95,7 @@ def label_dirichlet(beta: Positive, balance: bool = True, min_size: MinSize = 10
 def _dirichlet_counts(sizes: list[int], parties: int, beta: float, balance: bool, rng: np.random.Generator) -> Counts:
     counts = np.zeros((parties, len(sizes)), dtype=np.int64)
     for label, size in enumerate(sizes):
-        shares = rng.dirichlet(np.full(parties, beta))
+        shares = dirichlet(beta, parties, rng)
         if balance:
             shares = shares * (counts.sum(1) < sum(sizes) / parties)
         total = shares.sum()
@@ -111,6 +112,8 @@ def shards(per_party: Count = 2) -> Skew:
 
     def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
         given = f"shards(per_party={per_party}) over {parties} parties"
+        if parties * per_party > len(split):
+            raise PartitionError(f"{given} wants more shards than the {len(split)} rows there are: take fewer.")
         by_label = np.concatenate(class_rows(split.y, rng))
         pieces = np.array_split(by_label, parties * per_party)
         order = rng.permutation(len(pieces)).reshape(parties, per_party)
@@ -210,11 +213,12 @@ def like(reference: str) -> Skew:
 def _read_counts(path: Path) -> NDArray[np.float64]:
     try:
         lines = [line for line in csv.reader(path.read_text(encoding="utf-8-sig").splitlines()) if line]
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise PartitionError(f"the reference {path} cannot be read: {error}.") from error
-    named = bool(lines) and not _is_number(lines[0][-1])
+    named = bool(lines) and not all(map(_is_number, lines[0]))
     body = lines[1:] if named else lines
-    first = 1 if named and lines[0][0].strip().lower() in ("party", "") else 0
+    titled = named and lines[0][0].strip().lower() in ("party", "")
+    first = 1 if titled or not all(_is_number(line[0]) for line in body) else 0
     try:
         table = np.array([[float(cell) for cell in line[first:]] for line in body])
     except ValueError as error:

@@ -79,6 +79,8 @@ def apportion(total: int, shares: NDArray[Any]) -> NDArray[np.int64]:
     >>> apportion(10, np.array([1.0, 1.0, 1.0])).tolist()
     [4, 3, 3]
     """
+    if total == 0:
+        return np.zeros(len(shares), dtype=np.int64)
     if shares.sum() <= 0:
         raise PartitionError("a class has rows but no party takes any of it: give every class a holder.")
     exact: NDArray[np.float64] = total * shares / shares.sum()
@@ -86,6 +88,11 @@ def apportion(total: int, shares: NDArray[Any]) -> NDArray[np.int64]:
     extra = np.argsort(counts - exact, kind="stable")[: total - counts.sum()]
     counts[extra] += 1
     return counts
+
+
+def dirichlet(beta: float, parties: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Shares ~ Dir(beta); beyond 1e15 they are equal to the last bit, and numpy's sum would overflow."""
+    return rng.dirichlet(np.full(parties, min(beta, 1e15)))
 
 
 def redraw(draw: Callable[[], Counts], min_size: int, given: str, rows: int, parties: int) -> Counts:

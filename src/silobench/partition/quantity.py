@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from silobench.data.dataset import Split
 from silobench.partition.label import MinSize
-from silobench.partition.partition import Partition, Skew, apportion, checked, deal, redraw
+from silobench.partition.partition import Partition, Skew, apportion, checked, deal, dirichlet, redraw
 from silobench.types import NonNegative, Positive
 
 Shares = Callable[[int, np.random.Generator], NDArray[np.float64]]
@@ -21,7 +21,7 @@ def quantity_dirichlet(beta: Positive, min_size: MinSize = 10) -> Skew:
     the parties that hold it.
     """
     return _by_shares(
-        lambda parties, rng: rng.dirichlet(np.full(parties, beta)),
+        lambda parties, rng: dirichlet(beta, parties, rng),
         min_size,
         f"quantity-dirichlet(beta={beta:g})",
     )
