@@ -146,7 +146,18 @@ def test_set_overrides_every_grid_and_only_selects(capsys: pytest.CaptureFixture
     assert [(cell["rounds"], cell["seeds"]) for cell in cells] == [(1, [1])]
 
 
-@pytest.mark.parametrize("kind", [
+def test_runs_that_differ_in_anything_are_told_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = write(tmp_path / "e.toml", TINY.replace('"sgd(epochs=1)"', '["sgd(epochs=1)", "sgd(epochs=2)"]'))
+    result = call(capsys, "run", file, "--workers", "2", "--out", tmp_path / "runs")
+    assert result.code == 0, result.err
+    lines = [line.split("] ")[1].split(":")[0] for line in result.err.splitlines() if line.startswith("[")]
+    assert len(set(lines)) == 4
+    assert "fcube / octants / scaffold / sgd(epochs=2) / seed 0" in lines
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
     "algorithms", "controllers", "datasets", "engines", "models", "networks", "partitions", "schedules", "servers",
     "solvers", "suites", "transforms",
 ])  # fmt: skip

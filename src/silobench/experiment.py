@@ -4,8 +4,9 @@ import hashlib
 import itertools
 import runpy
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
@@ -77,6 +78,7 @@ class Plan:
     cell: Cell
     config: dict[str, Any]
     label: dict[str, Any]
+    shown: tuple[str, ...] = ("dataset", "partition", "algorithm")  # the choices that tell it from the other plans
 
     @property
     def id(self) -> str:
@@ -84,8 +86,7 @@ class Plan:
 
     @property
     def name(self) -> str:
-        shown = (self.label[key] for key in ("dataset", "partition", "algorithm"))
-        return " / ".join((*shown, f"seed {self.cell.seed}"))
+        return " / ".join((*(str(self.label[key]) for key in self.shown), f"seed {self.cell.seed}"))
 
 
 # --- from a file to plans ----------------------------------------------------------------------------
@@ -143,12 +144,24 @@ def plan(choices: Mapping[str, Any], only: str = "*", plugins: Sequence[Path] = 
     """Every run an experiment asks for, checked and bound, each once and in the order of the file."""
     extra = {"plugins": [load_plugin(path) for path in plugins]} if plugins else {}
     found = {made.id: made for made in (bind(cell, extra) for cell in expand(choices))}
-    chosen = [made for made in found.values() if fnmatch(made.name, only)]
+    shown = _distinguishing(list(found.values()))
+    chosen = [made for made in (replace(m, shown=shown) for m in found.values()) if fnmatch(made.name, only)]
     if not chosen:
         raise ConfigError(
             f"--only '{only}' matches none of {len(found)} runs, such as '{next(iter(found.values())).name}'."
         )
     return chosen
+
+
+def _distinguishing(plans: Sequence[Plan]) -> tuple[str, ...]:
+    """Dataset, partition and algorithm, and whatever else differs between runs of one dataset."""
+    always = ("dataset", "partition", "algorithm")
+    seen = {(key, made.label["dataset"], repr(value)) for made in plans for key, value in made.label.items()}
+    counts = Counter((key, dataset) for key, dataset, _ in seen if key not in (*always, "seed"))
+    return (
+        *always,
+        *dict.fromkeys(key for made in plans for key in made.label if counts[key, made.label["dataset"]] > 1),
+    )
 
 
 def load_plugin(path: Path) -> str:

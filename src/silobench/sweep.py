@@ -21,6 +21,7 @@ class Event:
     """Something happened in a run: it began, finished a round, or ended."""
 
     kind: Literal["begin", "round", "end"]
+    id: str
     name: str
     rounds: int
     round: int = 0
@@ -42,10 +43,10 @@ def sweep(
 
 def _run(made: Plan, out: Path, engine: str) -> Iterator[Event]:
     ready = prepare(made)
-    yield Event("begin", made.name, made.cell.rounds, notes=ready.dataset.notes)
+    yield Event("begin", made.id, made.name, made.cell.rounds, notes=ready.dataset.notes)
     for record in execute(ready, out, engine):
-        yield Event("round", made.name, made.cell.rounds, record.round, record.accuracy)
-    yield Event("end", made.name, made.cell.rounds)
+        yield Event("round", made.id, made.name, made.cell.rounds, record.round, record.accuracy)
+    yield Event("end", made.id, made.name, made.cell.rounds)
 
 
 def _sweep_in_processes(

@@ -117,30 +117,30 @@ class Progress:
 
     def show(self, event: Event) -> None:
         """Take in what happened and bring the view up to date."""
-        name = event.name
+        run = event.id
         if event.kind == "begin":
-            for note in set(event.notes) - self.said:
+            for note in sorted(set(event.notes) - self.said):
                 self._say(f"note: {note}")
             self.said |= set(event.notes)
-            self.started[name], self.accuracy[name] = time.monotonic(), None
-            self.tasks[name] = self.bars.add_task("  run", total=event.rounds, note=escape(name))
+            self.started[run], self.accuracy[run] = time.monotonic(), None
+            self.tasks[run] = self.bars.add_task("  run", total=event.rounds, note=escape(event.name))
         elif event.kind == "round":
-            self.accuracy[name] = self.accuracy[name] if event.accuracy is None else event.accuracy
-            self.share[name] = event.round / event.rounds
-            self.bars.update(self.tasks[name], completed=event.round, note=escape(self._line(name)))
+            self.accuracy[run] = self.accuracy[run] if event.accuracy is None else event.accuracy
+            self.share[run] = event.round / event.rounds
+            self.bars.update(self.tasks[run], completed=event.round, note=escape(self._line(event)))
             if not self.live and time.monotonic() - self.spoken > 10:  # a long run must not look dead
-                self._say(f"{self._line(name)}, round {event.round} of {event.rounds}")
+                self._say(f"{self._line(event)}, round {event.round} of {event.rounds}")
         else:
             self.done += 1
-            self.share.pop(name, None)
-            self.bars.remove_task(self.tasks.pop(name))
-            self._say(f"[{self.done}/{self.total}] {self._line(name)}, {time.monotonic() - self.started[name]:.1f} s")
+            self.share.pop(run, None)
+            self.bars.remove_task(self.tasks.pop(run))
+            self._say(f"[{self.done}/{self.total}] {self._line(event)}, {time.monotonic() - self.started[run]:.1f} s")
         finished = self.done + sum(self.share.values())
         self.bars.update(self.all, completed=finished, note=f"{self.done} of {self.total}")
 
-    def _line(self, name: str) -> str:
-        accuracy = self.accuracy[name]
-        return name if accuracy is None else f"{name}: accuracy {accuracy:.3f}"
+    def _line(self, event: Event) -> str:
+        accuracy = self.accuracy[event.id]
+        return event.name if accuracy is None else f"{event.name}: accuracy {accuracy:.3f}"
 
     def _say(self, line: str) -> None:
         self.spoken = time.monotonic()
