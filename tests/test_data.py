@@ -48,9 +48,9 @@ def test_embedded_datasets_have_their_published_shape(
     assert dataset.licence
 
 
-def test_digits_are_pixels_in_0_to_1_with_every_class_held_out_alike() -> None:
+def test_digits_are_pixels_from_minus_1_to_1_with_every_class_held_out_alike() -> None:
     dataset = digits()
-    assert (dataset.train.x.min(), dataset.train.x.max()) == (0, 1)
+    assert (dataset.train.x.min(), dataset.train.x.max()) == (-1, 1)
     train, test = (np.bincount(s.y, minlength=10) for s in (dataset.train, dataset.test))
     assert np.abs(test - 0.2 * (train + test)).max() <= 0.5
 

@@ -552,8 +552,9 @@ def test_feature_shift_is_the_spread_of_means_in_standard_deviations(form: Calla
 
 def test_feature_shift_does_not_depend_on_the_unit_of_the_pixels() -> None:
     cut = partition(DIGITS, "#C=2 + noise(0.1)", 10)
-    pixels = Split((DIGITS.train.x * 255).round().astype(np.uint8), DIGITS.train.y)
-    assert feature_shift(cut, pixels) == pytest.approx(feature_shift(cut, DIGITS.train), rel=0.01)
+    unit = (DIGITS.train.x + 1) / 2
+    pixels = Split((unit * 255).round().astype(np.uint8), DIGITS.train.y)
+    assert feature_shift(cut, pixels) == pytest.approx(feature_shift(cut, Split(unit, DIGITS.train.y)), rel=0.01)
 
 
 def test_a_random_split_has_next_to_no_skew() -> None:

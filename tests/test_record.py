@@ -130,6 +130,15 @@ def test_one_changed_bit_of_a_checkpoint_is_found(tmp_path: Path) -> None:
         _run(tmp_path, 3)
 
 
+def test_a_run_begun_with_other_versions_is_not_gone_on_with(tmp_path: Path) -> None:
+    path = _run(tmp_path, 3, stop_after=2)
+    facts = json.loads((path / "run.json").read_text())
+    facts["versions"]["torch"] = "1.0"
+    (path / "run.json").write_text(json.dumps(facts))
+    with pytest.raises(RecordError, match=r"begun with torch 1\.0"):
+        _run(tmp_path, 3)
+
+
 @pytest.mark.parametrize("missing", ["run.json", "checkpoint/state.safetensors"])
 def test_a_missing_file_beside_recorded_rounds_is_named(tmp_path: Path, missing: str) -> None:
     path = _run(tmp_path, 3, stop_after=2)

@@ -5,12 +5,15 @@ import os
 import sys
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from silobench._version import __version__
 from silobench.errors import ConfigError, SilobenchError, suggest
+
+if TYPE_CHECKING:
+    from silobench.record import StoredRun
 
 app = typer.Typer(
     name="silobench",
@@ -69,8 +72,7 @@ def demo(out: Out = Path("runs/demo")) -> None:
     """Four algorithms under nine skews on embedded data: tables here, and an HTML report."""
     from silobench import suites
 
-    _run_all(suites.path("demo"), [], "*", None, "auto", None, out, [])
-    show(out)
+    _print_tables(_run_all(suites.path("demo"), [], "*", None, "auto", None, out, []))
     report(out)
 
 
@@ -95,26 +97,31 @@ def run(
     plugin: Plugins = None,
 ) -> None:
     """Run an experiment. Resumable: run it again and it finishes what is missing and redoes nothing."""
-    _run_all(_experiment_path(experiment), set_ or [], only, trials, engine, workers, out, plugin or [])
-    show(out)
+    _print_tables(_run_all(_experiment_path(experiment), set_ or [], only, trials, engine, workers, out, plugin or []))
 
 
 @app.command()
 def show(directory: Annotated[Path, typer.Argument(help="Directory of runs.")], json_: Json = False) -> None:
     """Tables of finished runs: accuracy by setting and algorithm, the paper's number beside it, and costs."""
-    from silobench.analysis import accuracy_table, collect, cost_table
+    from silobench.analysis import collect
     from silobench.record import read_runs
 
     runs = read_runs(directory)
-    cells = collect(runs)
-    unfinished = sum(not run.complete for run in runs)
     if json_:
-        print(json.dumps({"cells": [cell.as_json() for cell in cells], "unfinished": unfinished}, indent=1))
-        return
+        unfinished = sum(not run.complete for run in runs)
+        print(json.dumps({"cells": [cell.as_json() for cell in collect(runs)], "unfinished": unfinished}, indent=1))
+    else:
+        _print_tables(runs)
+
+
+def _print_tables(runs: "list[StoredRun]") -> None:
+    from silobench.analysis import accuracy_table, collect, cost_table
     from silobench.terminal import print_table
 
+    cells = collect(runs)
     for table in (accuracy_table(cells), cost_table(cells)) if cells else ():
         print_table(table)
+    unfinished = sum(not run.complete for run in runs)
     if unfinished:
         print(f"{unfinished} of {len(runs)} runs are not finished: run the same experiment again to go on.")
 
@@ -248,9 +255,10 @@ def _run_all(
     workers: int | None,
     out: Path,
     plugins: list[Path],
-) -> None:
+) -> "list[StoredRun]":
     """Check every run first, then do those that are missing."""
     from silobench import experiment
+    from silobench.record import read_run
     from silobench.sweep import sweep
     from silobench.terminal import Progress
 
@@ -268,6 +276,7 @@ def _run_all(
                 progress.show(event)
     except KeyboardInterrupt as error:
         raise _StoppedError("stopped; finished rounds are kept, and the same command goes on from them.") from error
+    return [read_run(out / made.id) for made in plans]
 
 
 def _cores() -> int:

@@ -7,7 +7,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated, Any
@@ -79,6 +79,7 @@ class Plan:
     config: dict[str, Any]
     label: dict[str, Any]
     shown: tuple[str, ...] = ("dataset", "partition", "algorithm")  # the choices that tell it from the other plans
+    created: str = ""  # when it was planned; in the order of the experiment, however runs are scheduled
 
     @property
     def id(self) -> str:
@@ -145,11 +146,14 @@ def plan(choices: Mapping[str, Any], only: str = "*", plugins: Sequence[Path] = 
     extra = {"plugins": [load_plugin(path) for path in plugins]} if plugins else {}
     found = {made.id: made for made in (bind(cell, extra) for cell in expand(choices))}
     shown = _distinguishing(list(found.values()))
-    chosen = [made for made in (replace(m, shown=shown) for m in found.values()) if fnmatch(made.name, only)]
+    now = datetime.now(UTC)
+    named = [
+        replace(made, shown=shown, created=(now + timedelta(microseconds=place)).isoformat(timespec="microseconds"))
+        for place, made in enumerate(found.values())
+    ]
+    chosen = [made for made in named if fnmatch(made.name, only)]
     if not chosen:
-        raise ConfigError(
-            f"--only '{only}' matches none of {len(found)} runs, such as '{next(iter(found.values())).name}'."
-        )
+        raise ConfigError(f"--only '{only}' matches none of {len(found)} runs, such as '{named[0].name}'.")
     return chosen
 
 
@@ -181,7 +185,8 @@ def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> 
     data = DATASETS.bind(choices["dataset"] if isinstance(choices["dataset"], str) else str(choices["dataset"]))
     dataset = load(str(data.full))
     try:
-        cell = Cell.model_validate({**dataset.defaults, **choices, "dataset": str(data.full)})
+        suited = {"model": "cnn" if len(dataset.shape) == 3 else "mlp", **dataset.defaults}
+        cell = Cell.model_validate({**suited, **choices, "dataset": str(data.full)})
     except ValidationError as error:
         problem = error.errors()[0]
         needed = problem["msg"].removeprefix("Input should be ")
@@ -254,7 +259,7 @@ class Ready:
             "id": self.plan.id,
             "config": self.plan.config,
             "label": self.plan.label,
-            "created": datetime.now(UTC).isoformat(timespec="microseconds"),
+            "created": self.plan.created,
             "versions": versions(),
             "engine": engine,
             "dataset": {

@@ -9,7 +9,6 @@ and digest of rounds.jsonl up to that line. Whatever lies beyond was under way w
 dropped; anything shorter or different is damage, and is named instead of being trained on.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -20,9 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
@@ -97,7 +97,7 @@ class RunWriter:
     facts: dict[str, Any]
     state: State | None  # where to go on from; None at the beginning
     rounds: list[dict[str, Any]]
-    _lock: IO[str] = field(repr=False)
+    _lock: FileLock = field(repr=False)
     _size: int = 0
     _digest: Any = None
 
@@ -129,7 +129,7 @@ class RunWriter:
         self.close()
 
     def close(self) -> None:
-        self._lock.close()
+        self._lock.release()
 
     def __enter__(self) -> "RunWriter":
         return self
@@ -140,29 +140,43 @@ class RunWriter:
 
 def open_run(path: Path, facts: Mapping[str, Any]) -> RunWriter:
     """Begin a run directory, or go on with one that was cut off."""
+    lock = FileLock(path / ".lock")
     with _writing(path):
         (path / "checkpoint").mkdir(parents=True, exist_ok=True)
-        lock = (path / ".lock").open("w")
-    try:
         _take(lock, path)
+    try:
         if not (path / "run.json").exists():
             _begin(path, facts)
         stored = read_run(path)
+        _check_versions(stored, facts)
         state = None if stored.complete else _unpack(path)
         size, digest = _truncate_to(path, stored, state)
     except BaseException:
-        lock.close()
+        lock.release()
         raise
     return RunWriter(path, stored.facts, state, stored.rounds, lock, size, digest)
 
 
-def _take(lock: IO[str], path: Path) -> None:
+def _take(lock: FileLock, path: Path) -> None:
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+        lock.acquire(timeout=0)
+    except Timeout as error:
         raise RecordError(
             f"{path} is being written by another process: wait for it, or choose another --out."
         ) from error
+
+
+def _check_versions(stored: StoredRun, facts: Mapping[str, Any]) -> None:
+    """The second half of a run must not come from other code than the first."""
+    if stored.complete:
+        return
+    for name, version in facts["versions"].items():
+        begun = stored.facts["versions"].get(name)
+        if begun != version:
+            raise RecordError(
+                f"{stored.path} was begun with {name} {begun}, and this is {version}, which may give other bits: "
+                "finish it with the versions in its run.json, or delete it to run it anew."
+            )
 
 
 def _begin(path: Path, facts: Mapping[str, Any]) -> None:

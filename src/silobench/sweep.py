@@ -67,6 +67,7 @@ def _sweep_in_processes(
             left -= event.kind == "end"
             yield event
     finally:
+        todo.cancel_join_thread()  # after a failure nobody reads the rest, and waiting for that would hang
         for process in processes:
             process.terminate()
 

@@ -11,7 +11,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from silobench.analysis.tables import Table
+from silobench.analysis.tables import Entry, Table
 from silobench.data import Dataset
 from silobench.partition import Skewness
 from silobench.sweep import Event
@@ -31,12 +31,17 @@ def print_table(table: Table) -> None:
     for column in table.columns:
         shown.add_column(column, overflow="fold")
     for row in table.rows:
-        shown.add_row(*(Text(entry.text + " *", style="bold green") if entry.best else entry.text for entry in row))
+        shown.add_row(*map(_entry, row))
     console = _console()
     console.print(shown)
     if any(entry.best for row in table.rows for entry in row):
         console.print("[dim]* best mean of its row[/dim]")
     console.print()
+
+
+def _entry(entry: Entry) -> Text:
+    text = Text(entry.text + (" *" if entry.best else ""), style="bold green" if entry.best else "")
+    return text.append(f" ({entry.paper})", style="not bold dim") if entry.paper else text
 
 
 def print_list(kind: str, rows: Sequence[dict[str, str]]) -> None:

@@ -10,10 +10,11 @@ from silobench.analysis.cells import CellResult
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of a table: its text, and whether it is the best of its row."""
+    """One cell of a table: its text, whether it is the best of its row, and the paper's number beside it."""
 
     text: str
     best: bool = False
+    paper: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def accuracy_table(cells: Sequence[CellResult]) -> Table:
         for algorithm in algorithms:
             cell = by_algorithm.get(algorithm)
             best = cell is not None and len(setting) > 1 and round(cell.accuracy.mean, 3) == top
-            row.append(Entry(_accuracy(cell) if cell else "", best))
+            row.append(Entry(_accuracy(cell), best, _paper(cell)) if cell else Entry(""))
         rows.append(row)
     trials = sorted({len(cell.seeds) for cell in cells})
     over = f"mean ± std over {trials[-1]} trials" if trials[-1] > 1 else "one trial"
@@ -77,9 +78,11 @@ def _accuracy(cell: CellResult) -> str:
     text = f"{100 * cell.accuracy.mean:.1f}"
     if cell.accuracy.std is not None:
         text += f" ± {100 * cell.accuracy.std:.1f}"
-    if cell.paper:
-        text += f" (paper {100 * cell.paper['mean']:.1f} ± {100 * cell.paper['std']:.1f})"
     return text
+
+
+def _paper(cell: CellResult) -> str:
+    return f"paper {100 * cell.paper['mean']:.1f} ± {100 * cell.paper['std']:.1f}" if cell.paper else ""
 
 
 def settings_of(cells: Sequence[CellResult]) -> list[list[CellResult]]:

@@ -25,7 +25,6 @@ def digits() -> Dataset:
         test,
         tuple("0123456789"),
         "CC BY 4.0 (UCI Machine Learning Repository)",
-        defaults={"model": "cnn"},
     )
 
 
@@ -41,7 +40,6 @@ def breast_cancer() -> Dataset:
         tuple(map(str, raw.target_names)),
         "CC BY 4.0 (UCI Machine Learning Repository)",
         notes=("columns standardised by the pooled training rows",),
-        defaults={"model": "mlp(32, 16, 8)"},
     )
 
 

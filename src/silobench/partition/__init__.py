@@ -48,7 +48,7 @@ def partition(dataset: Dataset, spec: str, parties: int | None = None, seed: int
 
     >>> from silobench.data import digits
     >>> [len(rows) for rows in partition(digits(), "iid", parties=3).rows]
-    [479, 479, 479]
+    [480, 479, 479]
     """
     terms = bind_sum(spec)
     skew = reduce(add, [term.build() for term in terms])

@@ -54,7 +54,7 @@ def curves_svg(curves: Mapping[str, Sequence[tuple[int, float]]]) -> str:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.25, linewidth=0.5)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=7, loc="lower right")
+        axes.legend(frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(4, len(curves)))
         return _svg(figure)
 
 
