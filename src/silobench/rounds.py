@@ -1,10 +1,9 @@
 """The round loop: a generator of `RoundRecord`. It writes nothing and stops when its caller stops asking."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -108,30 +107,19 @@ class _Loop:
         return State(Server(params, extras, optimizer, 0, len(self.federation.parties), {}))
 
     def round(self, state: State, cohort: tuple[int, ...], evaluate: bool) -> RoundRecord:
-        algorithm = self.method.algorithm
+        algorithm, watch, gathered = self.method.algorithm, _Stopwatch(), _Gathered()
         server = replace(state.server, knobs=self.controller(state.server))
         sent = server.broadcast(algorithm.broadcast)
-        watch = _Stopwatch()
-        gathered = _Gathered()
-        local_round = partial(run_party, self.method, self.federation, self.task, sent, self.seed)
+        local_round = LocalRound(self.method, self.federation, self.task, sent, self.seed)
         update = self.method.aggregate(gathered.updates(self.engine(local_round, cohort, state.memory)))
         watch.lap("parties")
-        update = self._decode(update, server)
-        direction, extras = algorithm.absorb(server, update)
-        params, optimizer = self.method.server.apply(server.params, direction, server.optimizer)
-        server = replace(server, params=params, extras=extras, optimizer=optimizer, round=server.round + 1)
+        server = self._server_step(server, update)
         watch.lap("aggregate")
         down, up, largest_up = (0, 0, 0) if algorithm.silent else (sent.nbytes, gathered.bytes, gathered.largest)
-        after = State(
-            server,
-            {**state.memory, **gathered.memory},
-            state.clock + self.network.seconds(down, largest_up),
-        )
+        clock = state.clock + self.network.seconds(down, largest_up)
+        after = State(server, {**state.memory, **gathered.memory}, clock)
         scores = self._scores(after) if evaluate else {}
         watch.lap("evaluate")
-        # What the engine spent beyond the parties' own work is the cost of bringing it back: aggregation.
-        seconds = gathered.seconds | {k: v for k, v in watch.laps.items() if k != "parties"}
-        seconds["aggregate"] += max(0.0, watch.laps["parties"] - sum(gathered.seconds.values()))
         return RoundRecord(
             round=server.round,
             accuracy=scores.get("accuracy"),
@@ -143,17 +131,20 @@ class _Loop:
             steps=gathered.steps,
             bytes_up=up,
             bytes_down=down * len(cohort),
-            clock=after.clock,
+            clock=clock,
             knobs=server.knobs,
-            seconds=seconds,
+            seconds=_phases(gathered.seconds, watch.laps),
             state=after,
         )
 
-    def _decode(self, update: Update, server: Server) -> Update:
+    def _server_step(self, server: Server, update: Update) -> Server:
+        """Decode the sum, let the algorithm absorb it and the server optimizer move."""
         context = Context(self.seed, server.round, -1, self.task.network.layout, server.knobs)
-        for transform in reversed(self.method.transforms):
+        for transform in reversed(() if self.method.algorithm.silent else self.method.transforms):
             update = transform.decode(update, context)
-        return update
+        direction, extras = self.method.algorithm.absorb(server, update)
+        params, optimizer = self.method.server.apply(server.params, direction, server.optimizer)
+        return replace(server, params=params, extras=extras, optimizer=optimizer, round=server.round + 1)
 
     def _scores(self, state: State) -> dict[str, float]:
         """The shared model on the test set; where parties have their own, the mean over those."""
@@ -176,36 +167,38 @@ class _Loop:
         return found
 
 
-def run_party(
-    method: Method,
-    federation: Federation,
-    task: Task,
-    server: Server,
-    seed: int,
-    party: int,
-    memory: PartyMemory,
-) -> Reply:
-    """One party's part of a round: train, make a message, encode it."""
-    algorithm, watch = method.algorithm, _Stopwatch()
-    own = memory["algorithm"] if "algorithm" in memory else algorithm.memory(task.initial)
-    correct, drift = algorithm.correct, algorithm.drift
-    local, momentum = method.solver.train(
-        Problem(task, federation, federation.parties[party], seed),
-        algorithm.start(server, own),
-        server,
-        (lambda grad, here: correct(grad, here, server, own)) if correct else None,
-        drift(server, own) if drift else None,
-        memory.get("solver", {}),
-    )
-    update, own = algorithm.message(local, server, own)
-    watch.lap("train")
-    kept: dict[str, Memory] = {"algorithm": own, "solver": momentum}
-    context = Context(seed, server.round, party, task.network.layout, server.knobs)
-    for place, transform in enumerate(() if algorithm.silent else method.transforms):
-        owner = f"transform-{place}"
-        update, kept[owner] = transform.encode(update, memory.get(owner, {}), context)
-    watch.lap("encode")
-    return Reply(party, update, {owner: m for owner, m in kept.items() if m}, local.loss, local.steps, watch.laps)
+@dataclass(frozen=True)
+class LocalRound:
+    """One round as the parties live it: call it with a party, or take it apart and run it elsewhere."""
+
+    method: Method
+    federation: Federation
+    task: Task
+    server: Server  # what was broadcast
+    seed: int
+
+    def __call__(self, party: int, memory: PartyMemory) -> Reply:
+        """Train, make a message, encode it."""
+        algorithm, server, watch = self.method.algorithm, self.server, _Stopwatch()
+        own = memory["algorithm"] if "algorithm" in memory else algorithm.memory(self.task.initial)
+        correct, drift = algorithm.correct, algorithm.drift
+        local, momentum = self.method.solver.train(
+            Problem(self.task, self.federation, self.federation.parties[party], self.seed),
+            algorithm.start(server, own),
+            server,
+            (lambda grad, here: correct(grad, here, server, own)) if correct else None,
+            drift(server, own) if drift else None,
+            memory.get("solver", {}),
+        )
+        update, own = algorithm.message(local, server, own)
+        watch.lap("train")
+        kept: dict[str, Memory] = {"algorithm": own, "solver": momentum}
+        context = Context(self.seed, server.round, party, self.task.network.layout, server.knobs)
+        for place, transform in enumerate(() if algorithm.silent else self.method.transforms):
+            owner = f"transform-{place}"
+            update, kept[owner] = transform.encode(update, memory.get(owner, {}), context)
+        watch.lap("encode")
+        return Reply(party, update, {owner: m for owner, m in kept.items() if m}, local.loss, local.steps, watch.laps)
 
 
 class _Gathered:
@@ -240,3 +233,9 @@ class _Stopwatch:
         now = time.perf_counter()
         self.laps[phase] = now - self._since
         self._since = now
+
+
+def _phases(parties: Mapping[str, float], laps: Mapping[str, float]) -> dict[str, float]:
+    """Seconds by phase. What the engine took beyond the parties' own work went into bringing it together."""
+    gathering = max(0.0, laps["parties"] - sum(parties.values()))
+    return {**parties, "aggregate": laps["aggregate"] + gathering, "evaluate": laps["evaluate"]}

@@ -27,12 +27,13 @@ def _console() -> Console:
 
 
 def print_table(table: Table) -> None:
-    shown = RichTable(title=table.title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    console = _console()
+    console.print(table.title, style="italic", highlight=False)
+    shown = RichTable(header_style="bold", box=None, pad_edge=False)
     for column in table.columns:
         shown.add_column(column, overflow="fold")
     for row in table.rows:
         shown.add_row(*map(_entry, row))
-    console = _console()
     console.print(shown)
     if any(entry.best for row in table.rows for entry in row):
         console.print("[dim]* best mean of its row[/dim]")

@@ -244,8 +244,8 @@ class Reply:
     seconds: Mapping[str, float]
 
 
-LocalRound: TypeAlias = Callable[[int, PartyMemory], Reply]
-Engine: TypeAlias = Callable[[LocalRound, Iterable[int], Mapping[int, PartyMemory]], Iterator[Reply]]
+PartyRound: TypeAlias = Callable[[int, PartyMemory], Reply]
+Engine: TypeAlias = Callable[[PartyRound, Iterable[int], Mapping[int, PartyMemory]], Iterator[Reply]]
 Controller: TypeAlias = Callable[[Server], Mapping[str, float]]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from silobench.spec import Registry
-from silobench.types import Engine, LocalRound, PartyMemory, Reply
+from silobench.types import Engine, PartyMemory, PartyRound, Reply
 
 ENGINES: Registry[Engine] = Registry("engine")
 
@@ -12,7 +12,7 @@ ENGINES: Registry[Engine] = Registry("engine")
 def inline() -> Engine:
     """One party after the other in this process, on one thread."""
 
-    def run(local_round: LocalRound, cohort: Iterable[int], memory: Mapping[int, PartyMemory]) -> Iterator[Reply]:
+    def run(local_round: PartyRound, cohort: Iterable[int], memory: Mapping[int, PartyMemory]) -> Iterator[Reply]:
         for party in cohort:
             yield local_round(party, memory.get(party, {}))
 
