@@ -30,7 +30,7 @@ digits = sb.load("digits")
 figure, grid = plt.subplots(2, 5, figsize=(12, 5.2), sharex=True, sharey=True, layout="constrained")
 for axes, spec in zip(grid.flat, SPECS, strict=True):
     partition = sb.partition(digits, spec, parties=10, seed=0)
-    skew = sb.measure(partition, digits.train)
+    skew = sb.measure(partition, digits)
     party, label = np.indices(np.shape(skew.counts))
     axes.scatter(label, party, s=1.6 * np.ravel(skew.counts), color="#1b6ca8", linewidths=0)
     axes.set_title(f"{spec}\nmean EMD {skew.emd_weighted:.2f}, Gini {skew.gini:.2f}", fontsize=9)

@@ -76,6 +76,8 @@ EXPERIMENTS = {
     "steps and epochs": ('dataset = "digits"\nsolver = "sgd(steps=3, epochs=2)"', "give one of them"),
     "bandwidth": ('dataset = "digits"\nnetwork = "link(bandwidth=fast)"', "must read like 100Mbps"),
     "one bad cell of a grid": ('dataset = "digits"\npartition = ["iid", "label-count(k=12)"]', "take k <= 10"),
+    "a count above the parties": ('dataset = "digits"\nparticipation = 11', "above the 10 parties"),
+    "seeds and trials": ('dataset = "digits"\nseed = [1, 2]\ntrials = 3', "give a list of seeds, or one seed"),
     "trials of zero": ('dataset = "digits"\ntrials = 0', "trials must be"),
 }  # fmt: skip
 

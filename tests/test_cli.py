@@ -28,7 +28,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "[4/4] fcube / octants / scaffold / seed 1: accuracy" in done.stderr
-    assert "Test accuracy in the last round, percent (mean ± std over 2 trials)" in done.stdout
+    assert "Test accuracy in the last round, percent (mean ± std over 2 trials; paper: NIID-Bench" in done.stdout
     return folder / "runs"
 
 
@@ -221,3 +221,37 @@ def test_a_sparse_file_trains_without_becoming_dense(capsys: pytest.CaptureFixtu
     )
     assert call(capsys, "run", file, "--out", tmp_path / "runs").code == 0
     assert facts(capsys, "show", tmp_path / "runs")["cells"][0]["accuracy"]["mean"] > 0.7
+
+
+def test_a_class_that_no_training_row_has_is_still_a_class(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {"x_train": rng.normal(size=(60, 4)), "y_train": np.arange(60) % 3}
+    np.savez(tmp_path / "a.npz", **arrays, x_test=rng.normal(size=(8, 4)), y_test=np.arange(8) % 4)
+    spec = f"npz(path={tmp_path / 'a.npz'})"
+    found = facts(capsys, "partition", spec, "iid", "--parties", "3", "--plot", tmp_path / "p.png")
+    assert [len(row) for row in found["counts"]] == [4, 4, 4]
+    file = write(tmp_path / "e.toml", f'dataset = "{spec}"\nparties = 3\nrounds = 1\n')
+    assert call(capsys, "run", file, "--out", tmp_path / "runs").code == 0
+    assert call(capsys, "report", tmp_path / "runs").code == 0
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_code_that_fails_in_a_run_is_named_with_its_traceback(
+    workers: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    plugin = write(
+        tmp_path / "mine.py",
+        "import silobench as sb\n"
+        "def absorb(server, update):\n"
+        "    return update.mean()['wrong'], server.extras\n"
+        "@sb.ALGORITHMS.register\n"
+        "def broken() -> sb.Algorithm:\n"
+        "    'Fails.'\n"
+        "    return sb.Algorithm(absorb=absorb)\n",
+    )
+    file = write(tmp_path / "e.toml", TINY + "trials = 2\n")
+    options = ["--plugin", plugin, "--set", "algorithm=broken", "--workers", workers, "--out", tmp_path / "runs"]
+    result = call(capsys, "run", file, *options)
+    assert result.code == 1
+    assert "in absorb" in result.err
+    assert "broken / seed 0 failed with KeyError: 'wrong'" in result.err.splitlines()[-1] or "seed 1" in result.err

@@ -478,3 +478,12 @@ def test_refusals_of_data_are_data_errors(table: Table) -> None:
 
 def test_the_last_datasets_stay_in_memory() -> None:
     assert load("digits") is load("digits")
+
+
+def test_one_hot_columns_stay_zero_and_one_beside_scaled_numbers(tmp_path: Path) -> None:
+    lines = [f"{i},{'rare' if i % 50 == 0 else 'often'},{'ab'[i % 2]}" for i in range(200)]
+    path = tmp_path / "t.csv"
+    path.write_text("n,kind,y\n" + "\n".join(lines))
+    x = csv(path=str(path), label="y").train.x
+    assert set(np.unique(x[:, 1:])) == {0, 1}
+    assert x[:, 0].std() == pytest.approx(1, rel=1e-5)

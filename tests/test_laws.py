@@ -327,7 +327,7 @@ def test_a_rate_that_has_fallen_to_zero_leaves_the_model_where_it_is(toy, spec: 
 
 @pytest.mark.parametrize(
     ("participation", "size"),
-    [(1.0, 10), (0.5, 5), (0.3, 3), (0.25, 3), (0.04, 1), (1, 1), (4, 4), (10, 10), (99, 10)],
+    [(1.0, 10), (0.5, 5), (0.3, 3), (0.25, 3), (0.04, 1), (1, 1), (4, 4), (10, 10)],
 )
 def test_participation_is_a_fraction_or_a_count(participation: float | int, size: int) -> None:
     cohorts = [draw_cohort(10, participation, 0, now) for now in range(20)]
@@ -412,7 +412,7 @@ def feedback() -> Transform:
 
     def encode(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:
         whole = {name: part + memory.get(name, 0) for name, part in update.total.items()}
-        return Update({n: part / 2 for n, part in whole.items()}, update.weight), {n: p / 2 for n, p in whole.items()}
+        return replace(update, total={n: part / 2 for n, part in whole.items()}), {n: p / 2 for n, p in whole.items()}
 
     return Transform(encode)
 

@@ -67,7 +67,7 @@ def sizes(cut: Partition) -> list[int]:
 
 
 def table(cut: Partition, dataset: Dataset) -> np.ndarray:
-    return np.array(measure(cut, dataset.train).counts)
+    return np.array(measure(cut, dataset).counts)
 
 
 def refusal(call: Callable[[], Any], *told: str, kind: type[SilobenchError] = PartitionError) -> None:
@@ -216,7 +216,7 @@ def test_an_impossible_min_size_fails_fast(spec: str) -> None:
 @pytest.mark.parametrize("beta", ["1e3", "1e6", "1e300", "1e308"])
 @pytest.mark.parametrize("balance", [True, False])
 def test_label_dirichlet_of_a_large_beta_is_nearly_iid(beta: str, balance: bool) -> None:
-    skew = measure(partition(DIGITS, f"label-dirichlet({beta}, balance={balance})", 10), DIGITS.train)
+    skew = measure(partition(DIGITS, f"label-dirichlet({beta}, balance={balance})", 10), DIGITS)
     assert skew.emd_weighted < 0.15
     assert skew.gini < 0.05
 
@@ -227,7 +227,7 @@ def test_quantity_dirichlet_of_a_large_beta_is_nearly_equal(beta: str) -> None:
 
 
 def test_label_dirichlet_is_more_skewed_for_a_smaller_beta() -> None:
-    skews = [measure(partition(DIGITS, f"Dir({b})", 10), DIGITS.train).emd_weighted for b in (0.1, 0.5, 5.0, 100.0)]
+    skews = [measure(partition(DIGITS, f"Dir({b})", 10), DIGITS).emd_weighted for b in (0.1, 0.5, 5.0, 100.0)]
     assert skews == sorted(skews, reverse=True)
 
 
@@ -322,7 +322,7 @@ def test_a_missing_reference_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_quantity_dirichlet_changes_sizes_and_not_labels(seed: int) -> None:
-    skew = measure(partition(DIGITS, "q~Dir(0.5, min_size=20)", 5, seed), DIGITS.train)
+    skew = measure(partition(DIGITS, "q~Dir(0.5, min_size=20)", 5, seed), DIGITS)
     assert sum(skew.sizes) == 1438
     assert min(skew.sizes) >= 20
     assert skew.gini > 0.1
@@ -530,7 +530,7 @@ def test_extreme_skews_have_the_published_numbers() -> None:
 
 def test_counts_and_sizes_are_those_of_the_rows() -> None:
     cut = partition(DIGITS, "Dir(0.3)", 7)
-    skew = measure(cut, DIGITS.train)
+    skew = measure(cut, DIGITS)
     slow = [[sum(DIGITS.train.y[row] == label for row in rows) for label in range(10)] for rows in cut.rows]
     assert skew.counts == slow
     assert skew.sizes == sizes(cut) == [sum(row) for row in slow]
@@ -558,7 +558,7 @@ def test_feature_shift_does_not_depend_on_the_unit_of_the_pixels() -> None:
 
 
 def test_a_random_split_has_next_to_no_skew() -> None:
-    skew = measure(partition(DIGITS, "iid", 10), DIGITS.train)
+    skew = measure(partition(DIGITS, "iid", 10), DIGITS)
     assert skew.feature_shift == pytest.approx(math.sqrt(10 / 1438), rel=0.2)
     assert skew.jensen_shannon < 0.05
     assert skew.gini < 0.01

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,8 @@ def test_a_finished_run_states_what_was_run_and_on_what(finished: Path) -> None:
     assert facts["config"]["algorithm"] == "scaffold(option=2, init=zeros, momentum=outside)"
     assert facts["label"]["algorithm"] == "scaffold"
     assert sum(facts["partition"]["sizes"]) == facts["dataset"]["train"] == 4000
-    assert facts["versions"]["torch"] == torch.__version__
+    assert facts["made_by"]["torch"] == torch.__version__
+    assert facts["made_by"]["engine"] == "inline"
     assert [row["round"] for row in read_run(finished).rounds] == [1, 2, 3]
 
 
@@ -91,10 +93,10 @@ def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
     made = _plan(2)
     ready = prepare(made)
     with (
-        open_run(tmp_path / made.id, ready.facts("inline")),
+        open_run(tmp_path / made.id, {}, ready.facts),
         pytest.raises(RecordError, match="another process"),
     ):
-        open_run(tmp_path / made.id, ready.facts("inline"))
+        open_run(tmp_path / made.id, {}, ready.facts)
 
 
 @pytest.mark.parametrize("file", ["run.json", "rounds.jsonl"])
@@ -130,12 +132,13 @@ def test_one_changed_bit_of_a_checkpoint_is_found(tmp_path: Path) -> None:
         _run(tmp_path, 3)
 
 
-def test_a_run_begun_with_other_versions_is_not_gone_on_with(tmp_path: Path) -> None:
+@pytest.mark.parametrize("origin", ["torch", "engine"])
+def test_a_run_begun_by_other_code_is_not_gone_on_with(tmp_path: Path, origin: str) -> None:
     path = _run(tmp_path, 3, stop_after=2)
     facts = json.loads((path / "run.json").read_text())
-    facts["versions"]["torch"] = "1.0"
+    facts["made_by"][origin] = "other"
     (path / "run.json").write_text(json.dumps(facts))
-    with pytest.raises(RecordError, match=r"begun with torch 1\.0"):
+    with pytest.raises(RecordError, match=f"begun with {origin} other"):
         _run(tmp_path, 3)
 
 
@@ -177,3 +180,16 @@ def test_every_line_is_json_that_any_tool_reads(finished: Path) -> None:
         row = json.loads(line)
         assert {"round", "accuracy", "loss", "bytes_up", "bytes_down", "seconds", "clock", "cohort"} <= row.keys()
         assert {"train", "encode", "aggregate", "evaluate"} <= row["seconds"].keys()
+
+
+def test_names_with_slashes_survive_the_checkpoint(tmp_path: Path) -> None:
+    made = _plan(1)
+    ready = prepare(made)
+    record = next(execute(ready, tmp_path / "a"))
+    server = replace(record.state.server, extras={"layer/one": torch.ones(2)})
+    state = replace(record.state, server=server, memory={3: {"algorithm": {"layer/two": torch.zeros(1)}}})
+    with open_run(tmp_path / "b", {}, ready.facts) as run:
+        run.append(replace(record, state=state))
+    stored = load_state(tmp_path / "b")
+    assert stored.server.extras.keys() == {"layer/one"}
+    assert stored.memory[3]["algorithm"].keys() == {"layer/two"}

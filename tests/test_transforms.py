@@ -1,12 +1,14 @@
 """What happens on the wire: clipping, the order of a chain, and memory that stays with its party."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from silobench.algorithms import fedavg, scaffold, solo
+from silobench.algorithms import ALGORITHMS, fedavg, scaffold, solo
 from silobench.methods import Method
 from silobench.rounds import rounds
-from silobench.solvers import sgd
+from silobench.solvers import reach, sgd
 from silobench.transforms import TRANSFORMS, bind_chain, clip
 from silobench.types import Context, Layout, Memory, Transform, Update
 
@@ -15,7 +17,7 @@ SOLVER = sgd(lr=0.1, epochs=1, batch=8)
 
 
 def norm(update: Update) -> float:
-    return torch.cat([part.flatten() for part in update.mean().values()]).norm().item()
+    return torch.cat([part.flatten() for part in update.vectors().values()]).norm().item()
 
 
 def clipped(bound: float, update: Update) -> Update:
@@ -26,36 +28,44 @@ def clipped(bound: float, update: Update) -> Update:
 
 @pytest.mark.parametrize("bound", [13.0, 13.1, 1e6])
 def test_clip_leaves_short_updates_alone(bound: float) -> None:
-    update = Update.of(7.0, delta=torch.tensor([3.0, 4.0]), control=torch.tensor([12.0]))
+    update = Update.of(7.0, delta=torch.tensor([3.0, 4.0])).with_sums(control=torch.tensor([12.0]))
     sent = clipped(bound, update)
     assert sent.total["delta"].tolist() == update.total["delta"].tolist()
-    assert sent.total["control"].tolist() == update.total["control"].tolist()
+    assert sent.sums["control"].tolist() == [12.0]
 
 
 @pytest.mark.parametrize("bound", [12.9, 1.0, 1e-3])
 @pytest.mark.parametrize("weight", [1.0, 7.0])
-def test_clip_scales_all_parts_of_a_long_update_alike_to_the_bound(bound: float, weight: float) -> None:
-    sent = clipped(bound, Update.of(weight, delta=torch.tensor([3.0, 4.0]), control=torch.tensor(12.0)))
+def test_clip_scales_all_vectors_of_a_long_update_alike_to_the_bound(bound: float, weight: float) -> None:
+    update = Update.of(weight, delta=torch.tensor([3.0, 4.0]), reach=torch.tensor(50.0))
+    sent = clipped(bound, update.with_sums(control=torch.tensor([12.0])))
     assert norm(sent) == pytest.approx(bound, rel=1e-6)
     scale = bound / 13
     torch.testing.assert_close(sent.mean()["delta"], torch.tensor([3.0, 4.0]) * scale)
-    torch.testing.assert_close(sent.mean()["control"], torch.tensor(12.0) * scale)
+    torch.testing.assert_close(sent.sums["control"], torch.tensor([12.0]) * scale)
+    assert sent.mean()["reach"].item() == 50  # a scalar is no direction
 
 
 def test_clip_passes_zero_updates() -> None:
     assert not clipped(1.0, Update.of(2.0, delta=torch.zeros(3))).total["delta"].any()
 
 
-def test_clip_bounds_what_the_server_moves(toy) -> None:
+@pytest.mark.parametrize("name", ["fedavg", "fedprox", "scaffold", "fednova"])
+def test_clip_bounds_what_the_server_moves(name: str, toy) -> None:
     federation, task = toy()
-    method = Method(fedavg(), SOLVER, (clip(0.01),))
-    (record,) = rounds(method, federation, task, rounds=1)
-    assert 0 < (record.state.server.params - task.initial).norm().item() <= 0.01 * (1 + 1e-5)
+    (record,) = rounds(Method(ALGORITHMS.build(name), SOLVER, (clip(0.01),)), federation, task, rounds=1)
+    moved = (record.state.server.params - task.initial).norm().item()
+    # FedNova clips the direction per unit of reach, and the server scales it back by the mean reach
+    longest = 0.01 * (reach(3, 0.9) if name == "fednova" else 1)
+    assert 0.1 * longest < moved <= longest * (1 + 1e-5)
 
 
 def test_clip_has_nothing_to_do_where_nothing_is_sent(toy) -> None:
-    (record,) = rounds(Method(solo(), SOLVER, (clip(0.01),)), *toy(), rounds=1)
-    assert record.bytes_up == 0
+    models = [
+        next(rounds(Method(solo(), SOLVER, chain), *toy(), rounds=1)).state.memory[0]["algorithm"]["model"]
+        for chain in ((), (clip(0.01),))
+    ]
+    assert torch.equal(*models)
 
 
 def test_a_chain_is_read_in_order() -> None:
@@ -68,7 +78,7 @@ def mapped(function) -> Transform:
     """A transform that maps every part on its way, without memory."""
 
     def encode(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:
-        return Update({name: function(part) for name, part in update.total.items()}, update.weight), memory
+        return update.map(function), memory
 
     return Transform(encode)
 
@@ -101,13 +111,13 @@ def test_a_chain_encodes_in_order_at_each_party_and_decodes_the_sum_in_reverse(t
 
 def test_a_chain_that_is_undone_changes_nothing(toy) -> None:
     def halves(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:
-        return Update({name: part / 2 for name, part in update.total.items()}, update.weight), memory
+        return update.map(lambda part: part / 2), memory
 
     def doubles(update: Update, context: Context) -> Update:
-        return Update({name: part * 2 for name, part in update.total.items()}, update.weight)
+        return update.map(lambda part: part * 2)
 
     def mirrors(update: Update, *rest) -> Update:
-        return Update({name: part.flip(-1) for name, part in update.total.items()}, update.weight)
+        return update.map(lambda part: part.flip(-1))
 
     chain = Transform(halves, doubles), Transform(lambda u, m, c: (mirrors(u), m), mirrors)
     with_chain, without = (
@@ -132,7 +142,8 @@ def feedback() -> Transform:
 
     def encode(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:
         whole = {name: part + memory.get(name, 0) for name, part in update.total.items()}
-        return Update({n: part / 2 for n, part in whole.items()}, update.weight), {n: p / 2 for n, p in whole.items()}
+        kept = {name: part / 2 for name, part in whole.items()}
+        return replace(update, total=kept), kept
 
     return Transform(encode)
 
@@ -163,3 +174,14 @@ def test_memory_stays_with_its_party_and_its_place_in_the_chain(toy) -> None:
     for party, memory in last.state.memory.items():
         assert set(memory) == {"transform-1", "transform-2"}  # those with nothing to keep keep nothing
         assert all(torch.equal(memory[f"transform-{1 + i}"]["delta"], kept[party][i]) for i in range(2))
+
+
+def test_a_transform_that_forgets_has_forgotten(toy) -> None:
+    seen: list[list[str]] = []
+
+    def encode(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:
+        seen.append(sorted(memory))
+        return update, {"x": torch.ones(1)} if context.round == 0 else {}
+
+    list(rounds(Method(fedavg(), SOLVER, (Transform(encode),)), *toy((20,)), rounds=3))
+    assert seen == [[], ["x"], []]

@@ -4,13 +4,14 @@ import json
 import os
 import sys
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from silobench._version import __version__
-from silobench.errors import ConfigError, SilobenchError, suggest
+from silobench.errors import ConfigError, RunError, SilobenchError, suggest
 
 if TYPE_CHECKING:
     from silobench.record import StoredRun
@@ -41,6 +42,9 @@ def main() -> None:
         app(prog_name="silobench")
     except _StoppedError as error:
         _fail(str(error), code=130)
+    except RunError as error:
+        print(error.details, file=sys.stderr)
+        _fail(str(error), code=1)
     except SilobenchError as error:
         _fail(str(error))
     except BrokenPipeError:
@@ -72,7 +76,7 @@ def demo(out: Out = Path("runs/demo")) -> None:
     """Four algorithms under nine skews on embedded data: tables here, and an HTML report."""
     from silobench import suites
 
-    _print_tables(_run_all(suites.path("demo"), [], "*", None, "auto", None, out, []))
+    _print_tables(_run_all(suites.path("demo"), out))
     report(out)
 
 
@@ -97,7 +101,9 @@ def run(
     plugin: Plugins = None,
 ) -> None:
     """Run an experiment. Resumable: run it again and it finishes what is missing and redoes nothing."""
-    _print_tables(_run_all(_experiment_path(experiment), set_ or [], only, trials, engine, workers, out, plugin or []))
+    changed = _overrides(set_ or []) | ({"trials": trials} if trials else {})
+    path = _experiment_path(experiment)
+    _print_tables(_run_all(path, out, changed, only=only, engine=engine, workers=workers, plugins=plugin or ()))
 
 
 @app.command()
@@ -165,7 +171,7 @@ def partition(
 
     data = load(str(DATASETS.bind(dataset).full))
     made = cut(data, spec, parties, seed)
-    skew = measure(made, data.train)
+    skew = measure(made, data)
     canonical = " + ".join(str(term.short) for term in bind_sum(spec))
     names = list(made.names or map(str, range(len(made))))
     if plot:
@@ -248,13 +254,13 @@ def _overrides(settings: list[str]) -> dict[str, Any]:
 
 def _run_all(
     path: Path,
-    settings: list[str],
-    only: str,
-    trials: int | None,
-    engine: str,
-    workers: int | None,
     out: Path,
-    plugins: list[Path],
+    changed: Mapping[str, Any] | None = None,
+    *,
+    only: str = "*",
+    engine: str = "auto",
+    workers: int | None = None,
+    plugins: Sequence[Path] = (),
 ) -> "list[StoredRun]":
     """Check every run first, then do those that are missing."""
     from silobench import experiment
@@ -262,9 +268,7 @@ def _run_all(
     from silobench.sweep import sweep
     from silobench.terminal import Progress
 
-    choices = experiment.read_experiment(path)
-    changed = _overrides(settings) | ({"trials": trials} if trials else {})
-    plans = experiment.plan(experiment.override(choices, changed), only, plugins)
+    plans = experiment.plan(experiment.override(experiment.read_experiment(path), changed or {}), only, plugins)
     engine = "inline" if engine == "auto" else engine
     experiment.check_engine(engine)
     missing = [made for made in plans if not experiment.is_complete(made, out)]

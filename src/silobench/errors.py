@@ -5,9 +5,11 @@
     ├── ConfigError      an experiment file or a command-line option
     ├── DataError        a dataset that is missing, empty, malformed or not finite
     ├── PartitionError   a split that this dataset cannot give
-    └── RecordError      a run directory that is damaged, busy or not writable
+    ├── RecordError      a run directory that is damaged, busy or not writable
+    └── RunError         code that failed in the middle of a run: a plugin's, or a bug of ours
 
-The command line prints the sentence and exits with code 2; a traceback is always a bug of ours.
+The command line prints the sentence and exits with code 2. Only a `RunError` brings its traceback along, and exits with
+code 1: whoever wrote the failing code needs it.
 """
 
 import difflib
@@ -36,6 +38,17 @@ class PartitionError(SilobenchError):
 
 class RecordError(SilobenchError):
     pass
+
+
+class RunError(SilobenchError):
+    """`details` is the traceback of what failed."""
+
+    def __init__(self, sentence: str, details: str):
+        super().__init__(sentence, details)  # both, so that it can travel between processes
+        self.details = details
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -4,7 +4,6 @@ import hashlib
 import itertools
 import runpy
 import tomllib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -25,7 +24,7 @@ from silobench.methods import Method
 from silobench.models import MODELS
 from silobench.network import NETWORKS, Network
 from silobench.partition import PARTITIONS, bind_sum, measure
-from silobench.record import FORMAT, open_run, read_run, run_id, versions
+from silobench.record import distinguishing, open_run, read_run, run_id, versions
 from silobench.rounds import draw_cohort, rounds
 from silobench.servers import SERVERS
 from silobench.solvers import SCHEDULES, SOLVERS
@@ -120,6 +119,8 @@ def _product(choices: dict[str, Any]) -> Iterator[dict[str, Any]]:
     trials, seed = choices.pop("trials", 1), choices.get("seed", 0)
     if not isinstance(trials, int) or trials < 1:
         raise ConfigError(f"trials must be a whole number of at least 1, but {trials!r} was given.")
+    if isinstance(seed, list) and trials > 1:
+        raise ConfigError(f"seed is a list and trials is {trials}: give a list of seeds, or one seed and trials.")
     if isinstance(seed, int):
         choices["seed"] = list(range(seed, seed + trials))
     axes = {key: value if isinstance(value, list) else [value] for key, value in choices.items()}
@@ -145,7 +146,8 @@ def plan(choices: Mapping[str, Any], only: str = "*", plugins: Sequence[Path] = 
     """Every run an experiment asks for, checked and bound, each once and in the order of the file."""
     extra = {"plugins": [load_plugin(path) for path in plugins]} if plugins else {}
     found = {made.id: made for made in (bind(cell, extra) for cell in expand(choices))}
-    shown = _distinguishing(list(found.values()))
+    always = ("dataset", "partition", "algorithm")
+    shown = (*always, *distinguishing([made.label for made in found.values()], but=(*always, "seed")))
     now = datetime.now(UTC)
     named = [
         replace(made, shown=shown, created=(now + timedelta(microseconds=place)).isoformat(timespec="microseconds"))
@@ -155,17 +157,6 @@ def plan(choices: Mapping[str, Any], only: str = "*", plugins: Sequence[Path] = 
     if not chosen:
         raise ConfigError(f"--only '{only}' matches none of {len(found)} runs, such as '{named[0].name}'.")
     return chosen
-
-
-def _distinguishing(plans: Sequence[Plan]) -> tuple[str, ...]:
-    """Dataset, partition and algorithm, and whatever else differs between runs of one dataset."""
-    always = ("dataset", "partition", "algorithm")
-    seen = {(key, made.label["dataset"], repr(value)) for made in plans for key, value in made.label.items()}
-    counts = Counter((key, dataset) for key, dataset, _ in seen if key not in (*always, "seed"))
-    return (
-        *always,
-        *dict.fromkeys(key for made in plans for key in made.label if counts[key, made.label["dataset"]] > 1),
-    )
 
 
 def load_plugin(path: Path) -> str:
@@ -192,7 +183,7 @@ def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> 
         needed = problem["msg"].removeprefix("Input should be ")
         raise ConfigError(f"{problem['loc'][0]} must be {needed}, but {problem['input']!r} was given.") from error
     specs = _bind_specs(cell)
-    plain = cell.model_dump(include={"parties", "participation", "rounds", "eval_every", "validation", "seed"})
+    plain = cell.model_dump(exclude={"dataset", *specs})
     return Plan(
         cell,
         config={
@@ -250,18 +241,15 @@ class Ready:
     controller: Controller
     network: Network
 
-    def facts(self, engine: str) -> dict[str, Any]:
-        """run.json at the beginning of a run."""
+    def facts(self) -> dict[str, Any]:
+        """What run.json says of a run besides its origin and status."""
         train = self.dataset.train
         partition = self.federation.partition
         return {
-            "format": FORMAT,
             "id": self.plan.id,
             "config": self.plan.config,
             "label": self.plan.label,
             "created": self.plan.created,
-            "versions": versions(),
-            "engine": engine,
             "dataset": {
                 "name": self.dataset.name,
                 "checksum": self.dataset.checksum,
@@ -274,7 +262,7 @@ class Ready:
             "partition": {
                 "fingerprint": partition.fingerprint,
                 "parties": [party.name for party in self.federation.parties],
-                **measure(partition, train).as_json(),
+                **measure(partition, self.dataset).as_json(),
             },
             "parameters": self.task.network.layout.size,
         }
@@ -305,7 +293,7 @@ def prepare(made: Plan) -> Ready:
 def execute(ready: Ready, out: Path, engine: str = "inline") -> Iterator[RoundRecord]:
     """Run a plan into ``out/<id>``, going on where it stopped; yields the rounds that were still missing."""
     cell = ready.plan.cell
-    with open_run(out / ready.plan.id, ready.facts(engine)) as run:
+    with open_run(out / ready.plan.id, {**versions(), "engine": engine}, ready.facts) as run:
         if run.facts["status"] == "complete":
             return
         for record in rounds(

@@ -14,7 +14,7 @@ import json
 import os
 import platform
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -85,6 +85,19 @@ def read_runs(root: Path) -> list[StoredRun]:
     return [read_run(path) for path in found]
 
 
+def distinguishing(labels: Sequence[Mapping[str, Any]], but: Sequence[str]) -> list[str]:
+    """The choices in which runs of one dataset differ, leaving some out.
+
+    >>> distinguishing([{"dataset": "a", "lr": 1, "seed": 0}, {"dataset": "a", "lr": 2, "seed": 1}], but=["seed"])
+    ['lr']
+    """
+    seen: dict[tuple[str, str], set[str]] = {}
+    for label in labels:
+        for key, value in label.items():
+            seen.setdefault((key, label["dataset"]), set()).add(repr(value))
+    return list(dict.fromkeys(key for (key, _), values in seen.items() if len(values) > 1 and key not in but))
+
+
 def model_digest(params: Vector) -> str:
     return _sha(params.numpy().tobytes())
 
@@ -107,6 +120,8 @@ class RunWriter:
         line = (json.dumps(row, allow_nan=False) + "\n").encode()
         with _writing(self.path), (self.path / "rounds.jsonl").open("ab") as file:
             file.write(line)
+            file.flush()
+            os.fsync(file.fileno())  # on disk before the checkpoint that counts it
         self._size += len(line)
         self._digest.update(line)
         self.rounds.append(row)
@@ -138,17 +153,21 @@ class RunWriter:
         self.close()
 
 
-def open_run(path: Path, facts: Mapping[str, Any]) -> RunWriter:
-    """Begin a run directory, or go on with one that was cut off."""
+def open_run(path: Path, made_by: Mapping[str, str], describe: Callable[[], Mapping[str, Any]]) -> RunWriter:
+    """Begin a run directory, described by `describe`, or go on with one that was cut off.
+
+    `made_by` is what the bits depend on besides the configuration: versions and engine.
+    """
     lock = FileLock(path / ".lock")
     with _writing(path):
         (path / "checkpoint").mkdir(parents=True, exist_ok=True)
         _take(lock, path)
     try:
         if not (path / "run.json").exists():
-            _begin(path, facts)
+            _begin(path, {"format": FORMAT, "made_by": dict(made_by), **describe()})
         stored = read_run(path)
-        _check_versions(stored, facts)
+        if not stored.complete:
+            _check_origin(stored, made_by)
         state = None if stored.complete else _unpack(path)
         size, digest = _truncate_to(path, stored, state)
     except BaseException:
@@ -166,16 +185,14 @@ def _take(lock: FileLock, path: Path) -> None:
         ) from error
 
 
-def _check_versions(stored: StoredRun, facts: Mapping[str, Any]) -> None:
+def _check_origin(stored: StoredRun, made_by: Mapping[str, str]) -> None:
     """The second half of a run must not come from other code than the first."""
-    if stored.complete:
-        return
-    for name, version in facts["versions"].items():
-        begun = stored.facts["versions"].get(name)
-        if begun != version:
+    for name, now in made_by.items():
+        begun = stored.facts["made_by"].get(name)
+        if begun != now:
             raise RecordError(
-                f"{stored.path} was begun with {name} {begun}, and this is {version}, which may give other bits: "
-                "finish it with the versions in its run.json, or delete it to run it anew."
+                f"{stored.path} was begun with {name} {begun}, and this is {now}, which may give other bits: "
+                f"finish it with {name} {begun}, or delete it to run it anew."
             )
 
 
@@ -311,11 +328,13 @@ def _unpack(path: Path) -> State | None:
     server: dict[str, dict[str, Vector]] = {"extras": {}, "optimizer": {}}
     memory: dict[int, dict[str, dict[str, Vector]]] = {}
     for name, array in arrays.items():
-        match name.split("/"):
-            case ["server", kind, key]:
-                server[kind][key] = torch.from_numpy(array)
-            case ["party", party, owner, key]:
-                memory.setdefault(int(party), {}).setdefault(owner, {})[key] = torch.from_numpy(array)
+        place, _, rest = name.partition("/")
+        if place == "server" and "/" in rest:
+            kind, key = rest.split("/", 1)
+            server[kind][key] = torch.from_numpy(array)
+        elif place == "party":
+            party, owner, key = rest.split("/", 2)  # a name may have slashes of its own
+            memory.setdefault(int(party), {}).setdefault(owner, {})[key] = torch.from_numpy(array)
     params = torch.from_numpy(arrays["server/params"])
     return State(
         Server(params, server["extras"], server["optimizer"], header["round"], header["parties"], header["knobs"]),

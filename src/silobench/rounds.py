@@ -1,6 +1,5 @@
 """The round loop: a generator of `RoundRecord`. It writes nothing and stops when its caller stops asking."""
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,16 +11,14 @@ from silobench.controllers import fixed
 from silobench.engines import inline
 from silobench.errors import ConfigError
 from silobench.federation import Federation
+from silobench.local import Engine, LocalRound, Stopwatch
 from silobench.methods import Method
 from silobench.network import Network, link
 from silobench.rng import stream
-from silobench.solvers import Problem
 from silobench.task import Task
 from silobench.types import (
     Context,
     Controller,
-    Engine,
-    Memory,
     PartyMemory,
     Reply,
     RoundRecord,
@@ -53,6 +50,10 @@ def rounds(
         method, federation.pooled() if method.algorithm.pooled else federation, task, seed,
         engine or inline(), controller or fixed(), network or link(),
     )  # fmt: skip
+    if method.algorithm.pooled:
+        participation = 1.0
+    if eval_every < 1:
+        raise ConfigError(f"eval_every is {eval_every}: evaluate every round (1) or every so many.")
     state = state or loop.begin()
     for now in range(state.server.round, rounds):
         cohort = draw_cohort(len(loop.federation.parties), participation, seed, now)
@@ -68,6 +69,10 @@ def draw_cohort(parties: int, participation: float | int, seed: int, round: int)
     if participation <= 0:
         raise ConfigError(
             f"participation {participation} draws no party: give a fraction above 0 or a count of at least 1."
+        )
+    if isinstance(participation, int) and participation > parties:
+        raise ConfigError(
+            f"participation {participation} is a count above the {parties} parties: give at most that many."
         )
     size = participation if isinstance(participation, int) else max(1, round_half_up(participation * parties))
     if size >= parties:
@@ -107,7 +112,7 @@ class _Loop:
         return State(Server(params, extras, optimizer, 0, len(self.federation.parties), {}))
 
     def round(self, state: State, cohort: tuple[int, ...], evaluate: bool) -> RoundRecord:
-        algorithm, watch, gathered = self.method.algorithm, _Stopwatch(), _Gathered()
+        algorithm, watch, gathered = self.method.algorithm, Stopwatch(), _Gathered()
         server = replace(state.server, knobs=self.controller(state.server))
         sent = server.broadcast(algorithm.broadcast)
         local_round = LocalRound(self.method, self.federation, self.task, sent, self.seed)
@@ -117,7 +122,8 @@ class _Loop:
         watch.lap("aggregate")
         down, up, largest_up = (0, 0, 0) if algorithm.silent else (sent.nbytes, gathered.bytes, gathered.largest)
         clock = state.clock + self.network.seconds(down, largest_up)
-        after = State(server, {**state.memory, **gathered.memory}, clock)
+        memory = {party: kept for party, kept in {**state.memory, **gathered.memory}.items() if kept}
+        after = State(server, memory, clock)
         scores = self._scores(after) if evaluate else {}
         watch.lap("evaluate")
         return RoundRecord(
@@ -167,40 +173,6 @@ class _Loop:
         return found
 
 
-@dataclass(frozen=True)
-class LocalRound:
-    """One round as the parties live it: call it with a party, or take it apart and run it elsewhere."""
-
-    method: Method
-    federation: Federation
-    task: Task
-    server: Server  # what was broadcast
-    seed: int
-
-    def __call__(self, party: int, memory: PartyMemory) -> Reply:
-        """Train, make a message, encode it."""
-        algorithm, server, watch = self.method.algorithm, self.server, _Stopwatch()
-        own = memory["algorithm"] if "algorithm" in memory else algorithm.memory(self.task.initial)
-        correct, drift = algorithm.correct, algorithm.drift
-        local, momentum = self.method.solver.train(
-            Problem(self.task, self.federation, self.federation.parties[party], self.seed),
-            algorithm.start(server, own),
-            server,
-            (lambda grad, here: correct(grad, here, server, own)) if correct else None,
-            drift(server, own) if drift else None,
-            memory.get("solver", {}),
-        )
-        update, own = algorithm.message(local, server, own)
-        watch.lap("train")
-        kept: dict[str, Memory] = {"algorithm": own, "solver": momentum}
-        context = Context(self.seed, server.round, party, self.task.network.layout, server.knobs)
-        for place, transform in enumerate(() if algorithm.silent else self.method.transforms):
-            owner = f"transform-{place}"
-            update, kept[owner] = transform.encode(update, memory.get(owner, {}), context)
-        watch.lap("encode")
-        return Reply(party, update, {owner: m for owner, m in kept.items() if m}, local.loss, local.steps, watch.laps)
-
-
 class _Gathered:
     """What the replies of a round add up to, besides their updates."""
 
@@ -217,22 +189,10 @@ class _Gathered:
             self.steps += reply.steps
             self.loss += reply.loss * reply.update.weight
             self.weight += reply.update.weight
-            if reply.memory:
-                self.memory[reply.party] = reply.memory
+            self.memory[reply.party] = reply.memory
             for phase, spent in reply.seconds.items():
                 self.seconds[phase] = self.seconds.get(phase, 0.0) + spent
             yield reply.update
-
-
-class _Stopwatch:
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._since = time.perf_counter()
-
-    def lap(self, phase: str) -> None:
-        now = time.perf_counter()
-        self.laps[phase] = now - self._since
-        self._since = now
 
 
 def _phases(parties: Mapping[str, float], laps: Mapping[str, float]) -> dict[str, float]:

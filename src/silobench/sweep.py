@@ -5,6 +5,7 @@ import os
 import queue
 import signal
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
@@ -12,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Literal
 
-from silobench.errors import RecordError, SilobenchError
+from silobench.errors import RecordError, RunError, SilobenchError
 from silobench.experiment import Plan, execute, load_plugin, prepare
 
 
@@ -42,6 +43,19 @@ def sweep(
 
 
 def _run(made: Plan, out: Path, engine: str) -> Iterator[Event]:
+    try:
+        yield from _rounds(made, out, engine)
+    except SilobenchError:
+        raise
+    except Exception as error:
+        raise RunError(
+            f"{made.name} failed with {type(error).__name__}: {error}; "
+            "finished rounds are kept, and the same command goes on from them once this is mended.",
+            traceback.format_exc(),
+        ) from error
+
+
+def _rounds(made: Plan, out: Path, engine: str) -> Iterator[Event]:
     ready = prepare(made)
     yield Event("begin", made.id, made.name, made.cell.rounds, notes=ready.dataset.notes)
     for record in execute(ready, out, engine):
@@ -79,8 +93,9 @@ def _next_event(events: Any, processes: Sequence[BaseProcess]) -> Event:
         except queue.Empty:
             lost = [process.exitcode for process in processes if process.exitcode]
             if lost:
+                killed = "was killed (out of memory, perhaps: use fewer --workers)"
                 raise RecordError(
-                    f"a worker process ended with code {lost[0]} (out of memory, perhaps): use fewer --workers; "
+                    f"a worker process {killed if lost[0] < 0 else f'ended with code {lost[0]}'}; "
                     "finished rounds are kept, and the same command goes on from them."
                 ) from None
             continue

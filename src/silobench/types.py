@@ -5,7 +5,7 @@ arithmetic on ``[..., d]``. Algorithms and transforms import this module and not
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeAlias
 
@@ -62,32 +62,47 @@ class Layout:
 class Update:
     """A weighted sum of contributions; one party's message is the sum of one.
 
-    Parts are multiplied by the weight on entry. A part that the server wants as a plain sum, whatever the weights
-    (SCAFFOLD's control variates), is entered as it is and read from `total` instead of `mean()`.
-
     >>> both = Update.of(1.0, delta=torch.tensor([2.0])) + Update.of(3.0, delta=torch.tensor([6.0]))
     >>> both.mean()["delta"]
     tensor([5.])
     """
 
-    total: dict[str, Vector]  # named parts
+    total: Mapping[str, Vector]  # named parts, already multiplied by weight
     weight: float
+    sums: Mapping[str, Vector] = field(default_factory=dict)  # parts added as they are, whatever the weights
 
     @classmethod
     def of(cls, weight: float, **parts: Vector) -> "Update":
         return cls({name: part * weight for name, part in parts.items()}, weight)
 
+    def with_sums(self, **parts: Vector) -> "Update":
+        """The same with parts that the server wants as plain sums over parties."""
+        return replace(self, sums={**self.sums, **parts})
+
     def __add__(self, other: "Update") -> "Update":
         total = {name: part + other.total[name] for name, part in self.total.items()}
-        return Update(total, self.weight + other.weight)
+        sums = {name: part + other.sums[name] for name, part in self.sums.items()}
+        return Update(total, self.weight + other.weight, sums)
 
     def mean(self) -> dict[str, Vector]:
         return {name: part / self.weight for name, part in self.total.items()}
 
+    def vectors(self) -> dict[str, Vector]:
+        """What a party says, part by part and without its weight; scalars (FedNova's reach) are no vectors."""
+        return {name: part for name, part in {**self.mean(), **self.sums}.items() if part.dim() > 0}
+
+    def map(self, change: Callable[[Vector], Vector]) -> "Update":
+        """Every vector part changed; scalars stay as they are."""
+
+        def apply(parts: Mapping[str, Vector]) -> dict[str, Vector]:
+            return {name: change(part) if part.dim() > 0 else part for name, part in parts.items()}
+
+        return replace(self, total=apply(self.total), sums=apply(self.sums))
+
     @property
     def nbytes(self) -> int:
         """What crosses the wire. The weight does not: the server knows each party's size from enrolment."""
-        return sum(part.nbytes for part in self.total.values())
+        return sum(part.nbytes for part in (*self.total.values(), *self.sums.values()))
 
 
 @dataclass(frozen=True)
@@ -244,8 +259,6 @@ class Reply:
     seconds: Mapping[str, float]
 
 
-PartyRound: TypeAlias = Callable[[int, PartyMemory], Reply]
-Engine: TypeAlias = Callable[[PartyRound, Iterable[int], Mapping[int, PartyMemory]], Iterator[Reply]]
 Controller: TypeAlias = Callable[[Server], Mapping[str, float]]
 
 

@@ -59,11 +59,10 @@ def scaffold(
         else:
             control = memory["control"] - server.extras["control"] - local.delta / (length * local.lr)
         change = control - memory["control"]
-        update = Update({"delta": local.delta * local.samples, "control": change}, local.samples)
-        return update, {"control": control}
+        return Update.of(local.samples, delta=local.delta).with_sums(control=change), {"control": control}
 
     def absorb(server: Server, update: Update) -> tuple[Vector, Mapping[str, Vector]]:
-        control = server.extras["control"] + update.total["control"] / server.parties
+        control = server.extras["control"] + update.sums["control"] / server.parties
         return update.mean()["delta"], {"control": control}
 
     placed = {"drift": drift} if momentum == "outside" else {"correct": correct}

@@ -70,10 +70,11 @@ def _cell(runs: list[StoredRun]) -> CellResult:
     last = [rows[-1]["accuracy"] for rows in evaluated]
     best = [max(row["accuracy"] for row in rows) for rows in evaluated]
     curve = [(at[0]["round"], fmean(row["accuracy"] for row in at)) for at in zip(*evaluated, strict=True)]
+    parties = len(runs[0].facts["partition"]["sizes"])
     return CellResult(
         label=label,
         seeds=[run.facts["config"]["seed"] for run in runs],
-        parties=len(runs[0].facts["partition"]["sizes"]),
+        parties=parties,
         accuracy=Accuracy(fmean(last), stdev(last) if len(last) > 1 else None, fmean(best), fmean(last)),
         curve=curve,
         bytes_up=fmean(sum(row["bytes_up"] for row in run.rounds) for run in runs),
@@ -81,6 +82,6 @@ def _cell(runs: list[StoredRun]) -> CellResult:
         seconds=fmean(sum(sum(row["seconds"].values()) for row in run.rounds) for run in runs),
         clock=fmean(run.rounds[-1]["clock"] for run in runs),
         emd_weighted=fmean(run.facts["partition"]["emd_weighted"] for run in runs),
-        paper=paper_accuracy(label["dataset"], label["partition"], label["algorithm"]),
+        paper=paper_accuracy(label, parties),
         runs=runs,
     )

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from silobench.analysis.cells import CellResult
+from silobench.analysis.paper import PAPER_SETTING
+from silobench.record import distinguishing
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ def accuracy_table(cells: Sequence[CellResult]) -> Table:
         rows.append(row)
     trials = sorted({len(cell.seeds) for cell in cells})
     over = f"mean ± std over {trials[-1]} trials" if trials[-1] > 1 else "one trial"
-    return Table(f"Test accuracy in the last round, percent ({over})", [*names, *algorithms], rows)
+    beside = f"; paper: {PAPER_SETTING}" if any(cell.paper for cell in cells) else ""
+    return Table(f"Test accuracy in the last round, percent ({over}{beside})", [*names, *algorithms], rows)
 
 
 def cost_table(cells: Sequence[CellResult]) -> Table:
@@ -96,11 +98,5 @@ def settings_of(cells: Sequence[CellResult]) -> list[list[CellResult]]:
 
 def varying(cells: Sequence[CellResult]) -> list[str]:
     """Dataset, partition, and whatever else differs between cells of one dataset."""
-    names = ["dataset", "partition"]
-    for name in cells[0].label:
-        values: dict[Any, set[str]] = {}
-        for cell in cells:
-            values.setdefault(cell.label["dataset"], set()).add(repr(cell.label[name]))
-        if name not in (*names, "algorithm") and any(len(seen) > 1 for seen in values.values()):
-            names.append(name)
-    return names
+    shown = ["dataset", "partition"]
+    return shown + distinguishing([cell.label for cell in cells], but=(*shown, "algorithm"))

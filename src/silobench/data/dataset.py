@@ -113,9 +113,11 @@ def hold_out(split: Split, share: float, seed: int = 0) -> tuple[Split, Split]:
     return split.take(np.flatnonzero(~test)), split.take(np.flatnonzero(test))
 
 
-def standardise(train: Split, test: Split) -> tuple[Split, Split]:
-    """Columns to mean 0 and variance 1 by the training rows; constant columns become 0."""
+def standardise(train: Split, test: Split, columns: NDArray[np.bool_] | None = None) -> tuple[Split, Split]:
+    """Columns (all, or those chosen) to mean 0 and variance 1 by the training rows; constant ones become 0."""
     mean, scale = train.x.mean(0), train.x.std(0)
     scale = np.where(scale > 0, scale, 1)
+    if columns is not None:
+        mean, scale = np.where(columns, mean, 0), np.where(columns, scale, 1)
     scaled = [((s.x - mean) / scale).astype(np.float32) for s in (train, test)]
     return replace(train, x=scaled[0]), replace(test, x=scaled[1])

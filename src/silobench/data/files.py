@@ -49,13 +49,12 @@ def csv(
     x = np.concatenate([c.values for c in columns], axis=1)
     split = Split(x, y, {name: np.array([cell.strip() for cell in table[name]]) for name in groups})
     train, held = _fill_means(*hold_out(split, test))
-    if scale == "standard":
-        train, held = standardise(train, held)
-    else:
-        train, held = (replace(s, x=_float32(s.x)) for s in (train, held))
     notes = [c.note for c in columns if c.note]
-    if scale == "standard":
-        notes.append("columns standardised by the pooled training rows")
+    numeric = np.concatenate([np.full(c.values.shape[1], c.numeric) for c in columns])
+    if scale == "standard" and numeric.any():
+        train, held = standardise(train, held, numeric)
+        notes.append("numeric columns standardised by the pooled training rows")
+    train, held = (replace(s, x=_float32(s.x)) for s in (train, held))
     return Dataset(Path(path).stem, train, held, classes, "the user's own", tuple(notes))
 
 
@@ -110,6 +109,7 @@ def libsvm(path: str, test_path: str = "", test: TestShare = 0.2) -> Dataset:
 class _Column:
     values: NDArray[np.float64]  # [n, width], missing numbers as NaN
     note: str = ""
+    numeric: bool = True
 
 
 def _read_text(path: Path) -> str:
@@ -172,7 +172,7 @@ def _one_hot(path: str, name: str, cells: list[str], missing: NDArray[np.bool_])
             f"leave it out with drop={name}."
         )
     note = f"{int(missing.sum())} missing values in column '{name}' made a category" if missing.any() else ""
-    return _Column(np.eye(len(categories))[codes.reshape(-1)], note)
+    return _Column(np.eye(len(categories))[codes.reshape(-1)], note, numeric=False)
 
 
 def _fill_means(train: Split, test: Split) -> tuple[Split, Split]:

@@ -2,13 +2,12 @@
 
 from functools import reduce
 
-import numpy as np
-
-from silobench.data.dataset import Dataset, Split
+from silobench.data.dataset import Dataset
 from silobench.errors import PartitionError
 from silobench.partition import feature as _feature
 from silobench.partition import iid as _iid
 from silobench.partition import label as _label
+from silobench.partition import mixed as _mixed
 from silobench.partition import natural as _natural
 from silobench.partition import quantity as _quantity
 from silobench.partition.measures import Skewness, measure
@@ -51,25 +50,10 @@ def partition(dataset: Dataset, spec: str, parties: int | None = None, seed: int
     [480, 479, 479]
     """
     terms = bind_sum(spec)
-    skew = reduce(add, [term.build() for term in terms])
+    skew = reduce(_mixed.add, [term.build() for term in terms])
     n = parties if parties is not None else skew.natural(dataset.train) if skew.natural else DEFAULT_PARTIES
     if not 1 <= n <= len(dataset.train):
         raise PartitionError(
             f"{n} parties cannot share {len(dataset.train)} training rows: take 1 to {len(dataset.train)}."
         )
     return skew.cut(dataset.train, n, stream(seed, "partition"))
-
-
-def add(first: Skew, second: Skew) -> Skew:
-    """A mixed skew: the second acts inside the first's parties."""
-    refine = second.refine
-    if refine is None:
-        raise PartitionError(
-            "only noise and quantity skews can stand after a +, because they act inside the parties of the "
-            "first term: put the label or group skew first."
-        )
-
-    def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
-        return refine(split, first.cut(split, parties, rng), rng)
-
-    return Skew(cut, natural=first.natural)

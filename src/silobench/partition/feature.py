@@ -10,7 +10,7 @@ from silobench.data.dataset import Split
 from silobench.data.embedded import octant_pairs
 from silobench.errors import PartitionError
 from silobench.partition import iid
-from silobench.partition.partition import Partition, Skew, checked
+from silobench.partition.partition import Partition, Skew, checked, rows_of
 from silobench.types import Positive
 
 
@@ -51,7 +51,6 @@ def octants() -> Skew:
                 f"octants cuts points in 3 dimensions among 4 parties, but rows of shape {split.x.shape[1:]} and "
                 f"{parties} parties were given: use dataset fcube and parties = 4."
             )
-        pairs = octant_pairs(split.x)
-        return checked(Partition(tuple(np.flatnonzero(pairs == pair) for pair in range(4))), "octants")
+        return checked(Partition(rows_of(octant_pairs(split.x), parties)), "octants")
 
     return Skew(cut, natural=lambda split: 4)

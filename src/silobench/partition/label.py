@@ -21,6 +21,7 @@ from silobench.partition.partition import (
     deal,
     dirichlet,
     redraw,
+    rows_of,
 )
 from silobench.types import Count, Positive
 
@@ -65,10 +66,12 @@ def _holders(k: int, parties: int, classes: int, given: str, rng: np.random.Gene
         )
     holds = np.zeros((parties, classes), dtype=bool)
     holds[np.arange(parties), np.arange(parties) % classes] = True
+    held: NDArray[np.bool_] = np.asarray(holds.any(0))
     for party in range(parties):
-        unheld = rng.permutation(np.flatnonzero(~holds.any(0)))
-        others = rng.permutation(np.flatnonzero(holds.any(0) & ~holds[party]))
-        holds[party, np.concatenate([unheld, others])[: k - 1]] = True
+        unheld = rng.permutation(np.flatnonzero(~held))
+        others = rng.permutation(np.flatnonzero(held & ~holds[party]))
+        chosen = np.concatenate([unheld, others])[: k - 1]
+        holds[party, chosen] = held[chosen] = True
     return holds
 
 
@@ -132,10 +135,10 @@ def label_percent(percent: Annotated[float, Ge(0), Le(100)]) -> Skew:
     def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
         order = rng.permutation(len(split))
         skewed, uniform = np.split(order, [round(len(split) * percent / 100)])
-        dealt = [skewed[split.y[skewed] % parties == party] for party in range(parties)]
-        rest = np.array_split(uniform, parties)
-        rows = tuple(np.concatenate(pair) for pair in zip(dealt, rest, strict=True))
-        return checked(Partition(rows), f"label-percent(percent={percent:g}) over {parties} parties")
+        owner = np.empty(len(split), dtype=np.int64)
+        owner[skewed] = split.y[skewed] % parties
+        owner[uniform] = np.arange(len(uniform)) * parties // max(len(uniform), 1)
+        return checked(Partition(rows_of(owner, parties)), f"label-percent(percent={percent:g}) over {parties} parties")
 
     return Skew(cut)
 

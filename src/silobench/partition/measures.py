@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from silobench.data.dataset import Split
+from silobench.data.dataset import Dataset, Split
 from silobench.partition.partition import Counts, Partition
+
+_BLOCK = 2048
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,10 @@ class Skewness:
         return asdict(self)
 
 
-def measure(partition: Partition, split: Split) -> Skewness:
-    """All measures of a partition of these rows."""
-    counts = count(partition, split.y)
+def measure(partition: Partition, dataset: Dataset) -> Skewness:
+    """All measures of a partition of a dataset's training rows."""
+    split = dataset.train
+    counts = count(partition, split.y, len(dataset.classes))
     return Skewness(
         sizes=counts.sum(1).tolist(),
         counts=counts.tolist(),
@@ -41,9 +44,8 @@ def measure(partition: Partition, split: Split) -> Skewness:
     )
 
 
-def count(partition: Partition, labels: NDArray[np.int64]) -> Counts:
+def count(partition: Partition, labels: NDArray[np.int64], classes: int) -> Counts:
     """The party x class table."""
-    classes = int(labels.max()) + 1
     return np.stack([np.bincount(labels[rows], minlength=classes) for rows in partition.rows])
 
 
@@ -91,23 +93,25 @@ def feature_shift(partition: Partition, split: Split) -> float:
     Root mean square over parties (by rows) and features of (mean of party - mean) / std, plus the mean ratio of the
     noise's deviation to the features' own. A random split gives about sqrt(parties / rows).
     """
-    mean, std = _moments(split, np.arange(len(split)))
-    varying = std > 0
+    mean = _mean(split, np.arange(len(split)))
+    std = np.sqrt(np.maximum(_mean(split, np.arange(len(split)), square=True) - mean**2, 0))
+    varying = std > 1e-6 * np.maximum(np.abs(mean), 1e-30)  # a constant column has no unit to measure in
     if not varying.any():
         return 0.0
     sizes = np.array([len(rows) for rows in partition.rows])
-    gaps = [((_moments(split, rows)[0] - mean)[varying] / std[varying]) ** 2 for rows in partition.rows]
+    gaps = [((_mean(split, rows) - mean)[varying] / std[varying]) ** 2 for rows in partition.rows]
     spread = float(np.sqrt(np.average([gap.mean() for gap in gaps], weights=sizes)))
     noise = float(np.average(partition.noise, weights=sizes)) if partition.noise else 0.0
     return spread + noise / float(std[varying].mean())
 
 
-def _moments(split: Split, rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    x = split.x[rows]
-    if sparse.issparse(x):
-        mean = np.asarray(x.mean(0)).reshape(-1)
-        square = np.asarray(x.multiply(x).mean(0)).reshape(-1)
-        return mean, np.sqrt(np.maximum(square - mean**2, 0))
-    flat = x.reshape(len(x), -1)
-    unit = 255.0 if flat.dtype == np.uint8 else 1.0
-    return flat.mean(0, dtype=np.float64) / unit, flat.std(0, dtype=np.float64) / unit
+def _mean(split: Split, rows: NDArray[np.int64], square: bool = False) -> NDArray[np.float64]:
+    """Mean of the features, or of their squares, over some rows; block by block, to keep float64 copies small."""
+    total: NDArray[np.float64] | float = 0.0
+    for block in np.array_split(rows, -(-len(rows) // _BLOCK)):
+        x = split.x[block]
+        x = x.astype(np.float64) if sparse.issparse(x) else x.reshape(len(block), -1).astype(np.float64)
+        x = x.multiply(x) if square and sparse.issparse(x) else x * x if square else x
+        total = total + np.asarray(x.sum(0)).reshape(-1)
+    unit = 255.0 if split.x.dtype == np.uint8 else 1.0
+    return np.asarray(total / len(rows) / (unit**2 if square else unit))

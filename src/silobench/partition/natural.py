@@ -4,7 +4,7 @@ import numpy as np
 
 from silobench.data.dataset import Split
 from silobench.errors import PartitionError, suggest
-from silobench.partition.partition import Partition, Skew, checked
+from silobench.partition.partition import Partition, Skew, checked, rows_of
 
 
 def by_group(level: str = "") -> Skew:
@@ -33,8 +33,9 @@ def by_group(level: str = "") -> Skew:
         one_each = len(found) == parties
         order = np.arange(len(found)) if one_each else rng.permutation(len(found))
         hands = np.array_split(order, parties)
-        rows = tuple(np.flatnonzero(np.isin(codes, hand)) for hand in hands)
+        owner = np.empty(len(found), dtype=np.int64)
+        owner[np.concatenate(hands)] = np.repeat(np.arange(parties), [len(hand) for hand in hands])
         named = tuple(str(name) for name in found.tolist()) if one_each else ()
-        return checked(Partition(rows, names=named), "by-group")
+        return checked(Partition(rows_of(owner[codes.reshape(-1)], parties), names=named), "by-group")
 
     return Skew(cut, natural=lambda split: len(np.unique(names(split))))

@@ -64,6 +64,16 @@ def class_rows(labels: NDArray[np.int64], rng: np.random.Generator) -> list[Rows
     return [rng.permutation(np.flatnonzero(labels == label)) for label in range(int(labels.max()) + 1)]
 
 
+def rows_of(owner: NDArray[np.int64], parties: int) -> tuple[Rows, ...]:
+    """The rows of each party, where ``owner[row]`` is the party that holds a row.
+
+    >>> [rows.tolist() for rows in rows_of(np.array([1, 0, 1]), 3)]
+    [[1], [0, 2], []]
+    """
+    order = np.argsort(owner, kind="stable")
+    return tuple(np.split(order, np.cumsum(np.bincount(owner, minlength=parties))[:-1]))
+
+
 def deal(piles: Sequence[Rows], counts: Counts) -> tuple[Rows, ...]:
     """Give party i the next ``counts[i, k]`` rows of pile k."""
     parts: list[list[Rows]] = [[] for _ in counts]

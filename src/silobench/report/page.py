@@ -64,5 +64,5 @@ def _summary(cells: Sequence[CellResult]) -> list[tuple[str, Any]]:
         ("data", "; ".join(f"{n}: {d['train']} / {d['test']} rows, {d['licence']}" for n, d in datasets.items())),
         *[("note", f"{name}: {note}") for name, data in datasets.items() for note in data["notes"]],
         ("solver", ", ".join(dict.fromkeys(run.facts["label"]["solver"] for run in runs))),
-        ("versions", ", ".join(f"{name} {version}" for name, version in first["versions"].items())),
+        ("made by", ", ".join(f"{name} {version}" for name, version in first["made_by"].items())),
     ]

@@ -1,0 +1,22 @@
+"""Mixed skew: ``a + b`` is a skew, and the second acts inside the first's parties."""
+
+import numpy as np
+
+from silobench.data.dataset import Split
+from silobench.errors import PartitionError
+from silobench.partition.partition import Partition, Skew
+
+
+def add(first: Skew, second: Skew) -> Skew:
+    """A mixed skew: the second acts inside the first's parties."""
+    refine = second.refine
+    if refine is None:
+        raise PartitionError(
+            "only noise and quantity skews can stand after a +, because they act inside the parties of the "
+            "first term: put the label or group skew first."
+        )
+
+    def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
+        return refine(split, first.cut(split, parties, rng), rng)
+
+    return Skew(cut, natural=first.natural)
