@@ -240,7 +240,7 @@ def test_solo_is_every_partys_own_training_and_silent(toy) -> None:
         for record, model, found in zip(records, own, scores, strict=True):
             replica = record.state.memory[party]["algorithm"]["model"]
             assert close(replica, model, rel=1e-5)
-            found.append(task.evaluate(replica, federation.test_batches()).accuracy)
+            found.append(task.evaluate(replica, task.buffers, federation.test_batches()).accuracy)
     assert [r.accuracy for r in records] == pytest.approx([sum(found) / 3 for found in scores])
     assert records[-1].accuracy_std == pytest.approx(torch.tensor(scores[-1]).std(correction=0).item())
     assert all(torch.equal(r.state.server.params, task.initial) for r in records)
@@ -252,7 +252,9 @@ def test_a_solo_party_that_was_never_drawn_counts_with_its_first_model(toy) -> N
     (record,) = run("solo", (federation, task), rounds=1, participation=1)
     (drawn,) = record.cohort
     trained = record.state.memory[drawn]["algorithm"]["model"]
-    trained, fresh = (task.evaluate(model, federation.test_batches()).accuracy for model in (trained, task.initial))
+    trained, fresh = (
+        task.evaluate(model, task.buffers, federation.test_batches()).accuracy for model in (trained, task.initial)
+    )
     assert set(record.state.memory) == {drawn}
     assert record.accuracy == pytest.approx((trained + 2 * fresh) / 3)
 

@@ -4,10 +4,15 @@ import pytest
 import torch
 from torch import nn
 
+from silobench.algorithms import ALGORITHMS, solo
 from silobench.errors import ConfigError
+from silobench.methods import Method
 from silobench.models import MODELS, Network
+from silobench.rounds import rounds
+from silobench.servers import SERVERS
 from silobench.solvers import Problem, sgd
 from silobench.task import Task
+from silobench.transforms import clip
 from silobench.types import Layout, Server
 
 LAYOUT = Layout(("weight", "bias", "mean"), (torch.Size([2, 3]), torch.Size([2]), torch.Size([])), trainable=8)
@@ -80,18 +85,49 @@ def test_buffers_lie_last_and_counters_are_left_out() -> None:
 def test_only_the_forward_pass_moves_buffers(toy) -> None:
     federation, _ = toy((20,))
     network = normed()
-    task = Task(network, network.params.clone())
-    server = Server(task.initial, {}, {}, 0, 1, {})
+    task = Task(network, network.params.clone(), network.buffers.clone())
+    server = Server(task.initial, {}, {}, 0, 1, {}, task.buffers)
     problem, solver = Problem(task, federation, federation.parties[0], 0), sgd(weight_decay=0.5, epochs=3, batch=8)
-    local, _ = solver.train(problem, task.initial, server, lambda g, at: g + 1.0, torch.ones(31), {})
+    local, _ = solver.train(problem, task.initial, server, lambda g, at: g + 1.0, torch.ones(23), {})
     # The normalisation stands first, so its statistics depend on the batches alone.
     lone = nn.BatchNorm1d(4)
     for rows in solver.batches(problem, 0):
         lone(federation.batch(rows)[0])
-    live = network.layout.trainable
-    assert torch.equal(local.end[live:], torch.cat([lone.running_mean, lone.running_var]))
-    assert not torch.equal(local.end[live:], task.initial[live:])
-    assert (local.end[:live] != task.initial[:live]).all()
+    assert torch.equal(network.buffers, torch.cat([lone.running_mean, lone.running_var]))
+    assert not torch.equal(network.buffers, task.buffers)
+    assert (local.end != task.initial).all()
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedprox(mu=1.0)", "scaffold", "fednova"])
+@pytest.mark.parametrize("server", ["step", "step(lr=2.0)"])
+def test_buffers_are_averaged_by_samples_under_every_algorithm(name: str, server: str, toy) -> None:
+    """A step of the server or a correction on a variance could make it negative: they must not touch it."""
+    federation, _ = toy((8, 30, 16))
+    network = normed()
+    task = Task(network, network.params.clone(), network.buffers.clone())
+    solver = sgd(lr=0.01, epochs=1, batch=8)
+    method = Method(ALGORITHMS.build(name), solver, (clip(0.001),), SERVERS.build(server))
+    first, second = rounds(method, federation, task, rounds=2)
+    for record, start in ((first, task.buffers), (second, first.state.server.buffers)):
+        total = torch.zeros(8)
+        for party in federation.parties:  # the normalisation stands first: its statistics depend on the rows alone
+            lone = nn.BatchNorm1d(4)
+            lone.running_mean, lone.running_var = start[:4].clone(), start[4:].clone()
+            for rows in solver.batches(Problem(task, federation, party, 0), record.round - 1):
+                lone(federation.batch(rows)[0])
+            total += party.samples * torch.cat([lone.running_mean, lone.running_var])
+        torch.testing.assert_close(record.state.server.buffers, total / 54)
+    assert first.bytes_down == 3 * 4 * ((2 if name == "scaffold" else 1) * 23 + 8)
+
+
+def test_parties_alone_keep_their_own_buffers(toy) -> None:
+    federation, _ = toy((8, 30))
+    network = normed()
+    task = Task(network, network.params.clone(), network.buffers.clone())
+    (record,) = rounds(Method(solo(), sgd(epochs=1, batch=8)), federation, task, rounds=1)
+    kept = [record.state.memory[party]["network"]["buffers"] for party in range(2)]
+    assert not torch.equal(*kept)
+    assert torch.equal(record.state.server.buffers, task.buffers)
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32), (1, 4, 4), (3, 16, 40)])

@@ -18,6 +18,7 @@ from silobench.federation import federate
 from silobench.partition import PARTITIONS, Partition, measure, partition
 from silobench.partition.measures import emd, emd_weighted, feature_shift, gini, jensen_shannon
 from silobench.partition.partition import apportion
+from silobench.rng import stream
 
 DIGITS = digits()
 SPECS = [
@@ -562,3 +563,26 @@ def test_a_random_split_has_next_to_no_skew() -> None:
     assert skew.feature_shift == pytest.approx(math.sqrt(10 / 1438), rel=0.2)
     assert skew.jensen_shannon < 0.05
     assert skew.gini < 0.01
+
+
+def test_dirichlet_with_balance_against_a_slow_version_by_hand() -> None:
+    """A full party gets nothing of the next class; the rest is cut by cumulative shares."""
+    labels, parties = DIGITS.train.y, 7
+    cut = partition(DIGITS, "label-dirichlet(beta=0.3, min_size=0)", parties, seed=5)
+    rng = stream(5, "partition")
+    for label in range(10):
+        rng.permutation(np.flatnonzero(labels == label))  # the shuffles are drawn first
+    held = [0] * parties
+    for label in range(10):
+        size = int((labels == label).sum())
+        shares = [
+            p if held[party] < len(labels) / parties else 0.0
+            for party, p in enumerate(rng.dirichlet(np.full(parties, 0.3)))
+        ]
+        begin, total = 0, 0.0
+        for party in range(parties):
+            total += shares[party] / sum(shares)
+            end = size if party == parties - 1 else int(total * size)
+            assert int((labels[cut.rows[party]] == label).sum()) == end - begin
+            held[party] += end - begin
+            begin = end

@@ -73,7 +73,7 @@ def test_a_killed_sweep_leaves_no_worker_behind_and_goes_on(tmp_path: Path, caps
 def test_ctrl_c_says_that_the_run_can_go_on(tmp_path: Path) -> None:
     file = write(tmp_path / "e.toml", EXPERIMENT.replace("rounds = 60", "rounds = 100000"))
     process = start("run", file, "--out", tmp_path / "runs")
-    while _rounds_written(tmp_path / "runs") < 2 and process.poll() is None:
+    while _rounds_written(tmp_path / "runs") < 3 and process.poll() is None:
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import torch
@@ -13,6 +13,8 @@ from silobench.rng import torch_seed
 from silobench.solvers import Problem
 from silobench.task import Task
 from silobench.types import Context, Memory, PartyMemory, Reply, Server
+
+BUFFERS = "network buffers"  # a part of every message beside the algorithm's own, averaged by samples
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class LocalRound:
         """Train, make a message, encode it."""
         algorithm, server, watch = self.method.algorithm, self.server, Stopwatch()
         own = memory["algorithm"] if "algorithm" in memory else algorithm.memory(self.task.initial)
-        correct, drift = algorithm.correct, algorithm.drift
+        correct, drift, network = algorithm.correct, algorithm.drift, self.task.network
+        network.buffers.copy_(memory["network"]["buffers"] if "network" in memory else server.buffers)
         with torch.random.fork_rng(devices=[]):  # a network that draws (dropout) draws from a stream of its own
             torch.manual_seed(torch_seed(self.seed, "forward", server.round, party))
             local, momentum = self.method.solver.train(
@@ -47,6 +50,10 @@ class LocalRound:
         for place, transform in enumerate(() if algorithm.silent else self.method.transforms):
             owner = f"transform-{place}"
             update, kept[owner] = transform.encode(update, memory.get(owner, {}), context)
+        if len(network.buffers) and algorithm.replica:
+            kept["network"] = {"buffers": network.buffers.clone()}
+        elif len(network.buffers):
+            update = replace(update, total={**update.total, BUFFERS: network.buffers * update.weight})
         watch.lap("encode")
         return Reply(party, update, {owner: m for owner, m in kept.items() if m}, local.loss, local.steps, watch.laps)
 

@@ -285,7 +285,7 @@ def _sha(content: bytes) -> str:
 
 def _pack(state: State, commit: Mapping[str, Any]) -> bytes:
     server = state.server
-    tensors = {"server/params": server.params}
+    tensors = {"server/params": server.params, "server/buffers": server.buffers}
     tensors |= {f"server/extras/{name}": value for name, value in server.extras.items()}
     tensors |= {f"server/optimizer/{name}": value for name, value in server.optimizer.items()}
     for party, owners in state.memory.items():
@@ -335,9 +335,16 @@ def _unpack(path: Path) -> State | None:
         elif place == "party":
             party, owner, key = rest.split("/", 2)  # a name may have slashes of its own
             memory.setdefault(int(party), {}).setdefault(owner, {})[key] = torch.from_numpy(array)
-    params = torch.from_numpy(arrays["server/params"])
     return State(
-        Server(params, server["extras"], server["optimizer"], header["round"], header["parties"], header["knobs"]),
+        Server(
+            torch.from_numpy(arrays["server/params"]),
+            server["extras"],
+            server["optimizer"],
+            header["round"],
+            header["parties"],
+            header["knobs"],
+            torch.from_numpy(arrays["server/buffers"]),
+        ),
         dict[int, PartyMemory](memory),
         header["clock"],
     )

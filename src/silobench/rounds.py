@@ -11,7 +11,7 @@ from silobench.controllers import fixed
 from silobench.engines import inline
 from silobench.errors import ConfigError
 from silobench.federation import Federation
-from silobench.local import Engine, LocalRound, Stopwatch
+from silobench.local import BUFFERS, Engine, LocalRound, Stopwatch
 from silobench.methods import Method
 from silobench.network import Network, link
 from silobench.rng import stream
@@ -109,7 +109,7 @@ class _Loop:
         """The state before the first round."""
         params, algorithm = self.task.initial, self.method.algorithm
         extras, optimizer = algorithm.extras(params), self.method.server.init(params)
-        return State(Server(params, extras, optimizer, 0, len(self.federation.parties), {}))
+        return State(Server(params, extras, optimizer, 0, len(self.federation.parties), {}, self.task.buffers))
 
     def round(self, state: State, cohort: tuple[int, ...], evaluate: bool) -> RoundRecord:
         algorithm, watch, gathered = self.method.algorithm, Stopwatch(), _Gathered()
@@ -145,23 +145,27 @@ class _Loop:
 
     def _server_step(self, server: Server, update: Update) -> Server:
         """Decode the sum, let the algorithm absorb it and the server optimizer move."""
+        parts = dict(update.total)
+        buffers = parts.pop(BUFFERS) / update.weight if BUFFERS in parts else server.buffers
+        update = replace(update, total=parts)
         context = Context(self.seed, server.round, -1, self.task.network.layout, server.knobs)
         for transform in reversed(() if self.method.algorithm.silent else self.method.transforms):
             update = transform.decode(update, context)
         direction, extras = self.method.algorithm.absorb(server, update)
         params, optimizer = self.method.server.apply(server.params, direction, server.optimizer)
-        return replace(server, params=params, extras=extras, optimizer=optimizer, round=server.round + 1)
+        done = server.round + 1
+        return replace(server, params=params, buffers=buffers, extras=extras, optimizer=optimizer, round=done)
 
     def _scores(self, state: State) -> dict[str, float]:
         """The shared model on the test set; where parties have their own, the mean over those."""
         algorithm, server = self.method.algorithm, state.server
         if algorithm.replica is None:
-            models = [server.params]
+            models = [(server.params, server.buffers)]
         else:
-            fresh = algorithm.memory(self.task.initial)
-            kept = [state.memory.get(p.id, {}).get("algorithm", fresh) for p in self.federation.parties]
-            models = [algorithm.replica(server, memory) for memory in kept]
-        scores = [self.task.evaluate(model, self.federation.test_batches()) for model in models]
+            fresh = {"algorithm": algorithm.memory(self.task.initial), "network": {"buffers": self.task.buffers}}
+            kept = [{**fresh, **state.memory.get(party.id, {})} for party in self.federation.parties]
+            models = [(algorithm.replica(server, m["algorithm"]), m["network"]["buffers"]) for m in kept]
+        scores = [self.task.evaluate(*model, self.federation.test_batches()) for model in models]
         accuracy = np.array([score.accuracy for score in scores])
         found = {"accuracy": float(accuracy.mean()), "loss": float(np.mean([score.loss for score in scores]))}
         if algorithm.replica is not None:
@@ -169,7 +173,7 @@ class _Loop:
         if any(len(party.validation) for party in self.federation.parties) and algorithm.replica is None:
             rows = torch.cat([party.validation for party in self.federation.parties])
             batches = (self.federation.batch(part) for part in rows.split(1000))
-            found["validation"] = self.task.evaluate(server.params, batches).accuracy
+            found["validation"] = self.task.evaluate(server.params, server.buffers, batches).accuracy
         return found
 
 

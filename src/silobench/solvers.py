@@ -96,7 +96,7 @@ class Solver:
     ) -> tuple[Local, Memory]:
         """Train from `start`; gives what came of it and the momentum to keep."""
         network, lr, steps = problem.task.network, at(self.lr, server), 0
-        here, live = network.params, network.layout.trainable
+        here = network.params
         here.copy_(start)
         velocity = memory["momentum"].clone() if memory else torch.zeros_like(here)
         total_loss = torch.zeros(())
@@ -108,9 +108,9 @@ class Solver:
             if correct is not None:
                 grad = correct(grad, here)
             velocity.mul_(self.momentum).add_(grad)
-            here[:live].add_(velocity[:live], alpha=-lr)  # buffers are the network's own business
+            here.add_(velocity, alpha=-lr)
             if drift is not None:
-                here[:live].add_(drift[:live], alpha=-lr)
+                here.add_(drift, alpha=-lr)
             steps += 1
         local = Local(
             start=start,

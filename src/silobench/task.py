@@ -22,18 +22,20 @@ class Score:
 
 @dataclass(frozen=True)
 class Task:
-    """Classification by a network; `initial` is where every run of the same seed begins."""
+    """Classification by a network; every run of the same seed begins at `initial`, with the same `buffers`."""
 
     network: Network
     initial: Vector
+    buffers: Vector
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
         """Mean cross-entropy at the network's present parameters."""
         return F.cross_entropy(self.network.module(x), y)
 
     @torch.no_grad()
-    def evaluate(self, params: Vector, batches: Iterable[tuple[Tensor, Tensor]]) -> Score:
+    def evaluate(self, params: Vector, buffers: Vector, batches: Iterable[tuple[Tensor, Tensor]]) -> Score:
         self.network.params.copy_(params)
+        self.network.buffers.copy_(buffers)
         self.network.module.eval()
         hits, loss, rows = 0, 0.0, 0
         for x, y in batches:
@@ -48,4 +50,4 @@ class Task:
 def task(model: str, dataset: Dataset, seed: int = 0) -> Task:
     """A model spec, such as ``"mlp(32, 16, 8)"``, made ready for a dataset."""
     network = Network(MODELS.build(model).build(dataset.shape, len(dataset.classes), seed))
-    return Task(network, network.params.clone())
+    return Task(network, network.params.clone(), network.buffers.clone())

@@ -51,10 +51,11 @@ class Layout:
         return found
 
     def views(self, vector: Vector) -> dict[str, Tensor]:
-        """The named tensors as views of a vector ``[..., d]``."""
+        """The named tensors as views of a vector ``[..., d]``; one without buffers has views of the rest."""
         return {
             name: vector[..., place].view(vector.shape[:-1] + shape)
             for (name, place), shape in zip(self.slices.items(), self.shapes, strict=True)
+            if place.stop <= vector.shape[-1]
         }
 
 
@@ -109,15 +110,16 @@ class Update:
 class Server:
     """The state of the server at the beginning of a round.
 
-    A party sees `params`, the broadcast `extras`, `round`, `parties` and `knobs`; never `optimizer`.
+    A party sees `params`, `buffers`, the broadcast `extras`, `round`, `parties` and `knobs`; never `optimizer`.
     """
 
-    params: Vector
+    params: Vector  # what is trained
     extras: Mapping[str, Vector]
     optimizer: Mapping[str, Vector]
     round: int
     parties: int  # in the whole federation, not in the cohort
     knobs: Mapping[str, float]
+    buffers: Vector = field(default_factory=lambda: torch.zeros(0))  # what is measured: normalisation statistics
 
     def broadcast(self, names: Iterable[str] | None) -> "Server":
         """What a party is sent: the named extras (all of them for None) and no optimizer state."""
@@ -126,7 +128,7 @@ class Server:
 
     @property
     def nbytes(self) -> int:
-        return self.params.nbytes + sum(extra.nbytes for extra in self.extras.values())
+        return self.params.nbytes + self.buffers.nbytes + sum(extra.nbytes for extra in self.extras.values())
 
 
 Knob: TypeAlias = float | Callable[[Server], float]  # constant, schedule or controlled: one type

@@ -22,13 +22,14 @@ class Network:
         tensors = dict(_tensors(module))
         trainable = sum(p.numel() for p in module.parameters())
         self.layout = Layout(tuple(tensors), tuple(t.shape for t in tensors.values()), trainable)
-        self.params: Vector = torch.cat([t.detach().flatten() for t in tensors.values()])
+        flat = torch.cat([t.detach().flatten() for t in tensors.values()])
+        self.params: Vector = flat[:trainable]
+        self.buffers: Vector = flat[trainable:]  # no algorithm's business: a gradient step on a variance is no variance
         self.grad: Vector = torch.zeros_like(self.params)
-        params, grads = self.layout.views(self.params), self.layout.views(self.grad)
-        for name, tensor in tensors.items():
-            tensor.data = params[name]
-            if isinstance(tensor, nn.Parameter):
-                tensor.grad = grads[name]  # autograd adds into an existing gradient in place
+        for name, view in self.layout.views(flat).items():
+            tensors[name].data = view
+        for name, view in self.layout.views(self.grad).items():
+            tensors[name].grad = view  # autograd adds into an existing gradient in place
 
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
