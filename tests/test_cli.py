@@ -1,6 +1,7 @@
 """The command line as a user meets it: what it prints, what it writes, what other tools read from it."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -255,3 +256,42 @@ def test_code_that_fails_in_a_run_is_named_with_its_traceback(
     assert result.code == 1
     assert "in absorb" in result.err
     assert "broken / seed 0 failed with KeyError: 'wrong'" in result.err.splitlines()[-1] or "seed 1" in result.err
+
+
+def test_the_same_table_with_other_content_is_another_row(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    file = write(tmp_path / "e.toml", f'dataset = "csv(path={tmp_path / "t.csv"}, label=y)"\nparties = 2\nrounds = 1\n')
+    for shift in (0, 5):
+        rows = [f"{rng.normal() + shift * (i % 2):.3f},{'ab'[i % 2]}" for i in range(80)]
+        write(tmp_path / "t.csv", "x,y\n" + "\n".join(rows))
+        assert call(capsys, "run", file, "--out", tmp_path / "runs").code == 0
+    cells = facts(capsys, "show", tmp_path / "runs")["cells"]
+    assert len({cell["origin"] for cell in cells}) == 2
+    assert call(capsys, "show", tmp_path / "runs").out.count("data ") >= 2
+
+
+def test_a_copy_of_a_run_is_no_second_trial(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        shutil.copytree(runs, tmp_path / name)
+    assert [cell["seeds"] for cell in facts(capsys, "show", tmp_path)["cells"]] == [[0, 1], [0, 1]]
+
+
+def test_a_diverged_run_is_marked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = write(tmp_path / "e.toml", TINY)
+    assert call(capsys, "run", file, "--set", "solver=sgd(lr=1e30)", "--out", tmp_path / "runs").code == 0
+    assert "† diverged" in call(capsys, "show", tmp_path / "runs").out
+    assert facts(capsys, "show", tmp_path / "runs")["cells"][0]["diverged"]
+
+
+def test_names_are_text_and_never_markup_or_mathematics(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rows = [f"{i % 7},{['[/bold]', 'a$^$'][i % 2]},{['[red]', '$x$'][i % 3 == 0]}" for i in range(60)]
+    write(tmp_path / "t.csv", "x,y,silo\n" + "\n".join(rows))
+    spec = f"csv(path={tmp_path / 't.csv'}, label=y, group=silo)"
+    result = call(capsys, "partition", spec, "by-group", "--plot", tmp_path / "p.svg")
+    assert result.code == 0, result.err
+    assert "[/bold]" in result.out
+    assert "[red]" in result.out
+    file = write(tmp_path / "e.toml", f"dataset = {json.dumps(spec)}\npartition = 'by-group'\nrounds = 1\n")
+    assert call(capsys, "run", file, "--out", tmp_path / "runs").code == 0
+    assert call(capsys, "report", tmp_path / "runs").code == 0
+    assert "a$^$" in (tmp_path / "runs/report.html").read_text()

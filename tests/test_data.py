@@ -487,3 +487,28 @@ def test_one_hot_columns_stay_zero_and_one_beside_scaled_numbers(tmp_path: Path)
     x = csv(path=str(path), label="y").train.x
     assert set(np.unique(x[:, 1:])) == {0, 1}
     assert x[:, 0].std() == pytest.approx(1, rel=1e-5)
+
+
+def test_a_changed_file_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    sizes = []
+    for rows in (40, 60):
+        path.write_text("n,y\n" + "".join(f"{i},{i % 2}\n" for i in range(rows)))
+        sizes.append(len(load(f"csv(path={path}, label=y)").train))
+    assert sizes == [32, 48]
+    assert load(f"csv(path={path}, label=y)") is load(f"csv(path={path}, label=y)")
+
+
+def test_a_constant_column_is_no_scale_for_the_test_rows(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("c,n,y\n" + "".join(f"36.6,{i},{i % 2}\n" for i in range(50)))
+    dataset = csv(path=str(path), label="y")
+    assert max(abs(dataset.train.x[:, 0]).max(), abs(dataset.test.x[:, 0]).max()) < 1e-6
+
+
+def test_a_saved_index_is_no_feature(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(",n,y\n" + "".join(f"{i},{i % 5},{i % 2}\n" for i in range(50)))
+    dataset = csv(path=str(path), label="y")
+    assert dataset.shape == (1,)
+    assert "without a name" in dataset.notes[0]

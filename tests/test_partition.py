@@ -46,7 +46,7 @@ SPECS = [
     "label-count(k=2) + noise(sigma=0.1)",
     "label-dirichlet(beta=0.5) + quantity-dirichlet(beta=1, min_size=1)",
     "label-count(k=2) + quantity-power-law + noise(sigma=0.1, as=std, test=noisy)",
-    "by-group + quantity-power-law",
+    "label-dirichlet(beta=0.5, min_size=1) + quantity-power-law",
     "noise(sigma=0.1) + quantity-dirichlet(beta=0.5, min_size=1)",
 ]
 
@@ -586,3 +586,21 @@ def test_dirichlet_with_balance_against_a_slow_version_by_hand() -> None:
             assert int((labels[cut.rows[party]] == label).sum()) == end - begin
             held[party] += end - begin
             begin = end
+
+
+@pytest.mark.parametrize("spec", ["by-group + q~Dir(0.5)", "octants + quantity-power-law"])
+def test_quantity_does_not_move_rows_between_real_silos(spec: str) -> None:
+    with pytest.raises(PartitionError, match="between real silos"):
+        partition(fcube(), spec)
+
+
+def test_quantity_after_a_label_skew_changes_sizes_and_keeps_who_holds_what() -> None:
+    before, after = (measure(partition(DIGITS, spec, 10), DIGITS) for spec in ("Dir(0.1)", "Dir(0.1) + q~Dir(0.5)"))
+    assert after.gini > before.gini + 0.1
+    assert (np.array(after.counts) > 0)[np.array(before.counts) == 0].sum() == 0
+    assert after.emd_weighted > 0.6 * before.emd_weighted
+
+
+def test_two_noises_add_up_in_their_variances() -> None:
+    one, two, both = (partition(DIGITS, s, 5).noise for s in ("Gau(0.1)", "Gau(0.3)", "Gau(0.1) + Gau(0.3)"))
+    assert both == pytest.approx([math.hypot(a, b) for a, b in zip(one, two, strict=True)])

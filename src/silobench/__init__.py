@@ -77,6 +77,10 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(f"silobench.{_HOME[name]}"), name)
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 class _Package(ModuleType):
     """``silobench.rounds`` is the function, also after someone has imported the module of the same name."""
 

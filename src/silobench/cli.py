@@ -41,7 +41,8 @@ def main() -> None:
     try:
         app(prog_name="silobench")
     except _StoppedError as error:
-        _fail(str(error), code=130)
+        print(error, file=sys.stderr)
+        sys.exit(130)
     except RunError as error:
         print(error.details, file=sys.stderr)
         _fail(str(error), code=1)
@@ -49,6 +50,8 @@ def main() -> None:
         _fail(str(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `silobench list ... | head` is no error
+    except OSError as error:
+        _fail(f"the operating system refused ({error.strerror}): check space and permissions.")
 
 
 def _fail(sentence: str, code: int = 2) -> None:
@@ -160,16 +163,17 @@ def partition(
     seed: Annotated[int, typer.Option(min=0)] = 0,
     plot: Annotated[Path | None, typer.Option(help="Write the party x class heatmap to this .png or .svg.")] = None,
     export: Annotated[
-        Path | None, typer.Option(help="Write row numbers per party (CSV and npz) into this directory.")
+        Path | None,
+        typer.Option(help="Write the row numbers of each party (of the training rows) as CSV and npz here."),
     ] = None,
     json_: Json = False,
 ) -> None:
     """Cut a dataset among parties and measure the skew; nothing is trained."""
-    from silobench.data import DATASETS, load
+    from silobench.data import load
     from silobench.partition import bind_sum, measure
     from silobench.partition import partition as cut
 
-    data = load(str(DATASETS.bind(dataset).full))
+    data = load(dataset)
     made = cut(data, spec, parties, seed)
     skew = measure(made, data)
     canonical = " + ".join(str(term.short) for term in bind_sum(spec))

@@ -109,10 +109,14 @@ def expand(choices: Mapping[str, Any]) -> list[dict[str, Any]]:
     [5, 6]
     """
     shared = {key: value for key, value in choices.items() if key not in ("grid", "title")}
-    grids = choices.get("grid", [{}])
+    return [cell for grid in _grids(choices) or [{}] for cell in _product({**shared, **grid})]
+
+
+def _grids(choices: Mapping[str, Any]) -> list[dict[str, Any]]:
+    grids = choices.get("grid", [])
     if not isinstance(grids, list) or not all(isinstance(grid, dict) for grid in grids):
         raise ConfigError("grid must be a list of tables: write [[grid]] above each.")
-    return [cell for grid in grids for cell in _product({**shared, **grid})]
+    return grids
 
 
 def _product(choices: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -133,7 +137,7 @@ def _product(choices: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def override(choices: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
     """The same experiment with some choices replaced, in every grid."""
-    grids = [{key: value for key, value in grid.items() if key not in changed} for grid in choices.get("grid", [])]
+    grids = [{key: value for key, value in grid.items() if key not in changed} for grid in _grids(choices)]
     return {**choices, **changed} | ({"grid": grids} if grids else {})
 
 
@@ -173,8 +177,8 @@ def load_plugin(path: Path) -> str:
 def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> Plan:
     """Check one cell's choices and bind its specs, the dataset's own defaults filled in."""
     _check_keys(choices)
-    data = DATASETS.bind(choices["dataset"] if isinstance(choices["dataset"], str) else str(choices["dataset"]))
-    dataset = load(str(data.full))
+    dataset = load(str(choices["dataset"]))
+    data = DATASETS.bind(str(choices["dataset"]))
     try:
         suited = {"model": "cnn" if len(dataset.shape) == 3 else "mlp", **dataset.defaults}
         cell = Cell.model_validate({**suited, **choices, "dataset": str(data.full)})

@@ -12,6 +12,7 @@ from scipy import sparse
 from torch import Tensor
 
 from silobench.data.dataset import Dataset, Features
+from silobench.errors import ConfigError
 from silobench.partition import Partition
 from silobench.partition import partition as cut
 from silobench.rng import stream
@@ -94,6 +95,8 @@ def federate(
     dataset: Dataset, spec: str, parties: int | None = None, seed: int = 0, validation: float = 0.0
 ) -> Federation:
     """Cut a dataset among parties; each keeps a share of its rows aside for `validation`."""
+    if not 0 <= validation < 1:
+        raise ConfigError(f"validation {validation} is no share of a party's rows: give 0 or a fraction below 1.")
     partition = cut(dataset, spec, parties, seed)
     made = []
     for party, rows in enumerate(partition.rows):

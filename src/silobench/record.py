@@ -30,6 +30,10 @@ from silobench.errors import RecordError
 from silobench.types import PartyMemory, RoundRecord, Server, State, Vector
 
 FORMAT = 1
+_FACTS = {
+    "format": int, "id": str, "status": str, "created": str, "made_by": dict, "config": dict, "label": dict,
+    "dataset": dict, "partition": dict,
+}  # fmt: skip
 _REMEDY = "what is recorded elsewhere is untouched; move this directory away or delete it to run it anew."
 
 
@@ -95,7 +99,9 @@ def distinguishing(labels: Sequence[Mapping[str, Any]], but: Sequence[str]) -> l
     for label in labels:
         for key, value in label.items():
             seen.setdefault((key, label["dataset"]), set()).add(repr(value))
-    return list(dict.fromkeys(key for (key, _), values in seen.items() if len(values) > 1 and key not in but))
+    sometimes = {key for key, _ in seen if not all(key in label for label in labels)}
+    different = [key for (key, _), values in seen.items() if len(values) > 1 or key in sometimes]
+    return [key for key in dict.fromkeys(different) if key not in but]
 
 
 def model_digest(params: Vector) -> str:
@@ -264,11 +270,12 @@ def _read_facts(path: Path) -> dict[str, Any]:
     content = _read_bytes(path / "run.json")
     try:
         facts: dict[str, Any] = json.loads(content)
-        checked = facts["status"], facts["config"], facts["format"]
+        whole = all(isinstance(facts[key], kind) for key, kind in _FACTS.items())
+        whole &= facts["status"] != "complete" or isinstance(facts["records"], dict)
     except (ValueError, KeyError, TypeError) as error:
         raise RecordError(f"{path / 'run.json'} is damaged (it is not a whole run description): {_REMEDY}") from error
-    if checked[2] != FORMAT:
-        raise RecordError(f"{path / 'run.json'} has format {checked[2]}, and this version reads {FORMAT}: {_REMEDY}")
+    if not whole or facts["format"] != FORMAT:
+        raise RecordError(f"{path / 'run.json'} is no run description of format {FORMAT}: {_REMEDY}")
     return facts
 
 

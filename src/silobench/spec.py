@@ -316,7 +316,7 @@ class Registry(Generic[T]):
             raise SpecError(f"{name}: {error}; write {self._usage(name)}.") from error
         for parameter, value in bound.arguments.items():
             many = signature.parameters[parameter].kind == inspect.Parameter.VAR_POSITIONAL
-            each = [_checked(name, parameter, hints[parameter], v) for v in (value if many else [value])]
+            each = [_checked(name, parameter, hints.get(parameter, Any), v) for v in (value if many else [value])]
             bound.arguments[parameter] = tuple(each) if many else each[0]
         bound.apply_defaults()
         return bound

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from silobench.data.dataset import Dataset
+from silobench.errors import ConfigError
 from silobench.models import MODELS, Network
 from silobench.types import Vector
 
@@ -49,5 +50,8 @@ class Task:
 
 def task(model: str, dataset: Dataset, seed: int = 0) -> Task:
     """A model spec, such as ``"mlp(32, 16, 8)"``, made ready for a dataset."""
-    network = Network(MODELS.build(model).build(dataset.shape, len(dataset.classes), seed))
+    try:
+        network = Network(MODELS.build(model).build(dataset.shape, len(dataset.classes), seed))
+    except (RuntimeError, MemoryError) as error:  # torch's way to say that there is no memory for it
+        raise ConfigError(f"the model {model} cannot be built for rows of shape {dataset.shape}: {error}.") from error
     return Task(network, network.params.clone(), network.buffers.clone())

@@ -31,7 +31,7 @@ def print_table(table: Table) -> None:
     console.print(table.title, style="italic", highlight=False)
     shown = RichTable(header_style="bold", box=None, pad_edge=False)
     for column in table.columns:
-        shown.add_column(column, overflow="fold")
+        shown.add_column(Text(column), overflow="fold")
     for row in table.rows:
         shown.add_row(*map(_entry, row))
     console.print(shown)
@@ -62,13 +62,13 @@ def print_partition(facts: dict[str, Any], skew: Skewness, dataset: Dataset, fin
         f"into {facts['parties']} parties, seed {facts['seed']}, fingerprint {fingerprint}"
     )
     few = len(dataset.classes) <= _MOST_CLASSES
-    shown = RichTable(box=None, header_style="bold", pad_edge=False)
-    for name in ("party", "rows", "EMD", *(dataset.classes if few else ())):
-        shown.add_column(name, justify="left" if name == "party" else "right")
+    shown = RichTable(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+    for place, name in enumerate(("party", "rows", "EMD", *(dataset.classes if few else ()))):
+        shown.add_column(Text(name), justify="right" if place else "left", no_wrap=True)
     most = max(map(max, skew.counts))
     for party in range(min(facts["parties"], _MOST_PARTIES)):
         heat = [_heat(count, most) for count in skew.counts[party]] if few else []
-        shown.add_row(facts["names"][party], str(skew.sizes[party]), f"{skew.emd[party]:.3f}", *heat)
+        shown.add_row(Text(facts["names"][party]), str(skew.sizes[party]), f"{skew.emd[party]:.3f}", *heat)
     console.print(shown)
     if facts["parties"] > _MOST_PARTIES:
         console.print(f"... and {facts['parties'] - _MOST_PARTIES} more parties; --json or --plot shows all.")
@@ -85,7 +85,7 @@ def _heat(count: int, most: int) -> Text:
     share = count / most
     red, green, blue = (round(255 - share * (255 - end)) for end in (8, 81, 156))
     ink = "white" if share > 0.5 else "black"
-    return Text(f"{count:>4} ", style=f"{ink} on #{red:02x}{green:02x}{blue:02x}")
+    return Text(f"{count:>4}", style=f"{ink} on #{red:02x}{green:02x}{blue:02x}")
 
 
 class Progress:

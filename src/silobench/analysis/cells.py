@@ -1,7 +1,8 @@
 """Runs that differ only in their seed are trials of one cell; a cell is what a table shows."""
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
@@ -27,6 +28,7 @@ class CellResult:
     seeds: list[int]
     parties: int
     accuracy: Accuracy
+    diverged: bool  # the loss of some trial was not finite at the end
     curve: list[tuple[int, float]]  # (round, mean accuracy over trials)
     bytes_up: float  # per trial, whole run
     bytes_down: float
@@ -44,6 +46,7 @@ class CellResult:
             "trials": len(self.seeds),
             "seeds": self.seeds,
             "accuracy": asdict(self.accuracy),
+            "diverged": self.diverged,
             "emd_weighted": self.emd_weighted,
             "paper": self.paper,
             "runs": [str(run.path) for run in self.runs],
@@ -51,13 +54,27 @@ class CellResult:
 
 
 def collect(runs: Iterable[StoredRun]) -> list[CellResult]:
-    """The cells of all finished runs, in the order in which the runs' settings first come."""
+    """The cells of all finished runs, in the order in which they were planned; a copy of a run counts once."""
+    finished = {run.facts["id"]: run for run in runs if run.complete}
     trials: dict[str, list[StoredRun]] = {}
-    for run in runs:
-        if run.complete:
-            trials.setdefault(repr(_setting(run)), []).append(run)
+    for run in finished.values():
+        trials.setdefault(repr(_setting(run)), []).append(run)
     found = [_cell(sorted(group, key=lambda run: run.facts["config"]["seed"])) for group in trials.values()]
-    return sorted(found, key=lambda cell: cell.runs[0].facts["created"])
+    return _told_apart(sorted(found, key=lambda cell: cell.runs[0].facts["created"]))
+
+
+def _told_apart(cells: list[CellResult]) -> list[CellResult]:
+    """Cells of one label differ in the data or the plugins behind it: these then join the label."""
+    labels = Counter(repr(cell.label) for cell in cells)
+    return [
+        replace(cell, label={**cell.label, "origin": _origin(cell)}) if labels[repr(cell.label)] > 1 else cell
+        for cell in cells
+    ]
+
+
+def _origin(cell: CellResult) -> str:
+    config = cell.runs[0].facts["config"]
+    return " ".join([f"data {config['checksum'][:8]}", *config.get("plugins", [])])
 
 
 def _setting(run: StoredRun) -> dict[str, Any]:
@@ -76,6 +93,7 @@ def _cell(runs: list[StoredRun]) -> CellResult:
         seeds=[run.facts["config"]["seed"] for run in runs],
         parties=parties,
         accuracy=Accuracy(fmean(last), stdev(last) if len(last) > 1 else None, fmean(best), fmean(last)),
+        diverged=any(rows[-1]["loss"] is None for rows in evaluated),
         curve=curve,
         bytes_up=fmean(sum(row["bytes_up"] for row in run.rounds) for run in runs),
         bytes_down=fmean(sum(row["bytes_down"] for row in run.rounds) for run in runs),

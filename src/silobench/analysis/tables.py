@@ -8,6 +8,8 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.paper import PAPER_SETTING
 from silobench.record import distinguishing
 
+_BASELINES = ("solo", "combined")  # what methods are compared with: they win no row
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -34,17 +36,33 @@ def accuracy_table(cells: Sequence[CellResult]) -> Table:
     rows = []
     for setting in settings_of(cells):
         by_algorithm = {cell.label["algorithm"]: cell for cell in setting}
-        top = max(round(cell.accuracy.mean, 3) for cell in setting)
-        row = [Entry(str(setting[0].label[name])) for name in names]
+        rivals = [cell for name, cell in by_algorithm.items() if name not in _BASELINES]
+        top = max((round(cell.accuracy.mean, 3) for cell in rivals), default=2.0)
+        row = [Entry(shown(setting[0], name, cells)) for name in names]
         for algorithm in algorithms:
             cell = by_algorithm.get(algorithm)
-            best = cell is not None and len(setting) > 1 and round(cell.accuracy.mean, 3) == top
+            best = cell in rivals and len(rivals) > 1 and cell is not None and round(cell.accuracy.mean, 3) == top
             row.append(Entry(_accuracy(cell), best, _paper(cell)) if cell else Entry(""))
         rows.append(row)
+    return Table(_title(cells), [*names, *algorithms], rows)
+
+
+def _title(cells: Sequence[CellResult]) -> str:
     trials = sorted({len(cell.seeds) for cell in cells})
-    over = f"mean ± std over {trials[-1]} trials" if trials[-1] > 1 else "one trial"
+    upto = "" if len(trials) == 1 else "up to "
+    over = f"mean ± std over {upto}{trials[-1]} trials" if trials[-1] > 1 else "one trial"
     beside = f"; paper: {PAPER_SETTING}" if any(cell.paper for cell in cells) else ""
-    return Table(f"Test accuracy in the last round, percent ({over}{beside})", [*names, *algorithms], rows)
+    lost = "; † diverged, the loss is not finite" if any(cell.diverged for cell in cells) else ""
+    return f"Test accuracy in the last round, percent ({over}{beside}{lost})"
+
+
+def shown(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
+    """A choice as tables show it; a dataset by its plain name, where no other has the same."""
+    if name != "dataset":
+        return str(cell.label.get(name, ""))
+    plain = cell.runs[0].facts["dataset"]["name"]
+    others = {other.label["dataset"] for other in cells if other.runs[0].facts["dataset"]["name"] == plain}
+    return plain if len(others) == 1 else str(cell.label["dataset"])
 
 
 def cost_table(cells: Sequence[CellResult]) -> Table:
@@ -52,13 +70,13 @@ def cost_table(cells: Sequence[CellResult]) -> Table:
     names = [name for name in varying(cells) if name not in ("partition", "rounds")] + ["algorithm"]
     alike: dict[str, list[CellResult]] = {}
     for cell in cells:
-        alike.setdefault(repr([cell.label[name] for name in (*names, "rounds")]), []).append(cell)
+        alike.setdefault(repr([cell.label.get(name) for name in (*names, "rounds")]), []).append(cell)
     rows = []
     for group in alike.values():
-        shown = [str(group[0].label[name]) for name in (*names, "rounds")]
+        choices = [shown(group[0], name, cells) for name in (*names, "rounds")]
         up, down = (size(fmean(getattr(c, key) for c in group)) for key in ("bytes_up", "bytes_down"))
-        computing, network = (f"{fmean(getattr(c, key) for c in group):.1f} s" for key in ("seconds", "clock"))
-        rows.append([Entry(text) for text in (*shown, up, down, computing, network)])
+        computing, network = (f"{fmean(getattr(c, key) for c in group):.3g} s" for key in ("seconds", "clock"))
+        rows.append([Entry(text) for text in (*choices, up, down, computing, network)])
     columns = [*names, "rounds", "sent up", "sent down", "computing", "network"]
     return Table("Cost of a run (mean over partitions and trials)", columns, rows)
 
@@ -80,7 +98,7 @@ def _accuracy(cell: CellResult) -> str:
     text = f"{100 * cell.accuracy.mean:.1f}"
     if cell.accuracy.std is not None:
         text += f" ± {100 * cell.accuracy.std:.1f}"
-    return text
+    return text + (" †" if cell.diverged else "")
 
 
 def _paper(cell: CellResult) -> str:
@@ -98,5 +116,5 @@ def settings_of(cells: Sequence[CellResult]) -> list[list[CellResult]]:
 
 def varying(cells: Sequence[CellResult]) -> list[str]:
     """Dataset, partition, and whatever else differs between cells of one dataset."""
-    shown = ["dataset", "partition"]
-    return shown + distinguishing([cell.label for cell in cells], but=(*shown, "algorithm"))
+    always = ["dataset", "partition"]
+    return always + distinguishing([cell.label for cell in cells], but=(*always, "algorithm"))

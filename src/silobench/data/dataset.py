@@ -96,6 +96,11 @@ def encode_labels(name: str, raw: NDArray[Any]) -> tuple[Labels, tuple[str, ...]
     if raw.dtype.kind == "f" and not np.isfinite(raw).all():
         raise DataError(f"dataset {name} has NaN or infinite labels: fill or remove those rows.")
     values, codes = np.unique(raw, return_inverse=True)
+    if len(raw) >= 20 and len(values) > len(raw) // 2:
+        raise DataError(
+            f"dataset {name} has {len(values)} different labels in {len(raw)} rows: "
+            "class labels are needed, not measurements."
+        )
     if len(values) < 2:
         raise DataError(f"dataset {name} has only the label {values.tolist()}: at least two are needed to classify.")
     return codes.reshape(-1).astype(np.int64), tuple(str(v) for v in values.tolist())
@@ -115,8 +120,8 @@ def hold_out(split: Split, share: float, seed: int = 0) -> tuple[Split, Split]:
 
 def standardise(train: Split, test: Split, columns: NDArray[np.bool_] | None = None) -> tuple[Split, Split]:
     """Columns (all, or those chosen) to mean 0 and variance 1 by the training rows; constant ones become 0."""
-    mean, scale = train.x.mean(0), train.x.std(0)
-    scale = np.where(scale > 0, scale, 1)
+    mean, scale = train.x.mean(0, dtype=np.float64), train.x.std(0, dtype=np.float64)
+    scale = np.where(scale > 1e-12 * np.abs(mean), scale, 1)  # what rounding leaves of a constant is no scale
     if columns is not None:
         mean, scale = np.where(columns, mean, 0), np.where(columns, scale, 1)
     scaled = [((s.x - mean) / scale).astype(np.float32) for s in (train, test)]

@@ -15,8 +15,9 @@ from silobench.data.dataset import Dataset, Split, encode_labels, hold_out, stan
 from silobench.errors import DataError, suggest
 
 TestShare = Annotated[float, Gt(0), Lt(1)]
-_MISSING = {"", "?", "na", "n/a", "null"}
+_MISSING = {"", "?", "na", "n/a", "null", "none"}
 _MOST_CATEGORIES = 1000
+_MANY_CATEGORIES = 30  # beyond this it may be a mistake, and is said
 
 
 def csv(
@@ -42,7 +43,10 @@ def csv(
     if any(value.strip().lower() in _MISSING for value in table[label]):
         raise DataError(f"{path} has rows without a value in the label column '{label}': fill or remove them.")
     y, classes = encode_labels(path, targets)
-    used = [name for name in table if name not in (label, *groups, *dropped)]
+    for name in groups:
+        if any(cell.strip().lower() in _MISSING for cell in table[name]):
+            raise DataError(f"{path} has rows without a value in the group column '{name}': fill or remove them.")
+    used = [name for name in table if name not in ("", label, *groups, *dropped)]
     if not used:
         raise DataError(f"{path} has no column left for features: only {', '.join(table)}.")
     columns = [_column(path, name, table[name], lines) for name in used]
@@ -50,6 +54,8 @@ def csv(
     split = Split(x, y, {name: np.array([cell.strip() for cell in table[name]]) for name in groups})
     train, held = _fill_means(*hold_out(split, test))
     notes = [c.note for c in columns if c.note]
+    if "" in table:
+        notes.insert(0, "the column without a name, as a saved index has none, was left out")
     numeric = np.concatenate([np.full(c.values.shape[1], c.numeric) for c in columns])
     if scale == "standard" and numeric.any():
         train, held = standardise(train, held, numeric)
@@ -172,6 +178,9 @@ def _one_hot(path: str, name: str, cells: list[str], missing: NDArray[np.bool_])
             f"leave it out with drop={name}."
         )
     note = f"{int(missing.sum())} missing values in column '{name}' made a category" if missing.any() else ""
+    if len(categories) > _MANY_CATEGORIES:
+        count = len(categories)
+        note = f"column '{name}' is read as text, as '{texts[0]}': {count} one-hot columns; drop={name} leaves it out"
     return _Column(np.eye(len(categories))[codes.reshape(-1)], note, numeric=False)
 
 

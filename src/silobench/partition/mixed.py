@@ -15,6 +15,10 @@ def add(first: Skew, second: Skew) -> Skew:
             "only noise and quantity skews can stand after a +, because they act inside the parties of the "
             "first term: put the label or group skew first."
         )
+    if first.natural and second.moves_rows:
+        raise PartitionError(
+            "a quantity skew after by-group or octants would move rows between real silos: leave one of them out."
+        )
 
     def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
         return refine(split, first.cut(split, parties, rng), rng)

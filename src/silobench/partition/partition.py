@@ -41,12 +41,14 @@ class Partition:
 class Skew:
     """`cut` splits rows among parties; `refine`, where there is one, acts inside another skew's parties.
 
-    `natural` is the number of parties that the data themselves suggest.
+    `natural` is the number of parties that the data themselves suggest; `moves_rows` says that `refine` gives rows to
+    other parties, which must not happen to natural ones.
     """
 
     cut: Callable[[Split, int, np.random.Generator], Partition]
     refine: Callable[[Split, Partition, np.random.Generator], Partition] | None = None
     natural: Callable[[Split], int] | None = None
+    moves_rows: bool = False
 
 
 def checked(partition: Partition, given: str) -> Partition:

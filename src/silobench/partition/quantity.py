@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from silobench.data.dataset import Split
 from silobench.partition.label import MinSize
-from silobench.partition.partition import Partition, Skew, apportion, checked, deal, dirichlet, redraw
+from silobench.partition.measures import count
+from silobench.partition.partition import Partition, Skew, apportion, checked, class_rows, deal, dirichlet, redraw
 from silobench.types import NonNegative, Positive
 
 Shares = Callable[[int, np.random.Generator], NDArray[np.float64]]
@@ -17,8 +18,8 @@ Shares = Callable[[int, np.random.Generator], NDArray[np.float64]]
 def quantity_dirichlet(beta: Positive, min_size: MinSize = 10) -> Skew:
     """q ~ Dir(beta) (NIID-Bench): the parties' sizes are drawn from a Dirichlet distribution.
 
-    Redrawn until every party has `min_size` rows. As the second term of a sum it re-deals each class among
-    the parties that hold it.
+    Redrawn until every party has `min_size` rows. After a label skew it re-deals each class among the parties that hold
+    it, in proportion to what they hold times their share: the sizes change, who holds which class does not.
     """
     return _by_shares(
         lambda parties, rng: dirichlet(beta, parties, rng),
@@ -46,15 +47,15 @@ def _by_shares(shares: Shares, min_size: int, given: str) -> Skew:
         return checked(Partition(deal([order], redraw(draw, min_size, given, len(split), parties))), given)
 
     def refine(split: Split, partition: Partition, rng: np.random.Generator) -> Partition:
-        held = [np.isin(np.arange(split.y.max() + 1), split.y[rows]) for rows in partition.rows]
-        holds = np.array(held)
-        piles = [rng.permutation(np.flatnonzero(split.y == label)) for label in range(holds.shape[1])]
+        """Re-deal each class among its holders, in proportion to what they hold times their new share of rows."""
+        held = count(partition, split.y, int(split.y.max()) + 1)
+        piles = class_rows(split.y, rng)
 
         def draw() -> NDArray[np.int64]:
-            weight = shares(len(partition), rng)[:, None] * holds
+            weight = shares(len(partition), rng)[:, None] * held
             return np.stack([apportion(len(pile), weight[:, k]) for k, pile in enumerate(piles)], axis=1)
 
         counts = redraw(draw, min_size, given, len(split), len(partition))
         return checked(replace(partition, rows=deal(piles, counts)), given)
 
-    return Skew(cut, refine)
+    return Skew(cut, refine, moves_rows=True)

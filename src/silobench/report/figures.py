@@ -16,8 +16,16 @@ from matplotlib.ticker import MaxNLocator
 
 from silobench.errors import ConfigError
 
-_STYLE: Any = {"svg.hashsalt": "silobench", "svg.fonttype": "none", "font.size": 8, "font.family": "sans-serif"}
+_STYLE: Any = {
+    "text.parse_math": False,
+    "svg.hashsalt": "silobench",
+    "svg.fonttype": "none",
+    "font.size": 8,
+    "font.family": "sans-serif",
+}
 _COLOURS = ["#1b6ca8", "#d1495b", "#2e933c", "#8d5fd3", "#e09f3e", "#5c6b73", "#00a6a6", "#9c6644"]
+_LINES = ["-", "--", ":"]
+_LEGEND_COLUMNS = 3
 _MOST_LABELLED = 30
 
 
@@ -43,18 +51,20 @@ def partition_svg(counts: Sequence[Sequence[int]], parties: Sequence[str], class
 def curves_svg(curves: Mapping[str, Sequence[tuple[int, float]]]) -> str:
     """Accuracy by round, one line for each algorithm."""
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(3.4, 2.3), layout="constrained")
+        lines = -(-len(curves) // _LEGEND_COLUMNS)
+        figure = Figure(figsize=(3.4, 2.1 + 0.2 * lines), layout="constrained")
         axes = figure.add_subplot()
         for place, (name, curve) in enumerate(curves.items()):
             colour = _COLOURS[place % len(_COLOURS)]
-            axes.plot(*zip(*curve, strict=True), label=name, color=colour, linewidth=1.4)
+            style = _LINES[place // len(_COLOURS) % len(_LINES)]
+            axes.plot(*zip(*curve, strict=True), label=name, color=colour, linestyle=style, linewidth=1.4)
         axes.set_xlabel("round")
         axes.set_ylabel("test accuracy")
         axes.set_ylim(0, 1.02)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.25, linewidth=0.5)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(4, len(curves)))
+        axes.legend(frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=_LEGEND_COLUMNS)
         return _svg(figure)
 
 
@@ -62,7 +72,7 @@ def _partition_figure(
     counts: Sequence[Sequence[int]], title: str, parties: Sequence[str], classes: Sequence[str]
 ) -> Figure:
     rows, columns = len(counts), len(counts[0])
-    figure = Figure(figsize=(min(12, 1.2 + 0.32 * columns), min(12, 0.9 + 0.22 * rows)), layout="constrained")
+    figure = Figure(figsize=(min(12, max(2.6, 1.2 + 0.32 * columns)), min(12, 0.9 + 0.22 * rows)), layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(counts, cmap="Blues", aspect="auto", vmin=0)
     axes.set_xlabel("class")

@@ -8,9 +8,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from silobench._version import __version__
 from silobench.analysis import CellResult, accuracy_table, cost_table
-from silobench.analysis.tables import settings_of, varying
+from silobench.analysis.tables import settings_of, shown, varying
 from silobench.errors import RecordError
 from silobench.report.figures import curves_svg, partition_svg
+
+_CHOICES = ("model", "solver", "rounds", "participation")
 
 
 def write_report(cells: Sequence[CellResult], path: Path, title: str = "silobench report") -> Path:
@@ -25,7 +27,7 @@ def write_report(cells: Sequence[CellResult], path: Path, title: str = "silobenc
         version=__version__,
         accuracy=accuracy_table(cells),
         cost=cost_table(cells),
-        settings=[_setting(group, varying(cells)) for group in settings_of(cells)],
+        settings=[_setting(group, varying(cells), cells) for group in settings_of(cells)],
         summary=_summary(cells),
     )
     try:
@@ -35,12 +37,12 @@ def write_report(cells: Sequence[CellResult], path: Path, title: str = "silobenc
     return path
 
 
-def _setting(cells: list[CellResult], names: Sequence[str]) -> dict[str, Any]:
+def _setting(cells: list[CellResult], names: Sequence[str], everything: Sequence[CellResult]) -> dict[str, Any]:
     """One partition and the training curves of every algorithm on it."""
     facts = cells[0].runs[0].facts
     partition = facts["partition"]
     return {
-        "name": " · ".join(str(cells[0].label[name]) for name in names),
+        "name": " · ".join(filter(None, (shown(cells[0], name, everything) for name in names))),
         "facts": [
             ("parties", len(partition["sizes"])),
             ("rows a party", f"{min(partition['sizes'])} to {max(partition['sizes'])}"),
@@ -63,6 +65,6 @@ def _summary(cells: Sequence[CellResult]) -> list[tuple[str, Any]]:
         ("settings", len(settings_of(cells))),
         ("data", "; ".join(f"{n}: {d['train']} / {d['test']} rows, {d['licence']}" for n, d in datasets.items())),
         *[("note", f"{name}: {note}") for name, data in datasets.items() for note in data["notes"]],
-        ("solver", ", ".join(dict.fromkeys(run.facts["label"]["solver"] for run in runs))),
+        *[(key, ", ".join(dict.fromkeys(str(run.facts["label"][key]) for run in runs))) for key in _CHOICES],
         ("made by", ", ".join(f"{name} {version}" for name, version in first["made_by"].items())),
     ]

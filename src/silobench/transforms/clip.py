@@ -8,7 +8,8 @@ from silobench.types import Context, Memory, Positive, Transform, Update
 def clip(norm: Positive = 1.0) -> Transform:
     """Scale an update down so that its 2-norm, over all its vectors, is at most `norm`; shorter ones pass unchanged.
 
-    All vectors are scaled by one factor, so their directions agree afterwards as before; scalars are left alone.
+    All vectors are scaled by one factor, so their directions agree afterwards as before; scalars are left alone. What
+    FedNova sends is its displacement per unit of reach, so there the bound is on that.
     """
 
     def encode(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:
