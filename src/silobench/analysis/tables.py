@@ -75,7 +75,7 @@ def cost_table(cells: Sequence[CellResult]) -> Table:
     for group in alike.values():
         choices = [shown(group[0], name, cells) for name in (*names, "rounds")]
         up, down = (size(fmean(getattr(c, key) for c in group)) for key in ("bytes_up", "bytes_down"))
-        computing, network = (f"{fmean(getattr(c, key) for c in group):.3g} s" for key in ("seconds", "clock"))
+        computing, network = (duration(fmean(getattr(c, key) for c in group)) for key in ("seconds", "clock"))
         rows.append([Entry(text) for text in (*choices, up, down, computing, network)])
     columns = [*names, "rounds", "sent up", "sent down", "computing", "network"]
     return Table("Cost of a run (mean over partitions and trials)", columns, rows)
@@ -92,6 +92,17 @@ def size(count: float) -> str:
             return f"{count:.3g} {unit}" if count else "0"
         count /= 1000
     raise AssertionError
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people.
+
+    >>> duration(0), duration(0.0821), duration(90)
+    ('0', '82.1 ms', '90 s')
+    """
+    if seconds == 0:
+        return "0"
+    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def _accuracy(cell: CellResult) -> str:
