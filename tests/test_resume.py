@@ -41,7 +41,8 @@ def _facts(out: Path) -> list[tuple[object, ...]]:
     found = []
     for run in read_runs(out):
         rounds = [{key: value for key, value in row.items() if key != "seconds"} for row in run.rounds]
-        found.append((run.path.name, run.facts["model_sha256"], run.facts["partition"], rounds))
+        origin = [run.facts[key] for key in ("model_sha256", "state_sha256", "partition")]
+        found.append((run.path.name, *origin, rounds))
     return found
 
 

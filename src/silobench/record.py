@@ -104,10 +104,6 @@ def distinguishing(labels: Sequence[Mapping[str, Any]], but: Sequence[str]) -> l
     return [key for key in dict.fromkeys(different) if key not in but]
 
 
-def model_digest(params: Vector) -> str:
-    return _sha(params.numpy().tobytes())
-
-
 @dataclass
 class RunWriter:
     """A run directory being written. Open it with `open_run`; one process at a time."""
@@ -143,7 +139,8 @@ class RunWriter:
         self.facts |= {
             "status": "complete",
             "records": {"rounds": len(self.rounds), "bytes": self._size, "sha256": self._digest.hexdigest()},
-            "model_sha256": model_digest(self.state.server.params),
+            "model_sha256": _sha(self.state.server.params.numpy().tobytes()),
+            "state_sha256": _sha(b"".join(array.tobytes() for array in _arrays(self.state).values())),
         }
         with _writing(self.path):
             _replace(self.path / "run.json", _as_json(self.facts))
@@ -290,7 +287,8 @@ def _sha(content: bytes) -> str:
 # --- the checkpoint ----------------------------------------------------------------------------------
 
 
-def _pack(state: State, commit: Mapping[str, Any]) -> bytes:
+def _arrays(state: State) -> dict[str, Any]:
+    """Every tensor of a state by name, in the order of names."""
     server = state.server
     tensors = {"server/params": server.params, "server/buffers": server.buffers}
     tensors |= {f"server/extras/{name}": value for name, value in server.extras.items()}
@@ -298,12 +296,16 @@ def _pack(state: State, commit: Mapping[str, Any]) -> bytes:
     for party, owners in state.memory.items():
         for owner, kept in owners.items():
             tensors |= {f"party/{party}/{owner}/{name}": value for name, value in kept.items()}
-    arrays = {name: tensor.contiguous().numpy() for name, tensor in sorted(tensors.items())}
+    return {name: tensor.contiguous().numpy() for name, tensor in sorted(tensors.items())}
+
+
+def _pack(state: State, commit: Mapping[str, Any]) -> bytes:
+    arrays = _arrays(state)
     header = {
         **commit,
-        "round": server.round,
-        "parties": server.parties,
-        "knobs": dict(server.knobs),
+        "round": state.server.round,
+        "parties": state.server.parties,
+        "knobs": dict(state.server.knobs),
         "clock": state.clock,
         "crc": _crc(arrays),
     }
