@@ -43,6 +43,7 @@ class LocalRound:
                 drift(server, own) if drift else None,
                 memory.get("solver", {}),
             )
+        buffers = network.buffers.clone()  # before a message that asks for a gradient runs the network again
         update, own = algorithm.message(local, server, own)
         watch.lap("train")
         kept: dict[str, Memory] = {"algorithm": own, "solver": momentum}
@@ -50,10 +51,10 @@ class LocalRound:
         for place, transform in enumerate(() if algorithm.silent else self.method.transforms):
             owner = f"transform-{place}"
             update, kept[owner] = transform.encode(update, memory.get(owner, {}), context)
-        if len(network.buffers) and algorithm.replica:
-            kept["network"] = {"buffers": network.buffers.clone()}
-        elif len(network.buffers):
-            update = replace(update, total={**update.total, BUFFERS: network.buffers * update.weight})
+        if len(buffers) and algorithm.replica:
+            kept["network"] = {"buffers": buffers}
+        elif len(buffers):
+            update = replace(update, total={**update.total, BUFFERS: buffers * update.weight})
         watch.lap("encode")
         return Reply(party, update, {owner: m for owner, m in kept.items() if m}, local.loss, local.steps, watch.laps)
 

@@ -36,12 +36,11 @@ def accuracy_table(cells: Sequence[CellResult]) -> Table:
     rows = []
     for setting in settings_of(cells):
         by_algorithm = {cell.label["algorithm"]: cell for cell in setting}
-        rivals = [cell for name, cell in by_algorithm.items() if name not in _BASELINES]
-        top = max((round(cell.accuracy.mean, 3) for cell in rivals), default=2.0)
+        rivals = {name: round(c.accuracy.mean, 3) for name, c in by_algorithm.items() if name not in _BASELINES}
         row = [Entry(shown(setting[0], name, cells)) for name in names]
         for algorithm in algorithms:
             cell = by_algorithm.get(algorithm)
-            best = cell in rivals and len(rivals) > 1 and cell is not None and round(cell.accuracy.mean, 3) == top
+            best = len(rivals) > 1 and rivals.get(algorithm) == max(rivals.values())
             row.append(Entry(_accuracy(cell), best, _paper(cell)) if cell else Entry(""))
         rows.append(row)
     return Table(_title(cells), [*names, *algorithms], rows)
