@@ -113,7 +113,7 @@ def test_show_json_is_what_the_design_promises(runs: Path, capsys: pytest.Captur
 def test_show_marks_the_best_and_sets_the_paper_beside_it(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = call(capsys, "show", runs)
     assert "(paper 99.8 ± 0.2)" in result.out
-    assert "* best mean of its row" in result.out
+    assert "* best mean of its row; a difference within the spread" in result.out
     assert "sent up" in result.out
 
 
@@ -146,6 +146,11 @@ def test_set_overrides_every_grid_and_only_selects(capsys: pytest.CaptureFixture
     assert call(capsys, "run", file, *options).code == 0
     cells = facts(capsys, "show", tmp_path / "runs")["cells"]
     assert [(cell["rounds"], cell["seeds"]) for cell in cells] == [(1, [1])]
+
+
+def test_a_best_of_one_trial_says_that_it_has_no_spread(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    result = call(capsys, "run", write(tmp_path / "e.toml", TINY), "--workers", "1", "--out", tmp_path / "runs")
+    assert "no spread to judge it by" in result.out
 
 
 def test_runs_that_differ_in_anything_are_told_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

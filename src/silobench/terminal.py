@@ -36,7 +36,7 @@ def print_table(table: Table) -> None:
         shown.add_row(*map(_entry, row))
     console.print(shown)
     if any(entry.best for row in table.rows for entry in row):
-        console.print("[dim]* best mean of its row[/dim]")
+        console.print(table.note, style="dim", highlight=False, markup=False)
     console.print()
 
 

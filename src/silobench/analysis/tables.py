@@ -27,6 +27,7 @@ class Table:
     title: str
     columns: list[str]
     rows: list[list[Entry]]
+    note: str = ""  # how to read it, below the table
 
 
 def accuracy_table(cells: Sequence[CellResult]) -> Table:
@@ -43,7 +44,13 @@ def accuracy_table(cells: Sequence[CellResult]) -> Table:
             best = len(rivals) > 1 and rivals.get(algorithm) == max(rivals.values())
             row.append(Entry(_accuracy(cell), best, _paper(cell)) if cell else Entry(""))
         rows.append(row)
-    return Table(_title(cells), [*names, *algorithms], rows)
+    return Table(_title(cells), [*names, *algorithms], rows, _reading(cells))
+
+
+def _reading(cells: Sequence[CellResult]) -> str:
+    if max(len(cell.seeds) for cell in cells) == 1:
+        return "* best of its row in one trial, with no spread to judge it by: --trials 3 or more gives one"
+    return "* best mean of its row; a difference within the spread over trials says little"
 
 
 def _title(cells: Sequence[CellResult]) -> str:
