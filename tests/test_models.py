@@ -7,7 +7,7 @@ from torch import nn
 from silobench.algorithms import ALGORITHMS, solo
 from silobench.errors import ConfigError
 from silobench.methods import Method
-from silobench.models import MODELS, Network
+from silobench.models import MODELS, Network, Sizes
 from silobench.rounds import rounds
 from silobench.servers import SERVERS
 from silobench.solvers import Problem, sgd
@@ -19,7 +19,7 @@ LAYOUT = Layout(("weight", "bias", "mean"), (torch.Size([2, 3]), torch.Size([2])
 
 
 def build(spec: str, shape: tuple[int, ...], classes: int = 10, seed: int = 0) -> nn.Module:
-    return MODELS.build(spec).build(shape, classes, seed)
+    return MODELS.build(spec).build(Sizes(shape, classes), seed)
 
 
 def test_layout_places_tensors_one_after_the_other() -> None:

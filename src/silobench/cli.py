@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from silobench import cli_data
 from silobench._version import __version__
+from silobench.cli_data import DataDir, Json
 from silobench.errors import ConfigError, RunError, SilobenchError, suggest
 
 if TYPE_CHECKING:
@@ -24,8 +26,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.add_typer(cli_data.app)
+
 Out = Annotated[Path, typer.Option("--out", help="Directory that holds the runs.")]
-Json = Annotated[bool, typer.Option("--json", help="Print facts as JSON and nothing else.")]
 Plugins = Annotated[
     list[Path] | None,
     typer.Option("--plugin", help="A Python file that registers algorithms of your own; may be repeated."),
@@ -102,6 +105,7 @@ def run(
     workers: Annotated[int | None, typer.Option(min=1, help="Runs at a time; as many as cores by default.")] = None,
     out: Out = Path("runs"),
     plugin: Plugins = None,
+    data_dir: DataDir = None,
 ) -> None:
     """Run an experiment. Resumable: run it again and it finishes what is missing and redoes nothing."""
     changed = _overrides(set_ or []) | ({"trials": trials} if trials else {})
@@ -167,6 +171,7 @@ def partition(
         typer.Option(help="Write the row numbers of each party (of the training rows) as CSV and npz here."),
     ] = None,
     json_: Json = False,
+    data_dir: DataDir = None,
 ) -> None:
     """Cut a dataset among parties and measure the skew; nothing is trained."""
     from silobench.data import load

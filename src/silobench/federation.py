@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from silobench.data.augment import crop_and_flip
 from silobench.data.dataset import Dataset, Features
 from silobench.errors import ConfigError
 from silobench.partition import Partition
@@ -63,9 +64,10 @@ class Federation:
     def y(self) -> Tensor:
         return torch.from_numpy(self.dataset.train.y)
 
-    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The features and labels of some training rows, ready for a network."""
-        return as_input(self.x, rows), self.y[rows]
+    def batch(self, rows: Tensor, augmented: bool = False) -> tuple[Tensor, Tensor]:
+        """The features and labels of some training rows, ready for a network; augmented if the dataset asks for it."""
+        x = as_input(self.x, rows)
+        return crop_and_flip(x) if augmented and self.dataset.augment == "crop-flip" else x, self.y[rows]
 
     def test_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """The test set in large batches; once for every party's noise under ``noise(test=noisy)``."""

@@ -29,15 +29,15 @@ class Problem:
     party: Party
     seed: int
 
-    def backward(self, rows: Tensor) -> Tensor:
+    def backward(self, rows: Tensor, augmented: bool = False) -> Tensor:
         """The loss on some rows at the network's parameters; its gradient fills ``network.grad``."""
         self.task.network.grad.zero_()
-        loss = self.task.loss(*self.federation.batch(rows))
+        loss = self.task.loss(*self.federation.batch(rows, augmented))
         loss.backward()
         return loss.detach()
 
     def gradient(self, params: Vector) -> Vector:
-        """The gradient of the loss over all of the party's rows."""
+        """The gradient of the loss over all of the party's rows, as they are."""
         network, total = self.task.network, torch.zeros_like(params)
         network.params.copy_(params)
         for rows in self.party.rows.split(_GRADIENT_BATCH):
@@ -101,7 +101,7 @@ class Solver:
         velocity = memory["momentum"].clone() if memory else torch.zeros_like(here)
         total_loss = torch.zeros(())
         for rows in self.batches(problem, server.round):
-            total_loss += problem.backward(rows)
+            total_loss += problem.backward(rows, augmented=True)
             grad = network.grad
             if self.weight_decay:
                 grad.add_(here, alpha=self.weight_decay)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from silobench.data.dataset import Dataset
 from silobench.errors import ConfigError
-from silobench.models import MODELS, Network
+from silobench.models import MODELS, Network, Sizes
 from silobench.types import Vector
 
 
@@ -50,8 +50,14 @@ class Task:
 
 def task(model: str, dataset: Dataset, seed: int = 0) -> Task:
     """A model spec, such as ``"mlp(32, 16, 8)"``, made ready for a dataset."""
+    if dataset.task != "classification":
+        raise ConfigError(
+            f"{dataset.name} asks for numbers (its task is {dataset.task}), and the models here choose among classes: "
+            "take a dataset of task classification of `silobench data list`."
+        )
+    sizes = Sizes(dataset.shape, len(dataset.classes), len(dataset.vocabulary))
     try:
-        network = Network(MODELS.build(model).build(dataset.shape, len(dataset.classes), seed))
+        network = Network(MODELS.build(model).build(sizes, seed))
     except (RuntimeError, MemoryError) as error:  # torch's way to say that there is no memory for it
         raise ConfigError(f"the model {model} cannot be built for rows of shape {dataset.shape}: {error}.") from error
     return Task(network, network.params.clone(), network.buffers.clone())

@@ -6,13 +6,14 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.progress import Progress as Bars
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from silobench.analysis.tables import Entry, Table
 from silobench.data import Dataset
+from silobench.data.fetch import Step
 from silobench.partition import Skewness
 from silobench.sweep import Event
 
@@ -61,7 +62,7 @@ def print_partition(facts: dict[str, Any], skew: Skewness, dataset: Dataset, fin
         f"[bold]{escape(facts['dataset'])}[/bold] cut by [bold]{escape(facts['spec'])}[/bold] "
         f"into {facts['parties']} parties, seed {facts['seed']}, fingerprint {fingerprint}"
     )
-    few = len(dataset.classes) <= _MOST_CLASSES
+    few = 0 < len(dataset.classes) <= _MOST_CLASSES
     shown = RichTable(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for place, name in enumerate(("party", "rows", "EMD", *(dataset.classes if few else ()))):
         shown.add_column(Text(name), justify="right" if place else "left", no_wrap=True)
@@ -86,6 +87,76 @@ def _heat(count: int, most: int) -> Text:
     red, green, blue = (round(255 - share * (255 - end)) for end in (8, 81, 156))
     ink = "white" if share > 0.5 else "black"
     return Text(f"{count:>4}", style=f"{ink} on #{red:02x}{green:02x}{blue:02x}")
+
+
+def print_catalog(entries: Sequence[dict[str, Any]]) -> None:
+    """One line a dataset."""
+    shown = RichTable(box=None, header_style="bold", pad_edge=False)
+    for place, name in enumerate(("dataset", "here", "task", "train", "test", "classes", "groups", "what it is")):
+        shown.add_column(name, justify="right" if place in (3, 4, 5) else "left", overflow="fold")
+    for entry in entries:
+        sizes = [f"{entry[key]:,}" if entry[key] else "" for key in ("train", "test", "classes")]
+        here = Text("yes", style="green") if entry["available"] else Text("no", style="dim")
+        shown.add_row(entry["name"], here, entry["task"], *sizes, ", ".join(entry["groups"]), Text(entry["summary"]))
+    console = _console()
+    console.print(shown)
+    console.print(f"data directory: {entries[0]['data_dir']}", highlight=False, soft_wrap=True)
+    console.print(
+        "silobench data fetch NAME brings one; silobench data list NAME shows its licence, sources and sums.",
+        style="dim", highlight=False,
+    )  # fmt: skip
+
+
+def print_entry(entry: dict[str, Any]) -> None:
+    """Everything that the catalogue knows of a dataset."""
+    console = _console()
+    console.print(f"[bold]{entry['name']}[/bold] (version {entry['version']}): {escape(entry['summary'])}")
+    sizes = {key: entry[key] for key in ("task", "train", "test", "classes") if entry[key]}
+    here = entry["path"] or ("yes" if entry["available"] else f"no; run: {entry['get']}")
+    lines = {
+        **sizes, "groups": ", ".join(entry["groups"]), "here": here, "licence": entry["licence"], "terms": entry["terms"],
+        "accepted": entry["accepted"], "cite": entry["citation"], "home page": entry["homepage"],
+        "made from": ", ".join(entry["needs"]),
+    }  # fmt: skip
+    for key, value in lines.items():
+        if value:
+            console.print(f"  {key:<10} {escape(str(value))}", highlight=False, soft_wrap=True)
+    for source in entry["sources"]:
+        for download in source["downloads"]:
+            console.print(f"  {source['client']:<10} {escape(download['what'])}", highlight=False, soft_wrap=True)
+    for name, file in entry["files"].items():
+        known = file["sha256"] or "no published sum; the one it arrives with is recorded"
+        console.print(f"  file       {escape(name)}  {known}", highlight=False, soft_wrap=True)
+
+
+class FetchProgress:
+    """A bar while a dataset arrives; plain lines where the output is no terminal."""
+
+    def __init__(self) -> None:
+        self._console = _console()
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        self._bars = Bars(*columns, console=self._console, transient=True, disable=not self._console.is_terminal)
+        self._task = self._bars.add_task("", total=None, visible=False)
+        self._said = ""
+
+    def __enter__(self) -> "FetchProgress":
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def show(self, step: Step) -> None:
+        line = f"{step.dataset}: {step.text}"
+        if step.kind in ("bytes", "seconds", "file"):
+            total = step.total if step.kind == "bytes" else None
+            self._bars.update(self._task, description=line, total=total, visible=True)
+            if step.kind == "bytes":
+                self._bars.update(self._task, completed=step.done)
+            line = f"{step.dataset}: reading {step.text}" if step.kind != "file" else self._said
+        if line != self._said and not (self._console.is_terminal and step.kind in ("bytes", "seconds", "file")):
+            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self._said = line
 
 
 class Progress:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,14 @@ from scipy import sparse
 from silobench.errors import DataError
 
 Features: TypeAlias = Any  # NDArray[Any], or a scipy CSR matrix (which has no types)
-Labels: TypeAlias = NDArray[np.int64]
+Labels: TypeAlias = NDArray[Any]  # int64 classes, or float32 numbers where the task is regression
+TaskKind: TypeAlias = Literal["classification", "regression"]
+Augment: TypeAlias = Literal["none", "crop-flip"]
 
 
 @dataclass(frozen=True)
 class Split:
-    """Rows: features ``[n, ...]`` (dense, or CSR), integer labels, and group ids by level (writer, hospital)."""
+    """Rows: features ``[n, ...]`` (dense, or CSR), labels, and group ids by level (writer, hospital)."""
 
     x: Features
     y: Labels
@@ -33,19 +35,25 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A classification dataset as a value. `defaults` are experiment settings that suit it, such as a model."""
+    """Rows to learn from, as a value. `defaults` are experiment settings that suit it, such as a model."""
 
     name: str
     train: Split
     test: Split
-    classes: tuple[str, ...]
+    classes: tuple[str, ...]  # none where the task is regression
     licence: str
     notes: tuple[str, ...] = ()  # what was done to the rows on the way in, for people to read
     defaults: Mapping[str, str] = field(default_factory=dict)
+    task: TaskKind = "classification"
+    columns: tuple[str, ...] = ()  # names of the features, where they have any
+    vocabulary: tuple[str, ...] = ()  # the words that integer features stand for; 0 is padding, 1 an unknown word
+    augment: Augment = "none"  # what happens to the images of a training batch
 
     def __post_init__(self) -> None:
         for part, split in (("training", self.train), ("test", self.test)):
-            _check(self.name, part, split, len(self.classes))
+            _check(self.name, part, split)
+            if self.task == "classification":
+                _check_classes(self.name, part, split.y, len(self.classes))
         if self.train.x.shape[1:] != self.test.x.shape[1:]:
             raise DataError(
                 f"dataset {self.name} has training rows of shape {self.train.x.shape[1:]} but test rows of shape "
@@ -72,22 +80,24 @@ def _arrays(x: Features) -> tuple[NDArray[Any], ...]:
     return (x.data, x.indices, x.indptr) if sparse.issparse(x) else (x,)
 
 
-def _check(name: str, part: str, split: Split, classes: int) -> None:
+def _check(name: str, part: str, split: Split) -> None:
     if len(split) == 0 or split.x.shape[0] != len(split):
         raise DataError(
             f"dataset {name} has {split.x.shape[0]} {part} rows and {len(split)} labels: both must be equal, and not 0."
         )
-    values = _arrays(split.x)[0]
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        bad = int((~np.isfinite(values)).sum())
+    for what, values in (("features", _arrays(split.x)[0]), ("labels", split.y)):
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            bad = int((~np.isfinite(values)).sum())
+            raise DataError(
+                f"dataset {name} has {bad} NaN or infinite values in its {part} {what}: "
+                "clean or fill them, because training on them gives NaN."
+            )
+
+
+def _check_classes(name: str, part: str, y: Labels, classes: int) -> None:
+    if y.min() < 0 or y.max() >= classes:
         raise DataError(
-            f"dataset {name} has {bad} NaN or infinite values in its {part} features: "
-            "clean or fill them, because training on them gives NaN."
-        )
-    if split.y.min() < 0 or split.y.max() >= classes:
-        raise DataError(
-            f"dataset {name} has {part} labels from {split.y.min()} to {split.y.max()}: "
-            f"they must lie in 0..{classes - 1}."
+            f"dataset {name} has {part} labels from {y.min()} to {y.max()}: they must lie in 0..{classes - 1}."
         )
 
 

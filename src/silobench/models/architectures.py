@@ -14,20 +14,36 @@ from silobench.rng import torch_seed
 from silobench.spec import Registry
 from silobench.types import Count
 
-Shape = tuple[int, ...]
+
+@dataclass(frozen=True)
+class Sizes:
+    """What a network has to fit: the shape of a row, the classes, and the words where rows are word numbers."""
+
+    shape: tuple[int, ...]
+    classes: int
+    vocabulary: int = 0
+
+    @property
+    def inputs(self) -> int:
+        """The numbers in a row."""
+        return int(torch.Size(self.shape).numel())
 
 
 @dataclass(frozen=True)
 class Model:
-    """An architecture; `build` gives the module for inputs of a shape, freshly initialised from a seed."""
+    """An architecture; `build` gives the module for these sizes, freshly initialised from a seed."""
 
-    module: Callable[[Shape, int], nn.Module]
+    module: Callable[[Sizes], nn.Module]
+    reads_words: bool = False
 
-    def build(self, shape: Shape, classes: int, seed: int) -> nn.Module:
+    def build(self, sizes: Sizes, seed: int) -> nn.Module:
+        if self.reads_words != bool(sizes.vocabulary):
+            given, remedy = ("numbers", "cnn, mlp or linear") if self.reads_words else ("word numbers", "bag")
+            raise ConfigError(f"this model cannot read rows of {given}: use {remedy}.")
         # torch initialises from its global generator, so that is set aside meanwhile.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(torch_seed(seed, "init"))
-            return self.module(shape, classes)
+            return self.module(sizes)
 
 
 MODELS: Registry[Model] = Registry("model")
@@ -49,22 +65,25 @@ def mlp(*widths: Count, init: Literal["normal", "torch"] = "normal") -> Model:
     `init=normal` draws weights from N(0, 0.1²) and sets biases to 0.1, as NIID-Bench's public code does;
     `init=torch` is PyTorch's own.
     """
-    return Model(lambda shape, classes: _Mlp(_size(shape), widths or (32, 16, 8), classes, init))
+    return Model(lambda sizes: _Mlp(sizes, widths or (32, 16, 8), init))
 
 
 @MODELS.register
 def linear() -> Model:
     """One linear layer: multinomial logistic regression."""
-    return Model(lambda shape, classes: _Mlp(_size(shape), (), classes, "torch"))
+    return Model(lambda sizes: _Mlp(sizes, (), "torch"))
 
 
-def _size(shape: Shape) -> int:
-    return int(torch.Size(shape).numel())
+@MODELS.register
+def bag(width: Count = 32) -> Model:
+    """A bag of words: the vectors of a row's words are added up, and one linear layer reads the sum."""
+    return Model(lambda sizes: _Bag(sizes, width), reads_words=True)
 
 
 class _Cnn(nn.Module):
-    def __init__(self, shape: Shape, classes: int):
+    def __init__(self, sizes: Sizes):
         super().__init__()
+        shape = sizes.shape
         if len(shape) != 3:
             raise ConfigError(
                 f"cnn needs images (channels, height, width), but rows have shape {shape}: use mlp or linear."
@@ -78,7 +97,7 @@ class _Cnn(nn.Module):
         self.conv2 = nn.Conv2d(6, 16, 5, padding=padding)
         self.fc1 = nn.Linear(16 * height * width, 120)
         self.fc2 = nn.Linear(120, 84)
-        self.out = nn.Linear(84, classes)
+        self.out = nn.Linear(84, sizes.classes)
 
     def forward(self, x: Tensor) -> Tensor:
         # Pool before ReLU: the same values (both are monotone), a quarter of the ReLU's work.
@@ -89,9 +108,9 @@ class _Cnn(nn.Module):
 
 
 class _Mlp(nn.Module):
-    def __init__(self, inputs: int, widths: tuple[int, ...], classes: int, init: str):
+    def __init__(self, sizes: Sizes, widths: tuple[int, ...], init: str):
         super().__init__()
-        layers = [nn.Linear(a, b) for a, b in pairwise((inputs, *widths, classes))]
+        layers = [nn.Linear(a, b) for a, b in pairwise((sizes.inputs, *widths, sizes.classes))]
         self.layers = nn.ModuleList(layers)
         if init == "normal":
             for layer in layers:
@@ -110,3 +129,14 @@ def _affine(x: Tensor, layer: nn.Linear) -> Tensor:
     if x.is_sparse_csr:
         return torch.addmm(layer.bias, x, layer.weight.t())
     return F.linear(x, layer.weight, layer.bias)
+
+
+class _Bag(nn.Module):
+    def __init__(self, sizes: Sizes, width: int):
+        super().__init__()
+        self.words = nn.EmbeddingBag(sizes.vocabulary, width, mode="sum", padding_idx=0)
+        nn.init.normal_(self.words.weight, 0.0, 0.1)
+        self.out = nn.Linear(width, sizes.classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.words(x))  # type: ignore[no-any-return]  # torch types module calls as Any

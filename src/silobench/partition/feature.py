@@ -29,6 +29,8 @@ def noise(
     def refine(split: Split, partition: Partition, rng: np.random.Generator) -> Partition:
         if sparse.issparse(split.x):
             raise PartitionError("noise would make sparse rows dense: use it on dense features only.")
+        if split.x.dtype.kind == "i":
+            raise PartitionError("noise on word numbers would name other words: use it on features that are measured.")
         n = len(partition)
         ramp = np.arange(1, n + 1) / n if as_ == "variance" else np.arange(n) / max(n - 1, 1)
         deviations = np.sqrt(sigma * ramp) if as_ == "variance" else sigma * ramp

@@ -20,6 +20,7 @@ from silobench.partition.partition import (
     class_rows,
     deal,
     dirichlet,
+    need_classes,
     redraw,
     rows_of,
 )
@@ -133,6 +134,7 @@ def label_percent(percent: Annotated[float, Ge(0), Le(100)]) -> Skew:
     """
 
     def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
+        need_classes(split.y)
         order = rng.permutation(len(split))
         skewed, uniform = np.split(order, [round(len(split) * percent / 100)])
         owner = np.empty(len(split), dtype=np.int64)

@@ -63,7 +63,17 @@ def checked(partition: Partition, given: str) -> Partition:
 
 def class_rows(labels: NDArray[np.int64], rng: np.random.Generator) -> list[Rows]:
     """The rows of each class, shuffled."""
+    need_classes(labels)
     return [rng.permutation(np.flatnonzero(labels == label)) for label in range(int(labels.max()) + 1)]
+
+
+def need_classes(labels: NDArray[Any]) -> None:
+    """Refuse a label skew where labels are numbers."""
+    if labels.dtype.kind != "i":
+        raise PartitionError(
+            "a label skew needs classes, and this dataset's labels are numbers (its task is regression): "
+            "take iid, quantity-dirichlet, noise or by-group."
+        )
 
 
 def rows_of(owner: NDArray[np.int64], parties: int) -> tuple[Rows, ...]:

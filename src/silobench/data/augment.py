@@ -1,0 +1,29 @@
+"""Augmentation of a training batch as one batched tensor operation."""
+
+import torch
+from torch import Tensor
+
+
+def crop_and_flip(images: Tensor, pad: int = 4) -> Tensor:
+    """Each image seen through a window shifted by up to `pad` pixels, mirrored left to right half of the time.
+
+    What the window shows beyond the edge is the image reflected: the same as padding by reflection, cropping at
+    random and flipping at random, but nothing is padded. Draws from torch's generator. Images are ``[n, c, h, w]``.
+    """
+    count, channels, height, width = images.shape
+    top, left = torch.randint(0, 2 * pad + 1, (2, count, 1))
+    rows = _reflected(height, pad)[top + torch.arange(height)]
+    columns = _reflected(width, pad)[left + torch.arange(width)]
+    columns = torch.where(torch.rand(count, 1) < 0.5, columns.flip(1), columns)
+    pixels = (rows[:, :, None] * width + columns[:, None, :]).view(count, 1, -1).expand(count, channels, -1)
+    return images.reshape(count, channels, -1).gather(2, pixels).view_as(images)
+
+
+def _reflected(side: int, pad: int) -> Tensor:
+    """Positions -pad .. side + pad - 1, those beyond an edge mirrored in it.
+
+    >>> _reflected(4, 2).tolist()
+    [2, 1, 0, 1, 2, 3, 2, 1]
+    """
+    positions = torch.arange(-pad, side + pad).abs()
+    return torch.where(positions >= side, 2 * (side - 1) - positions, positions)
