@@ -1,17 +1,19 @@
 """Networks as vectors: what lies where, that views are views, and that a seed is all that decides the start."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from silobench.algorithms import ALGORITHMS, solo
+from silobench.data import Dataset, Split
 from silobench.errors import ConfigError
 from silobench.methods import Method
 from silobench.models import MODELS, Network, Sizes
 from silobench.rounds import rounds
 from silobench.servers import SERVERS
 from silobench.solvers import Problem, sgd
-from silobench.task import Task
+from silobench.task import Task, task
 from silobench.transforms import clip
 from silobench.types import Layout, Server
 
@@ -192,3 +194,26 @@ def test_building_leaves_the_global_generator_alone(spec: str) -> None:
     before = torch.get_rng_state()
     build(spec, (1, 8, 8))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_bag_adds_up_the_vectors_of_the_words_and_leaves_out_the_padding() -> None:
+    module = MODELS.build("bag(width=4)").build(Sizes((3,), 2, vocabulary=6), 0)
+    vectors, out = module.get_parameter("words.weight"), module.get_submodule("out")
+    rows = torch.tensor([[2, 2, 5], [3, 0, 0]], dtype=torch.int32)
+    sums = torch.stack([2 * vectors[2] + vectors[5], vectors[3]])
+    torch.testing.assert_close(module(rows), out(sums))
+    module(rows).sum().backward()
+    assert vectors.grad is not None
+    assert vectors.grad.abs().sum(1).gt(0).tolist() == [False, False, True, True, False, True]
+
+
+@pytest.mark.parametrize(("spec", "vocabulary", "remedy"), [("bag", 0, "cnn, mlp or linear"), ("mlp", 9, "bag")])
+def test_a_model_for_words_and_one_for_numbers_are_not_mistaken(spec: str, vocabulary: int, remedy: str) -> None:
+    with pytest.raises(ConfigError, match=remedy):
+        MODELS.build(spec).build(Sizes((3,), 2, vocabulary), 0)
+
+
+def test_regression_is_refused_before_anything_is_trained() -> None:
+    split = Split(np.ones((4, 2), dtype=np.float32), np.ones(4, dtype=np.float32))
+    with pytest.raises(ConfigError, match="regression"):
+        task("linear", Dataset("years", split, split, (), "none", task="regression"))

@@ -1,5 +1,6 @@
 """Partitions: every row in exactly one party, the skew that was asked for, and measures that tell the truth."""
 
+import importlib
 import math
 import time
 from collections.abc import Callable
@@ -311,6 +312,56 @@ def test_a_reference_that_is_no_table_of_counts_is_refused(tmp_path: Path, text:
     path = tmp_path / "counts.csv"
     path.write_text(text)
     refusal(lambda: partition(TWO, f"like(reference='{path}')", 2))
+
+
+def test_like_takes_the_groups_of_a_dataset_and_its_most_frequent_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Class 2 of the reference is rare, so its classes 0 and 1 stand for ours; west has none of class 1."""
+    kinds = {"north": [0, 1, 1, 2], "south": [0, 1, 1, 1], "west": [0, 0, 0]}
+    y = np.array([label for labels in kinds.values() for label in labels])
+    region = np.repeat(list(kinds), [4, 4, 3])
+    x = np.zeros((len(y), 1), dtype=np.float32)
+    both = Split(x, y, {"region": region, "half": np.repeat(["a", "b"], [8, 3])})
+    reference = Dataset("r", both, both, ("p", "q", "r"), "none")
+    known = {"somewhere": reference, "digits": DIGITS}
+    monkeypatch.setattr(importlib.import_module("silobench.partition.label"), "load", known.__getitem__)
+    held = table(partition(TWO, "like(reference=somewhere)", 3), TWO)
+    assert sorted(map(tuple, held.tolist())) == [(8, 16), (8, 24), (24, 0)]  # 40 rows as 1:1:3 and as 2:3:0
+    halves = table(partition(TWO, "like(reference=somewhere, level=half)", 2), TWO)
+    assert sorted(map(tuple, halves.tolist())) == [(16, 40), (24, 0)]
+    refusal(lambda: partition(TWO, "like(reference=somewhere, level=haf)", 2), "half")
+    refusal(lambda: partition(TWO, "like(reference=digits)", 2), "groups")
+
+
+def test_like_prefers_lines_that_leave_no_class_without_a_holder(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text("".join(f"{int(i > 0)},{int(i == 0)}\n" for i in range(6)))
+    for seed in range(8):
+        held = table(partition(TWO, f"like(reference='{path}')", 2, seed), TWO)
+        assert sorted(map(tuple, held.tolist())) == [(0, 40), (40, 0)]
+
+
+def test_numbers_as_labels_can_be_cut_by_size_and_group_but_not_by_label() -> None:
+    y = np.linspace(0, 1, 40).astype(np.float32)
+    split = Split(np.ones((40, 2), dtype=np.float32), y, {"town": np.repeat(["a", "b"], 20)})
+    dataset = Dataset("n", split, split, (), "none", task="regression")
+    for spec in ("iid", "quantity-dirichlet(beta=5, min_size=1)", "noise(0.1)", "by-group"):
+        skew = measure(partition(dataset, spec, 2), dataset)
+        assert sum(skew.sizes) == 40
+        assert skew.emd == [0, 0]
+    for spec in ("#C=1", "Dir(0.5)", "label-percent(50)", "shards(2)", "target-emd(0.5)"):
+        refusal(lambda spec=spec: partition(dataset, spec, 2), "regression")  # type: ignore[misc]
+
+
+def test_word_numbers_get_no_noise_and_shift_by_how_often_words_occur() -> None:
+    words = np.array([[2, 2, 0], [2, 3, 0], [3, 3, 3], [4, 0, 0]], dtype=np.int32)
+    split = Split(words, np.array([0, 1, 0, 1]))
+    dataset = Dataset("w", split, split, ("a", "b"), "none", vocabulary=("<pad>", "<unk>", "x", "y", "z"))
+    refusal(lambda: partition(dataset, "noise(0.1)", 2), "words")
+    bags = np.array([[0, 0, 2, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 3, 0], [0, 0, 0, 0, 1]], dtype=np.float32)
+    cut = Partition((np.array([0, 1]), np.array([2, 3])))
+    expected = feature_shift(cut, Split(bags, split.y))
+    assert expected > 0
+    assert measure(cut, dataset).feature_shift == pytest.approx(expected)
 
 
 def test_a_missing_reference_is_refused(tmp_path: Path) -> None:

@@ -114,9 +114,9 @@ def print_entry(entry: dict[str, Any]) -> None:
     sizes = {key: entry[key] for key in ("task", "train", "test", "classes") if entry[key]}
     here = entry["path"] or ("yes" if entry["available"] else f"no; run: {entry['get']}")
     lines = {
-        **sizes, "groups": ", ".join(entry["groups"]), "here": here, "licence": entry["licence"], "terms": entry["terms"],
-        "accepted": entry["accepted"], "cite": entry["citation"], "home page": entry["homepage"],
-        "made from": ", ".join(entry["needs"]),
+        **sizes, "groups": ", ".join(entry["groups"]), "here": here, "licence": entry["licence"],
+        "terms": entry["terms"], "accepted": entry["accepted"], "cite": entry["citation"],
+        "home page": entry["homepage"], "made from": ", ".join(entry["needs"]),
     }  # fmt: skip
     for key, value in lines.items():
         if value:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from silobench.data import embedded as _embedded
 from silobench.data import files as _files
+from silobench.data import speech as _speech
+from silobench.data import text as _text
 from silobench.data.dataset import Dataset, Features, Labels, Split
 from silobench.errors import DataError
 from silobench.spec import Registry
@@ -20,6 +22,10 @@ synthetic = DATASETS.register(_embedded.synthetic)
 csv = DATASETS.register(_files.csv)
 npz = DATASETS.register(_files.npz)
 libsvm = DATASETS.register(_files.libsvm)
+kws = DATASETS.register(_speech.kws)
+imdb = DATASETS.register(_text.imdb)
+amazon_domains = DATASETS.register(_text.amazon_domains)
+sentiment = DATASETS.register(_text.sentiment)
 
 
 def load(text: str) -> Dataset:

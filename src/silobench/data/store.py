@@ -82,6 +82,8 @@ def available(entry: Entry) -> bool:
 def require(name: str, form: str = "") -> Files:
     """The files of a dataset, every one checked; what is missing or damaged is named, with what to do."""
     entry = find(name)
+    if not entry.forms:  # made from others, which are asked for by their own names
+        return Files(entry, "", home_of(entry), ())
     files = locate(entry, form)
     if files is None:
         which = f" in the form '{form}'" if form else ""
@@ -268,7 +270,7 @@ def _code() -> str:
 
 
 def _write_cache(folder: Path, dataset: Dataset) -> None:
-    folder.parent.mkdir(exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
     try:
         splits = {}

@@ -8,9 +8,11 @@ import numpy as np
 from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
+from silobench.data import load
 from silobench.data.dataset import Split
 from silobench.errors import PartitionError
 from silobench.partition.measures import emd_weighted
+from silobench.partition.natural import group_ids
 from silobench.partition.partition import (
     Counts,
     Partition,
@@ -192,27 +194,42 @@ def _counts_of_emd(target: float, sizes: list[int], parties: int, rng: np.random
     return best
 
 
-def like(reference: str) -> Skew:
-    """The label proportions of a real federation, read from a CSV of party x class counts.
+def like(reference: str, level: str = "") -> Skew:
+    """The label proportions of a real federation: a dataset with groups, or a CSV of party x class counts.
 
-    The file has one line a party and one column a class (a header and a first column of names may be there;
-    `silobench partition --export` writes one). Parties take lines at random; class k is dealt in proportion to
-    column k, so no row is lost.
+    Of a dataset, such as femnist, mnist-writers or geo-species, a group is a party (`level` chooses among several
+    kinds of groups) and the most frequent classes stand for this dataset's. A CSV has one line a party and one column
+    a class (a header and a first column of names may be there; `silobench partition --export` writes one). Parties
+    take lines at random; class k is dealt in proportion to column k, so no row is lost.
     """
 
     def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
         piles = class_rows(split.y, rng)
-        table = _read_counts(Path(reference))
+        table = _reference_counts(reference, level)
         if table.shape[0] < parties or table.shape[1] < len(piles):
             raise PartitionError(
                 f"{reference} has {table.shape[0]} parties and {table.shape[1]} classes, but {parties} parties and "
                 f"{len(piles)} classes are needed: take fewer parties or a larger table."
             )
-        chosen = table[rng.permutation(len(table))[:parties], : len(piles)]
+        for _ in range(100):  # other lines, where these leave a class without a holder
+            chosen = table[rng.permutation(len(table))[:parties], : len(piles)]
+            if chosen.sum(0).all():
+                break
         counts = np.stack([apportion(len(p), chosen[:, k]) for k, p in enumerate(piles)], axis=1)
         return checked(Partition(deal(piles, counts)), f"like(reference={reference})")
 
     return Skew(cut)
+
+
+def _reference_counts(reference: str, level: str) -> NDArray[np.float64]:
+    if Path(reference).suffix or len(Path(reference).parts) > 1 or Path(reference).is_file():
+        return _read_counts(Path(reference))
+    dataset = load(reference)
+    owner = np.unique(group_ids(dataset.train, level), return_inverse=True)[1].reshape(-1)
+    need_classes(dataset.train.y)
+    counts = np.zeros((int(owner.max()) + 1, len(dataset.classes)))
+    np.add.at(counts, (owner, dataset.train.y), 1)
+    return counts[:, np.argsort(-counts.sum(0), kind="stable")]
 
 
 def _read_counts(path: Path) -> NDArray[np.float64]:
