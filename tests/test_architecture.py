@@ -1,6 +1,8 @@
 """The shape of the source tree: imports point one way, and no module is named after nothing."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,8 +31,15 @@ def test_algorithms_and_transforms_import_only_types(package: str) -> None:
     assert {file.name: imported(file) for file in files} == {file.name: {"silobench.types"} for file in files}
 
 
-def test_types_imports_nothing_of_silobench() -> None:
-    assert imported(SOURCE / "types.py") == set()
+def test_types_imports_only_the_ranges_of_arguments() -> None:
+    assert imported(SOURCE / "types.py") == {"silobench.ranges"}
+    assert imported(SOURCE / "ranges.py") == set()
+
+
+def test_data_load_without_torch() -> None:
+    """Reading a dataset needs a fraction of the memory that torch takes."""
+    code = "import sys, silobench; silobench.load('digits'); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_no_module_has_an_empty_name() -> None:

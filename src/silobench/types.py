@@ -7,22 +7,20 @@ arithmetic on ``[..., d]``. Algorithms and transforms import this module and not
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
-from annotated_types import Ge, Gt, Le, Lt
-from pydantic import AllowInfNan
 from torch import Tensor
+
+# Passed on: an algorithm imports this module and nothing else.
+from silobench.ranges import BelowOne as BelowOne
+from silobench.ranges import Count as Count
+from silobench.ranges import Fraction as Fraction
+from silobench.ranges import NonNegative as NonNegative
+from silobench.ranges import Positive as Positive
 
 Vector: TypeAlias = Tensor  # [..., d]
 Memory: TypeAlias = Mapping[str, Vector]  # what a party keeps between rounds
-
-# Argument ranges, stated once and checked wherever a factory is called.
-Count: TypeAlias = Annotated[int, Ge(1)]
-Positive: TypeAlias = Annotated[float, Gt(0), AllowInfNan(False)]
-NonNegative: TypeAlias = Annotated[float, Ge(0), AllowInfNan(False)]
-Fraction: TypeAlias = Annotated[float, Ge(0), Le(1)]
-BelowOne: TypeAlias = Annotated[float, Ge(0), Lt(1)]
 
 
 @dataclass(frozen=True)

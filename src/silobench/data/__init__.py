@@ -3,42 +3,49 @@
 import functools
 from pathlib import Path
 
-from silobench.data import embedded as _embedded
-from silobench.data import files as _files
-from silobench.data import speech as _speech
-from silobench.data import text as _text
+from silobench.data import embedded, files, geo, images, movielens, songs, speech, store, tables, text, traffic
 from silobench.data.dataset import Dataset, Features, Labels, Split
 from silobench.errors import DataError
-from silobench.spec import Registry
+from silobench.spec import Registry, Spec
 
 __all__ = ["DATASETS", "Dataset", "Features", "Labels", "Split", "load"]
 
 DATASETS: Registry[Dataset] = Registry("dataset")
 
-digits = DATASETS.register(_embedded.digits)
-breast_cancer = DATASETS.register(_embedded.breast_cancer)
-fcube = DATASETS.register(_embedded.fcube)
-synthetic = DATASETS.register(_embedded.synthetic)
-csv = DATASETS.register(_files.csv)
-npz = DATASETS.register(_files.npz)
-libsvm = DATASETS.register(_files.libsvm)
-kws = DATASETS.register(_speech.kws)
-imdb = DATASETS.register(_text.imdb)
-amazon_domains = DATASETS.register(_text.amazon_domains)
-sentiment = DATASETS.register(_text.sentiment)
+digits = DATASETS.register(embedded.digits)
+breast_cancer = DATASETS.register(embedded.breast_cancer)
+fcube = DATASETS.register(embedded.fcube)
+synthetic = DATASETS.register(embedded.synthetic)
+csv = DATASETS.register(files.csv)
+npz = DATASETS.register(files.npz)
+libsvm = DATASETS.register(files.libsvm)
+
+for _factory in (
+    images.images, images.mnist, images.fmnist, images.mnist_writers, images.cifar_10, images.svhn, images.femnist,
+    images.chars74k, images.age_faces, images.flickr_mammal, geo.geo_species,
+    tables.adult, tables.rcv1, tables.reuters, tables.covtype, tables.heart_disease,
+    movielens.movielens_100k, movielens.movielens_1m, songs.year_prediction, songs.fma, traffic.traffic,
+    text.imdb, text.amazon_domains, text.sentiment, speech.kws,
+):  # fmt: skip
+    DATASETS.register(_factory)
 
 
-def load(text: str) -> Dataset:
+def load(spec: str) -> Dataset:
     """The dataset of a spec; the last few stay in memory, so a grid reads each one once, and a changed file anew."""
-    if Path(text).suffix in (".csv", ".npz", ".svm", ".libsvm"):
+    if Path(spec).suffix in (".csv", ".npz", ".svm", ".libsvm"):
         raise DataError(
-            f"{text} is a file: write csv(path={text}, label=COLUMN), npz(path={text}) or libsvm(path={text})."
+            f"{spec} is a file: write csv(path={spec}, label=COLUMN), npz(path={spec}) or libsvm(path={spec})."
         )
-    spec = DATASETS.bind(text).full
-    files = [Path(value) for _, value in spec.kwargs if isinstance(value, str) and value and Path(value).is_file()]
-    return _load(str(spec), tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files))
+    bound = DATASETS.bind(spec).full
+    return _load(str(bound), _stamps(bound), str(store.data_dir()))
+
+
+def _stamps(bound: Spec) -> tuple[tuple[int, ...], ...]:
+    """When the files behind a spec were last touched: those it names, or those of the catalogue."""
+    named = [Path(value) for _, value in bound.kwargs if isinstance(value, str) and value and Path(value).is_file()]
+    return (*(store.stamp(file) for file in named), *store.stamps(bound.name))
 
 
 @functools.lru_cache(maxsize=4)
-def _load(text: str, stamps: tuple[tuple[int, int], ...]) -> Dataset:
-    return DATASETS.build(text)
+def _load(spec: str, stamps: tuple[tuple[int, ...], ...], data_dir: str) -> Dataset:
+    return DATASETS.build(spec)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn import datasets as sklearn_datasets
 
 from silobench.data.dataset import Dataset, Split, hold_out, standardise
-from silobench.types import NonNegative
+from silobench.ranges import NonNegative
 
 
 def digits() -> Dataset:

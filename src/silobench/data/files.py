@@ -2,6 +2,7 @@
 
 import csv as csv_reader
 import io
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,10 +12,11 @@ from annotated_types import Gt, Lt
 from numpy.typing import NDArray
 from sklearn.datasets import load_svmlight_files
 
-from silobench.data.dataset import Dataset, Split, encode_labels, hold_out, standardise
+from silobench.data.dataset import Dataset, Labels, Split, encode_labels, hold_out, standardise
 from silobench.errors import DataError, suggest
 
 TestShare = Annotated[float, Gt(0), Lt(1)]
+Scale = Literal["standard", "none"]
 _MISSING = {"", "?", "na", "n/a", "null", "none"}
 _MOST_CATEGORIES = 1000
 _MANY_CATEGORIES = 30  # beyond this it may be a mistake, and is said
@@ -26,7 +28,7 @@ def csv(
     group: str | tuple[str, ...] = (),
     drop: str | tuple[str, ...] = (),
     test: TestShare = 0.2,
-    scale: Literal["standard", "none"] = "standard",
+    scale: Scale = "standard",
 ) -> Dataset:
     """A CSV table with a header: numeric columns scaled, text columns one-hot, `label` the class.
 
@@ -49,18 +51,11 @@ def csv(
     used = [name for name in table if name not in ("", label, *groups, *dropped)]
     if not used:
         raise DataError(f"{path} has no column left for features: only {', '.join(table)}.")
-    columns = [_column(path, name, table[name], lines) for name in used]
-    x = np.concatenate([c.values for c in columns], axis=1)
-    split = Split(x, y, {name: np.array([cell.strip() for cell in table[name]]) for name in groups})
-    train, held = _fill_means(*hold_out(split, test))
-    notes = [c.note for c in columns if c.note]
+    columns = [as_column(path, name, table[name], lines) for name in used]
+    ids = {name: np.array([cell.strip() for cell in table[name]]) for name in groups}
+    train, held, notes = split_columns(columns, y, ids, lambda whole: hold_out(whole, test), scale)
     if "" in table:
         notes.insert(0, "the column without a name, as a saved index has none, was left out")
-    numeric = np.concatenate([np.full(c.values.shape[1], c.numeric) for c in columns])
-    if scale == "standard" and numeric.any():
-        train, held = standardise(train, held, numeric)
-        notes.append("numeric columns standardised by the pooled training rows")
-    train, held = (replace(s, x=_float32(s.x)) for s in (train, held))
     return Dataset(Path(path).stem, train, held, classes, "the user's own", tuple(notes))
 
 
@@ -100,7 +95,7 @@ def npz(path: str, test: TestShare = 0.2, scale: Literal["none", "standard"] = "
 def libsvm(path: str, test_path: str = "", test: TestShare = 0.2) -> Dataset:
     """LIBSVM text (label index:value ...), kept sparse; `test_path` is the test file, or a share is held out."""
     files = [path, test_path] if test_path else [path]
-    loaded = _read_libsvm([Path(file) for file in files])
+    loaded = read_libsvm([Path(file) for file in files])
     codes, classes = encode_labels(path, np.concatenate([y for _, y in loaded]))
     cut = loaded[0][0].shape[0]
     train = Split(loaded[0][0], codes[:cut])
@@ -108,14 +103,85 @@ def libsvm(path: str, test_path: str = "", test: TestShare = 0.2) -> Dataset:
     return Dataset(Path(path).stem, train, held, classes, "the user's own")
 
 
-# --- CSV ---------------------------------------------------------------------------------------------
+# --- columns -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Column:
+class Column:
+    """A column of a table as features: one of numbers, or one for each category of a text."""
+
     values: NDArray[np.float64]  # [n, width], missing numbers as NaN
+    names: tuple[str, ...]  # [width]
     note: str = ""
     numeric: bool = True
+
+
+def as_column(path: str, name: str, cells: Sequence[str], lines: Sequence[int]) -> Column:
+    """Numbers if every cell is one or missing, else categories; `path` and `lines` say in errors where a cell is."""
+    missing = np.array([cell.strip().lower() in _MISSING for cell in cells])
+    count = int(missing.sum())
+    if missing.all():
+        raise DataError(f"{path} has no value at all in column '{name}': leave it out with drop={name}.")
+    try:
+        numbers = np.array([np.nan if gone else float(cell) for cell, gone in zip(cells, missing, strict=True)])
+    except ValueError:
+        return one_hot(path, name, cells)
+    if not np.isfinite(numbers[~missing]).all():
+        bad = int(np.flatnonzero(~np.isfinite(numbers) & ~missing)[0])
+        raise DataError(
+            f"{path} has '{cells[bad].strip()}' in column '{name}', line {lines[bad]}: "
+            "numbers must be finite; leave the cell empty if the value is missing."
+        )
+    note = f"{count} missing values in column '{name}' filled with its training mean" if count else ""
+    return Column(numbers[:, None], (name,), note)
+
+
+def one_hot(path: str, name: str, cells: Sequence[str]) -> Column:
+    """A feature of 0 and 1 for each text there is; missing cells are one more of them."""
+    missing = np.array([cell.strip().lower() in _MISSING for cell in cells])
+    texts = np.array(["(missing)" if gone else c.strip() for c, gone in zip(cells, missing, strict=True)])
+    categories, codes = np.unique(texts, return_inverse=True)
+    if len(categories) > _MOST_CATEGORIES:
+        raise DataError(
+            f"{path} has {len(categories)} different texts in column '{name}': that looks like an identifier; "
+            f"leave it out with drop={name}."
+        )
+    note = f"{int(missing.sum())} missing values in column '{name}' made a category" if missing.any() else ""
+    if len(categories) > _MANY_CATEGORIES:
+        count = len(categories)
+        note = f"column '{name}' is read as text, as '{texts[0]}': {count} one-hot columns; drop={name} leaves it out"
+    names = tuple(f"{name}={category}" for category in categories.tolist())
+    return Column(np.eye(len(categories))[codes.reshape(-1)], names, note, numeric=False)
+
+
+def split_columns(
+    columns: Sequence[Column],
+    y: Labels,
+    groups: Mapping[str, NDArray[Any]],
+    cut: Callable[[Split], tuple[Split, Split]],
+    scale: Scale,
+) -> tuple[Split, Split, list[str]]:
+    """Training and test rows as `cut` parts them, numbers filled and scaled by the training rows; what to say of it."""
+    whole = Split(np.concatenate([c.values for c in columns], axis=1), y, groups)
+    train, held = _fill_means(*cut(whole))
+    notes = [c.note for c in columns if c.note]
+    numeric = np.concatenate([np.full(c.values.shape[1], c.numeric) for c in columns])
+    if scale == "standard" and numeric.any():
+        train, held = standardise(train, held, numeric)
+        notes.append("numeric columns standardised by the pooled training rows")
+    train, held = (replace(s, x=_float32(s.x)) for s in (train, held))
+    return train, held, notes
+
+
+def _fill_means(train: Split, test: Split) -> tuple[Split, Split]:
+    """Missing numbers (NaN) become the mean of the column's known training values."""
+    known = ~np.isnan(train.x)
+    means = np.where(known, train.x, 0).sum(0) / np.maximum(known.sum(0), 1)
+    filled = [np.where(np.isnan(s.x), means, s.x) for s in (train, test)]
+    return replace(train, x=filled[0]), replace(test, x=filled[1])
+
+
+# --- CSV ---------------------------------------------------------------------------------------------
 
 
 def _read_text(path: Path) -> str:
@@ -148,48 +214,6 @@ def _read_table(path: Path) -> tuple[dict[str, list[str]], list[int]]:
         if len(row) != len(header):
             raise DataError(f"{path} has {len(row)} cells in line {number} but {len(header)} in the header.")
     return {name: list(cells) for name, cells in zip(header, zip(*rows[1:], strict=True), strict=True)}, lines[1:]
-
-
-def _column(path: str, name: str, cells: list[str], lines: list[int]) -> _Column:
-    missing = np.array([cell.strip().lower() in _MISSING for cell in cells])
-    count = int(missing.sum())
-    if missing.all():
-        raise DataError(f"{path} has no value at all in column '{name}': leave it out with drop={name}.")
-    try:
-        numbers = np.array([np.nan if gone else float(cell) for cell, gone in zip(cells, missing, strict=True)])
-    except ValueError:
-        return _one_hot(path, name, cells, missing)
-    if not np.isfinite(numbers[~missing]).all():
-        bad = int(np.flatnonzero(~np.isfinite(numbers) & ~missing)[0])
-        raise DataError(
-            f"{path} has '{cells[bad].strip()}' in column '{name}', line {lines[bad]}: "
-            "numbers must be finite; leave the cell empty if the value is missing."
-        )
-    note = f"{count} missing values in column '{name}' filled with its training mean" if count else ""
-    return _Column(numbers[:, None], note)
-
-
-def _one_hot(path: str, name: str, cells: list[str], missing: NDArray[np.bool_]) -> _Column:
-    texts = np.array(["(missing)" if gone else c.strip() for c, gone in zip(cells, missing, strict=True)])
-    categories, codes = np.unique(texts, return_inverse=True)
-    if len(categories) > _MOST_CATEGORIES:
-        raise DataError(
-            f"{path} has {len(categories)} different texts in column '{name}': that looks like an identifier; "
-            f"leave it out with drop={name}."
-        )
-    note = f"{int(missing.sum())} missing values in column '{name}' made a category" if missing.any() else ""
-    if len(categories) > _MANY_CATEGORIES:
-        count = len(categories)
-        note = f"column '{name}' is read as text, as '{texts[0]}': {count} one-hot columns; drop={name} leaves it out"
-    return _Column(np.eye(len(categories))[codes.reshape(-1)], note, numeric=False)
-
-
-def _fill_means(train: Split, test: Split) -> tuple[Split, Split]:
-    """Missing numbers (NaN) become the mean of the column's known training values."""
-    known = ~np.isnan(train.x)
-    means = np.where(known, train.x, 0).sum(0) / np.maximum(known.sum(0), 1)
-    filled = [np.where(np.isnan(s.x), means, s.x) for s in (train, test)]
-    return replace(train, x=filled[0]), replace(test, x=filled[1])
 
 
 def _as_names(given: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -227,12 +251,21 @@ def _float32(x: NDArray[Any]) -> NDArray[np.float32]:
         return x.astype(np.float32)
 
 
-def _read_libsvm(paths: list[Path]) -> list[tuple[Any, NDArray[Any]]]:
+def read_libsvm(paths: Sequence[Path], columns: int | None = None) -> list[tuple[Any, NDArray[Any]]]:
+    """CSR features and labels of each file, all with the same columns.
+
+    Where their number is not given it is what the largest index needs, and an index of 0 says that they count from 0.
+    """
     for path in paths:
         if not path.exists():
             raise DataError(f"there is no file {path}: check the path.")
     try:
-        loaded = load_svmlight_files([str(path) for path in paths], dtype=np.float32)
+        loaded = load_svmlight_files(
+            [str(path) for path in paths],
+            n_features=columns,
+            dtype=np.float32,
+            zero_based="auto" if columns is None else False,
+        )
     except Exception as error:  # the reader raises ValueError, IndexError, OSError... for a malformed line
         raise DataError(f"{', '.join(map(str, paths))} cannot be read as LIBSVM text: {error}.") from error
     whole = all(np.isfinite(y).all() and (y == np.round(y)).all() for y in loaded[1::2])

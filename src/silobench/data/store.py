@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from platformdirs import user_cache_path
 from scipy import sparse
 
-from silobench.data.catalog import Entry, find
+from silobench.data.catalog import Entry, catalog, find
 from silobench.data.dataset import Dataset, Split
 from silobench.errors import DataError
 
@@ -127,20 +127,33 @@ def damage(files: Files, name: str, manifest: "Manifest") -> str:
 
 def sha256(path: Path) -> str:
     """The sum of a file; not computed twice in a process while the file stays as it is."""
-    return _sha256(path, _stamp(path))
+    return _sha256(path, stamp(path))
 
 
 @functools.lru_cache(maxsize=10_000)
-def _sha256(path: Path, stamp: tuple[int, ...]) -> str:
+def _sha256(path: Path, known: tuple[int, ...]) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _is_unchanged(path: Path, stamp: tuple[int, ...] | None) -> bool:
-    return stamp is not None and path.is_file() and _stamp(path) == stamp
+def _is_unchanged(path: Path, known: tuple[int, ...] | None) -> bool:
+    return known is not None and path.is_file() and stamp(path) == known
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
+def stamps(name: str) -> Iterator[tuple[int, ...]]:
+    """The stamps of a catalogued dataset's files, and of those it is made from; none for any other name."""
+    entry = catalog().get(name)
+    if entry is None:
+        return
+    files = locate(entry)
+    if files is not None:
+        yield from (stamp(files[file]) for file in files.names if files[file].is_file())
+    for other in entry.needs:
+        yield from stamps(other)
+
+
+def stamp(path: Path) -> tuple[int, ...]:
+    """Size and times of a file: they change with its content."""
     seen = path.stat()
     return seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
 
@@ -204,7 +217,7 @@ def write_manifest(root: Path, manifest: Manifest) -> None:
 
 def entry_of(path: Path, source: str) -> dict[str, Any]:
     """A file as the manifest describes it."""
-    return {"bytes": path.stat().st_size, "sha256": sha256(path), "source": source, "stamp": _stamp(path)}
+    return {"bytes": path.stat().st_size, "sha256": sha256(path), "source": source, "stamp": stamp(path)}
 
 
 def replace_atomically(path: Path, content: bytes) -> None:

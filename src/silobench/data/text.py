@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from silobench.data.dataset import Dataset, Split, hold_out
 from silobench.data.store import Files, require, stored
 from silobench.errors import DataError
-from silobench.types import Count
+from silobench.ranges import Count
 
 Vocabulary = Annotated[int, Ge(3)]
 PADDING, UNKNOWN = 0, 1

@@ -1,0 +1,12 @@
+"""What numbers an argument may have; `spec` checks them. Apart from `types`, which needs torch, as data do not."""
+
+from typing import Annotated, TypeAlias
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import AllowInfNan
+
+Count: TypeAlias = Annotated[int, Ge(1)]
+Positive: TypeAlias = Annotated[float, Gt(0), AllowInfNan(False)]
+NonNegative: TypeAlias = Annotated[float, Ge(0), AllowInfNan(False)]
+Fraction: TypeAlias = Annotated[float, Ge(0), Le(1)]
+BelowOne: TypeAlias = Annotated[float, Ge(0), Lt(1)]
