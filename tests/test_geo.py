@@ -25,7 +25,7 @@ Latin America and the Caribbean: Mexico City 19.43 -99.13; Tijuana 32.51 -117.02
     -79.52; Guatemala City 14.63 -90.51; Bogota 4.71 -74.07; Lima -12.05 -77.04; Sao Paulo -23.55 -46.63; Buenos
     Aires -34.6 -58.38; Ushuaia -54.8 -68.3; Cayenne 4.92 -52.33; Puerto Ayora -0.75 -90.31
 Northern America: New York 40.71 -74.01; Miami 25.76 -80.19; Key West 24.56 -81.78; San Diego 32.72 -117.16;
-    Brownsville (north of it) 26.2 -97.7; Anchorage 61.22 -149.9; Honolulu 21.31 -157.86; Vancouver 49.28
+    Brownsville 25.93 -97.48; Anchorage 61.22 -149.9; Honolulu 21.31 -157.86; Vancouver 49.28
     -123.12; St. John's 47.56 -52.71; Nuuk 64.18 -51.72; Hamilton 32.29 -64.78
 Central Asia: Tashkent 41.3 69.24; Almaty 43.24 76.89; Astana 51.17 71.43; Ashgabat 37.96 58.33; Dushanbe 38.56
     68.79; Bishkek 42.87 74.59; Samarkand 39.65 66.96

@@ -3,7 +3,21 @@
 import functools
 from pathlib import Path
 
-from silobench.data import embedded, files, geo, images, movielens, songs, speech, store, tables, text, traffic
+from silobench.data import (
+    cifar,
+    embedded,
+    files,
+    geo,
+    images,
+    movielens,
+    pictures,
+    songs,
+    speech,
+    store,
+    tables,
+    text,
+    traffic,
+)
 from silobench.data.dataset import Dataset, Features, Labels, Split
 from silobench.errors import DataError
 from silobench.spec import Registry, Spec
@@ -21,8 +35,8 @@ npz = DATASETS.register(files.npz)
 libsvm = DATASETS.register(files.libsvm)
 
 for _factory in (
-    images.images, images.mnist, images.fmnist, images.mnist_writers, images.cifar_10, images.svhn, images.femnist,
-    images.chars74k, images.age_faces, images.flickr_mammal, geo.geo_species,
+    pictures.images, images.mnist, images.fmnist, images.mnist_writers, cifar.cifar_10, images.svhn, images.femnist,
+    pictures.chars74k, pictures.age_faces, pictures.flickr_mammal, geo.geo_species,
     tables.adult, tables.rcv1, tables.reuters, tables.covtype, tables.heart_disease,
     movielens.movielens_100k, movielens.movielens_1m, songs.year_prediction, songs.fma, traffic.traffic,
     text.imdb, text.amazon_domains, text.sentiment, speech.kws,

@@ -17,7 +17,7 @@ from silobench.errors import DataError, suggest
 
 TestShare = Annotated[float, Gt(0), Lt(1)]
 Scale = Literal["standard", "none"]
-_MISSING = {"", "?", "na", "n/a", "null", "none"}
+MISSING = {"", "?", "na", "n/a", "null", "none"}
 _MOST_CATEGORIES = 1000
 _MANY_CATEGORIES = 30  # beyond this it may be a mistake, and is said
 
@@ -36,17 +36,17 @@ def csv(
     the notes say how many. `group` names the columns that tell silos apart (hospital, region); they and
     the `drop` columns are not features. A share of `test` rows is held out, every class alike.
     """
-    table, lines = _read_table(Path(path))
-    groups, dropped = _as_names(group), _as_names(drop)
+    table, lines = read_table(Path(path))
+    groups, dropped = as_names(group), as_names(drop)
     for column in (label, *groups, *dropped):
         if column not in table:
             raise DataError(f"{path} has no column '{column}': {suggest(column, table)}")
     targets = np.array([value.strip() for value in table[label]])
-    if any(value.strip().lower() in _MISSING for value in table[label]):
+    if any(value.strip().lower() in MISSING for value in table[label]):
         raise DataError(f"{path} has rows without a value in the label column '{label}': fill or remove them.")
     y, classes = encode_labels(path, targets)
     for name in groups:
-        if any(cell.strip().lower() in _MISSING for cell in table[name]):
+        if any(cell.strip().lower() in MISSING for cell in table[name]):
             raise DataError(f"{path} has rows without a value in the group column '{name}': fill or remove them.")
     used = [name for name in table if name not in ("", label, *groups, *dropped)]
     if not used:
@@ -118,7 +118,7 @@ class Column:
 
 def as_column(path: str, name: str, cells: Sequence[str], lines: Sequence[int]) -> Column:
     """Numbers if every cell is one or missing, else categories; `path` and `lines` say in errors where a cell is."""
-    missing = np.array([cell.strip().lower() in _MISSING for cell in cells])
+    missing = np.array([cell.strip().lower() in MISSING for cell in cells])
     count = int(missing.sum())
     if missing.all():
         raise DataError(f"{path} has no value at all in column '{name}': leave it out with drop={name}.")
@@ -138,7 +138,7 @@ def as_column(path: str, name: str, cells: Sequence[str], lines: Sequence[int]) 
 
 def one_hot(path: str, name: str, cells: Sequence[str]) -> Column:
     """A feature of 0 and 1 for each text there is; missing cells are one more of them."""
-    missing = np.array([cell.strip().lower() in _MISSING for cell in cells])
+    missing = np.array([cell.strip().lower() in MISSING for cell in cells])
     texts = np.array(["(missing)" if gone else c.strip() for c, gone in zip(cells, missing, strict=True)])
     categories, codes = np.unique(texts, return_inverse=True)
     if len(categories) > _MOST_CATEGORIES:
@@ -193,7 +193,7 @@ def _read_text(path: Path) -> str:
         raise DataError(f"{path} cannot be read as text: {error}.") from error
 
 
-def _read_table(path: Path) -> tuple[dict[str, list[str]], list[int]]:
+def read_table(path: Path) -> tuple[dict[str, list[str]], list[int]]:
     """Columns by name, as text, and the line of the file where each row begins."""
     reader = csv_reader.reader(io.StringIO(_read_text(path), newline=""))
     rows, lines, start = [], [], 1
@@ -216,7 +216,7 @@ def _read_table(path: Path) -> tuple[dict[str, list[str]], list[int]]:
     return {name: list(cells) for name, cells in zip(header, zip(*rows[1:], strict=True), strict=True)}, lines[1:]
 
 
-def _as_names(given: str | tuple[str, ...]) -> tuple[str, ...]:
+def as_names(given: str | tuple[str, ...]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else given
 
 

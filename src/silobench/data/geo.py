@@ -41,6 +41,27 @@ CONTINENT_OF = {
     "Polynesia": "Oceania",
 }
 
+# Their codes, as tables write them.
+M49 = {
+    "15": "Northern Africa",
+    "202": "Sub-Saharan Africa",
+    "419": "Latin America and the Caribbean",
+    "3": "Northern America",
+    "143": "Central Asia",
+    "30": "Eastern Asia",
+    "35": "South-eastern Asia",
+    "34": "Southern Asia",
+    "145": "Western Asia",
+    "151": "Eastern Europe",
+    "154": "Northern Europe",
+    "39": "Southern Europe",
+    "155": "Western Europe",
+    "53": "Australia and New Zealand",
+    "54": "Melanesia",
+    "57": "Micronesia",
+    "61": "Polynesia",
+}
+
 # Boxes as south north west east, in degrees with both ends; the first that holds a point is its region. A large box may
 # so cover what smaller ones before it have taken.
 _TABLE = """
