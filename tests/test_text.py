@@ -253,36 +253,29 @@ def test_imdb_archive_keeps_text_with_odd_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
-def test_imdb_archive_reads_no_links(tmp_path: Path, kind: bytes) -> None:
-    secret = tmp_path / "secret.txt"
-    secret.write_text("not for you")
+def test_imdb_archive_with_a_link_is_refused(tmp_path: Path, kind: bytes) -> None:
     link = tarfile.TarInfo("aclImdb/train/pos/0_7.txt")
-    link.type, link.linkname = kind, str(secret)
-    members = imdb_members(2)
-    linked = archive(tmp_path / "links.tar.gz", members, link)
-    assert read_imdb_archive(linked, each=2) == read_imdb_archive(archive(tmp_path / "a.tar.gz", members), each=2)
-    alone = archive(tmp_path / "alone.tar.gz", [m for m in members if m[0] != link.name], link)
-    refusal(lambda: read_imdb_archive(alone, each=2), alone, "1 reviews in aclImdb/train/pos", "2 are needed")
+    link.type, link.linkname = kind, "/etc/passwd"
+    linked = archive(tmp_path / "links.tar.gz", imdb_members(2), link)
+    refusal(lambda: read_imdb_archive(linked, each=2), linked, link.name, "link or a device")
 
 
 def test_imdb_archive_with_a_huge_review_is_refused_and_other_members_may_be_large(tmp_path: Path) -> None:
     huge, skipped = tarfile.TarInfo("aclImdb/test/neg/9_1.txt"), tarfile.TarInfo("aclImdb/imdb.vocab")
     huge.size = skipped.size = 1_000_001
     path = archive(tmp_path / "huge.tar.gz", imdb_members(1), huge)
-    refusal(lambda: read_imdb_archive(path, each=1), path, huge.name, "1000001 bytes")
+    refusal(lambda: read_imdb_archive(path, each=1), path, huge.name, "more than 1,000,000 bytes")
     assert len(read_imdb_archive(archive(tmp_path / "a.tar.gz", imdb_members(1), skipped), each=1)) == 4
 
 
-def test_imdb_archive_that_is_torn_none_or_not_there_is_refused(tmp_path: Path) -> None:
+def test_imdb_archive_that_is_torn_or_none_is_refused(tmp_path: Path) -> None:
     whole = archive(tmp_path / "whole.tar.gz", [(name, os.urandom(3000)) for name, _ in imdb_members(9)])
     torn = tmp_path / "torn.tar.gz"
     for size in (0, 7, 400, 20_000, 60_000):
         torn.write_bytes(whole.read_bytes()[:size])
         refusal(lambda: read_imdb_archive(torn, each=9), torn, "fetch")
     torn.write_bytes(b"<html>not found</html>" * 100)
-    refusal(lambda: read_imdb_archive(torn), torn, "tar archive")
-    refusal(lambda: read_imdb_archive(tmp_path), tmp_path, "tar archive")
-    refusal(lambda: read_imdb_archive(tmp_path / "absent"), tmp_path / "absent", "no file")
+    refusal(lambda: read_imdb_archive(torn), torn, "no archive")
     refusal(lambda: read_imdb_archive(whole), whole, "9 reviews in aclImdb/train/neg", "12500 are needed")
 
 

@@ -6,10 +6,12 @@ than its size explains is refused as a whole.
 """
 
 import bz2
+import errno
 import gzip
 import lzma
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -23,6 +25,11 @@ _MAGIC = {
 }  # fmt: skip
 _SUFFIX = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz"}
 PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_DAMAGED = (
+    zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, EOFError, ValueError,
+)  # fmt: skip
+_HEADERS = (b"L", b"K", b"x", b"g", b"X")  # long names and links, attributes of a member or of all
+_LARGEST_HEADER = 2**20
 _SMALL = 200 * 2**20  # what any archive may hold, however small it is itself
 _RATIO = 100  # text packs to a tenth, tables of zeros and ones to a thirtieth; bombs to a thousandth
 _BLOCK = 2**20
@@ -51,16 +58,18 @@ def members(path: Path) -> Iterator[Member]:
     readers = {"zip": _zip, "tar": _tar, "deb": _deb}
     found = kind(path)
     if not found:
-        raise DataError(f"{path} is no archive that can be read: zip, tar, deb, gz, bz2 or xz are needed.")
+        raise DataError(
+            f"{path} is no archive that can be read: zip, tar, deb, gz, bz2 or xz are needed; fetch it again."
+        )
     try:
         if found in readers:
             yield from readers[found](path)
         else:
             with PACKED[_SUFFIX[found]](path, "rb") as stream:
                 yield Member("", stream)
-    except (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, EOFError, gzip.BadGzipFile, NotImplementedError,
-            RuntimeError, ValueError) as error:  # fmt: skip
-        raise DataError(f"the archive {path} is damaged or of an unknown make: {error}.") from error
+    except (*_DAMAGED, NotImplementedError, RuntimeError, OSError) as error:  # an unknown packing, a password
+        _raise_if_of_the_disk(error)
+        raise DataError(f"the archive {path} is damaged or of an unknown make ({error}): fetch it again.") from error
 
 
 def blocks(stream: IO[bytes], limit: int, given: str) -> Iterator[bytes]:
@@ -89,19 +98,22 @@ def allowance(path: Path) -> int:
 def _read(stream: IO[bytes], given: str) -> bytes:
     try:
         return stream.read(_BLOCK)
-    except (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, EOFError, gzip.BadGzipFile, ValueError) as error:
-        raise DataError(f"{given} is damaged: {error}.") from error
-    except OSError as error:  # bz2 says so of bad data, and has no errno
-        if error.errno:
-            raise
-        raise DataError(f"{given} is damaged: {error}.") from error
+    except (*_DAMAGED, OSError) as error:
+        _raise_if_of_the_disk(error)
+        raise DataError(f"{given} is damaged ({error}): fetch it again.") from error
+
+
+def _raise_if_of_the_disk(error: Exception) -> None:
+    """bz2 says by an OSError without a number that data are bad, and zipfile seeks where bad data send it."""
+    if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+        raise error
 
 
 def _packs_a_tar(path: Path, packing: str) -> bool:
     try:
         with PACKED[_SUFFIX[packing]](path, "rb") as stream:
             return bytes(stream.read(512))[257:262] == b"ustar"
-    except (OSError, EOFError, lzma.LZMAError):
+    except (OSError, *_DAMAGED):
         return False
 
 
@@ -140,7 +152,7 @@ def _deb(path: Path) -> Iterator[Member]:
 
 def _tar_members(path: Path, file: IO[bytes]) -> Iterator[Member]:
     total = 0
-    with tarfile.open(fileobj=file, mode="r|*") as archive:  # a stream: nothing is read twice
+    with tarfile.open(fileobj=file, mode="r|*", tarinfo=_Header) as archive:  # a stream: nothing is read twice
         for info in archive:
             _check(path, info.name, regular=info.isreg() or info.isdir())
             total += info.size
@@ -148,6 +160,15 @@ def _tar_members(path: Path, file: IO[bytes]) -> Iterator[Member]:
             stream = archive.extractfile(info) if info.isreg() else None
             if stream is not None:
                 yield Member(info.name.removeprefix("./"), stream)
+
+
+class _Header(tarfile.TarInfo):
+    """A member's header. Long names and attributes have headers of their own, which tarfile reads whole."""
+
+    def _proc_member(self, tarfile_: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type in _HEADERS and self.size > _LARGEST_HEADER:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        return super()._proc_member(tarfile_)  # type: ignore[misc,no-any-return]  # private, and typed nowhere
 
 
 def _check(path: Path, name: str, regular: bool) -> None:

@@ -7,8 +7,6 @@ gives `Review` values, and `sequences` makes one dataset of any of them together
 import html
 import json
 import re
-import tarfile
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +17,7 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
+from silobench.data import archives
 from silobench.data.dataset import Dataset, Split, hold_out
 from silobench.data.store import Files, require, stored
 from silobench.errors import DataError
@@ -186,31 +185,17 @@ def read_imdb_archive(path: Path, *, each: int = 12_500) -> list[Review]:
     the number of reviews of a side and label.
     """
     found: dict[tuple[bool, bool, int], str] = {}
-    try:
-        with tarfile.open(path, "r|*") as archive:
-            for member in archive:
-                name = _IMDB_MEMBER.fullmatch(member.name)
-                if name and member.isreg():  # a link could point anywhere
-                    found[name[1] == "test", name[2] == "pos", int(name[3])] = _member_text(path, archive, member)
-    except FileNotFoundError as error:
-        raise DataError(f"there is no file {path}: check the path.") from error
-    except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read as a tar archive ({error}): {_AGAIN}.") from error
+    for member in archives.members(path):
+        name = _IMDB_MEMBER.fullmatch(member.name)
+        if name:
+            content = b"".join(archives.blocks(member.stream, _IMDB_LARGEST, f"{member.name} of {path}"))
+            found[name[1] == "test", name[2] == "pos", int(name[3])] = content.decode("utf-8", errors="replace")
     for side, label in ((False, False), (False, True), (True, False), (True, True)):
         count = sum(key[:2] == (side, label) for key in found)
         if count != each:
             folder = f"aclImdb/{'test' if side else 'train'}/{'pos' if label else 'neg'}"
             raise DataError(f"{path} has {count} reviews in {folder}: {each} are needed; {_AGAIN}.")
     return [Review(found[key], key[1], "imdb", key[0]) for key in sorted(found)]
-
-
-def _member_text(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
-    if member.size > _IMDB_LARGEST:
-        raise DataError(
-            f"{path} has a member {member.name} of {member.size} bytes: a review has at most {_IMDB_LARGEST}; {_AGAIN}."
-        )
-    content = archive.extractfile(member)
-    return content.read().decode("utf-8", errors="replace") if content else ""
 
 
 # --- datasets ----------------------------------------------------------------------------------------
