@@ -161,9 +161,10 @@ def verify(
         print(json.dumps(found, indent=1))
     elif not found:
         print(f"no dataset is in {place()} yet: `silobench data list` shows what there is.")
-    damaged = [entry["name"] for entry in found if entry["damaged"]]
+    damaged = [find(entry["name"]) for entry in found if entry["damaged"]]
     if damaged:
-        raise DataError(f"{', '.join(damaged)} cannot be trusted: run `silobench data fetch {' '.join(damaged)}`.")
+        remedies = " and ".join(f"`{entry.remedy}`" for entry in damaged)
+        raise DataError(f"{', '.join(entry.name for entry in damaged)} cannot be trusted: run {remedies}.")
 
 
 @app.command("import")

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 from silobench._version import __version__
@@ -23,6 +23,20 @@ _BLOCK = 2**18
 _TRIES = 4
 _TIMEOUT = 20  # seconds without a byte
 _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
+
+
+class _WebOnly(urllib.request.HTTPRedirectHandler):
+    """Goes where a server points to, but never from the web to ftp."""
+
+    def redirect_request(self, *given: Any) -> urllib.request.Request | None:
+        answer, address = given[1], given[-1]
+        if urlsplit(address).scheme not in ("http", "https"):
+            answer.close()
+            raise urllib.error.URLError(f"it points to {address}, which is no web address")
+        return super().redirect_request(*given)
+
+
+_OPENER = urllib.request.build_opener(_WebOnly)
 
 
 class NoRoomError(DataError):
@@ -43,7 +57,12 @@ def from_address(download: Download, target: Path) -> Iterator[tuple[int, int | 
         try:
             yield from _attempt(download, part)
             break
+        except NoRoomError:
+            _mark_of(part).unlink(missing_ok=True)
+            raise
         except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()  # it is the server's answer, too
             if attempt == _TRIES - 1 or not _may_pass(error):
                 raise DataError(f"{download.what} cannot be read ({_reason(error)})") from error
             time.sleep(0.2 * 2**attempt)
@@ -57,6 +76,9 @@ def _attempt(download: Download, part: Path) -> Iterator[tuple[int, int | None]]
     asked = {"Range": f"bytes={have}-", "If-Range": mark} if have and mark else {}
     with _opened(download.what, asked, part) as response:
         goes_on = response.status == 206
+        if goes_on and not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
+            part.unlink()
+            raise ConnectionError("the server sent another part than it was asked for")
         have = have if goes_on else 0
         length = response.headers.get("Content-Length", "")
         total = have + int(length) if length.isdigit() else None
@@ -69,11 +91,11 @@ def _attempt(download: Download, part: Path) -> Iterator[tuple[int, int | None]]
                 if download.bytes is not None and have > download.bytes:
                     break
                 yield have, total or download.bytes
-    if total is not None and have < total:
-        raise ConnectionError(f"the connection ended after {have:,} of {total:,} bytes")
     if download.bytes is not None and have > download.bytes:
         part.unlink()
         raise DataError(f"{download.what} gives more than the {download.bytes:,} bytes it should have")
+    if total is not None and have < total:
+        raise ConnectionError(f"the connection ended after {have:,} of {total:,} bytes")
 
 
 @contextmanager
@@ -82,10 +104,11 @@ def _opened(address: str, asked: dict[str, str], part: Path) -> Iterator[HTTPRes
         raise DataError(f"{address} is no web address")
     headers = {"User-Agent": f"silobench/{__version__}", "Accept-Encoding": "identity", **asked}
     try:
-        response = urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=_TIMEOUT)
+        response = _OPENER.open(urllib.request.Request(address, headers=headers), timeout=_TIMEOUT)
     except urllib.error.HTTPError as error:
         if error.code != 416:
             raise
+        error.close()
         part.unlink(missing_ok=True)  # more is here than there: begin anew
         raise ConnectionError("what was here does not fit what is there") from error
     with response:
@@ -111,8 +134,9 @@ def _may_pass(error: Exception) -> bool:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, urllib.error.HTTPError):
-        return f"the server answers {error.code} {error.reason}"
-    return str(error.reason if isinstance(error, urllib.error.URLError) else error) or type(error).__name__
+        return " ".join(f"the server answers {error.code} {error.reason}".split())
+    reason = str(error.reason if isinstance(error, urllib.error.URLError) else error)
+    return reason or type(error).__name__
 
 
 @contextmanager

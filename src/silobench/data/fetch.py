@@ -3,9 +3,10 @@
 import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Literal
 
 from filelock import Timeout
@@ -157,19 +158,18 @@ def _brought(entry: Entry, client: str, download: Download, staging: Path) -> Ge
 
 
 def _keep(entry: Entry, download: Download, arrived: Path, root: Path, source: str) -> Iterator[Step]:
-    """Copy the wanted members out of a download; each is checked and put in its place."""
+    """Copy the wanted members out of a download; once all are checked they are put in their places."""
     wanted = {member: name for name, member in entry.members(download).items()}
-    kept = []
-    for given, stream in _streams(arrived, whole="" in wanted):
-        if given in wanted:
-            kept.append(wanted.pop(given))
-            _admit(entry, kept[-1], stream, given or arrived.name, root)
-            yield Step("file", entry.name, kept[-1])
-        if not wanted:
-            break
-    _record(entry, root, dict.fromkeys(kept, source))
-    if wanted:
-        raise DataError(f"{download.what} has no member {', '.join(wanted)}")
+    with _staging(entry, root) as stage:
+        for given, stream in _streams(arrived, whole="" in wanted):
+            if given in wanted:
+                name = wanted.pop(given)
+                stage(name, stream, given or arrived.name, source)
+                yield Step("file", entry.name, name)
+            if not wanted:
+                break
+        if wanted:
+            raise DataError(f"{download.what} has no member {', '.join(wanted)}")
 
 
 def _streams(path: Path, whole: bool) -> Iterator[tuple[str, IO[bytes]]]:
@@ -182,20 +182,33 @@ def _streams(path: Path, whole: bool) -> Iterator[tuple[str, IO[bytes]]]:
             yield member.name, member.stream
 
 
-def _admit(entry: Entry, name: str, stream: IO[bytes], given: str, root: Path) -> None:
-    """Write a file beside its place, unpacked where its origin was packed and it is not; check it; move it."""
-    part = root / ".partial" / f"{name.replace('/', '~')}.new"
-    part.parent.mkdir(exist_ok=True)
-    limit = entry.file(name).bytes or _MOST
-    try:
-        with archives.unpacked(stream, given, name) as plain, writing(part) as file:
-            for block in archives.blocks(plain, limit, given):
+@contextmanager
+def _staging(entry: Entry, root: Path) -> Iterator[Callable[[str, IO[bytes], str, str], None]]:
+    """Files written and checked aside; at the end, and only then, all come to their places and into the manifest."""
+    sources: dict[str, str] = {}
+
+    def stage(name: str, stream: IO[bytes], given: str, source: str) -> None:
+        """Take in a file from a stream, unpacked where its origin was packed and it is not."""
+        part = aside(name)
+        part.parent.mkdir(parents=True, exist_ok=True)
+        with stream, archives.unpacked(stream, given, name) as plain, writing(part) as file:
+            for block in archives.blocks(plain, entry.file(name).bytes or _MOST, given):
                 file.write(block)
         _check_sum(part, entry.file(name).sums, given)
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        part.replace(root / name)
+        sources[name] = source
+
+    def aside(name: str) -> Path:
+        return root / ".partial" / "new" / name
+
+    try:
+        yield stage
+        for name in sources:
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            aside(name).replace(root / name)
+        if sources:
+            _record(entry, root, sources)
     finally:
-        part.unlink(missing_ok=True)
+        shutil.rmtree(root / ".partial" / "new", ignore_errors=True)
 
 
 def _record(entry: Entry, root: Path, sources: Mapping[str, str]) -> None:
@@ -246,22 +259,21 @@ def _import(entry: Entry, path: Path) -> Iterator[Step]:
     root = home_of(entry)
     if entry.terms:
         yield Step("terms", entry.name, f"{entry.terms} By importing it you accept this; it is recorded.")
-    taken: dict[str, str] = {}
-    for given, open_stream in _offered(entry, path):
-        name = _name_of(entry, given)
-        if name is not None and name not in taken:
-            _admit(entry, name, open_stream(), given, root)
-            taken[name] = f"import {given}"
-            yield Step("file", entry.name, name, len(taken))
-    shutil.rmtree(root / ".partial", ignore_errors=True)
-    _record(entry, root, taken)
-    here = locate(entry)
-    if not taken or here is None:
+    taken: set[str] = set()
+    with _staging(entry, root) as stage:
+        for given, open_stream in _offered(entry, path):
+            name = _name_of(entry, given)
+            if name is not None and name not in taken:
+                stage(name, open_stream(), given, f"import {given}")
+                taken.add(name)
+                yield Step("file", entry.name, name, len(taken))
+    with suppress(OSError):
+        (root / ".partial").rmdir()
+    if not taken or locate(entry) is None:
         forms = " or ".join(", ".join(names) for names in entry.forms.values())
-        brought = f"only {', '.join(taken)}" if taken else "none of them"
-        raise DataError(
-            f"{entry.name} is made of {forms}, but {path} holds {brought}: {entry.by_hand or 'look again'}."
-        )
+        brought = f"only {', '.join(sorted(taken))}" if taken else "none of them"
+        hint = entry.by_hand or "point to the folder, archive or file that holds all of it"
+        raise DataError(f"{entry.name} is made of {forms}, but {path} holds {brought}: {hint}.")
     yield Step("done", entry.name, f"{len(taken)} files imported to {root}")
 
 
@@ -271,7 +283,7 @@ def _offered(entry: Entry, path: Path) -> Iterator[tuple[str, Callable[[], IO[by
         for member in archives.members(path):
             yield member.name, _held(member.stream)
         return
-    whole = path.resolve()
+    whole = path.absolute()
     for file in sorted(whole.rglob("*")) if whole.is_dir() else [whole]:
         if file.is_file():
             yield file.relative_to(whole.parent).as_posix(), _opener(file)
@@ -287,11 +299,11 @@ def _held(stream: IO[bytes]) -> Callable[[], IO[bytes]]:
 
 def _name_of(entry: Entry, given: str) -> str | None:
     """Which file of a dataset a path is, packed or not, by its last parts."""
-    packed = "." + given.rsplit(".", 1)[-1]
-    plain = given.removesuffix(packed) if packed in archives.PACKED else given
+    parts = PurePosixPath(given).parts  # without an empty one, which would lead to the root
+    plain = PurePosixPath(given).stem if PurePosixPath(given).suffix in archives.PACKED else parts[-1]
     for wanted in dict.fromkeys(name for names in entry.forms.values() for name in names):
-        for path in (given, plain):
-            tail = "/".join(path.split("/")[-1 - wanted.count("/") :])
+        for last in (parts[-1], plain):
+            tail = "/".join((*parts[:-1], last)[-1 - wanted.count("/") :])
             if tail == wanted or ("*" in wanted and [*filter_names([tail], wanted)]):
                 return tail
     return None

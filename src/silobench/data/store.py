@@ -66,9 +66,9 @@ class Files:
 def locate(entry: Entry, form: str = "") -> Files | None:
     """The first complete form of a dataset in the data directory (or just that form); sums are not looked at."""
     roots = [home_of(entry), *(data_dir() / folder for folder in (entry.name, *entry.folders))]
-    for name, wanted in entry.forms.items():
-        for root in roots if form in ("", name) else ():
-            found = _complete(root, wanted)
+    for root in roots:
+        for name, wanted in entry.forms.items():
+            found = _complete(root, wanted) if form in ("", name) else ()
             if found:
                 return Files(entry, name, root, found)
     return None
@@ -99,19 +99,15 @@ def require(name: str, form: str = "") -> Files:
 
 def check_all(entry: Entry) -> dict[str, Any] | None:
     """How many files of an entry are here and what is wrong with any; nothing where none is here."""
-    roots = {files.root: files for form in entry.forms if (files := locate(entry, form)) is not None}
-    names = [(files, name) for files in roots.values() for name in sorted(_all_names(files))]
-    if not names:
+    here, manifest = locate(entry), read_manifest(home_of(entry))
+    if here is None and not manifest.files:
         return None
-    manifests = {root: read_manifest(root) for root in roots}
-    problems = (damage(files, name, manifests[files.root]) for files, name in names)
+    files = here or Files(entry, "", home_of(entry), ())
+    present = {name for name in entry.files if files[name].is_file()}
+    names = sorted({*present, *files.names, *(manifest.files if files.managed else ())})
+    recorded = read_manifest(files.root)
+    problems = (damage(files, name, recorded) for name in names)
     return {"files": len(names), "damaged": [problem for problem in problems if problem]}
-
-
-def _all_names(files: Files) -> set[str]:
-    """Every file of an entry in a folder, of whatever form, and those that should be there."""
-    present = {name for name in files.entry.files if files[name].is_file()}
-    return present | set(read_manifest(files.root).files) | set(files.names)
 
 
 def damage(files: Files, name: str, manifest: "Manifest") -> str:
