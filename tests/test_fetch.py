@@ -146,7 +146,8 @@ def test_a_connection_that_always_drops_ends_in_a_sentence(server: Server, tmp_p
 
 def test_a_server_that_ignores_ranges_begins_anew(server: Server, tmp_path: Path) -> None:
     address = server.put("x", LARGE, drop(400_000), ignore_range)
-    list(from_address(Download(what=address), tmp_path / "x"))
+    steps = list(from_address(Download(what=address), tmp_path / "x"))
+    assert steps[-1] == (len(LARGE), len(LARGE))
     assert (tmp_path / "x").read_bytes() == LARGE
     assert server.log[1].range == "bytes=400000-"
 
@@ -534,8 +535,9 @@ def test_terms_are_shown_before_the_first_byte_and_recorded(server: Server, plac
     assert recorded["accepted"].startswith("20")
     assert recorded["files"]["a"]["sha256"] == sum_of(SMALL)
     (home_of(toy) / "a").unlink()
+    (home_of(toy) / "manifest.json").write_text(json.dumps({**recorded, "accepted": "2020-01-01"}))
     run(fetch(toy))
-    assert read_manifest(home_of(toy)).accepted == recorded["accepted"]  # the first time counts
+    assert read_manifest(home_of(toy)).accepted == "2020-01-01"  # the first time counts
 
 
 def test_no_terms_no_acceptance(server: Server, place: Path) -> None:
@@ -576,7 +578,7 @@ def test_a_packed_file_is_unpacked_up_to_its_size(server: Server, place: Path) -
         "bomb", {"b": SMALL}, sources=(source("home", Download(what=server.put("b.gz", gzip.compress(LARGE)))),)
     )
     refusal(fetch(bomb), "unpacks to more than 300 bytes")
-    assert not (home_of(bomb) / "b").exists()
+    assert visible(home_of(bomb)) == {}
 
 
 # BUG: a member that arrived before the one that was refused stays without a record, and verify objects to it for good

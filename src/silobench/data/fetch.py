@@ -24,6 +24,7 @@ from silobench.data.store import (
     home_of,
     locate,
     locked,
+    manifest_of,
     read_manifest,
     sha256,
     write_manifest,
@@ -88,7 +89,7 @@ def _fetch(entry: Entry, client: str) -> Iterator[Step]:
     root = home_of(entry)
     yield from _remove_damaged(entry, root)
     here = locate(entry)
-    if here is not None and not any(damage(here, name, read_manifest(here.root)) for name in here.names):
+    if here is not None and not any(damage(here, name, manifest_of(here)) for name in here.names):
         yield Step("done", entry.name, f"is here, and every sum is right: {here.root}")
         return
     sources = sources_of(entry, client)

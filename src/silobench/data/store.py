@@ -66,9 +66,11 @@ class Files:
 def locate(entry: Entry, form: str = "") -> Files | None:
     """The first complete form of a dataset in the data directory (or just that form); sums are not looked at."""
     roots = [home_of(entry), *(data_dir() / folder for folder in (entry.name, *entry.folders))]
+    manifest = read_manifest(roots[0])
     for root in roots:
         for name, wanted in entry.forms.items():
-            found = _complete(root, wanted) if form in ("", name) else ()
+            listed = manifest.files if root == roots[0] else ()
+            found = _complete(root, wanted, listed) if form in ("", name) else ()
             if found:
                 return Files(entry, name, root, found)
     return None
@@ -89,7 +91,7 @@ def require(name: str, form: str = "") -> Files:
         which = f" in the form '{form}'" if form else ""
         hint = f" ({entry.by_hand})" if entry.by_hand and not entry.sources else ""
         raise DataError(f"the dataset {name} is not in {data_dir()}{which}: run `{entry.remedy}`{hint}.")
-    manifest = read_manifest(files.root)
+    manifest = manifest_of(files)
     for file in files.names:
         problem = "" if _is_unchanged(files[file], manifest.stamp(file)) else damage(files, file, manifest)
         if problem:
@@ -105,7 +107,7 @@ def check_all(entry: Entry) -> dict[str, Any] | None:
     files = here or Files(entry, "", home_of(entry), ())
     present = {name for name in entry.files if files[name].is_file()}
     names = sorted({*present, *files.names, *(manifest.files if files.managed else ())})
-    recorded = read_manifest(files.root)
+    recorded = manifest_of(files)
     problems = (damage(files, name, recorded) for name in names)
     return {"files": len(names), "damaged": [problem for problem in problems if problem]}
 
@@ -154,9 +156,8 @@ def stamp(path: Path) -> tuple[int, ...]:
     return seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
 
 
-def _complete(root: Path, wanted: tuple[str, ...]) -> tuple[str, ...]:
+def _complete(root: Path, wanted: tuple[str, ...], listed: Iterable[str]) -> tuple[str, ...]:
     """The files of a form under a folder, or none if one is missing. A pattern stands for what the manifest lists."""
-    listed = read_manifest(root).files if any("*" in name for name in wanted) else ()
     found: list[str] = []
     for name in wanted:
         some = sorted(filter_names(listed, name)) if "*" in name else [name] if (root / name).is_file() else []
@@ -204,6 +205,11 @@ def read_manifest(root: Path) -> Manifest:
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{path} is damaged: delete it, and run `silobench data verify` for what remains.") from error
     return made
+
+
+def manifest_of(files: Files) -> Manifest:
+    """What is recorded of these files; nothing where others put them."""
+    return read_manifest(files.root) if files.managed else Manifest()
 
 
 def write_manifest(root: Path, manifest: Manifest) -> None:
@@ -262,7 +268,7 @@ def stored(name: str, read: Callable[..., Dataset], form: str = "", **arguments:
 
 
 def _cache_key(files: Files, arguments: Mapping[str, Any]) -> str:
-    manifest = read_manifest(files.root)
+    manifest = manifest_of(files)
     sums = [(name, manifest.sums(name) or sha256(files[name])) for name in files.names]
     needs = [_cache_key(require(other), {}) for other in files.entry.needs]
     facts = [files.entry.name, files.form, sorted(arguments.items()), sums, needs]
@@ -290,7 +296,7 @@ def _write_cache(folder: Path, dataset: Dataset) -> None:
         kept = ("name", "classes", "licence", "notes", "defaults", "task", "columns", "vocabulary", "augment")
         facts = {key: getattr(dataset, key) for key in kept}
         meta = {"facts": facts, "splits": splits, "checksum": dataset.checksum}
-        (part / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+        (part / "meta.json").write_text(json.dumps({**meta, "digest": _digest(meta)}), encoding="utf-8")
         part.replace(folder)
     except OSError:
         if not folder.exists():  # another process was quicker
@@ -300,6 +306,10 @@ def _write_cache(folder: Path, dataset: Dataset) -> None:
     for other in folder.parent.iterdir():
         if not other.name.startswith((folder.name[:9], ".part-")):
             shutil.rmtree(other, ignore_errors=True)  # made by other code
+
+
+def _digest(meta: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(meta).encode()).hexdigest()
 
 
 def _named_arrays(split: Split) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -317,13 +327,15 @@ def _read_cache(folder: Path) -> Dataset | None:
         return None
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        if meta.pop("digest") != _digest(meta):
+            raise ValueError("meta.json is damaged")
         splits = [_read_split(folder, side, meta["splits"][side]) for side in ("train", "test")]
         facts: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in meta["facts"].items()}
         made = Dataset(train=splits[0], test=splits[1], **facts)
         if made.checksum == meta["checksum"]:  # computed once, and every run needs it
             return made
-    except (OSError, ValueError, KeyError, TypeError, DataError):
-        pass  # torn or foreign
+    except Exception:  # numpy raises many kinds for a torn or foreign file
+        pass
     shutil.rmtree(folder, ignore_errors=True)
     return None
 
