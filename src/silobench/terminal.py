@@ -6,12 +6,12 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from silobench.analysis.tables import Entry, Table
+from silobench.analysis.tables import Entry, Table, size
 from silobench.data import Dataset
 from silobench.data.fetch import Step
 from silobench.partition import Skewness
@@ -133,30 +133,46 @@ class FetchProgress:
     """A bar while a dataset arrives; plain lines where the output is no terminal."""
 
     def __init__(self) -> None:
-        self._console = _console()
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        self._bars = Bars(*columns, console=self._console, transient=True, disable=not self._console.is_terminal)
-        self._task = self._bars.add_task("", total=None, visible=False)
-        self._said = ""
+        self.console = _console()
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[note]}"))
+        self.bars = Bars(*columns, console=self.console, transient=True, disable=not self.console.is_terminal)
+        self.task = self.bars.add_task("", total=None, visible=False, note="")
+        self.said = ""
 
     def __enter__(self) -> "FetchProgress":
-        self._bars.start()
+        self.bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bars.stop()
+        self.bars.stop()
 
     def show(self, step: Step) -> None:
+        """Move the bar, or say a line; without a terminal also what is being read, once."""
         line = f"{step.dataset}: {step.text}"
-        if step.kind in ("bytes", "seconds", "file"):
-            total = step.total if step.kind == "bytes" else None
-            self._bars.update(self._task, description=line, total=total, visible=True)
-            if step.kind == "bytes":
-                self._bars.update(self._task, completed=step.done)
-            line = f"{step.dataset}: reading {step.text}" if step.kind != "file" else self._said
-        if line != self._said and not (self._console.is_terminal and step.kind in ("bytes", "seconds", "file")):
-            self._console.print(line, highlight=False, markup=False, soft_wrap=True)
-            self._said = line
+        passing = step.kind in ("bytes", "seconds", "file")
+        if passing and self.console.is_terminal:
+            self.bars.update(
+                self.task,
+                description=escape(line),
+                completed=step.done,
+                total=step.total,
+                visible=True,
+                note=_so_far(step),
+            )
+        elif step.kind != "file":
+            line = f"{step.dataset}: reading {step.text}" if passing else line
+            if line != self.said:
+                self.bars.update(self.task, visible=False)
+                self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self.said = line
+
+
+def _so_far(step: Step) -> str:
+    if step.kind == "seconds":
+        return f"{step.done:.0f} s"
+    if step.kind == "file":
+        return ""
+    return size(step.done) + (f" of {size(step.total)}" if step.total else "")
 
 
 class Progress:

@@ -2,7 +2,7 @@
 
 zip (and so wheels), tar (plain, gz, bz2, xz), Debian packages, and single files packed by gzip, bzip2 or xz; told by
 their content, not by their names. An archive with a link, a device, a name that leads out of it or far more content
-than its size explains is refused as a whole.
+than its size explains is refused as soon as that is met.
 """
 
 import bz2

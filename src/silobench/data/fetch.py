@@ -58,6 +58,8 @@ def fetch(entry: Entry, client: str = "") -> Iterator[Step]:
     if not entry.forms:
         yield Step("done", entry.name, "needs no files of its own")
         return
+    if locate(entry) is None:
+        sources_of(entry, client)  # refuses before anything is made
     yield from _lock_and(entry, _fetch(entry, client))
 
 
@@ -284,7 +286,7 @@ def _offered(entry: Entry, path: Path) -> Iterator[tuple[str, Callable[[], IO[by
         for member in archives.members(path):
             yield member.name, _held(member.stream)
         return
-    whole = path.absolute()
+    whole = path.resolve() if path.is_dir() else path.absolute()  # a link to a file keeps its own name
     for file in sorted(whole.rglob("*")) if whole.is_dir() else [whole]:
         if file.is_file():
             yield file.relative_to(whole.parent).as_posix(), _opener(file)
@@ -301,6 +303,8 @@ def _held(stream: IO[bytes]) -> Callable[[], IO[bytes]]:
 def _name_of(entry: Entry, given: str) -> str | None:
     """Which file of a dataset a path is, packed or not, by its last parts."""
     parts = PurePosixPath(given).parts  # without an empty one, which would lead to the root
+    if not parts or parts[-1].startswith("._"):  # what a Mac leaves beside every file of an archive
+        return None
     plain = PurePosixPath(given).stem if PurePosixPath(given).suffix in archives.PACKED else parts[-1]
     for wanted in dict.fromkeys(name for names in entry.forms.values() for name in names):
         for last in (parts[-1], plain):

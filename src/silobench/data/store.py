@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -29,6 +29,8 @@ from scipy import sparse
 from silobench.data.catalog import Entry, catalog, find
 from silobench.data.dataset import Dataset, Split
 from silobench.errors import DataError
+
+_AN_HOUR = 3600.0
 
 
 def data_dir() -> Path:
@@ -200,7 +202,7 @@ def read_manifest(root: Path) -> Manifest:
         made = Manifest(**read)
         for name in made.files:
             made.sums(name), made.stamp(name)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Manifest()
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{path} is damaged: delete it, and run `silobench data verify` for what remains.") from error
@@ -285,8 +287,9 @@ def _code() -> str:
 
 
 def _write_cache(folder: Path, dataset: Dataset) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
+    part = folder.with_name(f".part-{os.getpid()}")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
     try:
         splits = {}
         for side, split in (("train", dataset.train), ("test", dataset.test)):
@@ -303,9 +306,10 @@ def _write_cache(folder: Path, dataset: Dataset) -> None:
             raise
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    for other in folder.parent.iterdir():
-        if not other.name.startswith((folder.name[:9], ".part-")):
-            shutil.rmtree(other, ignore_errors=True)  # made by other code
+    for other in folder.parent.iterdir():  # made by other code, or left by a process that was killed
+        old = time.time() - other.stat().st_mtime > _AN_HOUR
+        if not other.name.startswith(folder.name[:9]) and (old or not other.name.startswith(".part-")):
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def _digest(meta: Mapping[str, Any]) -> str:
