@@ -570,7 +570,7 @@ def test_a_read_only_folder_stops_nothing(toy: Entry, monkeypatch: pytest.Monkey
     def refuse(*_: object, **__: object) -> str:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(store.tempfile, "mkdtemp", refuse)  # as root, modes of folders stop nobody
+    monkeypatch.setattr(Path, "mkdir", refuse)  # as root, modes of folders stop nobody
     same(stored("toy", reader), dense())
     assert reader.calls == 1
 
