@@ -113,10 +113,10 @@ def fetch(
 
 
 def _say_what_would_happen(entry: "Entry", source: str) -> None:
-    from silobench.analysis.tables import size
     from silobench.data.catalog import find
     from silobench.data.fetch import sources_of
     from silobench.data.store import home_of, locate
+    from silobench.units import size
 
     for name in entry.needs:
         _say_what_would_happen(find(name), source)

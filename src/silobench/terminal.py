@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,11 +11,14 @@ from rich.progress import Progress as Bars
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from silobench.analysis.tables import Entry, Table, size
-from silobench.data import Dataset
-from silobench.data.fetch import Step
-from silobench.partition import Skewness
-from silobench.sweep import Event
+from silobench.units import size
+
+if TYPE_CHECKING:
+    from silobench.analysis.tables import Entry, Table
+    from silobench.data import Dataset
+    from silobench.data.fetch import Step
+    from silobench.partition import Skewness
+    from silobench.sweep import Event
 
 _MOST_CLASSES = 20
 _MOST_PARTIES = 40
@@ -27,7 +30,7 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=200)
 
 
-def print_table(table: Table) -> None:
+def print_table(table: "Table") -> None:
     console = _console()
     console.print(table.title, style="italic", highlight=False)
     shown = RichTable(header_style="bold", box=None, pad_edge=False)
@@ -41,7 +44,7 @@ def print_table(table: Table) -> None:
     console.print()
 
 
-def _entry(entry: Entry) -> Text:
+def _entry(entry: "Entry") -> Text:
     text = Text(entry.text + (" *" if entry.best else ""), style="bold green" if entry.best else "")
     return text.append(f" ({entry.paper})", style="not bold dim") if entry.paper else text
 
@@ -55,7 +58,7 @@ def print_list(kind: str, rows: Sequence[dict[str, str]]) -> None:
     _console().print(shown)
 
 
-def print_partition(facts: dict[str, Any], skew: Skewness, dataset: Dataset, fingerprint: str) -> None:
+def print_partition(facts: dict[str, Any], skew: "Skewness", dataset: "Dataset", fingerprint: str) -> None:
     """Sizes, distances and a heatmap of party x class counts."""
     console = _console()
     console.print(
@@ -146,7 +149,7 @@ class FetchProgress:
     def __exit__(self, *_: object) -> None:
         self.bars.stop()
 
-    def show(self, step: Step) -> None:
+    def show(self, step: "Step") -> None:
         """Move the bar, or say a line; without a terminal also what is being read, once."""
         line = f"{step.dataset}: {step.text}"
         passing = step.kind in ("bytes", "seconds", "file")
@@ -167,7 +170,7 @@ class FetchProgress:
             self.said = line
 
 
-def _so_far(step: Step) -> str:
+def _so_far(step: "Step") -> str:
     if step.kind == "seconds":
         return f"{step.done:.0f} s"
     if step.kind == "file":
@@ -208,7 +211,7 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self.bars.stop()
 
-    def show(self, event: Event) -> None:
+    def show(self, event: "Event") -> None:
         """Take in what happened and bring the view up to date."""
         run = event.id
         if event.kind == "begin":
@@ -231,7 +234,7 @@ class Progress:
         finished = self.done + sum(self.share.values())
         self.bars.update(self.all, completed=finished, note=f"{self.done} of {self.total}")
 
-    def _line(self, event: Event) -> str:
+    def _line(self, event: "Event") -> str:
         accuracy = self.accuracy[event.id]
         return event.name if accuracy is None else f"{event.name}: accuracy {accuracy:.3f}"
 

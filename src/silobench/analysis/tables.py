@@ -7,6 +7,7 @@ from statistics import fmean
 from silobench.analysis.cells import CellResult
 from silobench.analysis.paper import PAPER_SETTING
 from silobench.record import distinguishing
+from silobench.units import duration, size
 
 _BASELINES = ("solo", "combined")  # what methods are compared with: they win no row
 
@@ -85,30 +86,6 @@ def cost_table(cells: Sequence[CellResult]) -> Table:
         rows.append([Entry(text) for text in (*choices, up, down, computing, network)])
     columns = [*names, "rounds", "sent up", "sent down", "computing", "network"]
     return Table("Cost of a run (mean over partitions and trials)", columns, rows)
-
-
-def size(count: float) -> str:
-    """Bytes for people.
-
-    >>> size(0), size(1_500_000)
-    ('0', '1.5 MB')
-    """
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if count < 1000 or unit == "TB":
-            return f"{count:.3g} {unit}" if count else "0"
-        count /= 1000
-    raise AssertionError
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people.
-
-    >>> duration(0), duration(0.0821), duration(90)
-    ('0', '82.1 ms', '90 s')
-    """
-    if seconds == 0:
-        return "0"
-    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def _accuracy(cell: CellResult) -> str:

@@ -5,7 +5,6 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
-from sklearn import datasets as sklearn_datasets
 
 from silobench.data.dataset import Dataset, Split, hold_out, standardise
 from silobench.ranges import NonNegative
@@ -16,7 +15,9 @@ def digits() -> Dataset:
 
     Pixels are scaled to [-1, 1]: on so few rows a centred input spares the cnn hundreds of steps.
     """
-    raw = sklearn_datasets.load_digits()
+    from sklearn.datasets import load_digits  # takes half a second: only where it is needed
+
+    raw = load_digits()
     x = (raw.images[:, None] / 8 - 1).astype(np.float32)
     train, test = hold_out(Split(x, raw.target.astype(np.int64)), 0.2)
     return Dataset(
@@ -30,7 +31,9 @@ def digits() -> Dataset:
 
 def breast_cancer() -> Dataset:
     """569 real tumour measurements of 30 columns (UCI, with scikit-learn), standardised; malignant or benign."""
-    raw = sklearn_datasets.load_breast_cancer()
+    from sklearn.datasets import load_breast_cancer
+
+    raw = load_breast_cancer()
     train, test = hold_out(Split(raw.data, raw.target.astype(np.int64)), 0.2)
     train, test = standardise(train, test)
     return Dataset(

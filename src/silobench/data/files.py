@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from annotated_types import Gt, Lt
 from numpy.typing import NDArray
-from sklearn.datasets import load_svmlight_files
 
 from silobench.data.dataset import Dataset, Labels, Split, encode_labels, hold_out, standardise
 from silobench.errors import DataError, suggest
@@ -256,6 +255,8 @@ def read_libsvm(paths: Sequence[Path], columns: int | None = None) -> list[tuple
 
     Where their number is not given it is what the largest index needs, and an index of 0 says that they count from 0.
     """
+    from sklearn.datasets import load_svmlight_files  # takes half a second: only where it is needed
+
     for path in paths:
         if not path.exists():
             raise DataError(f"there is no file {path}: check the path.")
