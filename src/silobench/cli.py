@@ -1,6 +1,7 @@
 """The command line: parse, call, print. Heavy imports wait until a command needs them, so --help is quick."""
 
 import json
+import logging
 import os
 import sys
 import tomllib
@@ -41,6 +42,7 @@ class _StoppedError(SilobenchError):
 
 def main() -> None:
     """Entry point: one sentence and exit code 2 for everything a user can cause."""
+    _say_what_takes_long()
     try:
         app(prog_name="silobench")
     except _StoppedError as error:
@@ -55,6 +57,17 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `silobench list ... | head` is no error
     except OSError as error:
         _fail(f"the operating system refused ({error.strerror}): check space and permissions.")
+
+
+class _Said(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        print(record.getMessage(), file=sys.stderr)
+
+
+def _say_what_takes_long() -> None:
+    log = logging.getLogger("silobench")
+    log.setLevel(logging.INFO)
+    log.handlers = [_Said()]
 
 
 def _fail(sentence: str, code: int = 2) -> None:

@@ -10,6 +10,7 @@ those of the last check; a change of any kind is a change of its ctime, which no
 import functools
 import hashlib
 import json
+import logging
 import os
 import shutil
 import time
@@ -30,6 +31,7 @@ from silobench.data.catalog import Entry, catalog, find
 from silobench.data.dataset import Dataset, Split
 from silobench.errors import DataError
 
+_LOG = logging.getLogger("silobench")
 _AN_HOUR = 3600.0
 
 
@@ -263,6 +265,7 @@ def stored(name: str, read: Callable[..., Dataset], form: str = "", **arguments:
     kept = _read_cache(folder)
     if kept is not None:
         return kept
+    _LOG.info("reading %s from its files; the next time its arrays are here", name)
     made = read(files, **arguments)
     with suppress(OSError):  # no room for a cache is no reason to stop
         _write_cache(folder, made)
