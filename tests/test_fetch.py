@@ -700,7 +700,7 @@ def test_apt_only_downloads(place: Path, fake: Fakes) -> None:
 
 def test_apt_without_lists_gets_its_own(place: Path, fake: Fakes) -> None:
     (fake.folder / "archive").write_bytes(deb({"package/a.csv": SMALL}))
-    lists = 'case "$*" in *Dir::State::lists*download*) cp {0}/archive x.deb;; *update) ;; *) exit 100;; esac'
+    lists = 'case "$*" in *Dir::State::lists*download*) cp {0}/archive x.deb;; *update) test -d lists/partial;; *) exit 100;; esac'  # apt makes no folders
     fake.script("apt-get", lists.format(fake.folder))
     run(fetch(by("apt")))
     first, update, again = fake.calls("apt-get")

@@ -184,7 +184,7 @@ def _commands(client: str, download: Download, folder: Path) -> list[list[str]]:
         return [["npm", "pack", "--ignore-scripts", "--silent", *download.options, download.what]]
     # A machine may have no package lists yet; private ones need no rights and change nothing.
     private = [f"-oDir::State::lists={folder}/lists", f"-oDir::Cache={folder}/cache"]
-    with_lists = 'apt-get -qq "$1" "$2" update && apt-get -qq "$1" "$2" download "$3"'
+    with_lists = 'mkdir -p lists/partial cache && apt-get -qq "$1" "$2" update && apt-get -qq "$1" "$2" download "$3"'
     return [
         ["apt-get", "-qq", "download", download.what],
         ["sh", "-c", with_lists, "sh", *private, download.what],
