@@ -700,12 +700,13 @@ def test_apt_only_downloads(place: Path, fake: Fakes) -> None:
 
 def test_apt_without_lists_gets_its_own(place: Path, fake: Fakes) -> None:
     (fake.folder / "archive").write_bytes(deb({"package/a.csv": SMALL}))
-    lists = 'case "$*" in *Dir::State::lists*download*) cp {0}/archive x.deb;; *update) test -d lists/partial;; *) exit 100;; esac'  # apt makes no folders
+    update = "*update) test -d lists/partial"  # apt makes no folders
+    lists = f'case "$*" in *Dir::State::lists*download*) cp {{0}}/archive x.deb;; {update};; *) exit 100;; esac'
     fake.script("apt-get", lists.format(fake.folder))
     run(fetch(by("apt")))
-    first, update, again = fake.calls("apt-get")
-    assert (first[-2:], update[-1], again[-2:]) == (["download", "toy@1"], "update", ["download", "toy@1"])
-    private = [word for word in update if word.startswith("-oDir::")]
+    first, second, again = fake.calls("apt-get")
+    assert (first[-2:], second[-1], again[-2:]) == (["download", "toy@1"], "update", ["download", "toy@1"])
+    private = [word for word in second if word.startswith("-oDir::")]
     assert len(private) == 2
     assert all(str(home_of(by("apt")) / ".partial") in word for word in private)
     assert visible(home_of(by("apt"))) == {"a.csv": SMALL}
