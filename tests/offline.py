@@ -123,13 +123,13 @@ def drop(after: int) -> Callable[[Handler, Page], None]:
 
     def do(handler: Handler, page: Page) -> None:
         start = handler.start(page)
-        handler.head(206 if start else 200, page, len(page.content) - start, **_range(start, page))
+        handler.head(206 if start else 200, page, len(page.content) - start, **range_of(start, page))
         handler.wfile.write(page.content[start : start + after])
 
     return do
 
 
-def _range(start: int, page: Page) -> dict[str, str]:
+def range_of(start: int, page: Page) -> dict[str, str]:
     size = len(page.content)
     return {"Content_Range": f"bytes {start}-{size - 1}/{size}"} if start else {}
 
@@ -178,7 +178,7 @@ def wait(after: int) -> Callable[[Handler, Page], None]:
     def do(handler: Handler, page: Page) -> None:
         server: Server = handler.server.silo  # type: ignore[attr-defined]
         start = handler.start(page)
-        handler.head(206 if start else 200, page, len(page.content) - start, **_range(start, page))
+        handler.head(206 if start else 200, page, len(page.content) - start, **range_of(start, page))
         handler.wfile.write(page.content[start : start + after])
         handler.wfile.flush()
         server.halfway.set()

@@ -307,7 +307,7 @@ def test_a_bomb_in_the_headers_of_a_tar_is_refused(header: bytes, tmp_path: Path
 def test_a_packed_bomb_stops_at_the_limit(packing: str, tmp_path: Path) -> None:
     path = put(tmp_path, PACKINGS[packing](bytes(20 * 10**6)))
     kept: list[bytes] = []
-    with pytest.raises(DataError, match=r"unpacks to more than 1,500,000 bytes"):
+    with pytest.raises(DataError, match=r"has more than 1,500,000 bytes"):
         kept.extend(block for member in members(path) for block in blocks(member.stream, 1_500_000, "it"))
     assert sum(map(len, kept)) <= 1_500_000
 

@@ -217,7 +217,9 @@ def test_verify_finds_a_flipped_byte(capsys: Capture, server: Server, monkeypatc
     use(monkeypatch, toy)
     right(call(capsys, "data", "fetch", "toy"))
     assert right(call(capsys, "data", "verify")) == "toy: 1 of 1 files are right\n"
-    assert json.loads(right(call(capsys, "data", "verify", "--json"))) == [{"name": "toy", "files": 1, "damaged": []}]
+    assert json.loads(right(call(capsys, "data", "verify", "--json"))) == [
+        {"name": "toy", "files": 1, "damaged": [], "unchecked": 0}
+    ]
     path = home_of(toy) / "a.csv"
     path.write_bytes(b"x" + ONE[1:])
     result = call(capsys, "data", "verify")
@@ -335,7 +337,7 @@ def test_a_run_on_imported_data_and_on_damaged_data(capsys: Capture, mnist: Entr
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")
     write(Path("e.toml"), EXPERIMENT.replace("rounds = 1", "rounds = 2"))
     damaged = call(capsys, "run", "e.toml", "--out", "again", "--workers", "1")
-    refused(damaged, f"{path} is damaged", "it was not read", "silobench data fetch mnist")
+    refused(damaged, f"{path} is damaged", "it was not read", "silobench data import mnist PATH")
     assert not Path("again").exists()
     refused(call(capsys, "partition", "mnist", "iid"), f"{path} is damaged")
 
@@ -343,7 +345,7 @@ def test_a_run_on_imported_data_and_on_damaged_data(capsys: Capture, mnist: Entr
 def test_the_option_reaches_run_and_partition(capsys: Capture, mnist: Entry, tmp_path: Path) -> None:
     right(call(capsys, "data", "import", "mnist", "mine", "--data-dir", tmp_path / "there"))
     shown = call(capsys, "partition", "mnist", "iid", "--parties", "2", "--json", "--data-dir", tmp_path / "there")
-    assert shown.err == "reading mnist from its files; the next time its arrays are here\n"
+    assert shown.err == "reading mnist from its files, which is done once: its arrays are kept\n"
     assert sum(map(sum, json.loads(shown.out)["counts"])) == 60
     refused(call(capsys, "partition", "mnist", "iid", "--data-dir", tmp_path / "empty"), "mnist is not in")
 

@@ -3,6 +3,7 @@
 import bz2
 import contextlib
 import gzip
+import http.client
 import io
 import json
 import lzma
@@ -11,12 +12,15 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import stat
 import subprocess
 import sys
 import tarfile
 import threading
 import time
+import urllib.error
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,12 +30,15 @@ from typing import Any
 import pytest
 
 from offline import (
+    Handler,
+    Page,
     Server,
     chunked,
     disk_of,
     drop,
     entry,
     ignore_range,
+    range_of,
     redirect,
     source,
     status,
@@ -152,6 +159,58 @@ def test_a_server_that_ignores_ranges_begins_anew(server: Server, tmp_path: Path
     assert steps[-1] == (len(LARGE), len(LARGE))
     assert (tmp_path / "x").read_bytes() == LARGE
     assert server.log[1].range == "bytes=400000-"
+
+
+def another(handler: Handler, page: Page) -> None:
+    """The rest of another version, from a server that does not mind what If-Range asks for."""
+    start, content = int(handler.headers["Range"].removeprefix("bytes=").rstrip("-")), bytes(len(page.content))
+    handler.head(206, Page(content, etag='"two"'), len(content) - start, **range_of(start, page))
+    handler.wfile.write(content[start:])
+
+
+def test_the_rest_of_another_version_is_never_joined(server: Server, tmp_path: Path) -> None:
+    address = server.put("x", LARGE, drop(400_000), another)
+    list(from_address(Download(what=address), tmp_path / "x"))
+    assert (tmp_path / "x").read_bytes() == LARGE
+
+
+def test_the_mark_of_a_version_never_lies_beside_a_part_of_another(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "x.part").write_bytes(bytes(1000))
+    (tmp_path / "x.part.version").write_text('"zero"')
+    steps = from_address(Download(what=server.put("x", LARGE)), tmp_path / "x")
+    next(steps)  # the server has begun anew
+    steps.close()  # type: ignore[attr-defined]
+    part = (tmp_path / "x.part").read_bytes()
+    assert part == LARGE[: len(part)]
+    list(from_address(Download(what=f"{server.address}/x"), tmp_path / "x"))
+    assert (tmp_path / "x").read_bytes() == LARGE
+
+
+def test_fewer_bytes_than_the_catalogue_says_are_no_file(server: Server, tmp_path: Path) -> None:
+    address = server.put("x", SMALL, *[chunked()] * 9)
+    refusal(from_address(Download(what=address, bytes=600_000), tmp_path / "x"), "ended after 300 of 600,000 bytes")
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_broken_encryption_is_no_full_disk(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> bytes:
+        raise ssl.SSLError(1, "decryption failed")  # whose number is that of a refusal of the disk
+
+    monkeypatch.setattr(http.client.HTTPResponse, "read", fail)
+    told = refusal(from_address(Download(what=server.put("x", LARGE)), tmp_path / "x"), "decryption failed")
+    assert "make room" not in told
+    assert len(server.log) == 4
+
+
+def test_nothing_leads_from_https_to_http() -> None:
+    asked, answer = urllib.request.Request("https://a.invalid/x"), io.BytesIO()
+    handler = download_module._WebOnly()
+    with pytest.raises(urllib.error.URLError, match="no https address"):
+        handler.redirect_request(asked, answer, 302, "Found", {}, "http://a.invalid/y")
+    assert answer.closed
+    fine = handler.redirect_request(asked, io.BytesIO(), 302, "Found", {}, "https://b.invalid/y")
+    assert fine is not None
+    assert fine.full_url == "https://b.invalid/y"
 
 
 def test_a_part_that_begins_elsewhere_is_never_joined(server: Server, tmp_path: Path) -> None:
@@ -359,7 +418,7 @@ def test_two_processes_fetch_once(server: Server, place: Path) -> None:
     assert all(out.split()[-1] == "done" for out, _ in ends)
     assert len(server.asked("x.bin")) == 1
     assert visible(home_of(toy)) == {"x.bin": LARGE}
-    assert check_all(toy) == {"files": 1, "damaged": []}
+    assert check_all(toy) == {"files": 1, "damaged": [], "unchecked": 0}
 
 
 # --- sources -----------------------------------------------------------------------------------------
@@ -372,7 +431,7 @@ def test_the_home_page_comes_first(server: Server, place: Path, fake: "Fakes") -
     steps = run(fetch(toy))
     assert texts(steps, "done") == [f"fetched from home to {home_of(toy)}"]
     assert fake.calls("npm") == []
-    assert read_manifest(home_of(toy)).files["a.csv"]["source"] == f"home {server.address}/a.csv"
+    assert read_manifest(home_of(toy)).files["a.csv"].source == f"home {server.address}/a.csv"
 
 
 @pytest.mark.parametrize(
@@ -473,22 +532,29 @@ def test_files_that_are_here_are_not_fetched_again(server: Server, place: Path) 
     (home_of(toy) / "b").write_bytes(OTHER[::-1])
     steps = run(fetch(toy))
     assert [request.path for request in server.log] == ["b"]
-    assert "b is damaged" in texts(steps, "removed")[0]
+    assert "b is damaged" in texts(steps, "damaged")[0]
     assert visible(home_of(toy)) == {"a": SMALL, "b": OTHER}
     server.log.clear()
     (home_of(toy) / "a").unlink()
     run(fetch(toy))
     assert [request.path for request in server.log] == ["a"]
-    assert check_all(toy) == {"files": 2, "damaged": []}
+    assert check_all(toy) == {"files": 2, "damaged": [], "unchecked": 0}
 
 
-def test_a_damaged_file_is_gone_even_if_no_good_one_can_be_had(server: Server, place: Path) -> None:
+def test_a_damaged_file_is_refused_until_a_good_one_is_here(
+    server: Server, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     toy = entry(files={"a": SMALL}, sources=(source("home", Download(what=server.put("a", SMALL))),))
+    use(monkeypatch, toy)
     run(fetch(toy))
     (home_of(toy) / "a").write_bytes(OTHER)
-    del server.pages["a"]
+    page = server.pages.pop("a")
     refusal(fetch(toy), "404")
-    assert locate(toy) is None
+    with pytest.raises(DataError, match="is damaged"):
+        require("toy")
+    server.pages["a"] = page
+    run(fetch(toy))
+    assert require("toy")["a"].read_bytes() == SMALL
 
 
 def test_a_file_without_a_published_sum_holds_the_one_it_came_with(
@@ -498,15 +564,49 @@ def test_a_file_without_a_published_sum_holds_the_one_it_came_with(
     use(monkeypatch, toy)
     run(fetch(toy))
     assert read_manifest(home_of(toy)).sums("a") == (sum_of(SMALL),)
-    assert check_all(toy) == {"files": 1, "damaged": []}
+    assert check_all(toy) == {"files": 1, "damaged": [], "unchecked": 0}
     (home_of(toy) / "a").write_bytes(OTHER)
     with pytest.raises(DataError, match=r"1/a is damaged.*silobench data fetch toy"):
         require("toy")
+    server.put("a", OTHER)  # whoever published it has changed it: that is another version, and not ours
+    refusal(fetch(toy), "has the sha256", "refused and removed")
+    server.put("a", SMALL)
     run(fetch(toy))
+    assert visible(home_of(toy)) == {"a": SMALL}
+    (place / "mine").mkdir()
+    (place / "mine" / "a").write_bytes(OTHER)
+    refusal(import_files(toy, place / "mine"), "refused and removed")
     assert visible(home_of(toy)) == {"a": SMALL}
 
 
-@pytest.mark.parametrize("broken", ["", "{", "[]", '{"files": {"a": {}}}', '{"files": 3}', '{"odd": 1}', "\0"])
+@pytest.mark.parametrize("name", ["../../victim", "/etc/victim", "a/../../victim", "a\\b", "", "."])
+def test_a_manifest_that_names_files_elsewhere_is_damaged(name: str, server: Server, place: Path) -> None:
+    toy = entry(unknown={"a": File()}, sources=(source("home", Download(what=server.put("a", SMALL))),))
+    run(fetch(toy))
+    path = home_of(toy) / "manifest.json"
+    (place / "victim").write_bytes(b"mine")
+    recorded = json.loads(path.read_text())
+    recorded["files"][name] = recorded["files"]["a"]
+    path.write_text(json.dumps(recorded))
+    (home_of(toy) / "a").unlink()
+    refusal(fetch(toy), "manifest.json is damaged")
+    assert (place / "victim").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "",
+        "[" * 100_000,
+        '{"files": {"a": {"sha256": 5}}}',
+        "{",
+        "[]",
+        '{"files": {"a": {}}}',
+        '{"files": 3}',
+        '{"odd": 1}',
+        "\0",
+    ],
+)
 def test_a_damaged_manifest_is_named(broken: str, server: Server, place: Path) -> None:
     toy = entry(files={"a": SMALL}, sources=(source("home", Download(what=server.put("a", SMALL))),))
     run(fetch(toy))
@@ -572,7 +672,7 @@ def test_a_packed_file_is_unpacked_up_to_its_size(server: Server, place: Path) -
     bomb = entry(
         "bomb", {"b": SMALL}, sources=(source("home", Download(what=server.put("b.gz", gzip.compress(LARGE)))),)
     )
-    refusal(fetch(bomb), "unpacks to more than 300 bytes")
+    refusal(fetch(bomb), "has more than 300 bytes")
     assert visible(home_of(bomb)) == {}
 
 
@@ -833,7 +933,7 @@ def test_import_from_a_folder_however_deep(place: Path, tmp_path: Path) -> None:
     assert steps[-1].text == f"2 files imported to {home_of(toy)}"
     assert visible(home_of(toy)) == {"a": SMALL, "d/b": OTHER}
     assert not (home_of(toy) / ".partial").exists()
-    assert read_manifest(home_of(toy)).files["a"]["source"] == "import mine/z/a"
+    assert read_manifest(home_of(toy)).files["a"].source == "import mine/z/a"
     assert (tmp_path / "mine" / "z" / "a").read_bytes() == SMALL  # copied, not moved
 
 
@@ -883,7 +983,7 @@ def test_import_keeps_a_good_file_when_a_bad_one_is_offered(place: Path, tmp_pat
     run(import_files(toy, tmp_path / "a"))
     (tmp_path / "a").write_bytes(OTHER)
     refusal(import_files(toy, tmp_path / "a"), "a has the sha256")
-    assert check_all(toy) == {"files": 1, "damaged": []}
+    assert check_all(toy) == {"files": 1, "damaged": [], "unchecked": 0}
 
 
 def test_import_says_what_is_needed(place: Path, tmp_path: Path) -> None:
@@ -898,11 +998,32 @@ def test_import_says_what_is_needed(place: Path, tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(OTHER)
     run(import_files(toy, tmp_path / "b"))  # the rest may come later
     assert visible(home_of(toy)) == {"a": SMALL, "b": OTHER}
-    assert check_all(toy) == {"files": 2, "damaged": []}
+    assert check_all(toy) == {"files": 2, "damaged": [], "unchecked": 0}
     refusal(import_files(toy, tmp_path / "nowhere"), "there is no")
     refusal(import_files(entry("free"), mine), "has no files of its own, and needs none")
     (tmp_path / "odd.bin").write_bytes(b"neither")
     refusal(import_files(toy, tmp_path / "odd.bin"), "is no archive")
+
+
+def test_an_import_takes_the_place_of_an_earlier_one(place: Path, tmp_path: Path) -> None:
+    first, second = tree(tmp_path / "first"), tmp_path / "second"
+    run(import_files(WAVS, first))
+    (second / "new").mkdir(parents=True)
+    (second / "new" / "s_nohash_0.wav").write_bytes(OTHER)
+    (second / ".cache").mkdir()
+    (second / ".cache" / "s_nohash_0.wav").write_bytes(SMALL)  # hidden: a system's, or ours
+    assert "1 file imported" in run(import_files(WAVS, second))[-1].text
+    assert visible(home_of(WAVS)) == {"new/s_nohash_0.wav": OTHER}
+    assert check_all(WAVS) == {"files": 1, "damaged": [], "unchecked": 0}
+
+
+def test_two_files_of_one_name_are_not_one(place: Path, tmp_path: Path) -> None:
+    for folder, content in (("la", SMALL), ("bay", OTHER)):
+        (tmp_path / "mine" / folder).mkdir(parents=True)
+        (tmp_path / "mine" / folder / "speed.csv").write_bytes(content)
+    toy = entry(forms={"tables": ("*.csv",)})
+    refusal(import_files(toy, tmp_path / "mine"), "speed.csv twice", "mine/bay/speed.csv", "mine/la/speed.csv")
+    assert visible(home_of(toy)) == {}
 
 
 def test_an_import_of_nothing_records_nothing(place: Path, tmp_path: Path) -> None:
@@ -927,7 +1048,7 @@ WAVS = entry("wavs", forms={"folders": ("*/*.wav",)}, by_hand="a folder of words
 def test_import_of_a_tree_and_what_verify_finds(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, WAVS)
     assert run(import_files(WAVS, tree(tmp_path / "mine")))[0].kind == "terms"
-    assert check_all(WAVS) == {"files": 6, "damaged": []}
+    assert check_all(WAVS) == {"files": 6, "damaged": [], "unchecked": 0}
     assert len(require("wavs").names) == 6
     root = home_of(WAVS)
     flipped, deleted = root / "yes" / "s1_nohash_0.wav", root / "no" / "s2_nohash_0.wav"
@@ -952,7 +1073,7 @@ def test_a_killed_import_of_a_tree_is_not_available(place: Path, tmp_path: Path)
     assert locate(WAVS) is None
     assert check_all(WAVS) is None
     assert run(import_files(WAVS, mine))[-1].kind == "done"
-    assert check_all(WAVS) == {"files": 40, "damaged": []}
+    assert check_all(WAVS) == {"files": 40, "damaged": [], "unchecked": 0}
 
 
 KILLED = """
@@ -978,7 +1099,7 @@ def test_a_sigkill_in_a_tree_import_leaves_it_not_available(when: str, place: Pa
     assert locate(WAVS) is None
     assert check_all(WAVS) is None
     assert run(import_files(WAVS, mine))[-1].kind == "done"
-    assert check_all(WAVS) == {"files": len(list(mine.rglob("*.wav"))), "damaged": []}
+    assert check_all(WAVS) == {"files": len(list(mine.rglob("*.wav"))), "damaged": [], "unchecked": 0}
     assert not (home_of(WAVS) / ".partial").exists()
 
 

@@ -10,6 +10,7 @@ import struct
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from silobench.data.store import Files
 from silobench.errors import DataError
 
 RNG = np.random.default_rng(0)
+zipped = partial(gzip.compress, mtime=0)  # or the name of a test would change with the clock
 
 
 def files_of(root: Path, *names: str, form: str = "files", pattern: bool = False) -> Files:
@@ -88,9 +90,9 @@ LIE = struct.pack(">HBB3I", 0, 8, 3, 2**32 - 1, 2**32 - 1, 2**32 - 1)  # 79 octi
         (idx(pixels(3, 4))[:-1], "has 11 bytes after a header of 3 x 4: 12 are needed"),
         (idx(pixels(3, 4)) + b"x", "more than 12 bytes"),
         (LIE + bytes(10), "has 10 bytes after a header of 4294967295 x"),
-        (gzip.compress(LIE + bytes(10)), "has 10 bytes after a header of 4294967295 x"),
-        (gzip.compress(idx(pixels(30, 40)))[:-300], "a"),
-        (gzip.compress(idx(pixels(3, 4)) + bytes(2**22)), "more than 12 bytes"),
+        (zipped(LIE + bytes(10)), "has 10 bytes after a header of 4294967295 x"),
+        (zipped(idx(pixels(30, 40)))[:-300], "a"),
+        (zipped(idx(pixels(3, 4)) + bytes(2**22)), "more than 12 bytes"),
         (b"\x1f\x8b\x08" + bytes(50), "a"),
     ],
 )
@@ -108,9 +110,9 @@ def test_a_missing_idx_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_flipped_byte_in_gzip_is_refused(tmp_path: Path) -> None:
-    packed = bytearray(gzip.compress(idx(pixels(30, 40))))
-    packed[len(packed) // 2] ^= 0xFF
-    (tmp_path / "a").write_bytes(packed)
+    made = bytearray(zipped(idx(pixels(30, 40))))
+    made[len(made) // 2] ^= 0xFF
+    (tmp_path / "a").write_bytes(made)
     with pytest.raises(DataError):
         read_idx(tmp_path / "a")
 
@@ -149,7 +151,7 @@ def write_writers(root: Path, train: int = 6, test: int = 9) -> Files:
     for name, count, first in ((WRITERS[0], train, 100), (WRITERS[1], test, 2100)):
         table = np.zeros((count, 8), dtype=np.int32)
         table[:, 0], table[:, 2] = np.arange(count) % 10, first + np.arange(count) // 2
-        (root / name).write_bytes(gzip.compress(idx(table)))
+        (root / name).write_bytes(zipped(idx(table)))
     return files_of(root, *WRITERS)
 
 
@@ -347,6 +349,15 @@ def test_pickles_of_something_else_are_refused(tmp_path: Path, content: Any, wor
     path = tmp_path / "test_batch"
     path.write_bytes(pickle.dumps(content, protocol=2))
     with pytest.raises(DataError, match=words):
+        cifar._pickled_rows(path)
+
+
+@pytest.mark.parametrize("step", [b"2\x86", b"q\x00h\x00h\x00\x86"])
+def test_a_tower_of_tuples_is_refused_at_once(step: bytes, tmp_path: Path) -> None:
+    """Forty tuples, each of the one before twice: their hash would take longer than anyone waits."""
+    path = tmp_path / "data_batch_1"
+    path.write_bytes(b"\x80\x02}K\x01" + step * 40 + b"K\x01s.")
+    with pytest.raises(DataError, match="uses a part of itself twice"):
         cifar._pickled_rows(path)
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from commands import TINY, call, write
-from silobench.errors import RecordError
+from silobench.errors import DataError, RecordError
 from silobench.experiment import execute, plan, prepare, read_experiment
 from silobench.record import load_state, open_run, read_run, read_runs, run_id
 
@@ -193,3 +193,22 @@ def test_names_with_slashes_survive_the_checkpoint(tmp_path: Path) -> None:
     stored = load_state(tmp_path / "b")
     assert stored.server.extras.keys() == {"layer/one"}
     assert stored.memory[3]["algorithm"].keys() == {"layer/two"}
+
+
+def test_data_that_change_after_the_plan_are_not_recorded_under_it(tmp_path: Path) -> None:
+    rows = "\n".join(f"{n % 7},{n % 2}" for n in range(60))
+    table = write(tmp_path / "t.csv", f"x,y\n{rows}\n")
+    made = plan({"dataset": f"csv(path='{table}', label=y)", "rounds": 1, "solver": "sgd(epochs=1)"})[0]
+    prepare(made)
+    write(table, f"x,y\n{rows}\n3,1\n")
+    with pytest.raises(DataError, match="has changed since this experiment was planned"):
+        prepare(made)
+
+
+def test_a_run_on_other_proportions_is_another_run(tmp_path: Path) -> None:
+    counts, runs = tmp_path / "counts.csv", []
+    for text in ("1,2\n2,1\n", "1,2\n2,1\n", "1,9\n9,1\n"):
+        write(counts, text)
+        choices = {"dataset": "breast-cancer", "partition": f"like(reference='{counts}')", "parties": 2}
+        runs.append(plan(choices)[0].id)
+    assert runs[0] == runs[1] != runs[2]

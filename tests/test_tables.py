@@ -200,7 +200,7 @@ def test_reuters_has_as_many_columns_in_both_files(make: Make) -> None:
     data = tables._read_reuters(make("files", files))
     assert data.train.x.toarray().tolist() == [[0, 0.5, 0, 0, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 0, 0, 0, 0]]
     assert data.test.x.toarray().tolist() == [[0, 0, 1, 0, 0, 0, 0, 0, 0]]
-    assert (data.train.y.tolist(), data.test.y.tolist(), data.classes) == ([1, 0], [0], ("-1", "1"))
+    assert (data.train.y.tolist(), data.test.y.tolist(), data.classes) == ([1, 0], [0], ("other", "money-fx"))
 
 
 @pytest.mark.parametrize(

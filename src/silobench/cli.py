@@ -14,7 +14,7 @@ import typer
 from silobench import cli_data
 from silobench._version import __version__
 from silobench.cli_data import DataDir, Json
-from silobench.errors import ConfigError, RunError, SilobenchError, suggest
+from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
 
 if TYPE_CHECKING:
     from silobench.record import StoredRun
@@ -36,16 +36,12 @@ Plugins = Annotated[
 ]
 
 
-class _StoppedError(SilobenchError):
-    """Ctrl-C: not an error of anyone's, but said and ended the same way."""
-
-
 def main() -> None:
     """Entry point: one sentence and exit code 2 for everything a user can cause."""
     _say_what_takes_long()
     try:
         app(prog_name="silobench")
-    except _StoppedError as error:
+    except StoppedError as error:
         print(error, file=sys.stderr)
         sys.exit(130)
     except RunError as error:
@@ -196,18 +192,20 @@ def partition(
     skew = measure(made, data)
     canonical = " + ".join(str(term.short) for term in bind_sum(spec))
     names = list(made.names or map(str, range(len(made))))
+    classes = data.classes or ("rows",)  # numbers have no classes to tell apart
     if plot:
         from silobench.report import plot_partition
 
-        plot_partition(skew.counts, plot, f"{data.name}: {canonical}", names, data.classes)
+        plot_partition(skew.counts, plot, f"{data.name}: {canonical}", names, classes)
     if export:
         from silobench.partition.export import export_partition
 
-        export_partition(made, skew.counts, names, data.classes, export)
+        export_partition(made, skew.counts, names, classes, export)
     facts = {"dataset": data.name, "spec": canonical, "parties": len(made), "seed": seed, "names": names}
     if json_:
         extra = {"fingerprint": made.fingerprint, "noise": list(made.noise), "classes": list(data.classes)}
-        print(json.dumps({**facts, **skew.as_json(), **extra, "notes": list(data.notes)}))
+        of_classes = dict.fromkeys(("emd", "emd_weighted", "jensen_shannon")) if not data.classes else {}
+        print(json.dumps({**facts, **skew.as_json(), **of_classes, **extra, "notes": list(data.notes)}))
         return
     from silobench.terminal import print_partition
 
@@ -301,7 +299,7 @@ def _run_all(
             for event in sweep(missing, out, engine, workers or _cores(), plugins):
                 progress.show(event)
     except KeyboardInterrupt as error:
-        raise _StoppedError("stopped; finished rounds are kept, and the same command goes on from them.") from error
+        raise StoppedError("stopped; finished rounds are kept, and the same command goes on from them.") from error
     return [read_run(out / made.id) for made in plans]
 
 

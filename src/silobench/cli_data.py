@@ -2,12 +2,13 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from silobench.errors import DataError
+from silobench.errors import DataError, StoppedError
 
 if TYPE_CHECKING:
     from silobench.data.catalog import Entry
@@ -20,6 +21,7 @@ app = typer.Typer(
 def _use_data_dir(given: Path | None) -> Path | None:
     if given is not None:
         os.environ["SILOBENCH_DATA"] = str(given)  # the processes that a command starts see it as well
+        os.environ["SILOBENCH_DATA_DIR_GIVEN"] = str(given)  # a command that we suggest repeats it
     return given
 
 
@@ -58,7 +60,7 @@ def list_(
 
 
 def _facts(entry: "Entry") -> dict[str, Any]:
-    from silobench.data.store import available, data_dir, home_of, locate, read_manifest
+    from silobench.data.store import available, data_dir, home_of, locate, read_manifest, remedy
 
     here = locate(entry)
     manifest = read_manifest(home_of(entry))
@@ -73,7 +75,7 @@ def _facts(entry: "Entry") -> dict[str, Any]:
         "path": str(here.root) if here else None,
         "form": here.form if here else None,
         "accepted": manifest.accepted or None,
-        "get": None if entry.embedded else entry.remedy,
+        "get": None if entry.embedded else remedy(entry),
     }
 
 
@@ -106,10 +108,16 @@ def fetch(
             with FetchProgress() as progress:
                 for step in steps(entry, source):
                     progress.show(step)
+        except KeyboardInterrupt as error:
+            raise StoppedError("stopped; what has arrived is kept, and the same command goes on.") from error
         except DataError as error:
-            failures.append(str(error))
+            failures.append((entry.name, error))
+    if len(failures) == 1:
+        raise failures[0][1]
     if failures:
-        raise DataError(" ".join(failures))
+        for _, reason in failures:
+            print(reason, file=sys.stderr)
+        raise DataError(f"{', '.join(name for name, _ in failures)} were not fetched, for the reasons above.")
 
 
 def _say_what_would_happen(entry: "Entry", source: str) -> None:
@@ -144,26 +152,29 @@ def verify(
 ) -> None:
     """Read every file of the datasets that are here and compare its sha256; exit code 2 if one is damaged."""
     from silobench.data.catalog import catalog, find
-    from silobench.data.store import check_all
+    from silobench.data.store import check_all, remedy
     from silobench.data.store import data_dir as place
 
     found = []
     for entry in map(find, names) if names else catalog().values():
         findings = check_all(entry)
-        if findings is None and names and not entry.embedded:
-            raise DataError(f"the dataset {entry.name} is not in {place()}: run `{entry.remedy}`.")
+        if findings is None and names and entry.forms:
+            raise DataError(f"the dataset {entry.name} is not in {place()}: run `{remedy(entry)}`.")
         if findings is not None:
             found.append({"name": entry.name, **findings})
             if not json_:
                 right = f"{findings['files'] - len(findings['damaged'])} of {findings['files']} files are right"
+                right += f", {findings['unchecked']} of them without a known sum" if findings["unchecked"] else ""
                 print("\n".join([f"{entry.name}: {right}", *(f"  {problem}" for problem in findings["damaged"])]))
     if json_:
         print(json.dumps(found, indent=1))
+    elif names and not found:
+        print(f"{', '.join(names)}: no files of its own")
     elif not found:
         print(f"no dataset is in {place()} yet: `silobench data list` shows what there is.")
     damaged = [find(entry["name"]) for entry in found if entry["damaged"]]
     if damaged:
-        remedies = " and ".join(f"`{entry.remedy}`" for entry in damaged)
+        remedies = " and ".join(f"`{remedy(entry)}`" for entry in damaged)
         raise DataError(f"{', '.join(entry.name for entry in damaged)} cannot be trusted: run {remedies}.")
 
 

@@ -6,7 +6,8 @@
     ├── DataError        a dataset that is missing, empty, malformed or not finite
     ├── PartitionError   a split that this dataset cannot give
     ├── RecordError      a run directory that is damaged, busy or not writable
-    └── RunError         code that failed in the middle of a run: a plugin's, or a bug of ours
+    ├── RunError         code that failed in the middle of a run: a plugin's, or a bug of ours
+    └── StoppedError     Ctrl-C: no error of anyone's, but said and ended the same way
 
 The command line prints the sentence and exits with code 2. Only a `RunError` brings its traceback along, and exits with
 code 1: whoever wrote the failing code needs it.
@@ -38,6 +39,10 @@ class PartitionError(SilobenchError):
 
 class RecordError(SilobenchError):
     pass
+
+
+class StoppedError(SilobenchError):
+    """Ctrl-C: no error of anyone's."""
 
 
 class RunError(SilobenchError):

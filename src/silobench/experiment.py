@@ -18,12 +18,13 @@ from silobench.algorithms import ALGORITHMS
 from silobench.controllers import CONTROLLERS
 from silobench.data import DATASETS, Dataset, load
 from silobench.engines import ENGINES
-from silobench.errors import ConfigError, suggest
+from silobench.errors import ConfigError, DataError, suggest
 from silobench.federation import Federation, federate
 from silobench.methods import Method
 from silobench.models import MODELS
 from silobench.network import NETWORKS, Network
 from silobench.partition import PARTITIONS, bind_sum, measure
+from silobench.partition.label import counts_digest
 from silobench.record import distinguishing, open_run, read_run, run_id, versions
 from silobench.rounds import draw_cohort, rounds
 from silobench.servers import SERVERS
@@ -187,6 +188,9 @@ def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> 
         needed = problem["msg"].removeprefix("Input should be ")
         raise ConfigError(f"{problem['loc'][0]} must be {needed}, but {problem['input']!r} was given.") from error
     specs = _bind_specs(cell)
+    likes = [dict(term.full.kwargs) for term in specs["partition"] if term.full.name == "like"]
+    references = [counts_digest(str(like["reference"]), str(like["level"])) for like in likes]
+    extra = {**(extra or {}), **({"references": references} if references else {})}
     plain = cell.model_dump(exclude={"dataset", *specs})
     return Plan(
         cell,
@@ -195,7 +199,7 @@ def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> 
             "checksum": dataset.checksum,
             **_texts(specs, "full"),
             **plain,
-            **(extra or {}),
+            **extra,
         },
         label={"dataset": str(data.short), **_texts(specs, "short"), **plain},
     )
@@ -275,6 +279,10 @@ class Ready:
 def prepare(made: Plan) -> Ready:
     """Load, cut and build; every error a configuration can cause comes before round 0."""
     cell, dataset = made.cell, load(made.cell.dataset)
+    if dataset.checksum != made.config["checksum"]:
+        raise DataError(
+            f"{cell.dataset} has changed since this experiment was planned: run it again to use it as it is."
+        )
     federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation)
     draw_cohort(len(federation.parties), cell.participation, cell.seed, 0)
     method = Method(

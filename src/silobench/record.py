@@ -26,6 +26,7 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from silobench.atomic import replace_atomically
 from silobench.errors import RecordError
 from silobench.types import PartyMemory, RoundRecord, Server, State, Vector
 
@@ -129,7 +130,7 @@ class RunWriter:
         self.rounds.append(row)
         commit = {"bytes": self._size, "sha256": self._digest.hexdigest()}
         with _writing(self.path):
-            _replace(self.path / "checkpoint" / "state.safetensors", _pack(record.state, commit))
+            replace_atomically(self.path / "checkpoint" / "state.safetensors", _pack(record.state, commit))
         self.state = record.state
 
     def finish(self) -> None:
@@ -143,7 +144,7 @@ class RunWriter:
             "state_sha256": _sha(b"".join(array.tobytes() for array in _arrays(self.state).values())),
         }
         with _writing(self.path):
-            _replace(self.path / "run.json", _as_json(self.facts))
+            replace_atomically(self.path / "run.json", _as_json(self.facts))
         self.close()
 
     def close(self) -> None:
@@ -203,7 +204,7 @@ def _begin(path: Path, facts: Mapping[str, Any]) -> None:
     if (path / "rounds.jsonl").exists():
         raise RecordError(f"{path / 'run.json'} is missing beside recorded rounds: {_REMEDY}")
     with _writing(path):
-        _replace(path / "run.json", _as_json({**facts, "status": "running"}))
+        replace_atomically(path / "run.json", _as_json({**facts, "status": "running"}))
 
 
 def load_state(path: Path) -> State:
@@ -240,20 +241,6 @@ def _writing(path: Path) -> Iterator[None]:
             f"{path} cannot be written ({error.strerror}): free space or choose another --out; "
             "finished rounds are kept, and the same command goes on from them."
         ) from error
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file so that at every moment the old or the new content is there, whole."""
-    temporary = path.with_name(path.name + ".new")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _read_bytes(path: Path) -> bytes:

@@ -72,14 +72,17 @@ def print_partition(facts: dict[str, Any], skew: "Skewness", dataset: "Dataset",
     most = max(map(max, skew.counts))
     for party in range(min(facts["parties"], _MOST_PARTIES)):
         heat = [_heat(count, most) for count in skew.counts[party]] if few else []
-        shown.add_row(Text(facts["names"][party]), str(skew.sizes[party]), f"{skew.emd[party]:.3f}", *heat)
+        distance = f"{skew.emd[party]:.3f}" if dataset.classes else "-"
+        shown.add_row(Text(facts["names"][party]), str(skew.sizes[party]), distance, *heat)
     console.print(shown)
     if facts["parties"] > _MOST_PARTIES:
         console.print(f"... and {facts['parties'] - _MOST_PARTIES} more parties; --json or --plot shows all.")
-    console.print(
+    of_labels = (
         f"mean EMD {skew.emd_weighted:.3f} of at most 2, Jensen-Shannon {skew.jensen_shannon:.3f} bit, "
-        f"Gini of sizes {skew.gini:.3f}, feature shift {skew.feature_shift:.3f}"
+        if dataset.classes
+        else "labels are numbers, "
     )
+    console.print(f"{of_labels}Gini of sizes {skew.gini:.3f}, feature shift {skew.feature_shift:.3f}")
     for note in dataset.notes:
         console.print(f"note: {escape(note)}")
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from silobench.data.dataset import Features, Labels, Split
+from silobench.data.files import read_text
 from silobench.errors import DataError
 
 CLASSES = ("<=50K", ">50K")
@@ -149,7 +150,7 @@ def countries_of_a9a(x: Features) -> NDArray[np.str_]:
 
 def _columns(path: Path) -> tuple[list[list[str]], list[int]]:
     """The 15 columns as text, and the line of the file where each row is."""
-    text = _read_text(path).split("\n")
+    text = read_text(path).split("\n")
     lines = [number for number, line in enumerate(text, 1) if line.strip() and line[0] != "|"]
     if not lines:
         raise DataError(f"{path} has no rows: at least one is needed; use UCI's own adult.data or adult.test.")
@@ -161,15 +162,6 @@ def _columns(path: Path) -> tuple[list[list[str]], list[int]]:
             )
     cells = list(map(str.strip, ",".join(rows).split(",")))
     return [cells[column::needed] for column in range(needed)], lines
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise DataError(f"there is no file {path}: check the path.") from error
-    except (OSError, ValueError) as error:  # a path with a null byte is a ValueError, and so is text that is none
-        raise DataError(f"{path} cannot be read as text: {error}.") from error
 
 
 def _values(path: Path, attribute: Attribute, cells: Sequence[str], lines: Sequence[int]) -> NDArray[np.int64]:

@@ -78,7 +78,7 @@ def blocks(stream: IO[bytes], limit: int, given: str) -> Iterator[bytes]:
     while block := _read(stream, given):
         read += len(block)
         if read > limit:
-            raise DataError(f"{given} unpacks to more than {limit:,} bytes: that is not what it should be, or a bomb.")
+            raise DataError(f"{given} has more than {limit:,} bytes: it is not what it should be, and was refused.")
         yield block
 
 

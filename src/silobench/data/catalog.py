@@ -104,13 +104,6 @@ class Entry(_Value):
         """Whether it needs no file at all."""
         return not self.forms and not self.needs
 
-    @property
-    def remedy(self) -> str:
-        """What to type to have it."""
-        if self.sources or self.needs:
-            return f"silobench data fetch {self.name}"
-        return f"silobench data import {self.name} PATH"
-
     def file(self, name: str) -> File:
         return self.files.get(name, File())
 

@@ -132,14 +132,25 @@ def _read_pickle(path: Path) -> Any:
 
 
 def _check_pickle(data: bytes) -> None:
-    """Refuses what would exhaust the reader before it reads a name: far places in its memo, and towers of tuples."""
-    tuples = 0
+    """Refuses what would exhaust the reader before it reads a name: far places in its memo, and towers of tuples.
+
+    The hash of a tuple is that of all it holds, so one that holds another twice, forty times over, is never done.
+    """
+    tuples, before = 0, ""
+    memo: dict[int, bool] = {}  # whether a place holds a tuple
     for opcode, argument, _ in pickletools.genops(data):
-        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and not 0 <= int(cast(int, argument)) <= len(data):
-            raise pickle.UnpicklingError(f"it has a memo of {argument} places")
-        tuples += "TUPLE" in opcode.name
+        name = opcode.name
+        if name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
+            place = len(memo) if name == "MEMOIZE" else int(cast(int, argument))
+            if not 0 <= place <= len(data):
+                raise pickle.UnpicklingError(f"it has a memo of {argument} places")
+            memo[place] = "TUPLE" in before
+        if name == "DUP" or ("GET" in name and memo.get(int(cast(int, argument)))):
+            raise pickle.UnpicklingError("it uses a part of itself twice")
+        tuples += "TUPLE" in name
         if tuples > _MOST_TUPLES:
             raise pickle.UnpicklingError(f"it has more than {_MOST_TUPLES} tuples")
+        before = name
 
 
 def _pickled_array(path: Path, record: Any) -> Pixels:

@@ -3,6 +3,8 @@
 import errno
 import os
 import shutil
+import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -21,18 +23,20 @@ from silobench.errors import DataError
 
 _BLOCK = 2**18
 _TRIES = 4
+_MOST = 20 * 2**30  # bytes of a download whose size the catalogue does not know
 _TIMEOUT = 20  # seconds without a byte
 _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 
 
 class _WebOnly(urllib.request.HTTPRedirectHandler):
-    """Goes where a server points to, but never from the web to ftp."""
+    """Goes where a server points to, but not from the web to ftp, and not from https to http."""
 
     def redirect_request(self, *given: Any) -> urllib.request.Request | None:
-        answer, address = given[1], given[-1]
-        if urlsplit(address).scheme not in ("http", "https"):
+        asked, answer, address = given[0], given[1], given[-1]
+        allowed = ("https",) if urlsplit(asked.full_url).scheme == "https" else ("http", "https")
+        if urlsplit(address).scheme not in allowed:
             answer.close()
-            raise urllib.error.URLError(f"it points to {address}, which is no web address")
+            raise urllib.error.URLError(f"it points to {address}, which is no {allowed[-1]} address")
         return super().redirect_request(*given)
 
 
@@ -60,7 +64,7 @@ def from_address(download: Download, target: Path) -> Iterator[tuple[int, int | 
         except NoRoomError:
             _mark_of(part).unlink(missing_ok=True)
             raise
-        except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+        except (HTTPException, OSError) as error:  # URLError and SSLError are OSErrors, too
             if isinstance(error, urllib.error.HTTPError):
                 error.close()  # it is the server's answer, too
             if attempt == _TRIES - 1 or not _may_pass(error):
@@ -71,31 +75,35 @@ def from_address(download: Download, target: Path) -> Iterator[tuple[int, int | 
 
 
 def _attempt(download: Download, part: Path) -> Iterator[tuple[int, int | None]]:
+    limit = download.bytes or _MOST
     have = part.stat().st_size if part.exists() else 0
     mark = _mark_of(part).read_text(encoding="utf-8") if _mark_of(part).exists() else ""
     asked = {"Range": f"bytes={have}-", "If-Range": mark} if have and mark else {}
     with _opened(download.what, asked, part) as response:
         goes_on = response.status == 206
-        if goes_on and not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
+        if goes_on and (not _begins_at(response, have) or _mark(response) != mark):
             part.unlink()
             raise ConnectionError("the server sent another part than it was asked for")
         have = have if goes_on else 0
         length = response.headers.get("Content-Length", "")
         total = have + int(length) if length.isdigit() else None
         if not goes_on:
-            _keep_mark(part, response)
+            part.unlink(missing_ok=True)  # first, so that it never lies beside the mark of another version
+            with writing(_mark_of(part)) as file:
+                file.write(_mark(response).encode())
         with writing(part, append=goes_on) as file:
             while block := response.read(_BLOCK):
                 file.write(block)
                 have += len(block)
-                if download.bytes is not None and have > download.bytes:
+                if have > limit:
                     break
                 yield have, total or download.bytes
-    if download.bytes is not None and have > download.bytes:
+    if have > limit:
         part.unlink()
-        raise DataError(f"{download.what} gives more than the {download.bytes:,} bytes it should have")
-    if total is not None and have < total:
-        raise ConnectionError(f"the connection ended after {have:,} of {total:,} bytes")
+        raise DataError(f"{download.what} gives more than the {limit:,} bytes it should have")
+    wanted = total if total is not None else download.bytes
+    if wanted is not None and have < wanted:
+        raise ConnectionError(f"the connection ended after {have:,} of {wanted:,} bytes")
 
 
 @contextmanager
@@ -115,10 +123,14 @@ def _opened(address: str, asked: dict[str, str], part: Path) -> Iterator[HTTPRes
         yield response
 
 
-def _keep_mark(part: Path, response: HTTPResponse) -> None:
+def _begins_at(response: HTTPResponse, have: int) -> bool:
+    return str(response.headers.get("Content-Range", "")).startswith(f"bytes {have}-")
+
+
+def _mark(response: HTTPResponse) -> str:
+    """What tells versions apart; nothing where it is weak, because that promises no equal bytes."""
     mark = response.headers.get("ETag") or response.headers.get("Last-Modified") or ""
-    with writing(_mark_of(part)) as file:
-        file.write(b"" if mark.startswith("W/") else mark.encode())  # a weak mark promises no equal bytes
+    return "" if mark.startswith("W/") else mark
 
 
 def _mark_of(part: Path) -> Path:
@@ -128,7 +140,7 @@ def _mark_of(part: Path) -> Path:
 def _may_pass(error: Exception) -> bool:
     """Whether trying again may help: a broken connection or a busy server, but no unknown host and no refusal."""
     if isinstance(error, urllib.error.HTTPError):
-        return error.code >= 500
+        return error.code >= 500 or error.code in (408, 429)
     return not isinstance(error, urllib.error.URLError)
 
 
@@ -146,7 +158,7 @@ def writing(path: Path, append: bool = False) -> Iterator[IO[bytes]]:
         with path.open("ab" if append else "wb") as file:
             yield file
     except OSError as error:
-        if error.errno not in _REFUSALS:
+        if error.errno not in _REFUSALS or isinstance(error, ssl.SSLError):  # whose numbers are its own
             raise
         path.unlink(missing_ok=True)
         raise NoRoomError(
@@ -195,14 +207,16 @@ def _run(command: list[str], folder: Path) -> Generator[float, None, str]:
     """Run a client in a folder, yielding the seconds; gives the last thing it said if it failed, else nothing."""
     began = time.monotonic()
     with (folder / "log").open("w+b") as log:
-        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
         try:
             while process.poll() is None:
                 time.sleep(0.1)
                 yield time.monotonic() - began
         finally:
             if process.poll() is None:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)  # what it started, too
                 process.wait()
         log.seek(0)
         said = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Container, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +26,7 @@ from silobench.data.store import (
     locked,
     manifest_of,
     read_manifest,
+    remedy,
     sha256,
     write_manifest,
 )
@@ -38,7 +39,7 @@ _MOST = 20 * 2**30  # bytes of a file whose size the catalogue does not know
 class Step:
     """Something happened on the way to a dataset."""
 
-    kind: Literal["terms", "wait", "bytes", "seconds", "failed", "removed", "file", "done"]
+    kind: Literal["terms", "wait", "bytes", "seconds", "failed", "damaged", "file", "done"]
     dataset: str
     text: str
     done: float = 0
@@ -58,8 +59,12 @@ def fetch(entry: Entry, client: str = "") -> Iterator[Step]:
     if not entry.forms:
         yield Step("done", entry.name, "needs no files of its own")
         return
-    if locate(entry) is None:
+    here = locate(entry)
+    if here is None:
         sources_of(entry, client)  # refuses before anything is made
+    elif not any(damage(here, name, manifest_of(here)) for name in here.names):
+        yield Step("done", entry.name, f"is here, and every sum is right: {here.root}")
+        return
     yield from _lock_and(entry, _fetch(entry, client))
 
 
@@ -72,7 +77,7 @@ def sources_of(entry: Entry, client: str = "") -> list[Source]:
         known = ", ".join(source.client for source in entry.sources)
         raise DataError(f"{entry.name} cannot be had from '{client}': its sources are {known}.")
     raise DataError(
-        f"{entry.name} must be downloaded by hand from {entry.homepage}: then run `{entry.remedy}` ({entry.by_hand})."
+        f"{entry.name} must be downloaded by hand from {entry.homepage}: then run `{remedy(entry)}` ({entry.by_hand})."
     )
 
 
@@ -89,11 +94,6 @@ def _lock_and(entry: Entry, steps: Iterator[Step]) -> Iterator[Step]:
 
 def _fetch(entry: Entry, client: str) -> Iterator[Step]:
     root = home_of(entry)
-    yield from _remove_damaged(entry, root)
-    here = locate(entry)
-    if here is not None and not any(damage(here, name, manifest_of(here)) for name in here.names):
-        yield Step("done", entry.name, f"is here, and every sum is right: {here.root}")
-        return
     sources = sources_of(entry, client)
     if entry.terms:
         yield Step("terms", entry.name, f"{entry.terms} By fetching it you accept this; it is recorded.")
@@ -104,7 +104,7 @@ def _fetch(entry: Entry, client: str) -> Iterator[Step]:
         except NoRoomError:
             raise
         except DataError as error:
-            failures.append(f"{source.client}: {error}")
+            failures.append(f"{source.client}: {str(error).removesuffix('.')}")
             yield Step("failed", entry.name, failures[-1])
         else:
             yield Step("done", entry.name, f"fetched from {source.client} to {root}")
@@ -115,24 +115,16 @@ def _fetch(entry: Entry, client: str) -> Iterator[Step]:
     )
 
 
-def _remove_damaged(entry: Entry, root: Path) -> Iterator[Step]:
-    """Files that are not what they should be make room for good ones."""
-    manifest = read_manifest(root)
-    for name in sorted({*manifest.files, *entry.files}):
-        problem = damage(Files(entry, "", root, ()), name, manifest) if (root / name).is_file() else ""
-        if problem:
-            (root / name).unlink()
-            yield Step("removed", entry.name, f"{problem}; removed")
-
-
 def _fetch_from(entry: Entry, source: Source, root: Path) -> Iterator[Step]:
     staging = root / ".partial"
     staging.mkdir(exist_ok=True)
     for left in staging.glob("client-*"):
         shutil.rmtree(left)  # of a fetch that was killed
     for download in source.downloads:
-        if all((root / name).is_file() for name in entry.members(download)):
-            continue  # of an earlier fetch that was stopped: not damaged, or it would be gone
+        missing = [name for name in entry.members(download) if _problem(entry, name, root)]
+        if not missing:
+            continue  # of an earlier fetch that was stopped
+        yield from (Step("damaged", entry.name, _problem(entry, n, root)) for n in missing if (root / n).is_file())
         _check_room(entry, download, root)
         arrived = yield from _brought(entry, source.client, download, staging)
         try:
@@ -141,6 +133,10 @@ def _fetch_from(entry: Entry, source: Source, root: Path) -> Iterator[Step]:
         finally:
             arrived.unlink(missing_ok=True)
     shutil.rmtree(staging)
+
+
+def _problem(entry: Entry, name: str, root: Path) -> str:
+    return damage(Files(entry, "", root, ()), name, read_manifest(root))
 
 
 def _brought(entry: Entry, client: str, download: Download, staging: Path) -> Generator[Step, None, Path]:
@@ -189,6 +185,7 @@ def _streams(path: Path, whole: bool) -> Iterator[tuple[str, IO[bytes]]]:
 def _staging(entry: Entry, root: Path) -> Iterator[Callable[[str, IO[bytes], str, str], None]]:
     """Files written and checked aside; at the end, and only then, all come to their places and into the manifest."""
     sources: dict[str, str] = {}
+    recorded = read_manifest(root)  # the sums of an earlier arrival hold, where there is no published one
 
     def stage(name: str, stream: IO[bytes], given: str, source: str) -> None:
         """Take in a file from a stream, unpacked where its origin was packed and it is not."""
@@ -197,7 +194,7 @@ def _staging(entry: Entry, root: Path) -> Iterator[Callable[[str, IO[bytes], str
         with stream, archives.unpacked(stream, given, name) as plain, writing(part) as file:
             for block in archives.blocks(plain, entry.file(name).bytes or _MOST, given):
                 file.write(block)
-        _check_sum(part, entry.file(name).sums, given)
+        _check_sum(part, entry.file(name).sums or recorded.sums(name), given)
         sources[name] = source
 
     def aside(name: str) -> Path:
@@ -219,16 +216,18 @@ def _record(entry: Entry, root: Path, sources: Mapping[str, str]) -> None:
     kept = read_manifest(root)
     arrived = {name: entry_of(root / name, source) for name, source in sources.items()}
     accepted = kept.accepted or (datetime.now(UTC).isoformat(timespec="seconds") if entry.terms else "")
-    write_manifest(
-        root, Manifest({**kept.files, **arrived}, licence=entry.licence, terms=entry.terms, accepted=accepted)
-    )
+    files = {**kept.files, **arrived}
+    write_manifest(root, Manifest(files=files, licence=entry.licence, terms=entry.terms, accepted=accepted))
 
 
 def _check_sum(path: Path, expected: tuple[str, ...], given: str) -> None:
     if expected and sha256(path) not in expected:
         found = sha256(path)
         path.unlink()
-        raise DataError(f"{given} has the sha256 {found[:12]}..., not {expected[0][:12]}...: refused and removed")
+        raise DataError(
+            f"{given} has the sha256 {found[:12]}..., and {expected[0][:12]}... is needed: it is another file, or "
+            "damaged; refused and removed from the data directory."
+        )
 
 
 def _check_room(entry: Entry, download: Download, root: Path) -> None:
@@ -262,22 +261,43 @@ def _import(entry: Entry, path: Path) -> Iterator[Step]:
     root = home_of(entry)
     if entry.terms:
         yield Step("terms", entry.name, f"{entry.terms} By importing it you accept this; it is recorded.")
-    taken: set[str] = set()
+    taken: dict[str, str] = {}
     with _staging(entry, root) as stage:
         for given, open_stream in _offered(entry, path):
             name = _name_of(entry, given)
-            if name is not None and name not in taken:
-                stage(name, open_stream(), given, f"import {given}")
-                taken.add(name)
-                yield Step("file", entry.name, name, len(taken))
+            if name is None:
+                continue
+            if name in taken:
+                raise DataError(f"{path} holds {name} twice, as {taken[name]} and as {given}: leave one of them.")
+            stage(name, open_stream(), given, f"import {given}")
+            taken[name] = given
+            yield Step("file", entry.name, name, len(taken))
+    gone = _forget_others(entry, root, taken)
     with suppress(OSError):
         (root / ".partial").rmdir()
     if not taken or locate(entry) is None:
         forms = " or ".join(", ".join(names) for names in entry.forms.values())
-        brought = f"only {', '.join(sorted(taken))}" if taken else "none of them"
+        brought = f"only {', '.join(sorted(taken))}, which was kept" if taken else "none of them"
         hint = entry.by_hand or "point to the folder, archive or file that holds all of it"
         raise DataError(f"{entry.name} is made of {forms}, but {path} holds {brought}: {hint}.")
-    yield Step("done", entry.name, f"{len(taken)} files imported to {root}")
+    instead = f", in place of {gone} others that were imported before" if gone else ""
+    count = f"{len(taken)} file{'s' if len(taken) > 1 else ''}"
+    yield Step("done", entry.name, f"{count} imported to {root}{instead}")
+
+
+def _forget_others(entry: Entry, root: Path, taken: Container[str]) -> int:
+    """An import of a tree takes the place of an earlier one: the files of both together are no dataset. How many go."""
+    manifest = read_manifest(root)
+    trees = [pattern for names in entry.forms.values() for pattern in names if "*" in pattern]
+    old = {name for tree in trees for name in filter_names(manifest.files, tree) if name not in taken}
+    if not any(name in taken for tree in trees for name in filter_names(manifest.files, tree)):
+        return 0
+    if old:
+        files = {name: arrival for name, arrival in manifest.files.items() if name not in old}
+        write_manifest(root, manifest.model_copy(update={"files": files}))
+        for name in old:
+            (root / name).unlink(missing_ok=True)
+    return len(old)
 
 
 def _offered(entry: Entry, path: Path) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
@@ -303,7 +323,7 @@ def _held(stream: IO[bytes]) -> Callable[[], IO[bytes]]:
 def _name_of(entry: Entry, given: str) -> str | None:
     """Which file of a dataset a path is, packed or not, by its last parts."""
     parts = PurePosixPath(given).parts  # without an empty one, which would lead to the root
-    if not parts or parts[-1].startswith("._"):  # what a Mac leaves beside every file of an archive
+    if not parts or any(part.startswith(".") for part in parts):  # hidden: a system's, or ours
         return None
     plain = PurePosixPath(given).stem if PurePosixPath(given).suffix in archives.PACKED else parts[-1]
     for wanted in dict.fromkeys(name for names in entry.forms.values() for name in names):

@@ -183,7 +183,8 @@ def _fill_means(train: Split, test: Split) -> tuple[Split, Split]:
 # --- CSV ---------------------------------------------------------------------------------------------
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """A file as text, or one sentence why not."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
@@ -194,7 +195,7 @@ def _read_text(path: Path) -> str:
 
 def read_table(path: Path) -> tuple[dict[str, list[str]], list[int]]:
     """Columns by name, as text, and the line of the file where each row begins."""
-    reader = csv_reader.reader(io.StringIO(_read_text(path), newline=""))
+    reader = csv_reader.reader(io.StringIO(read_text(path), newline=""))
     rows, lines, start = [], [], 1
     try:
         for row in reader:

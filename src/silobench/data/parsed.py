@@ -60,8 +60,7 @@ def numbers(
         raise DataError(f"{path} has no rows: at least one is needed; use the published file.")
     if table.shape[1] != columns + labelled or not np.isfinite(table).all():
         problem = _first_bad_cell(path, columns, separator, skip, labelled)
-        assert problem is not None
-        raise problem
+        raise problem or DataError(f"{path} has a cell that is no number a float32 can hold: {_PUBLISHED}.")
     return table[:, 1:] if labelled else table
 
 

@@ -3,8 +3,8 @@
     DATA/mnist/1/...                the files of version 1, with manifest.json: sums, source, terms, arrival
     DATA/mnist/1/.cache/...         arrays read from them, mapped into memory by every later load
 
-Nothing is read before its sum is known to be right. Hashing again is spared only where size and times of a file are
-those of the last check; a change of any kind is a change of its ctime, which no program can set.
+No file of this folder is read before its sum is known to be right. Hashing again is spared only where its size and
+times are those of the last check; a change of any kind is a change of its ctime, which no program can set.
 """
 
 import functools
@@ -12,33 +12,41 @@ import hashlib
 import json
 import logging
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from platformdirs import user_cache_path
+from pydantic import BaseModel, ConfigDict, field_validator
 from scipy import sparse
 
-from silobench.data.catalog import Entry, catalog, find
+from silobench.atomic import replace_atomically
+from silobench.data.catalog import Entry, Sha256, catalog, find
 from silobench.data.dataset import Dataset, Split
 from silobench.errors import DataError
 
 _LOG = logging.getLogger("silobench")
-_AN_HOUR = 3600.0
+_A_WEEK = 7 * 24 * 3600.0
 
 
 def data_dir() -> Path:
     """``$SILOBENCH_DATA``, else the user's cache folder. ``--data-dir`` sets the former."""
     chosen = os.environ.get("SILOBENCH_DATA")
-    return Path(chosen).expanduser() if chosen else user_cache_path("silobench") / "data"
+    try:
+        return Path(chosen).expanduser() if chosen else user_cache_path("silobench") / "data"
+    except RuntimeError as error:
+        raise DataError(f"the data directory {chosen} names no user of this machine: choose another.") from error
 
 
 def home_of(entry: Entry) -> Path:
@@ -92,15 +100,58 @@ def require(name: str, form: str = "") -> Files:
         return Files(entry, "", home_of(entry), ())
     files = locate(entry, form)
     if files is None:
-        which = f" in the form '{form}'" if form else ""
-        hint = f" ({entry.by_hand})" if entry.by_hand and not entry.sources else ""
-        raise DataError(f"the dataset {name} is not in {data_dir()}{which}: run `{entry.remedy}`{hint}.")
-    manifest = manifest_of(files)
+        raise DataError(_absent(entry, form))
+    manifest, read_anew = manifest_of(files), []
     for file in files.names:
-        problem = "" if _is_unchanged(files[file], manifest.stamp(file)) else damage(files, file, manifest)
-        if problem:
-            raise DataError(f"{problem}: it was not read; run `{entry.remedy}` to replace it.")
+        if not _is_known(files, file, manifest):
+            problem = damage(files, file, manifest)
+            if problem:
+                raise DataError(f"{problem}: it was not read; run `{remedy(entry)}` to replace it.")
+            read_anew.append(file)
+    if read_anew and files.managed:
+        _remember(files, read_anew)
     return files
+
+
+def _absent(entry: Entry, form: str) -> str:
+    if form and locate(entry) is not None:
+        given = f"the form '{form}' of {entry.name} is not in {data_dir()}, though another is"
+        return f"{given}: run `{_import(entry)}`, or take the form that is here."
+    hint = f" ({entry.by_hand})" if entry.by_hand and not entry.sources else ""
+    return f"the dataset {entry.name} is not in {data_dir()}: run `{remedy(entry)}`{hint}."
+
+
+def remedy(entry: Entry) -> str:
+    """What to type to have a dataset, or have it again: what was imported by hand is imported again."""
+    by_hand = any(arrival.source.startswith("import ") for arrival in read_manifest(home_of(entry)).files.values())
+    if by_hand or not (entry.sources or entry.needs):
+        return _import(entry)
+    return f"silobench data fetch {entry.name}{_option()}"
+
+
+def _import(entry: Entry) -> str:
+    return f"silobench data import {entry.name} PATH{_option()}"
+
+
+def _option() -> str:
+    given = os.environ.get("SILOBENCH_DATA_DIR_GIVEN") == os.environ.get("SILOBENCH_DATA", "")
+    return f" --data-dir {data_dir()}" if given else ""
+
+
+def _is_known(files: Files, name: str, manifest: "Manifest") -> bool:
+    """Whether a file is as it was when its sum was last found right, and that sum is still the right one."""
+    recorded, right = manifest.files.get(name), files.entry.file(name).sums
+    unchanged = recorded is not None and files[name].is_file() and stamp(files[name]) == recorded.stamp
+    return unchanged and (not right or manifest.sums(name)[0] in right)
+
+
+def _remember(files: Files, names: Iterable[str]) -> None:
+    """Files that were read and found right need not be read again; where this cannot be written they are."""
+    with suppress(OSError, Timeout, DataError), locked(files.entry, wait=False):
+        manifest = read_manifest(files.root)
+        known = {name: manifest.files.get(name) or entry_of(files[name], "found in its place") for name in names}
+        seen = {name: arrival.model_copy(update={"stamp": stamp(files[name])}) for name, arrival in known.items()}
+        write_manifest(files.root, manifest.model_copy(update={"files": {**manifest.files, **seen}}))
 
 
 def check_all(entry: Entry) -> dict[str, Any] | None:
@@ -113,7 +164,11 @@ def check_all(entry: Entry) -> dict[str, Any] | None:
     names = sorted({*present, *files.names, *(manifest.files if files.managed else ())})
     recorded = manifest_of(files)
     problems = (damage(files, name, recorded) for name in names)
-    return {"files": len(names), "damaged": [problem for problem in problems if problem]}
+    unknown = [name for name in names if not entry.file(name).sums and not recorded.sums(name)]
+    found = [problem for problem in problems if problem]
+    if here is None and not found:
+        found = [f"{entry.name} is not complete in {files.root}"]
+    return {"files": len(names), "damaged": found, "unchecked": len(unknown)}
 
 
 def damage(files: Files, name: str, manifest: "Manifest") -> str:
@@ -136,10 +191,6 @@ def sha256(path: Path) -> str:
 def _sha256(path: Path, known: tuple[int, ...]) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _is_unchanged(path: Path, known: tuple[int, ...] | None) -> bool:
-    return known is not None and path.is_file() and stamp(path) == known
 
 
 def stamps(name: str) -> Iterator[tuple[int, ...]]:
@@ -180,35 +231,49 @@ def filter_names(names: Iterable[str], pattern: str) -> Iterator[str]:
 # --- the manifest ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Arrival(BaseModel):
+    """One file as it was when its sum was last found right."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    bytes: int
+    sha256: Sha256
+    source: str
+    stamp: tuple[int, ...]
+    arrived: str  # when
+
+
+class Manifest(BaseModel):
     """What is recorded of files when they arrive."""
 
-    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # name: {bytes, sha256, source, stamp}
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    files: dict[str, Arrival] = {}
     licence: str = ""
     terms: str = ""
     accepted: str = ""  # when the terms were shown and the files fetched all the same
 
     def sums(self, name: str) -> tuple[str, ...]:
-        return (self.files[name]["sha256"],) if name in self.files else ()
+        return (self.files[name].sha256,) if name in self.files else ()
 
-    def stamp(self, name: str) -> tuple[int, ...] | None:
-        return tuple(self.files[name]["stamp"]) if name in self.files else None
+    @field_validator("files")
+    @classmethod
+    def _inside(cls, files: dict[str, Arrival]) -> dict[str, Arrival]:
+        for name in files:
+            if not name or name.startswith("/") or "\\" in name or {"..", "."} & set(name.split("/")):
+                raise ValueError(f"'{name}' leads out of its folder")
+        return files
 
 
 def read_manifest(root: Path) -> Manifest:
     """The manifest of a folder; an empty one where there is none."""
     path = root / "manifest.json"
     try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-        made = Manifest(**read)
-        for name in made.files:
-            made.sums(name), made.stamp(name)
+        return Manifest.model_validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return Manifest()
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         raise DataError(f"{path} is damaged: delete it, and run `silobench data verify` for what remains.") from error
-    return made
 
 
 def manifest_of(files: Files) -> Manifest:
@@ -217,22 +282,13 @@ def manifest_of(files: Files) -> Manifest:
 
 
 def write_manifest(root: Path, manifest: Manifest) -> None:
-    facts = {key: getattr(manifest, key) for key in ("files", "licence", "terms", "accepted")}
-    replace_atomically(root / "manifest.json", json.dumps(facts, indent=1).encode())
+    replace_atomically(root / "manifest.json", manifest.model_dump_json(indent=1).encode())
 
 
-def entry_of(path: Path, source: str) -> dict[str, Any]:
+def entry_of(path: Path, source: str) -> Arrival:
     """A file as the manifest describes it."""
-    return {"bytes": path.stat().st_size, "sha256": sha256(path), "source": source, "stamp": stamp(path)}
-
-
-def replace_atomically(path: Path, content: bytes) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    size, now = path.stat().st_size, datetime.now(UTC).isoformat(timespec="seconds")
+    return Arrival(bytes=size, sha256=sha256(path), source=source, stamp=stamp(path), arrived=now)
 
 
 @contextmanager
@@ -245,7 +301,15 @@ def locked(entry: Entry, wait: bool = True) -> Iterator[None]:
         raise DataError(
             f"the data directory {data_dir()} cannot be written ({error.strerror}): choose another with --data-dir."
         ) from error
-    with FileLock(root / ".lock", timeout=-1 if wait else 0):
+    try:
+        lock = FileLock(root / ".lock", timeout=-1 if wait else 0).acquire()
+    except Timeout:  # an OSError as well, but ours
+        raise
+    except OSError as error:
+        raise DataError(
+            f"{root} cannot be written ({error.strerror}): choose another folder with --data-dir."
+        ) from error
+    with lock:
         yield
 
 
@@ -265,8 +329,10 @@ def stored(name: str, read: Callable[..., Dataset], form: str = "", **arguments:
     kept = _read_cache(folder)
     if kept is not None:
         return kept
-    _LOG.info("reading %s from its files; the next time its arrays are here", name)
+    _LOG.info("reading %s from its files, which is done once: its arrays are kept", name)
     made = read(files, **arguments)
+    if _cache_key(require(name, form), arguments) != folder.name:
+        raise DataError(f"the files of {name} were changed while they were read: try again.")
     with suppress(OSError):  # no room for a cache is no reason to stop
         _write_cache(folder, made)
     return made
@@ -274,24 +340,25 @@ def stored(name: str, read: Callable[..., Dataset], form: str = "", **arguments:
 
 def _cache_key(files: Files, arguments: Mapping[str, Any]) -> str:
     manifest = manifest_of(files)
-    sums = [(name, manifest.sums(name) or sha256(files[name])) for name in files.names]
+    sums = [(name, *(manifest.sums(name) or (sha256(files[name]),))) for name in files.names]
     needs = [_cache_key(require(other), {}) for other in files.entry.needs]
-    facts = [files.entry.name, files.form, sorted(arguments.items()), sums, needs]
+    facts = [files.entry.name, files.entry.licence, files.form, sorted(arguments.items()), sums, needs]
     return f"{_code()}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}"
 
 
 @functools.cache
 def _code() -> str:
-    """A digest of the code that reads data: arrays made by other code are not trusted to be the same."""
-    digest = hashlib.sha256()
+    """A digest of the code that reads data, ours and others': other code may give other arrays."""
+    libraries = [f"{name} {metadata.version(name)}" for name in ("numpy", "scipy", "scikit-learn", "pillow")]
+    digest = hashlib.sha256(" ".join(libraries).encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+        if path.stem not in ("catalog", "download", "fetch"):
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:8]
 
 
 def _write_cache(folder: Path, dataset: Dataset) -> None:
-    part = folder.with_name(f".part-{os.getpid()}")
-    shutil.rmtree(part, ignore_errors=True)
+    part = folder.with_name(f".part-{secrets.token_hex(8)}")
     part.mkdir(parents=True)
     try:
         splits = {}
@@ -309,9 +376,8 @@ def _write_cache(folder: Path, dataset: Dataset) -> None:
             raise
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    for other in folder.parent.iterdir():  # made by other code, or left by a process that was killed
-        old = time.time() - other.stat().st_mtime > _AN_HOUR
-        if not other.name.startswith(folder.name[:9]) and (old or not other.name.startswith(".part-")):
+    for other in folder.parent.iterdir():  # made by other code a while ago, or left by a process that was killed
+        if not other.name.startswith(folder.name[:9]) and time.time() - other.stat().st_mtime > _A_WEEK:
             shutil.rmtree(other, ignore_errors=True)
 
 
@@ -341,6 +407,8 @@ def _read_cache(folder: Path) -> Dataset | None:
         made = Dataset(train=splits[0], test=splits[1], **facts)
         if made.checksum == meta["checksum"]:  # computed once, and every run needs it
             return made
+    except MemoryError:
+        return None  # of this moment, and not of the cache
     except Exception:  # numpy raises many kinds for a torn or foreign file
         pass
     shutil.rmtree(folder, ignore_errors=True)

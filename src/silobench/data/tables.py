@@ -113,7 +113,7 @@ def reuters() -> Dataset:
 def _read_reuters(files: Files) -> Dataset:
     train, test = _sparse_rows([files["reuters.trn.bz2"], files["reuters.tst.bz2"]])
     suited = {"model": "linear", "solver": "sgd(lr=1)"}  # rows of length 1 with a few small numbers: small gradients
-    return Dataset("reuters", Split(*train), Split(*test), ("-1", "1"), files.entry.licence, defaults=suited)
+    return Dataset("reuters", Split(*train), Split(*test), ("other", "money-fx"), files.entry.licence, defaults=suited)
 
 
 def _sparse_rows(paths: Sequence[Path], columns: int | None = None) -> list[tuple[Any, Labels]]:
@@ -124,8 +124,9 @@ def _sparse_rows(paths: Sequence[Path], columns: int | None = None) -> list[tupl
         raise _first_bad_line(paths, columns) or error from error
     if not all(np.isfinite(x.data).all() and np.isin(y, (-1, 1)).all() for x, y in loaded):
         problem = _first_bad_line(paths, columns)
-        assert problem is not None
-        raise problem
+        raise problem or DataError(
+            f"{paths[0]} has a line that is not LIBSVM text with labels -1 and 1: use the published file."
+        )
     for x, _ in loaded:  # int64 would double what the rows weigh
         x.indices, x.indptr = x.indices.astype(np.int32, copy=False), x.indptr.astype(np.int32, copy=False)
     return [(x, (y > 0).astype(np.int64)) for x, y in loaded]

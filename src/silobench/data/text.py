@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from annotated_types import Ge
+from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from silobench.data import archives
 from silobench.data.dataset import Dataset, Split, hold_out
 from silobench.data.store import Files, require, stored
 from silobench.errors import DataError
-from silobench.ranges import Count
 
-Vocabulary = Annotated[int, Ge(3)]
+Vocabulary = Annotated[int, Ge(3), Le(1_000_000)]
+Length = Annotated[int, Ge(1), Le(10_000)]
 PADDING, UNKNOWN = 0, 1
 _SPECIAL = ("<pad>", "<unk>")  # no token has a bracket, so no word can be mistaken for them
 _TOKEN = re.compile(r"<br\s*/?>|([^\W_]+(?:'[^\W_]+)*)")  # a line break is consumed, but captures nothing
@@ -58,7 +58,7 @@ def sequences(
     length: int = 200,
     test_share: float = 0.2,
 ) -> Dataset:
-    """Reviews as rows of `length` word indices, padded at the end; their sources are the groups of `level`.
+    """Reviews as rows of `length` word indices, padded at the end; sources are the groups of `level`, if it has a name.
 
     Reviews without a side of their own are held out by `test_share`, every source and label alike. The vocabulary is
     the most frequent words of the training reviews, ties in the order of the words; index 0 is padding and 1 an
@@ -90,11 +90,15 @@ def _sides(reviews: Sequence[Review], share: float) -> tuple[list[int], list[int
     test = [row for row, review in enumerate(reviews) if review.test]
     free = [row for row, review in enumerate(reviews) if review.test is None]
     if free:
-        kinds = [f"{reviews[row].source} {reviews[row].positive}" for row in free]
+        first = {reviews[row].text: row for row in reversed(free)}  # a text that is there twice stays on one side
+        distinct = sorted(first.values())
+        kinds = [f"{reviews[row].source} {reviews[row].positive}" for row in distinct]
         strata = np.unique(kinds, return_inverse=True)[1].reshape(-1)
-        more, held = hold_out(Split(np.array(free), strata), share)  # the rows are the features, to be told apart
-        train, test = sorted([*train, *more.x.tolist()]), sorted([*test, *held.x.tolist()])
-    return train, test
+        _, held = hold_out(Split(np.array(distinct), strata), share)  # the rows are the features, to be told apart
+        held_out = set(held.x.tolist())
+        for row in free:
+            (test if first[reviews[row].text] in held_out else train).append(row)
+    return sorted(train), sorted(test)
 
 
 def _vocabulary(texts: Iterable[str], size: int) -> list[str]:
@@ -119,7 +123,7 @@ def _split(reviews: list[Review], index: Mapping[str, int], level: str, length: 
         row[: len(codes)] = codes
     y = np.array([review.positive for review in reviews], dtype=np.int64)
     sources: NDArray[Any] = np.array([review.source for review in reviews], dtype=str)
-    return Split(x, y, {level: sources}), cut
+    return Split(x, y, {level: sources} if level else {}), cut
 
 
 # --- IMDB --------------------------------------------------------------------------------------------
@@ -203,24 +207,24 @@ def read_imdb_archive(path: Path, *, each: int = 12_500) -> list[Review]:
 _SUITED = {"model": "bag"}
 
 
-def imdb(vocabulary: Vocabulary = 10_000, length: Count = 200) -> Dataset:
+def imdb(vocabulary: Vocabulary = 10_000, length: Length = 200) -> Dataset:
     """50,000 film reviews, positive or negative, as rows of word numbers; the published halves train and test."""
     return stored("imdb", _read_imdb, vocabulary=vocabulary, length=length)
 
 
-def amazon_domains(vocabulary: Vocabulary = 10_000, length: Count = 200) -> Dataset:
+def amazon_domains(vocabulary: Vocabulary = 10_000, length: Length = 200) -> Dataset:
     """8,000 product reviews of four domains, positive or negative, as rows of word numbers; the domain is the group."""
     return stored("amazon-domains", _read_amazon_domains, vocabulary=vocabulary, length=length)
 
 
-def sentiment(vocabulary: Vocabulary = 10_000, length: Count = 200) -> Dataset:
+def sentiment(vocabulary: Vocabulary = 10_000, length: Length = 200) -> Dataset:
     """OARF's sentiment task: film reviews (imdb) and product reviews (amazon-domains); the source is the group."""
     return stored("sentiment", _read_sentiment, vocabulary=vocabulary, length=length)
 
 
 def _read_imdb(files: Files, vocabulary: int, length: int) -> Dataset:
     made = sequences(
-        "imdb", _imdb_reviews(files), level="source", licence=files.entry.licence, vocabulary=vocabulary, length=length
+        "imdb", _imdb_reviews(files), level="", licence=files.entry.licence, vocabulary=vocabulary, length=length
     )
     return replace(made, defaults=_SUITED)
 

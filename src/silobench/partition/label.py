@@ -1,6 +1,7 @@
 """Label skew: parties differ in which classes they hold, and in what proportions."""
 
 import csv
+import hashlib
 from pathlib import Path
 from typing import Annotated
 
@@ -218,15 +219,25 @@ def like(reference: str, level: str = "") -> Skew:
         counts = np.stack([apportion(len(p), chosen[:, k]) for k, p in enumerate(piles)], axis=1)
         return checked(Partition(deal(piles, counts)), f"like(reference={reference})")
 
-    return Skew(cut)
+    return Skew(cut, natural=lambda split: min(len(_reference_counts(reference, level)), 10))
+
+
+def counts_digest(reference: str, level: str = "") -> str:
+    """What a reference holds, in short: a run on other proportions is another run."""
+    counts = _reference_counts(reference, level)
+    return hashlib.sha256(f"{counts.shape}".encode() + counts.tobytes()).hexdigest()[:16]
 
 
 def _reference_counts(reference: str, level: str) -> NDArray[np.float64]:
-    if Path(reference).suffix or len(Path(reference).parts) > 1 or Path(reference).is_file():
-        return _read_counts(Path(reference))
+    path = Path(reference)
+    if "(" not in reference and (path.suffix or len(path.parts) > 1 or path.is_file()):
+        return _read_counts(path)
     dataset = load(reference)
-    owner = np.unique(group_ids(dataset.train, level), return_inverse=True)[1].reshape(-1)
-    need_classes(dataset.train.y)
+    try:
+        owner = np.unique(group_ids(dataset.train, level), return_inverse=True)[1].reshape(-1)
+        need_classes(dataset.train.y)
+    except PartitionError as error:
+        raise PartitionError(f"the reference {reference} has no counts to give: {error}") from error
     counts = np.zeros((int(owner.max()) + 1, len(dataset.classes)))
     np.add.at(counts, (owner, dataset.train.y), 1)
     return counts[:, np.argsort(-counts.sum(0), kind="stable")]
