@@ -3,6 +3,8 @@
 silobench data fetch mnist cifar-10 fmnist covtype adult movielens-100k imdb && pytest tests/test_real_data.py
 """
 
+import os
+
 import numpy as np
 import pytest
 
