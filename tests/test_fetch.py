@@ -541,6 +541,24 @@ def test_files_that_are_here_are_not_fetched_again(server: Server, place: Path) 
     assert check_all(toy) == {"files": 2, "damaged": [], "unchecked": 0}
 
 
+def test_a_damaged_file_of_one_form_gives_way_to_another_form(
+    server: Server, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy = entry(
+        files={"a": SMALL, "b": OTHER}, forms={"one": ("a",), "two": ("b",)},
+        sources=(source("home", Download(what=server.put("b", OTHER), form="two")),),
+    )  # fmt: skip
+    use(monkeypatch, toy)
+    (tmp_path / "a").write_bytes(SMALL)
+    run(import_files(toy, tmp_path / "a"))
+    (home_of(toy) / "a").write_bytes(b"damaged")
+    with pytest.raises(DataError, match=r"a is damaged.*silobench data import toy"):
+        require("toy")
+    run(fetch(toy))
+    assert require("toy")["b"].read_bytes() == OTHER
+    assert check_all(toy) == {"files": 1, "damaged": [], "unchecked": 0}
+
+
 def test_a_damaged_file_is_refused_until_a_good_one_is_here(
     server: Server, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,7 @@ def _fetch(entry: Entry, client: str) -> Iterator[Step]:
             failures.append(f"{source.client}: {str(error).removesuffix('.')}")
             yield Step("failed", entry.name, failures[-1])
         else:
+            _drop_damaged(entry, root)
             yield Step("done", entry.name, f"fetched from {source.client} to {root}")
             return
     raise DataError(
@@ -133,6 +134,17 @@ def _fetch_from(entry: Entry, source: Source, root: Path) -> Iterator[Step]:
         finally:
             arrived.unlink(missing_ok=True)
     shutil.rmtree(staging)
+
+
+def _drop_damaged(entry: Entry, root: Path) -> None:
+    """Once one form is here, a damaged file of another form must not stand in its way."""
+    damaged = [name for name in entry.files if (root / name).is_file() and _problem(entry, name, root)]
+    manifest = read_manifest(root)
+    files = {name: arrival for name, arrival in manifest.files.items() if name not in damaged}
+    if damaged:
+        write_manifest(root, manifest.model_copy(update={"files": files}))
+    for name in damaged:
+        (root / name).unlink()
 
 
 def _problem(entry: Entry, name: str, root: Path) -> str:
