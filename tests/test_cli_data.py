@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import silobench
 from commands import Result, call, write
@@ -348,6 +349,20 @@ def test_the_option_reaches_run_and_partition(capsys: Capture, mnist: Entry, tmp
     assert shown.err == "reading mnist from its files, which is done once: its arrays are kept\n"
     assert sum(map(sum, json.loads(shown.out)["counts"])) == 60
     refused(call(capsys, "partition", "mnist", "iid", "--data-dir", tmp_path / "empty"), "mnist is not in")
+
+
+def test_a_partition_of_numbers_has_sizes_and_no_distances(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "faces").mkdir()
+    for age in range(20, 40):
+        Image.new("RGB", (8, 8), (age, 0, 0)).save(tmp_path / "faces" / f"{age}_x.png")
+    spec = f"images(path='{tmp_path / 'faces'}', pattern='{{age}}_*', label=age, task=regression, size=8)"
+    options = ("--parties", "2", "--plot", tmp_path / "p.png", "--export", tmp_path / "e")
+    facts = json.loads(right(call(capsys, "partition", spec, "iid", *options, "--json")))
+    assert (facts["sizes"], facts["emd"], facts["emd_weighted"], facts["classes"]) == ([8, 8], None, None, [])
+    assert (tmp_path / "p.png").stat().st_size > 1000
+    assert (tmp_path / "e" / "counts.csv").read_text().splitlines()[0] == "party,class rows"
+    assert "labels are numbers" in right(call(capsys, "partition", spec, "iid", "--parties", "2"))
+    refused(call(capsys, "partition", spec, "#C=1", "--parties", "2"), "labels are numbers")
 
 
 # --- the shipped catalogue ---------------------------------------------------------------------------
