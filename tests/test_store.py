@@ -16,7 +16,8 @@ import pytest
 from scipy import sparse
 
 from offline import disk_of, entry, sum_of, use
-from silobench.data import store
+from silobench.data import cache, store
+from silobench.data.cache import stored
 from silobench.data.catalog import Entry, File
 from silobench.data.dataset import Dataset, Split
 from silobench.data.store import (
@@ -30,7 +31,6 @@ from silobench.data.store import (
     locate,
     read_manifest,
     require,
-    stored,
     write_manifest,
 )
 from silobench.errors import DataError
@@ -448,7 +448,7 @@ def test_other_code_does_not_use_it_and_clears_it(toy: Entry, monkeypatch: pytes
     stored("toy", reader)
     old = cache_of(toy)
     os.utime(old, (0, 0))  # other code of today may still be in use
-    monkeypatch.setattr(store, "_code", lambda: "00000000")
+    monkeypatch.setattr(cache, "_code", lambda: "00000000")
     stored("toy", reader)
     assert reader.calls == 2
     assert cache_of(toy) != old

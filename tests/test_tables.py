@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from silobench.data import movielens, parsed, songs, store, tables, traffic
+from silobench.data import cache, movielens, parsed, songs, store, tables, traffic
 from silobench.data.adult import ATTRIBUTES, OFFSETS
 from silobench.data.catalog import Entry, File
 from silobench.data.dataset import Dataset, Split
@@ -768,8 +768,8 @@ READERS: dict[str, Callable[[Make], Dataset]] = {
 @pytest.mark.parametrize("name", READERS)
 def test_the_cache_gives_back_what_was_read(make: Make, tmp_path: Path, name: str) -> None:
     data = READERS[name](make)
-    store._write_cache(tmp_path / "cache" / "made", data)
-    kept = store._read_cache(tmp_path / "cache" / "made")
+    cache._write_cache(tmp_path / "cache" / "made", data)
+    kept = cache._read_cache(tmp_path / "cache" / "made")
     assert kept is not None
     assert kept.checksum == data.checksum
     assert (kept.name, kept.task, kept.columns, kept.notes) == (data.name, data.task, data.columns, data.notes)

@@ -10,9 +10,10 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from silobench.data.cache import stored
 from silobench.data.dataset import Dataset, Labels, Split
 from silobench.data.images import Pixels, check_labels
-from silobench.data.store import Files, stored
+from silobench.data.store import Files
 from silobench.errors import DataError
 
 _CIFAR = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from silobench.data.archives import allowance, blocks, members
+from silobench.data.cache import stored
 from silobench.data.dataset import Dataset, Split, encode_labels, hold_out
-from silobench.data.store import Files, stored
+from silobench.data.store import Files
 from silobench.errors import DataError
 
 # The second-level regions of M49, each with its first-level one: subcontinents and continents in Hsieh et al. (2020).

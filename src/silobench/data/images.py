@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from scipy import io as scipy_io
 
 from silobench.data.archives import allowance, blocks, kind
+from silobench.data.cache import stored
 from silobench.data.dataset import Dataset, Labels, Split
-from silobench.data.store import Files, require, stored
+from silobench.data.store import Files, require
 from silobench.errors import DataError
 
 Pixels: TypeAlias = NDArray[np.uint8]

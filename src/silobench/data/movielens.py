@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from silobench.data.cache import stored
 from silobench.data.dataset import Dataset, Split
 from silobench.data.parsed import (
     bad_line,
@@ -21,7 +22,7 @@ from silobench.data.parsed import (
     scale_columns,
     shown,
 )
-from silobench.data.store import Files, stored
+from silobench.data.store import Files
 from silobench.errors import DataError
 
 

@@ -15,11 +15,12 @@ from annotated_types import Ge, Le
 from PIL import Image, ImageOps
 
 from silobench.data.archives import blocks, members
+from silobench.data.cache import stored
 from silobench.data.dataset import Dataset, Labels, Split, TaskKind, encode_labels, hold_out
 from silobench.data.files import MISSING, TestShare, as_names, read_table
 from silobench.data.geo import CONTINENT_OF, M49
 from silobench.data.images import CHARACTERS, Pixels
-from silobench.data.store import Files, stored
+from silobench.data.store import Files
 from silobench.errors import DataError, suggest
 
 Size: TypeAlias = Annotated[int, Ge(4), Le(1024)]

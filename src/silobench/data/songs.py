@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from silobench.data.cache import stored
 from silobench.data.dataset import Dataset, Split
 from silobench.data.parsed import bad_line, first_lines, is_number, numbers, permuted, scale_columns, shown
-from silobench.data.store import Files, stored
+from silobench.data.store import Files
 from silobench.errors import DataError
 
 _YEAR_TRAIN, _YEAR_ROWS = 463_715, 515_345

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from silobench.data import archives
+from silobench.data.cache import stored
 from silobench.data.dataset import Dataset, Split, encode_labels
-from silobench.data.store import Files, stored
+from silobench.data.store import Files
 from silobench.errors import DataError, suggest
 
 KEYWORDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from silobench.data import adult as census
+from silobench.data.cache import stored
 from silobench.data.dataset import Dataset, Labels, Split, hold_out
 from silobench.data.files import Column, as_column, one_hot, read_libsvm, split_columns
 from silobench.data.parsed import (
@@ -27,7 +28,7 @@ from silobench.data.parsed import (
     scale_columns,
     shown,
 )
-from silobench.data.store import Files, stored
+from silobench.data.store import Files
 from silobench.errors import DataError
 
 # --- adult -------------------------------------------------------------------------------------------

@@ -18,8 +18,9 @@ from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from silobench.data import archives
+from silobench.data.cache import stored
 from silobench.data.dataset import Dataset, Split, hold_out
-from silobench.data.store import Files, require, stored
+from silobench.data.store import Files, require
 from silobench.errors import DataError
 
 Vocabulary = Annotated[int, Ge(3), Le(1_000_000)]

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from silobench.data.cache import stored
 from silobench.data.dataset import Dataset, Split
 from silobench.data.parsed import Sides, bad_line, first_lines, is_number, moments, numbers, rescale, shown
-from silobench.data.store import Files, stored
+from silobench.data.store import Files
 from silobench.errors import DataError
 from silobench.ranges import Count
 
