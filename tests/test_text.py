@@ -344,6 +344,19 @@ def test_amazon_files_by_another_name_or_not_there_are_refused(tmp_path: Path) -
     refusal(lambda: read_amazon(absent), tmp_path / "absent", "no file")
 
 
+def test_a_text_that_occurs_twice_stays_on_one_side() -> None:
+    """Where we cut ourselves: a published split is kept as it is, and a note says what it repeats."""
+    reviews = [Review(f"text {n // 3}", n % 2 == 0, "a", None) for n in range(300)]
+    data = sequences("r", reviews, level="source", licence="none", test_share=0.2)
+    sides = [{tuple(row) for row in split.x.tolist()} for split in (data.train, data.test)]
+    assert not sides[0] & sides[1]
+    assert len(data.train) + len(data.test) == 300
+    assert len(sides[0]) == 80
+    assert not [note for note in data.notes if "repeat" in note]
+    published = [Review("same", True, "a", False), Review("other", False, "a", False), Review("same", True, "a", True)]
+    assert "1 of 1 test reviews repeat" in sequences("r", published, level="source", licence="none").notes[-1]
+
+
 # --- the real files, where they are ------------------------------------------------------------------
 
 
@@ -360,8 +373,8 @@ def test_the_real_amazon_reviews() -> None:
     assert len(reviews) == 8000
     assert {review.source for review in reviews} == {"books", "dvd", "electronics", "kitchen"}
     data = sequences("amazon", reviews, level="domain", licence="none")
-    assert (data.train.x.shape, data.test.x.shape, len(data.vocabulary)) == ((6400, 200), (1600, 200), 10_000)
-    assert np.bincount(data.test.y).tolist() == [800, 800]
+    assert (data.train.x.shape, data.test.x.shape, len(data.vocabulary)) == ((6396, 200), (1604, 200), 10_000)
+    assert not [note for note in data.notes if "repeat" in note]
 
 
 def test_the_real_imdb_reviews() -> None:
