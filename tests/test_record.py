@@ -46,7 +46,7 @@ def test_a_finished_run_states_what_was_run_and_on_what(finished: Path) -> None:
     assert facts["label"]["algorithm"] == "scaffold"
     assert sum(facts["partition"]["sizes"]) == facts["dataset"]["train"] == 4000
     assert facts["made_by"]["torch"] == torch.__version__
-    assert facts["made_by"]["engine"] == "inline"
+    assert facts["made_by"]["engine"] == "stacked"
     assert [row["round"] for row in read_run(finished).rounds] == [1, 2, 3]
 
 

@@ -15,6 +15,7 @@ from silobench import cli_data
 from silobench._version import __version__
 from silobench.cli_data import DataDir, Json
 from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
+from silobench.processes import cores, start_server
 
 if TYPE_CHECKING:
     from silobench.record import StoredRun
@@ -111,7 +112,7 @@ def run(
     ] = "*",
     trials: Annotated[int | None, typer.Option(min=1, help="How many seeds, counted up from `seed`.")] = None,
     engine: Annotated[str, typer.Option(help="Where parties run: auto, or one of `silobench list engines`.")] = "auto",
-    workers: Annotated[int | None, typer.Option(min=1, help="Runs at a time; as many as cores by default.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; as many as cores by default.")] = None,
     out: Out = Path("runs"),
     plugin: Plugins = None,
     data_dir: DataDir = None,
@@ -283,25 +284,23 @@ def _run_all(
     plugins: Sequence[Path] = (),
 ) -> "list[StoredRun]":
     """Check every run first, then do those that are missing."""
+    workers = workers or cores()
+    if workers > 1:
+        start_server()  # which imports what workers need, while this process does the same
     from silobench import experiment
     from silobench.record import read_run
     from silobench.sweep import sweep
     from silobench.terminal import Progress
 
     plans = experiment.plan(experiment.override(experiment.read_experiment(path), changed or {}), only, plugins)
-    engine = "inline" if engine == "auto" else engine
     experiment.check_engine(engine)
     missing = [made for made in plans if not experiment.is_complete(made, out)]
     for made in missing:
         experiment.prepare(made)  # every error of a configuration comes before the first round of any
     try:
         with Progress(total=len(plans), done=len(plans) - len(missing)) as progress:
-            for event in sweep(missing, out, engine, workers or _cores(), plugins):
+            for event in sweep(missing, out, engine, workers, plugins):
                 progress.show(event)
     except KeyboardInterrupt as error:
         raise StoppedError("stopped; finished rounds are kept, and the same command goes on from them.") from error
     return [read_run(out / made.id) for made in plans]
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -17,9 +17,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from silobench.algorithms import ALGORITHMS
 from silobench.controllers import CONTROLLERS
 from silobench.data import DATASETS, Dataset, load
-from silobench.engines import ENGINES
+from silobench.engines import ENGINES, Engine
 from silobench.errors import ConfigError, DataError, suggest
-from silobench.federation import Federation, federate
+from silobench.federation import federate
+from silobench.local import Setting
 from silobench.methods import Method
 from silobench.models import MODELS
 from silobench.network import NETWORKS, Network
@@ -30,7 +31,7 @@ from silobench.rounds import draw_cohort, rounds
 from silobench.servers import SERVERS
 from silobench.solvers import SCHEDULES, SOLVERS
 from silobench.spec import Bound, Registry
-from silobench.task import Task, task
+from silobench.task import task
 from silobench.transforms import TRANSFORMS, bind_chain
 from silobench.types import Controller, Count, RoundRecord
 
@@ -67,6 +68,7 @@ class Cell(BaseModel):
     network: str = "100Mbps"
     rounds: Count = 50
     eval_every: Count = 1
+    eval_on: Annotated[float, Gt(0), Le(1)] | Count = 1.0
     validation: Annotated[float, Ge(0), Lt(1)] = 0.0
     seed: Annotated[int, Ge(0)] = 0
 
@@ -243,16 +245,14 @@ class Ready:
 
     plan: Plan
     dataset: Dataset
-    federation: Federation
-    task: Task
-    method: Method
+    setting: Setting
     controller: Controller
     network: Network
 
     def facts(self) -> dict[str, Any]:
         """What run.json says of a run besides its origin and status."""
-        train = self.dataset.train
-        partition = self.federation.partition
+        train, federation = self.dataset.train, self.setting.federation
+        partition = federation.partition
         return {
             "id": self.plan.id,
             "config": self.plan.config,
@@ -269,16 +269,16 @@ class Ready:
             },
             "partition": {
                 "fingerprint": partition.fingerprint,
-                "parties": [party.name for party in self.federation.parties],
+                "parties": [party.name for party in federation.parties],
                 **measure(partition, self.dataset).as_json(),
             },
-            "parameters": self.task.network.layout.size,
+            "parameters": self.setting.task.network.layout.size,
         }
 
 
-def prepare(made: Plan) -> Ready:
+def prepare(made: Plan, dataset: Dataset | None = None) -> Ready:
     """Load, cut and build; every error a configuration can cause comes before round 0."""
-    cell, dataset = made.cell, load(made.cell.dataset)
+    cell, dataset = made.cell, dataset or load(made.cell.dataset)
     if dataset.checksum != made.config["checksum"]:
         raise DataError(
             f"{cell.dataset} has changed since this experiment was planned: run it again to use it as it is."
@@ -294,29 +294,29 @@ def prepare(made: Plan) -> Ready:
     return Ready(
         made,
         dataset,
-        federation,
-        task(cell.model, dataset, cell.seed),
-        method,
+        Setting(method, federation, task(cell.model, dataset, cell.seed), cell.seed),
         CONTROLLERS.build(cell.controller),
         NETWORKS.build(cell.network),
     )
 
 
-def execute(ready: Ready, out: Path, engine: str = "inline") -> Iterator[RoundRecord]:
+def execute(ready: Ready, out: Path, engine: str | Engine = "auto") -> Iterator[RoundRecord]:
     """Run a plan into ``out/<id>``, going on where it stopped; yields the rounds that were still missing."""
     cell = ready.plan.cell
-    with open_run(out / ready.plan.id, {**versions(), "engine": engine}, ready.facts) as run:
+    chosen = (ENGINES.build(engine) if isinstance(engine, str) else engine).settled(ready.setting)
+    with open_run(out / ready.plan.id, {**versions(), "engine": chosen.arithmetic}, ready.facts) as run:
         if run.facts["status"] == "complete":
             return
         for record in rounds(
-            ready.method,
-            ready.federation,
-            ready.task,
+            ready.setting.method,
+            ready.setting.federation,
+            ready.setting.task,
             seed=cell.seed,
             rounds=cell.rounds,
             participation=cell.participation,
             eval_every=cell.eval_every,
-            engine=ENGINES.build(engine),
+            eval_on=cell.eval_on,
+            engine=chosen,
             controller=ready.controller,
             network=ready.network,
             state=run.state,

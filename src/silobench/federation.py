@@ -36,6 +36,14 @@ class Party:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Some rows to score a network on: of a copy of the test set, or (None) of the training rows."""
+
+    rows: Tensor
+    copy: int | None
+
+
+@dataclass(frozen=True)
 class Federation:
     """Parties over one shared array of rows.
 
@@ -69,22 +77,50 @@ class Federation:
         x = as_input(self.x, rows)
         return crop_and_flip(x) if augmented and self.dataset.augment == "crop-flip" else x, self.y[rows]
 
-    def test_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """The test set in large batches; once for every party's noise under ``noise(test=noisy)``."""
-        labels = torch.from_numpy(self.dataset.test.y)
-        for x in self._test_features():
-            for start in range(0, len(labels), _EVALUATION_BATCH):
-                rows = torch.arange(start, min(start + _EVALUATION_BATCH, len(labels)))
-                yield as_input(x, rows), labels[rows]
+    def test_parts(self, share: float | int = 1.0) -> list[Part]:
+        """The test set in large batches; once for every party's noise under ``noise(test=noisy)``.
 
-    def _test_features(self) -> Iterator["Tensor | sparse.csr_matrix"]:
-        x = self.dataset.test.x
-        if not self.partition.noisy_test:
-            yield x if sparse.issparse(x) else torch.from_numpy(np.ascontiguousarray(x))
-            return
-        for party, deviation in enumerate(self.partition.noise):
-            noise = _standard_normal(x.shape, self.seed, len(self.partition) + party)
-            yield torch.from_numpy(_dense_float(x) + np.float32(deviation) * noise)
+        `share` of its rows, or a count if it is an integer: always the same ones, drawn by the seed.
+        """
+        rows, copies = _share_of(len(self.dataset.test), share, self.seed), range(1)
+        if self.partition.noisy_test:
+            copies = range(len(self.partition))
+        return [Part(some, copy) for copy in copies for some in rows.split(_EVALUATION_BATCH)]
+
+    def test_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """The features and labels of all test parts."""
+        return map(self.part, self.test_parts())
+
+    @cached_property
+    def validation_parts(self) -> list[Part]:
+        """The training rows that parties keep aside, in large batches."""
+        rows = torch.cat([party.validation for party in self.parties])
+        return [Part(some, None) for some in rows.split(_EVALUATION_BATCH) if len(some)]
+
+    def part(self, part: Part) -> tuple[Tensor, Tensor]:
+        """The features and labels of a part."""
+        if part.copy is None:
+            return self.batch(part.rows)
+        return as_input(self._test_copy(part.copy), part.rows), self._test_labels[part.rows]
+
+    @cached_property
+    def _test_labels(self) -> Tensor:
+        return torch.from_numpy(self.dataset.test.y)
+
+    def _test_copy(self, copy: int) -> "Tensor | sparse.csr_matrix":
+        """The test features as a party sees them. Only the copy asked for last is kept: each may be large."""
+        if copy not in self._last_copy:
+            x = self.dataset.test.x
+            if self.partition.noisy_test:
+                noise = _standard_normal(x.shape, self.seed, len(self.partition) + copy)
+                x = _dense_float(x) + np.float32(self.partition.noise[copy]) * noise
+            self._last_copy.clear()
+            self._last_copy[copy] = x if sparse.issparse(x) else torch.from_numpy(np.ascontiguousarray(x))
+        return self._last_copy[copy]
+
+    @cached_property
+    def _last_copy(self) -> "dict[int, Tensor | sparse.csr_matrix]":
+        return {}
 
     def pooled(self) -> "Federation":
         """The same rows, noise and all, at one single party."""
@@ -119,6 +155,13 @@ def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(indptr, indices, data, part.shape, check_invariants=False)
+
+
+def _share_of(rows: int, share: float | int, seed: int) -> Tensor:
+    count = share if isinstance(share, int) else max(1, round(share * rows))
+    if count >= rows:
+        return torch.arange(rows)
+    return _tensor(np.sort(stream(seed, "evaluate").choice(rows, count, replace=False)))
 
 
 def _tensor(rows: NDArray[np.int64]) -> Tensor:

@@ -1,54 +1,95 @@
 """One party's part of a round. Engines decide where it runs; the loop gathers what comes back."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import torch
 
-from silobench.federation import Federation
+from silobench.federation import Federation, Party
 from silobench.methods import Method
 from silobench.rng import torch_seed
 from silobench.solvers import Problem
 from silobench.task import Task
-from silobench.types import Context, Memory, PartyMemory, Reply, Server
+from silobench.types import Context, Local, Memory, PartyMemory, Reply, Server, Vector
 
 BUFFERS = "network buffers"  # a part of every message beside the algorithm's own, averaged by samples
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What stays the same in every round of a run, as parties see it. An engine ships it once."""
+
+    method: Method
+    federation: Federation
+    task: Task
+    seed: int
 
 
 @dataclass(frozen=True)
 class LocalRound:
     """One round as the parties live it: call it with a party, or take it apart and run it elsewhere."""
 
-    method: Method
-    federation: Federation
-    task: Task
+    setting: Setting
     server: Server  # what was broadcast
-    seed: int
 
     def __call__(self, party: int, memory: PartyMemory) -> Reply:
         """Train, make a message, encode it."""
-        algorithm, server, watch = self.method.algorithm, self.server, Stopwatch()
-        own = memory["algorithm"] if "algorithm" in memory else algorithm.memory(self.task.initial)
-        correct, drift, network = algorithm.correct, algorithm.drift, self.task.network
+        method, task, server, watch = self.setting.method, self.setting.task, self.server, Stopwatch()
+        own, network = self.own(memory), task.network
         network.buffers.copy_(memory["network"]["buffers"] if "network" in memory else server.buffers)
         with torch.random.fork_rng(devices=[]):  # a network that draws (dropout) draws from a stream of its own
-            torch.manual_seed(torch_seed(self.seed, "forward", server.round, party))
-            local, momentum = self.method.solver.train(
-                Problem(self.task, self.federation, self.federation.parties[party], self.seed),
-                algorithm.start(server, own),
+            torch.manual_seed(torch_seed(self.setting.seed, "forward", server.round, party))
+            local, momentum = method.solver.train(
+                self.problem(party),
+                method.algorithm.start(server, own),
                 server,
-                (lambda grad, here: correct(grad, here, server, own)) if correct else None,
-                drift(server, own) if drift else None,
+                self.correct(own),
+                self.drift(own),
                 memory.get("solver", {}),
             )
         buffers = network.buffers.clone()  # before a message that asks for a gradient runs the network again
+        return self.reply(party, memory, own, local, momentum, buffers, watch)
+
+    def problem(self, party: int) -> Problem:
+        return Problem(self.setting.task, self.setting.federation, self.party(party), self.setting.seed)
+
+    def party(self, party: int) -> Party:
+        return self.setting.federation.parties[party]
+
+    def own(self, memory: PartyMemory) -> Memory:
+        """What the algorithm has at a party: what it kept, or what it begins with."""
+        return (
+            memory["algorithm"]
+            if "algorithm" in memory
+            else self.setting.method.algorithm.memory(self.setting.task.initial)
+        )
+
+    def correct(self, own: Memory) -> Callable[[Vector, Vector], Vector] | None:
+        correct, server = self.setting.method.algorithm.correct, self.server
+        return (lambda grad, here: correct(grad, here, server, own)) if correct else None
+
+    def drift(self, own: Memory) -> Vector | None:
+        drift = self.setting.method.algorithm.drift
+        return drift(self.server, own) if drift else None
+
+    def reply(
+        self,
+        party: int,
+        memory: PartyMemory,
+        own: Memory,
+        local: Local,
+        momentum: Memory,
+        buffers: Vector,
+        watch: "Stopwatch",
+    ) -> Reply:
+        """What comes of a finished training: the message through the transforms, and what the party keeps."""
+        algorithm, server = self.setting.method.algorithm, self.server
         update, own = algorithm.message(local, server, own)
         watch.lap("train")
         kept: dict[str, Memory] = {"algorithm": own, "solver": momentum}
-        context = Context(self.seed, server.round, party, self.task.network.layout, server.knobs)
-        for place, transform in enumerate(() if algorithm.silent else self.method.transforms):
+        context = Context(self.setting.seed, server.round, party, self.setting.task.network.layout, server.knobs)
+        for place, transform in enumerate(() if algorithm.silent else self.setting.method.transforms):
             owner = f"transform-{place}"
             update, kept[owner] = transform.encode(update, memory.get(owner, {}), context)
         if len(buffers) and algorithm.replica:
@@ -57,9 +98,6 @@ class LocalRound:
             update = replace(update, total={**update.total, BUFFERS: buffers * update.weight})
         watch.lap("encode")
         return Reply(party, update, {owner: m for owner, m in kept.items() if m}, local.loss, local.steps, watch.laps)
-
-
-Engine: TypeAlias = Callable[[LocalRound, Iterable[int], Mapping[int, PartyMemory]], Iterator[Reply]]
 
 
 class Stopwatch:

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 
 from silobench.controllers import fixed
-from silobench.engines import inline
+from silobench.engines import Engine, inline
 from silobench.errors import ConfigError
 from silobench.federation import Federation
-from silobench.local import BUFFERS, Engine, LocalRound, Stopwatch
+from silobench.local import BUFFERS, LocalRound, Setting, Stopwatch
 from silobench.methods import Method
 from silobench.network import Network, link
 from silobench.rng import stream
-from silobench.task import Task
+from silobench.task import Task, Weights
 from silobench.types import (
     Context,
     Controller,
@@ -37,6 +37,7 @@ def rounds(
     rounds: int = 50,
     participation: float | int = 1.0,
     eval_every: int = 1,
+    eval_on: float | int = 1.0,
     engine: Engine | None = None,
     controller: Controller | None = None,
     network: Network | None = None,
@@ -44,22 +45,24 @@ def rounds(
 ) -> Iterator[RoundRecord]:
     """Run a method over a federation, one record a round; `state` goes on from an earlier record's.
 
-    `participation` is a fraction of the parties, or a count if it is an integer.
+    `participation` is a fraction of the parties, or a count if it is an integer. The model is tested every
+    `eval_every` rounds on `eval_on` of the test rows (a fraction, or a count), and after the last round on all of them.
     """
-    loop = _Loop(
-        method, federation.pooled() if method.algorithm.pooled else federation, task, seed,
-        engine or inline(), controller or fixed(), network or link(),
-    )  # fmt: skip
     if method.algorithm.pooled:
-        participation = 1.0
-    if eval_every < 1:
-        raise ConfigError(f"eval_every is {eval_every}: evaluate every round (1) or every so many.")
+        federation, participation = federation.pooled(), 1.0
+    if eval_every < 1 or eval_on <= 0:
+        raise ConfigError(
+            f"eval_every is {eval_every} and eval_on {eval_on}: evaluate every round (1) or every so many, on a "
+            "fraction of the test rows above 0 or a count of at least 1."
+        )
+    setting = Setting(method, federation, task, seed)
+    loop = _Loop(setting, (engine or inline()).settled(setting), controller or fixed(), network or link())
     state = state or loop.begin()
     for now in range(state.server.round, rounds):
-        cohort = draw_cohort(len(loop.federation.parties), participation, seed, now)
-        evaluate = (now + 1) % eval_every == 0 or now + 1 == rounds
+        cohort = draw_cohort(len(federation.parties), participation, seed, now)
+        share = 1.0 if now + 1 == rounds else eval_on if (now + 1) % eval_every == 0 else 0
         with _one_thread():
-            record = loop.round(state, cohort, evaluate)
+            record = loop.round(state, cohort, share)
         state = record.state
         yield record
 
@@ -97,34 +100,34 @@ def _one_thread() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Loop:
-    method: Method
-    federation: Federation
-    task: Task
-    seed: int
+    setting: Setting
     engine: Engine
     controller: Controller
     network: Network
 
     def begin(self) -> State:
         """The state before the first round."""
-        params, algorithm = self.task.initial, self.method.algorithm
-        extras, optimizer = algorithm.extras(params), self.method.server.init(params)
-        return State(Server(params, extras, optimizer, 0, len(self.federation.parties), {}, self.task.buffers))
+        task, method = self.setting.task, self.setting.method
+        extras, optimizer = method.algorithm.extras(task.initial), method.server.init(task.initial)
+        parties = len(self.setting.federation.parties)
+        return State(Server(task.initial, extras, optimizer, 0, parties, {}, task.buffers))
 
-    def round(self, state: State, cohort: tuple[int, ...], evaluate: bool) -> RoundRecord:
-        algorithm, watch, gathered = self.method.algorithm, Stopwatch(), _Gathered()
+    def round(self, state: State, cohort: tuple[int, ...], tested: float | int) -> RoundRecord:
+        """One round, tested on a share of the test rows; 0 for not at all."""
+        method, watch, gathered = self.setting.method, Stopwatch(), _Gathered()
         server = replace(state.server, knobs=self.controller(state.server))
-        sent = server.broadcast(algorithm.broadcast)
-        local_round = LocalRound(self.method, self.federation, self.task, sent, self.seed)
-        update = self.method.aggregate(gathered.updates(self.engine(local_round, cohort, state.memory)))
+        sent = server.broadcast(method.algorithm.broadcast)
+        kept = {party: state.memory.get(party, {}) for party in cohort}
+        engine, replies = self.engine.train(LocalRound(self.setting, sent), kept)
+        update = method.aggregate(gathered.updates(replies))
         watch.lap("parties")
         server = self._server_step(server, update)
-        watch.lap("aggregate")
-        down, up, largest_up = (0, 0, 0) if algorithm.silent else (sent.nbytes, gathered.bytes, gathered.largest)
+        silent = method.algorithm.silent
+        down, up, largest_up = (0, 0, 0) if silent else (sent.nbytes, gathered.bytes, gathered.largest)
         clock = state.clock + self.network.seconds(down, largest_up)
-        memory = {party: kept for party, kept in {**state.memory, **gathered.memory}.items() if kept}
-        after = State(server, memory, clock)
-        scores = self._scores(after) if evaluate else {}
+        after = State(server, _remembered(state.memory, gathered.memory), clock)
+        watch.lap("aggregate")
+        scores = self._scores(after, tested) if tested else {}
         watch.lap("evaluate")
         return RoundRecord(
             round=server.round,
@@ -139,7 +142,9 @@ class _Loop:
             bytes_down=down * len(cohort),
             clock=clock,
             knobs=server.knobs,
-            seconds=_phases(gathered.seconds, watch.laps),
+            engine=str(engine),
+            workers=max(1, engine.workers),
+            seconds=_phases(gathered.seconds, watch.laps, max(1, engine.workers)),
             state=after,
         )
 
@@ -148,33 +153,45 @@ class _Loop:
         parts = dict(update.total)
         buffers = parts.pop(BUFFERS) / update.weight if BUFFERS in parts else server.buffers
         update = replace(update, total=parts)
-        context = Context(self.seed, server.round, -1, self.task.network.layout, server.knobs)
-        for transform in reversed(() if self.method.algorithm.silent else self.method.transforms):
+        context = Context(self.setting.seed, server.round, -1, self.setting.task.network.layout, server.knobs)
+        method = self.setting.method
+        for transform in reversed(() if method.algorithm.silent else method.transforms):
             update = transform.decode(update, context)
-        direction, extras = self.method.algorithm.absorb(server, update)
-        params, optimizer = self.method.server.apply(server.params, direction, server.optimizer)
+        direction, extras = method.algorithm.absorb(server, update)
+        params, optimizer = method.server.apply(server.params, direction, server.optimizer)
         done = server.round + 1
         return replace(server, params=params, buffers=buffers, extras=extras, optimizer=optimizer, round=done)
 
-    def _scores(self, state: State) -> dict[str, float]:
-        """The shared model on the test set; where parties have their own, the mean over those."""
-        algorithm, server = self.method.algorithm, state.server
-        if algorithm.replica is None:
-            models = [(server.params, server.buffers)]
-        else:
-            fresh = {"algorithm": algorithm.memory(self.task.initial), "network": {"buffers": self.task.buffers}}
-            kept = [{**fresh, **state.memory.get(party.id, {})} for party in self.federation.parties]
-            models = [(algorithm.replica(server, m["algorithm"]), m["network"]["buffers"]) for m in kept]
-        scores = [self.task.evaluate(*model, self.federation.test_batches()) for model in models]
+    def _scores(self, state: State, tested: float | int) -> dict[str, float]:
+        """The shared model on the test rows; where parties have their own, the mean over those."""
+        algorithm, federation, server = self.setting.method.algorithm, self.setting.federation, state.server
+        models = [(server.params, server.buffers)] if algorithm.replica is None else self._replicas(state)
+        scores = self.engine.score(self.setting, models, federation.test_parts(tested))
         accuracy = np.array([score.accuracy for score in scores])
         found = {"accuracy": float(accuracy.mean()), "loss": float(np.mean([score.loss for score in scores]))}
         if algorithm.replica is not None:
             found["accuracy_std"] = float(accuracy.std())
-        if any(len(party.validation) for party in self.federation.parties) and algorithm.replica is None:
-            rows = torch.cat([party.validation for party in self.federation.parties])
-            batches = (self.federation.batch(part) for part in rows.split(1000))
-            found["validation"] = self.task.evaluate(server.params, server.buffers, batches).accuracy
+        elif parts := federation.validation_parts:
+            found["validation"] = self.engine.score(self.setting, models, parts)[0].accuracy
         return found
+
+    def _replicas(self, state: State) -> list[Weights]:
+        """The model of every party."""
+        task, replica = self.setting.task, self.setting.method.algorithm.replica
+        assert replica is not None
+        fresh = {
+            "algorithm": self.setting.method.algorithm.memory(task.initial),
+            "network": {"buffers": task.buffers},
+        }
+        kept = [{**fresh, **state.memory.get(party.id, {})} for party in self.setting.federation.parties]
+        return [(replica(state.server, memory["algorithm"]), memory["network"]["buffers"]) for memory in kept]
+
+
+def _remembered(before: Mapping[int, PartyMemory], changed: Mapping[int, PartyMemory]) -> Mapping[int, PartyMemory]:
+    """What parties keep after a round; only those that keep anything are listed."""
+    if not before and not any(changed.values()):
+        return before
+    return {party: kept for party, kept in {**before, **changed}.items() if kept}
 
 
 class _Gathered:
@@ -199,7 +216,8 @@ class _Gathered:
             yield reply.update
 
 
-def _phases(parties: Mapping[str, float], laps: Mapping[str, float]) -> dict[str, float]:
-    """Seconds by phase. What the engine took beyond the parties' own work went into bringing it together."""
-    gathering = max(0.0, laps["parties"] - sum(parties.values()))
-    return {**parties, "aggregate": laps["aggregate"] + gathering, "evaluate": laps["evaluate"]}
+def _phases(parties: Mapping[str, float], laps: Mapping[str, float], workers: int) -> dict[str, float]:
+    """Seconds of the clock by phase. What parties did side by side counts by its share: they add up to the round."""
+    own = {phase: spent / workers for phase, spent in parties.items()}
+    idle = max(0.0, laps["parties"] - sum(own.values()))
+    return {**own, "idle": idle, "aggregate": laps["aggregate"], "evaluate": laps["evaluate"]}

@@ -1,12 +1,14 @@
 """Local training. A solver walks the network's flat parameters over a party's batches; it knows no algorithm."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Literal
 
 import numpy as np
 import torch
 from annotated_types import Ge
+from numpy.typing import NDArray
 from torch import Tensor
 
 from silobench.errors import SpecError
@@ -120,32 +122,52 @@ class Solver:
             lr=lr,
             samples=problem.party.samples,
             loss=float(total_loss) / steps,
-            gradient=lambda params: problem.gradient(params).add_(params, alpha=self.weight_decay),
+            gradient=self.gradient_of(problem),
         )
         return local, {"momentum": velocity} if self.keep_momentum else {}
 
-    def batches(self, problem: Problem, round: int) -> Iterator[Tensor]:
+    def gradient_of(self, problem: Problem) -> Callable[[Vector], Vector]:
+        """The full gradient of what is minimised, weight decay included, as a function of the parameters."""
+        return lambda params: problem.gradient(params).add_(params, alpha=self.weight_decay)
+
+    def count(self, samples: int) -> int:
+        """The steps of a round for a party of so many rows."""
+        return self.epochs * -(-samples // (self.batch or samples)) if self.steps is None else self.steps
+
+    def rows(self, samples: int) -> int:
+        """The rows that a party of so many visits in a round, repetitions included."""
+        if self.steps is None:
+            return self.epochs * samples
+        return self.steps * min(samples, self.batch or samples)
+
+    def batches(self, problem: Problem, round: int) -> tuple[Tensor, ...]:
         """Row numbers of every batch of a round, in shuffled order."""
-        rows, size = problem.party.rows, self.batch or problem.party.samples
+        rows, sizes = self.order(problem, round)
+        return rows.split(sizes)  # type: ignore[no-any-return]  # torch has no types here
+
+    def order(self, problem: Problem, round: int) -> tuple[Tensor, list[int]]:
+        """The row numbers of a round in the order in which they are visited, and the sizes of its batches."""
+        rows, size = problem.party.rows.numpy(), self.batch or problem.party.samples
+        whole, rest = divmod(len(rows), size)
+        sizes = [size] * whole + [rest] * (rest > 0)  # of one pass
         if self.steps is None:
             order = stream(problem.seed, "order", round, problem.party.id)
-            for _ in range(self.epochs):
-                yield from _shuffled(rows, order).split(size)
-            return
+            return _tensor([rows[order.permutation(len(rows))] for _ in range(self.epochs)]), sizes * self.epochs
         # A number of steps: go on through the passes where the last round stopped, without any memory.
-        per_pass = -(-len(rows) // size)
-        whole: list[Tensor] = []
-        for step in range(round * self.steps, (round + 1) * self.steps):
-            if not whole or step % per_pass == 0:
-                order = stream(problem.seed, "pass", step // per_pass, problem.party.id)
-                whole = list(_shuffled(rows, order).split(size))
-            yield whole[step % per_pass]
+        first, skipped = divmod(round * self.steps, len(sizes))
+        passes = range(first, first - (-(skipped + self.steps) // len(sizes)))
+        orders = [stream(problem.seed, "pass", number, problem.party.id) for number in passes]
+        visited = _tensor([rows[order.permutation(len(rows))] for order in orders])
+        sizes = sizes * len(passes)
+        begin, taken = sum(sizes[:skipped]), sizes[skipped : skipped + self.steps]
+        return visited[begin : begin + sum(taken)], taken
 
 
-def _shuffled(rows: Tensor, order: np.random.Generator) -> Tensor:
-    return rows[torch.from_numpy(order.permutation(len(rows)))]
+def _tensor(parts: list[NDArray[np.int64]]) -> Tensor:
+    return torch.from_numpy(parts[0] if len(parts) == 1 else np.concatenate(parts))
 
 
+@cache
 def reach(steps: int, momentum: float) -> float:
     """The sum of the weights that `steps` gradients get in a displacement of SGD with this momentum.
 

@@ -1,20 +1,27 @@
-"""Many runs at once: one process each, one thread each, so the bits do not depend on how many there are."""
+"""Many runs in one command: side by side, one in each worker, or one after the other with all workers on each.
 
-import multiprocessing
+Both give the same bits. Side by side wastes nothing while there are runs enough for everyone; the few that are left
+over, or one that is much longer than the rest, are better done by all workers together.
+"""
+
+import functools
+import math
 import os
-import queue
-import signal
-import threading
 import traceback
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from multiprocessing.connection import wait
-from multiprocessing.process import BaseProcess
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from silobench.errors import RecordError, RunError, SilobenchError
+from silobench.data import Dataset, load
+from silobench.engines import ENGINES, Engine
+from silobench.engines.workers import Job, workers_of_this_command
+from silobench.errors import RunError, SilobenchError
 from silobench.experiment import Plan, execute, load_plugin, prepare
+from silobench.solvers import SOLVERS
+from silobench.types import RoundRecord
+
+_MANY = 4  # runs a worker: with so many there is nothing to weigh up
 
 
 @dataclass(frozen=True)
@@ -28,23 +35,141 @@ class Event:
     round: int = 0
     accuracy: float | None = None
     notes: tuple[str, ...] = ()
+    seconds: float = 0.0  # of the clock, for the round
+    alone: float = 0.0  # what the round would take one worker
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a command was given: what a worker needs besides a plan."""
+
+    out: Path
+    folder: Path
+    variables: tuple[tuple[str, str], ...]
+    plugins: tuple[Path, ...]
 
 
 def sweep(
-    plans: Sequence[Plan], out: Path, engine: str = "inline", workers: int = 1, plugins: Sequence[Path] = ()
+    plans: Sequence[Plan], out: Path, engine: str = "auto", workers: int = 1, plugins: Sequence[Path] = ()
 ) -> Iterator[Event]:
-    """Run every plan into ``out``, up to `workers` at a time, and tell what happens."""
-    workers = min(workers, len(plans))
-    if workers <= 1:
-        for made in plans:
-            yield from _run(made, out, engine)
+    """Run every plan into ``out`` with so many workers, and tell what happens."""
+    chosen = ENGINES.build(engine)
+    together = replace(chosen, workers=min(chosen.workers, workers) if workers > 1 else 0)
+    if workers == 1:
+        yield from _one_after_the_other(plans, out, together)
+        return
+    begun: set[str] = set()
+    for event in _shared_out(plans, _site(out, plugins), together, workers):
+        if event.kind != "begin" or event.id not in begun:  # one that goes on elsewhere begins but once
+            yield event
+        begun.add(event.id)
+
+
+def _shared_out(plans: Sequence[Plan], site: Site, together: Engine, workers: int) -> Iterator[Event]:
+    """First those that are better done together, if any, then the rest side by side."""
+    first: list[Plan] = []
+    if len(plans) < _MANY * workers and together.workers:
+        first, plans = yield from _weighed(plans, site.out, together, workers)
+    yield from _one_after_the_other(first, site.out, together)
+    if len(plans) == 1:
+        yield from _one_after_the_other(plans, site.out, together)
     else:
-        yield from _sweep_in_processes(plans, out, engine, workers, plugins)
+        yield from _side_by_side(plans, site, replace(together, workers=0), workers)
 
 
-def _run(made: Plan, out: Path, engine: str) -> Iterator[Event]:
+# --- what to do together, from what a round of each costs ---------------------------------------------
+
+
+def _weighed(
+    plans: Sequence[Plan], out: Path, together: Engine, workers: int
+) -> Generator[Event, None, tuple[list[Plan], list[Plan]]]:
+    """Run a round of every plan together; gives those to go on with together, and those to run side by side."""
+    left, costs, speedups = [], [], []
+    for made in plans:
+        for event in _events(made, out, together):
+            yield event
+            if event.kind == "round":
+                left.append(made)
+                costs.append(event.alone * (event.rounds - event.round))
+                speedups.append(event.alone / event.seconds)
+                break
+    best = split(costs, speedups, workers)
+    return [left[place] for place in best], [left[place] for place in range(len(left)) if place not in best]
+
+
+def split(costs: Sequence[float], speedups: Sequence[float], workers: int) -> list[int]:
+    """Which runs to do together: those that make the whole end soonest, the longest first.
+
+    `costs` are seconds of one worker, `speedups` what all workers together gain.
+
+    >>> split([10, 10], [1.8, 1.8], workers=2)  # two for two: side by side
+    []
+    >>> split([10, 10, 10], [1.8, 1.8, 1.8], workers=2)  # one is left over
+    [0]
+    >>> split([100, 5, 5], [1.8, 1.8, 1.8], workers=2)
+    [0]
+    """
+    order = sorted(range(len(costs)), key=lambda place: -costs[place])
+
+    def seconds(count: int) -> float:
+        apart = [costs[place] for place in order[count:]]
+        return sum(costs[place] / speedups[place] for place in order[:count]) + _makespan(apart, workers)
+
+    return order[: min(range(len(costs) + 1), key=seconds)]
+
+
+def _makespan(costs: Sequence[float], workers: int) -> float:
+    """When the last worker ends, if the longest runs are begun first."""
+    ends = [0.0] * workers
+    for cost in sorted(costs, reverse=True):
+        ends[ends.index(min(ends))] += cost
+    return max(ends)
+
+
+# --- running ------------------------------------------------------------------------------------------
+
+
+def _one_after_the_other(plans: Sequence[Plan], out: Path, engine: Engine) -> Iterator[Event]:
+    for made in plans:
+        yield from _events(made, out, engine)
+
+
+def _side_by_side(plans: Sequence[Plan], site: Site, engine: Engine, workers: int) -> Iterator[Event]:
+    jobs = []
+    for made in plans:
+        dataset = load(made.cell.dataset)
+        jobs.append(Job(_cell, (dataset,), (made, site, engine), _guess(made, dataset)))
+    for news in workers_of_this_command(workers).news(jobs):
+        if not news.final:
+            yield news.value
+
+
+def _guess(made: Plan, dataset: Dataset) -> float:
+    """Something like the cost of a run before it was ever run: numbers that go into the network."""
+    per_round = SOLVERS.build(made.cell.solver).rows(len(dataset.train)) * math.prod(dataset.shape)
+    return float(made.cell.rounds * per_round)
+
+
+def _cell(dataset: Dataset, made: Plan, site: Site, engine: Engine) -> Iterator[Event]:
+    """A run in a worker, which is brought to where the command was given."""
+    os.chdir(site.folder)
+    os.environ.update(site.variables)
+    for path in site.plugins:
+        _load_plugin_once(path)
+    yield from _events(made, site.out, engine, dataset)
+
+
+_load_plugin_once = functools.cache(load_plugin)
+
+
+def _site(out: Path, plugins: Sequence[Path]) -> Site:
+    variables = tuple((name, value) for name, value in os.environ.items() if name.startswith("SILOBENCH_"))
+    return Site(out.absolute(), Path.cwd(), variables, tuple(path.absolute() for path in plugins))
+
+
+def _events(made: Plan, out: Path, engine: Engine, dataset: Dataset | None = None) -> Iterator[Event]:
     try:
-        yield from _rounds(made, out, engine)
+        yield from _rounds(made, out, engine, dataset)
     except SilobenchError:
         raise
     except Exception as error:
@@ -55,72 +180,23 @@ def _run(made: Plan, out: Path, engine: str) -> Iterator[Event]:
         ) from error
 
 
-def _rounds(made: Plan, out: Path, engine: str) -> Iterator[Event]:
-    ready = prepare(made)
-    yield Event("begin", made.id, made.name, made.cell.rounds, notes=ready.dataset.notes)
+def _rounds(made: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> Iterator[Event]:
+    ready = prepare(made, dataset)
+    said = Event("begin", made.id, made.name, made.cell.rounds, notes=ready.dataset.notes)
+    yield said
     for record in execute(ready, out, engine):
-        yield Event("round", made.id, made.name, made.cell.rounds, record.round, record.accuracy)
-    yield Event("end", made.id, made.name, made.cell.rounds)
+        yield replace(
+            said,
+            kind="round",
+            round=record.round,
+            accuracy=record.accuracy,
+            seconds=sum(record.seconds.values()),
+            alone=_alone(record),
+        )
+    yield replace(said, kind="end")
 
 
-def _sweep_in_processes(
-    plans: Sequence[Plan], out: Path, engine: str, workers: int, plugins: Sequence[Path]
-) -> Iterator[Event]:
-    context = multiprocessing.get_context("spawn")  # a fork after torch has started threads can hang
-    todo, events = context.Queue(), context.Queue()
-    for made in [*plans, *[None] * workers]:
-        todo.put(made)
-    arguments = (todo, events, out, engine, tuple(plugins))
-    processes = [context.Process(target=_work, args=arguments, daemon=True) for _ in range(workers)]
-    for process in processes:
-        process.start()
-    try:
-        left = len(plans)
-        while left:
-            event = _next_event(events, processes)
-            left -= event.kind == "end"
-            yield event
-    finally:
-        todo.cancel_join_thread()  # after a failure nobody reads the rest, and waiting for that would hang
-        for process in processes:
-            process.terminate()
-
-
-def _next_event(events: Any, processes: Sequence[BaseProcess]) -> Event:
-    while True:
-        try:
-            found = events.get(timeout=1)
-        except queue.Empty:
-            lost = [process.exitcode for process in processes if process.exitcode]
-            if lost:
-                killed = "was killed (out of memory, perhaps: use fewer --workers)"
-                raise RecordError(
-                    f"a worker process {killed if lost[0] < 0 else f'ended with code {lost[0]}'}; "
-                    "finished rounds are kept, and the same command goes on from them."
-                ) from None
-            continue
-        if isinstance(found, BaseException):
-            raise found
-        return found  # type: ignore[no-any-return]
-
-
-def _work(todo: Any, events: Any, out: Path, engine: str, plugins: Sequence[Path]) -> None:
-    """A worker: take plans until there are none; errors travel to the parent as they are."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        for path in plugins:
-            load_plugin(path)
-        while (made := todo.get()) is not None:
-            for event in _run(made, out, engine):
-                events.put(event)
-    except SilobenchError as error:
-        events.put(error)
-
-
-def _end_with_parent() -> None:
-    """A killed command must not leave workers behind that hold its run directories."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
+def _alone(record: RoundRecord) -> float:
+    """The seconds that a round would have taken one worker."""
+    phases = record.seconds
+    return record.workers * sum(phases[name] for name in ("train", "encode", "evaluate")) + phases["aggregate"]

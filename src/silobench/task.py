@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -12,13 +13,27 @@ from silobench.errors import ConfigError
 from silobench.models import MODELS, Network, Sizes
 from silobench.types import Vector
 
+Weights: TypeAlias = tuple[Vector, Vector]  # the parameters and buffers of a network
+
 
 @dataclass(frozen=True)
 class Score:
-    """Accuracy and mean loss over some rows."""
+    """How a network does on some rows: what it gets right, and its loss added up."""
 
-    accuracy: float
-    loss: float
+    hits: int = 0
+    total_loss: float = 0.0
+    rows: int = 0
+
+    def __add__(self, other: "Score") -> "Score":
+        return Score(self.hits + other.hits, self.total_loss + other.total_loss, self.rows + other.rows)
+
+    @property
+    def accuracy(self) -> float:
+        return self.hits / self.rows
+
+    @property
+    def loss(self) -> float:
+        return self.total_loss / self.rows
 
 
 @dataclass(frozen=True)
@@ -38,14 +53,13 @@ class Task:
         self.network.params.copy_(params)
         self.network.buffers.copy_(buffers)
         self.network.module.eval()
-        hits, loss, rows = 0, 0.0, 0
+        total = Score()
         for x, y in batches:
             logits = self.network.module(x)
-            hits += int((logits.argmax(1) == y).sum())
-            loss += float(F.cross_entropy(logits, y, reduction="sum"))
-            rows += len(y)
+            hits = int((logits.argmax(1) == y).sum())
+            total += Score(hits, float(F.cross_entropy(logits, y, reduction="sum")), len(y))
         self.network.module.train()
-        return Score(hits / rows, loss / rows)
+        return total
 
 
 def task(model: str, dataset: Dataset, seed: int = 0) -> Task:

@@ -287,7 +287,9 @@ class RoundRecord:
     bytes_down: int
     clock: float
     knobs: Mapping[str, float]
-    seconds: Mapping[str, float]
+    engine: str  # how parties were trained
+    workers: int  # in so many processes, which bears on no bit
+    seconds: Mapping[str, float]  # of the clock, by phase
     state: State
 
     def as_json(self) -> dict[str, Any]:

@@ -1,20 +1,5 @@
-"""Engines decide only where the parties' local rounds run. They answer in cohort order, so sums are the same."""
+"""Engines decide how and where the parties' local rounds run. They answer in cohort order, so sums are the same."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from silobench.engines.engine import ENGINES, Engine, auto, inline, pool, stacked
 
-from silobench.local import Engine, LocalRound
-from silobench.spec import Registry
-from silobench.types import PartyMemory, Reply
-
-ENGINES: Registry[Engine] = Registry("engine")
-
-
-@ENGINES.register
-def inline() -> Engine:
-    """One party after the other in this process, on one thread."""
-
-    def run(local_round: LocalRound, cohort: Iterable[int], memory: Mapping[int, PartyMemory]) -> Iterator[Reply]:
-        for party in cohort:
-            yield local_round(party, memory.get(party, {}))
-
-    return run
+__all__ = ["ENGINES", "Engine", "auto", "inline", "pool", "stacked"]

@@ -65,13 +65,13 @@ def mlp(*widths: Count, init: Literal["normal", "torch"] = "normal") -> Model:
     `init=normal` draws weights from N(0, 0.1²) and sets biases to 0.1, as NIID-Bench's public code does;
     `init=torch` is PyTorch's own.
     """
-    return Model(lambda sizes: _Mlp(sizes, widths or (32, 16, 8), init))
+    return Model(lambda sizes: Mlp(sizes, widths or (32, 16, 8), init))
 
 
 @MODELS.register
 def linear() -> Model:
     """One linear layer: multinomial logistic regression."""
-    return Model(lambda sizes: _Mlp(sizes, (), "torch"))
+    return Model(lambda sizes: Mlp(sizes, (), "torch"))
 
 
 @MODELS.register
@@ -107,7 +107,9 @@ class _Cnn(nn.Module):
         return self.out(x)  # type: ignore[no-any-return]  # torch types module calls as Any
 
 
-class _Mlp(nn.Module):
+class Mlp(nn.Module):
+    """Linear layers with ReLU between them: the network that engines can also compute for many parties at once."""
+
     def __init__(self, sizes: Sizes, widths: tuple[int, ...], init: str):
         super().__init__()
         layers = [nn.Linear(a, b) for a, b in pairwise((sizes.inputs, *widths, sizes.classes))]

@@ -1,5 +1,6 @@
 """A torch module whose parameters and gradients are views of two flat vectors."""
 
+import copy
 from collections.abc import Iterator
 
 import torch
@@ -30,6 +31,10 @@ class Network:
             tensors[name].data = view
         for name, view in self.layout.views(self.grad).items():
             tensors[name].grad = view  # autograd adds into an existing gradient in place
+
+    def __reduce__(self) -> tuple[type["Network"], tuple[nn.Module]]:
+        # Views do not survive a pickle: send the module with tensors of its own, and lay it out anew.
+        return Network, (copy.deepcopy(self.module),)
 
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:

@@ -1,0 +1,161 @@
+"""The engines by name, and what they share: how parties are trained, one by one or stacked, and where."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from silobench.engines.stacked import can_stack, train_stack
+from silobench.engines.workers import Job, workers_of_this_command
+from silobench.errors import ConfigError
+from silobench.federation import Part
+from silobench.local import LocalRound, Setting
+from silobench.processes import cores
+from silobench.spec import Registry
+from silobench.task import Score, Weights
+from silobench.types import Count, PartyMemory, Reply, Server
+
+_STACK_BYTES = 1 << 28  # of the vectors of one stack
+_IN_A_STACK = 16  # parties: more hardly make a step cheaper for each
+_WORTH_SPLITTING = 1e8  # parameters times rows: about 10 ms of stacked work
+_WORTH_SENDING = 2e7  # the same, below which messages to workers cost more than they bring
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How and where the parties' rounds run. Only `stacked` bears on the bits, and only by rounding."""
+
+    stacked: bool | None  # together as one batched computation; None wherever that can be
+    workers: int = 0  # processes; 0 for none besides this one
+    least: float = 0.0  # work of a round below which it stays in this process
+
+    def settled(self, setting: Setting) -> "Engine":
+        """The engine with `stacked` decided for a run: by model and method alone, never by the machine."""
+        can = can_stack(setting)
+        if self.stacked and not can:
+            raise ConfigError(
+                "the engine stacked cannot run this: it needs the model linear or mlp and an algorithm that corrects "
+                "each party's gradient by itself, or not at all where rows are sparse; use auto."
+            )
+        return replace(self, stacked=can if self.stacked is None else self.stacked)
+
+    @property
+    def arithmetic(self) -> str:
+        """What the bits depend on: parties trained one by one give the same ones in any process."""
+        return "stacked" if self.stacked else "inline"
+
+    def __str__(self) -> str:
+        return "stacked" if self.stacked else "pool" if self.workers else "inline"
+
+    def train(self, here: LocalRound, memory: Mapping[int, PartyMemory]) -> "tuple[Engine, Iterator[Reply]]":
+        """The reply of every party that `memory` names, in that order, and the engine as it is used for this."""
+        jobs = _training(here, memory, bool(self.stacked))
+        return (self if self._sends(jobs) else replace(self, workers=0)), self._replies(jobs, list(memory))
+
+    def _replies(self, jobs: Sequence[Job], order: Sequence[int]) -> Iterator[Reply]:
+        found, place = dict[int, Reply](), 0
+        for replies in self._results(jobs):
+            found |= {reply.party: reply for reply in replies}
+            while place < len(order) and order[place] in found:
+                yield found.pop(order[place])
+                place += 1
+
+    def score(self, setting: Setting, models: Sequence[Weights], parts: Sequence[Part]) -> list[Score]:
+        """The score of every model on all parts. Parts are added in their order, whoever scored them."""
+        size = -(-len(parts) // max(1, self.workers // len(models)))
+        groups = [parts[begin : begin + size] for begin in range(0, len(parts), size)]
+        jobs = [
+            Job(_score_parts, (setting,), (model, group), _rows(group) * setting.task.network.layout.size)
+            for model in models
+            for group in groups
+        ]
+        scores = list(self._results(jobs))
+        of_models = (scores[begin : begin + len(groups)] for begin in range(0, len(scores), len(groups)))
+        return [sum(chain(*of_groups), Score()) for of_groups in of_models]
+
+    def _sends(self, jobs: Sequence[Job]) -> bool:
+        """Whether it is worth while to let the workers do it."""
+        return self.workers > 0 and len(jobs) > 1 and sum(job.cost for job in jobs) >= self.least
+
+    def _results(self, jobs: Sequence[Job]) -> Iterator[Any]:
+        return workers_of_this_command(self.workers).results(jobs) if self._sends(jobs) else (job() for job in jobs)
+
+
+def _training(here: LocalRound, memory: Mapping[int, PartyMemory], stacked: bool) -> list[Job]:
+    stacks = _stacks(here, list(memory)) if stacked else [[party] for party in memory]
+    train = _train_stack if stacked else _train_one_by_one
+    return [
+        Job(train, (here.setting, here.server), ({party: memory[party] for party in stack},), _work(here, stack))
+        for stack in stacks
+    ]
+
+
+def _stacks(here: LocalRound, parties: Sequence[int]) -> list[list[int]]:
+    """Parties that are trained together: the same for any machine, because the bits may depend on it.
+
+    A long round is two stacks at least, so that two processors have work, each with long and short parties.
+    """
+    solver, size = here.setting.method.solver, here.setting.task.network.layout.size
+    most = min(_IN_A_STACK, max(1, _STACK_BYTES // (16 * size)))  # parameters, gradient, velocity, drift: 4 bytes each
+    least = 2 if _work(here, parties) > _WORTH_SPLITTING else 1
+    count = min(len(parties), max(least, -(-len(parties) // most)))
+    order = sorted(parties, key=lambda party: -solver.count(here.party(party).samples))
+    return [order[place::count] for place in range(count)]
+
+
+def _work(here: LocalRound, parties: Iterable[int]) -> float:
+    """Parameters times rows visited: what training takes, up to a factor of the network."""
+    solver, size = here.setting.method.solver, here.setting.task.network.layout.size
+    return float(size * sum(solver.rows(here.party(party).samples) for party in parties))
+
+
+def _rows(parts: Iterable[Part]) -> int:
+    return sum(len(part.rows) for part in parts)
+
+
+# What workers call.
+
+
+def _train_one_by_one(setting: Setting, server: Server, memory: Mapping[int, PartyMemory]) -> list[Reply]:
+    here = LocalRound(setting, server)
+    return [here(party, kept) for party, kept in memory.items()]
+
+
+def _train_stack(setting: Setting, server: Server, memory: Mapping[int, PartyMemory]) -> list[Reply]:
+    return train_stack(LocalRound(setting, server), memory)
+
+
+def _score_parts(setting: Setting, model: Weights, parts: Sequence[Part]) -> list[Score]:
+    return [setting.task.evaluate(*model, [setting.federation.part(part)]) for part in parts]
+
+
+ENGINES: Registry[Engine] = Registry("engine")
+
+
+@ENGINES.register
+def auto(workers: Count | None = None) -> Engine:
+    """Stacked where model and algorithm allow it, else one by one; in worker processes where the work is worth it."""
+    return Engine(stacked=None, workers=_processes(workers), least=_WORTH_SENDING)
+
+
+@ENGINES.register
+def inline() -> Engine:
+    """One party after the other in this process, on one thread."""
+    return Engine(stacked=False)
+
+
+@ENGINES.register
+def stacked(workers: Count | None = None) -> Engine:
+    """Parties together as one batched computation (models linear and mlp), stacks of them in worker processes."""
+    return Engine(stacked=True, workers=_processes(workers), least=_WORTH_SENDING)
+
+
+@ENGINES.register
+def pool(workers: Count | None = None) -> Engine:
+    """One party at a time in each of several worker processes, as many as cores; the same bits as inline."""
+    return Engine(stacked=False, workers=workers or cores())
+
+
+def _processes(workers: int | None) -> int:
+    count = workers or cores()
+    return count if count > 1 else 0

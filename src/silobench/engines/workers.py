@@ -1,0 +1,233 @@
+"""Worker processes: started once per command, kept, replaced if they die. A job is a function and its arguments."""
+
+import atexit
+import functools
+import itertools
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, Pipe, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import torch
+
+from silobench.engines.shipping import Shelf, packed, unpacked
+from silobench.errors import RecordError
+from silobench.processes import context, start_server
+
+_KEPT = 4  # shared values that workers remember
+_PATIENCE = 3  # deaths of workers over one job
+
+
+@dataclass(frozen=True)
+class Job:
+    """``function(*shared, *own)``, somewhere. What is shared is sent to a worker once, however many jobs have it.
+
+    A function that is a generator tells what it yields as it goes.
+    """
+
+    function: Callable[..., Any]
+    shared: tuple[Any, ...]
+    own: tuple[Any, ...]
+    cost: float = 1.0  # in any unit: the dearest is begun first
+
+    def __call__(self) -> Any:
+        return self.function(*self.shared, *self.own)
+
+
+@dataclass(frozen=True)
+class News:
+    """What a job said: something on the way, or its result."""
+
+    job: int
+    value: Any
+    final: bool
+
+
+@dataclass
+class _Worker:
+    process: BaseProcess
+    connection: Connection
+    known: set[int] = field(default_factory=set)  # numbers of shared values that it has
+    serial: int | None = None  # what it is working on
+
+
+@dataclass(frozen=True)
+class _Kept:
+    number: int
+    value: Any
+    content: bytes
+    shelf: Shelf
+
+
+@functools.cache
+def workers_of_this_command(count: int) -> "Workers":
+    """The one set of so many workers."""
+    return Workers(count)
+
+
+class Workers:
+    """A fixed number of processes of one thread each."""
+
+    def __init__(self, count: int):
+        self.count = count
+        self._team: list[_Worker] = []
+        self._kept: list[_Kept] = []
+        self._numbers, self._serials = itertools.count(), itertools.count()
+        atexit.register(self.close)
+
+    def results(self, jobs: Sequence[Job]) -> Iterator[Any]:
+        """The result of every job, in the order of the jobs, each as soon as those before it are there."""
+        found: dict[int, Any] = {}
+        news = self.news(jobs)
+        for place in range(len(jobs)):
+            while place not in found:
+                said = next(news)
+                if said.final:
+                    found[said.job] = said.value
+            yield found.pop(place)
+
+    def news(self, jobs: Sequence[Job]) -> Iterator[News]:
+        """Run all jobs, the dearest first, and tell what they say as it comes. A job whose worker dies is redone."""
+        todo = sorted(range(len(jobs)), key=lambda job: jobs[job].cost)  # the dearest at the end
+        running: dict[int, int] = {}  # jobs by serial; what an abandoned caller left behind is not among them
+        deaths: dict[int, int] = {}
+        while len(self._team) < min(self.count, len(jobs)):
+            self._team.append(_started())
+        while todo or running:
+            for worker in self._team:
+                if todo and worker.serial is None:
+                    job = todo.pop()
+                    running[self._begin(worker, jobs[job])] = job
+            for worker in self._with_something_to_say():
+                serial, said = worker.serial, _heard(worker)
+                if said is None:
+                    self._team[self._team.index(worker)] = _started()
+                    if serial in running:
+                        job = running.pop(serial)
+                        deaths[job] = deaths.get(job, 0) + 1
+                        _check_patience(deaths[job], worker.process.exitcode)
+                        todo.append(job)
+                    continue
+                kind, value = said
+                if kind != "news":
+                    worker.serial = None
+                if serial in running:
+                    job = running[serial] if kind == "news" else running.pop(serial)
+                    if kind == "error":
+                        raise value
+                    yield News(job, value, kind == "result")
+
+    def close(self) -> None:
+        """End all processes."""
+        for worker in self._team:
+            worker.connection.close()
+            worker.process.terminate()
+        self._team, self._kept = [], []
+
+    def _with_something_to_say(self) -> list[_Worker]:
+        busy = {worker.connection: worker for worker in self._team if worker.serial is not None}
+        return [busy[connection] for connection in wait(list(busy))]  # type: ignore[index]  # only connections wait
+
+    def _begin(self, worker: _Worker, job: Job) -> int:
+        """Send a job to an idle worker, with the shared values it has not seen."""
+        kept = [self._keep(value) for value in job.shared]
+        numbers = {one.number for one in self._kept}
+        new = [(one.number, one.content) for one in kept if one.number not in worker.known]
+        message = (job.function, [one.number for one in kept], new, worker.known - numbers, job.own)
+        worker.known = (worker.known & numbers) | {one.number for one in kept}
+        worker.serial = next(self._serials)
+        with suppress(OSError):  # it has just died: that is noticed when nothing comes back
+            worker.connection.send_bytes(packed(message))
+        return worker.serial
+
+    def _keep(self, value: Any) -> _Kept:
+        """A shared value with its bytes, remembered while it is among the latest."""
+        found = next((one for one in self._kept if one.value is value), None)
+        if found is None:
+            shelf = Shelf()
+            found = _Kept(next(self._numbers), value, packed(value, shelf), shelf)
+        self._kept = [*(one for one in self._kept if one is not found), found][-_KEPT:]
+        return found
+
+
+def _started() -> _Worker:
+    start_server()
+    ours, theirs = Pipe()
+    process = context().Process(target=_serve, args=(theirs,), daemon=True)
+    process.start()
+    theirs.close()  # so that its end is the worker's alone, and closes with it
+    return _Worker(process, ours)
+
+
+def _heard(worker: _Worker) -> tuple[str, Any] | None:
+    """What a worker said; None if it has died."""
+    try:
+        return unpacked(worker.connection.recv_bytes())  # type: ignore[no-any-return]
+    except (EOFError, OSError):
+        worker.connection.close()
+        worker.process.join()
+        return None
+
+
+def _check_patience(deaths: int, code: int | None) -> None:
+    if deaths < _PATIENCE:
+        return
+    how = f"ended with code {code}" if code is None or code >= 0 else "was killed"
+    raise RecordError(
+        f"a worker process {how} {deaths} times over the same work (out of memory, perhaps: use fewer --workers); "
+        "finished rounds are kept, and the same command goes on from them."
+    )
+
+
+# --- in the worker ------------------------------------------------------------------------------------
+
+
+def _serve(connection: Connection) -> None:
+    """Do jobs until there are no more. Errors travel back as they are."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    shared: dict[int, Any] = {}
+    while True:
+        try:
+            function, numbers, new, forgotten, own = unpacked(connection.recv_bytes())
+        except EOFError:
+            return
+        for number in forgotten:
+            shared.pop(number, None)
+        try:
+            shared |= {number: unpacked(content) for number, content in new}
+            result = function(*(shared[number] for number in numbers), *own)
+            if isinstance(result, Iterator):
+                for value in result:
+                    connection.send_bytes(packed(("news", value)))
+                result = None
+            connection.send_bytes(packed(("result", result)))
+        except Exception as error:
+            connection.send_bytes(_packed_error(error))
+
+
+def _packed_error(error: Exception) -> bytes:
+    """An error with the place where it happened; one that cannot travel is described."""
+    error.add_note(f"in a worker process:\n{traceback.format_exc()}")
+    try:
+        content = packed(("error", error))
+        unpacked(content)
+    except Exception:
+        content = packed(("error", RuntimeError(f"{type(error).__name__}: {error}")))
+    return content
+
+
+def _end_with_parent() -> None:
+    """A killed command must not leave workers behind that hold its run directories."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

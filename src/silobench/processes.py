@@ -1,0 +1,44 @@
+"""Where worker processes come from: a server that has imported what they need, so that each begins at once.
+
+Nothing here imports torch: a command starts the server first and imports meanwhile.
+"""
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+def context() -> Any:
+    """Fresh processes, not forks of this one: a fork after torch has started threads can hang."""
+    served = "forkserver" in multiprocessing.get_all_start_methods()
+    return multiprocessing.get_context("forkserver" if served else "spawn")
+
+
+def start_server() -> None:
+    """Begin to import what workers need, in the background; does nothing the second time."""
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        from multiprocessing import forkserver
+
+        forkserver.set_forkserver_preload(["silobench.sweep"])
+        with _environment(_ONE_THREAD):
+            forkserver.ensure_running()
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def cores() -> int:
+    """The processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
