@@ -20,7 +20,7 @@ from silobench.data import DATASETS, Dataset, load
 from silobench.engines import ENGINES, Engine
 from silobench.errors import ConfigError, DataError, suggest
 from silobench.federation import federate
-from silobench.local import Setting
+from silobench.local import Setting, Stopwatch
 from silobench.methods import Method
 from silobench.models import MODELS
 from silobench.network import NETWORKS, Network
@@ -248,6 +248,7 @@ class Ready:
     setting: Setting
     controller: Controller
     network: Network
+    seconds: float  # that this took
 
     def facts(self) -> dict[str, Any]:
         """What run.json says of a run besides its origin and status."""
@@ -278,6 +279,7 @@ class Ready:
 
 def prepare(made: Plan, dataset: Dataset | None = None) -> Ready:
     """Load, cut and build; every error a configuration can cause comes before round 0."""
+    watch = Stopwatch()
     cell, dataset = made.cell, dataset or load(made.cell.dataset)
     if dataset.checksum != made.config["checksum"]:
         raise DataError(
@@ -291,22 +293,21 @@ def prepare(made: Plan, dataset: Dataset | None = None) -> Ready:
         tuple(transform.build() for transform in bind_chain(cell.transforms)),
         SERVERS.build(cell.server),
     )
-    return Ready(
-        made,
-        dataset,
-        Setting(method, federation, task(cell.model, dataset, cell.seed), cell.seed),
-        CONTROLLERS.build(cell.controller),
-        NETWORKS.build(cell.network),
-    )
+    setting = Setting(method, federation, task(cell.model, dataset, cell.seed), cell.seed)
+    controller, network = CONTROLLERS.build(cell.controller), NETWORKS.build(cell.network)
+    watch.lap("data")
+    return Ready(made, dataset, setting, controller, network, watch.laps["data"])
 
 
 def execute(ready: Ready, out: Path, engine: str | Engine = "auto") -> Iterator[RoundRecord]:
     """Run a plan into ``out/<id>``, going on where it stopped; yields the rounds that were still missing."""
-    cell = ready.plan.cell
+    cell, watch = ready.plan.cell, Stopwatch()
     chosen = (ENGINES.build(engine) if isinstance(engine, str) else engine).settled(ready.setting)
     with open_run(out / ready.plan.id, {**versions(), "engine": chosen.arithmetic}, ready.facts) as run:
         if run.facts["status"] == "complete":
             return
+        watch.lap("data")
+        between = {"data": ready.seconds + watch.laps["data"], "record": 0.0}
         for record in rounds(
             ready.setting.method,
             ready.setting.federation,
@@ -321,8 +322,12 @@ def execute(ready: Ready, out: Path, engine: str | Engine = "auto") -> Iterator[
             network=ready.network,
             state=run.state,
         ):
-            run.append(record)
-            yield record
+            watch.lap("round")
+            timed = replace(record, seconds={**between, **record.seconds})
+            run.append(timed)
+            yield timed
+            watch.lap("record")  # of this round, told with the next
+            between = {"data": 0.0, "record": watch.laps["record"]}
         run.finish()
 
 

@@ -30,7 +30,7 @@ class Party:
     validation: Tensor
     name: str
 
-    @property
+    @cached_property
     def samples(self) -> int:
         return len(self.rows)
 
@@ -148,8 +148,8 @@ def federate(
 def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor) -> Tensor:
     """Rows as float tensors: bytes become 0..1, CSR rows a sparse tensor."""
     if isinstance(x, Tensor):
-        taken = x[rows]
-        return taken.float() / 255 if taken.dtype == torch.uint8 else taken
+        taken = x.index_select(0, rows)
+        return taken.float().div_(255) if taken.dtype == torch.uint8 else taken
     part = x[rows.numpy()]
     indptr, indices, data = (torch.from_numpy(array) for array in (part.indptr, part.indices, part.data))
     with warnings.catch_warnings():

@@ -4,15 +4,19 @@
     rounds.jsonl    one line a round
     checkpoint/     state.safetensors: everything needed to go on bit for bit
 
-The checkpoint commits a round: it is replaced atomically *after* the round's line is written, and names the length
-and digest of rounds.jsonl up to that line. Whatever lies beyond was under way when the run was cut off, and is
-dropped; anything shorter or different is damage, and is named instead of being trained on.
+The checkpoint commits rounds: it is replaced atomically *after* their lines are written, and names the length and
+digest of rounds.jsonl up to the last. Whatever lies beyond was under way when the run was cut off, and is dropped;
+anything shorter or different is damage, and is named instead of being trained on.
+
+Rounds of a few milliseconds are committed several at a time: writing takes a fiftieth of the time at most, and a kill
+loses at most fifty times what a commit takes, which is a fraction of a second on most disks.
 """
 
 import hashlib
 import json
 import os
 import platform
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,6 +39,7 @@ _FACTS = {
     "format": int, "id": str, "status": str, "created": str, "made_by": dict, "config": dict, "label": dict,
     "dataset": dict, "partition": dict,
 }  # fmt: skip
+_COMMIT_EVERY = 50  # times what a commit takes
 _REMEDY = "what is recorded elsewhere is untouched; move this directory away or delete it to run it anew."
 
 
@@ -116,27 +121,41 @@ class RunWriter:
     _lock: FileLock = field(repr=False)
     _size: int = 0
     _digest: Any = None
+    _pending: list[bytes] = field(default_factory=list)  # lines that are not yet committed
+    _next: float = 0.0  # when to commit again
 
     def append(self, record: RoundRecord) -> None:
-        """Write a round's line, then commit it."""
+        """Take in a round; it is committed at once, unless the last commit has just been."""
         row = record.as_json()
-        line = (json.dumps(row, allow_nan=False) + "\n").encode()
+        self._pending.append((json.dumps(row, allow_nan=False) + "\n").encode())
+        self.rounds.append(row)
+        self.state = record.state
+        if time.monotonic() >= self._next:
+            self.commit()
+
+    def commit(self) -> None:
+        """Write the lines of the rounds since the last commit, then the checkpoint that counts them."""
+        if not self._pending or self.state is None:
+            return
+        began, lines = time.monotonic(), b"".join(self._pending)
         with _writing(self.path), (self.path / "rounds.jsonl").open("ab") as file:
-            file.write(line)
+            file.write(lines)
             file.flush()
             os.fsync(file.fileno())  # on disk before the checkpoint that counts it
-        self._size += len(line)
-        self._digest.update(line)
-        self.rounds.append(row)
+        self._pending.clear()
+        self._size += len(lines)
+        self._digest.update(lines)
         commit = {"bytes": self._size, "sha256": self._digest.hexdigest()}
         with _writing(self.path):
-            replace_atomically(self.path / "checkpoint" / "state.safetensors", _pack(record.state, commit))
-        self.state = record.state
+            replace_atomically(self.path / "checkpoint" / "state.safetensors", _pack(self.state, commit))
+        now = time.monotonic()
+        self._next = now + _COMMIT_EVERY * (now - began)
 
     def finish(self) -> None:
         """Mark the run complete and seal its records."""
         if self.state is None:
             raise RecordError(f"{self.path} has no round to finish with: give rounds of at least 1.")
+        self.commit()
         self.facts |= {
             "status": "complete",
             "records": {"rounds": len(self.rounds), "bytes": self._size, "sha256": self._digest.hexdigest()},
@@ -153,8 +172,12 @@ class RunWriter:
     def __enter__(self) -> "RunWriter":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None or not issubclass(kind, RecordError):  # after one of these the disk has had its say
+                self.commit()
+        finally:
+            self.close()
 
 
 def open_run(path: Path, made_by: Mapping[str, str], describe: Callable[[], Mapping[str, Any]]) -> RunWriter:

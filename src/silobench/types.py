@@ -7,6 +7,7 @@ arithmetic on ``[..., d]``. Algorithms and transforms import this module and not
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import torch
@@ -36,11 +37,11 @@ class Layout:
     shapes: tuple[torch.Size, ...]
     trainable: int  # entries [trainable:] are buffers, such as BatchNorm statistics
 
-    @property
+    @cached_property
     def size(self) -> int:
         return sum(shape.numel() for shape in self.shapes)
 
-    @property
+    @cached_property
     def slices(self) -> dict[str, slice]:
         found, start = {}, 0
         for name, shape in zip(self.names, self.shapes, strict=True):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from silobench.engines.stacked import can_stack, train_stack
+from silobench.engines.stack import can_stack, train_stack
 from silobench.engines.workers import Job, workers_of_this_command
 from silobench.errors import ConfigError
 from silobench.federation import Part
@@ -82,31 +82,33 @@ class Engine:
 
 
 def _training(here: LocalRound, memory: Mapping[int, PartyMemory], stacked: bool) -> list[Job]:
-    stacks = _stacks(here, list(memory)) if stacked else [[party] for party in memory]
-    train = _train_stack if stacked else _train_one_by_one
+    solver, size = here.setting.method.solver, here.setting.task.network.layout.size
+    samples = {party: here.party(party).samples for party in memory}
+    # Parameters times rows visited: what training takes, up to a factor of the network.
+    work = {party: float(size * solver.rows(count)) for party, count in samples.items()}
+    train, stacks = _train_one_by_one, [[party] for party in memory]
+    if stacked:
+        longest_first = sorted(memory, key=lambda party: -solver.count(samples[party]))
+        train, stacks = _train_stack, _dealt(longest_first, sum(work.values()), size)
     return [
-        Job(train, (here.setting, here.server), ({party: memory[party] for party in stack},), _work(here, stack))
+        Job(
+            train,
+            (here.setting, here.server),
+            ({party: memory[party] for party in stack},),
+            sum(work[party] for party in stack),
+        )
         for stack in stacks
     ]
 
 
-def _stacks(here: LocalRound, parties: Sequence[int]) -> list[list[int]]:
+def _dealt(parties: Sequence[int], work: float, size: int) -> list[list[int]]:
     """Parties that are trained together: the same for any machine, because the bits may depend on it.
 
     A long round is two stacks at least, so that two processors have work, each with long and short parties.
     """
-    solver, size = here.setting.method.solver, here.setting.task.network.layout.size
     most = min(_IN_A_STACK, max(1, _STACK_BYTES // (16 * size)))  # parameters, gradient, velocity, drift: 4 bytes each
-    least = 2 if _work(here, parties) > _WORTH_SPLITTING else 1
-    count = min(len(parties), max(least, -(-len(parties) // most)))
-    order = sorted(parties, key=lambda party: -solver.count(here.party(party).samples))
-    return [order[place::count] for place in range(count)]
-
-
-def _work(here: LocalRound, parties: Iterable[int]) -> float:
-    """Parameters times rows visited: what training takes, up to a factor of the network."""
-    solver, size = here.setting.method.solver, here.setting.task.network.layout.size
-    return float(size * sum(solver.rows(here.party(party).samples) for party in parties))
+    count = max(-(-len(parties) // most), 2 if work > _WORTH_SPLITTING else 1)
+    return [list(parties[place::count]) for place in range(min(count, len(parties)))]
 
 
 def _rows(parts: Iterable[Part]) -> int:

@@ -8,9 +8,8 @@ Dense rows go through batched products. Sparse rows (CSR) never become dense: `s
 layer as a table of columns and moves only those that a step touches.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,71 +19,70 @@ from silobench.engines.sparse import Columns, Rule, SparseRows
 from silobench.federation import Federation, as_input
 from silobench.local import LocalRound, Setting, Stopwatch
 from silobench.models.architectures import Mlp
-from silobench.solvers import reach
+from silobench.solvers import Problem, reach
 from silobench.types import Layout, Local, Memory, PartyMemory, Reply, Server, Vector, at
 
-_WINDOW = 1 << 18  # numbers of input gathered at a time: they stay in the processor's cache
+_WINDOW = 1 << 19  # numbers of input gathered at a time: they stay in the processor's cache
 
 
 def can_stack(setting: Setting) -> bool:
-    """Whether `train_stack` gives what training one by one gives: a layered network and row-wise corrections."""
-    network, algorithm = setting.task.network, setting.method.algorithm
-    if not isinstance(network.module, Mlp):
+    """Whether `train_stack` gives what training one by one gives: a layered network, numbers corrected one by one."""
+    if not isinstance(setting.task.network.module, Mlp):
         return False
     if not isinstance(setting.federation.x, Tensor):
-        return algorithm.correct is None  # a correction moves every column in every step
-    return algorithm.correct is None or _acts_row_by_row(setting)
+        return setting.method.algorithm.correct is None  # a correction moves every column in every step
+    return setting.method.algorithm.correct is None or _corrects_each_number(setting)
 
 
-def _acts_row_by_row(setting: Setting) -> bool:
-    """Try a correction on two rows at once and on each alone: one that mixes rows, by a norm say, is not stacked."""
-    algorithm, initial = setting.method.algorithm, setting.task.initial
+def _corrects_each_number(setting: Setting) -> bool:
+    """Try a correction on two parties at once and on each alone: one that mixes numbers, by a norm say, will not do."""
+    algorithm, initial, layout = setting.method.algorithm, setting.task.initial, setting.task.network.layout
     draw = torch.Generator().manual_seed(0)
     grads, points = (torch.randn(2, len(initial), generator=draw) for _ in range(2))
     memories = {name: torch.randn(2, *kept.shape, generator=draw) for name, kept in algorithm.memory(initial).items()}
     server = Server(initial, algorithm.extras(initial), {}, 0, len(setting.federation.parties), {})
     assert algorithm.correct is not None
     try:
-        both = algorithm.correct(grads.clone(), points.clone(), server, memories)
+        flat = [_flat(rows, layout) for rows in (grads, points)]
+        memory = {name: _flat(kept, layout) for name, kept in memories.items()}
+        both = _rows(algorithm.correct(flat[0], flat[1], _repeated(server, 2, layout), memory), 2, layout)
         for row in range(2):
-            memory = {name: kept[row] for name, kept in memories.items()}
-            alone = algorithm.correct(grads[row].clone(), points[row].clone(), server, memory)
+            own = {name: kept[row] for name, kept in memories.items()}
+            alone = algorithm.correct(grads[row].clone(), points[row].clone(), server, own)
             if not torch.allclose(both[row], alone, rtol=1e-4, atol=1e-5):
                 return False
-    except Exception:  # a user's correction may refuse two rows in any way it likes
+    except Exception:  # a user's correction may refuse other shapes in any way it likes
         return False
     return True
 
 
 def train_stack(here: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Reply]:
     """The replies of some parties, trained together; `memory` says which, and what they keep."""
-    watch = Stopwatch()
-    solver = here.setting.method.solver
-    parties = sorted(memory, key=lambda party: -solver.count(here.party(party).samples))
-    owns = [here.own(memory[party]) for party in parties]
+    watch, method, server = Stopwatch(), here.setting.method, here.server
+    solver, lr = method.solver, at(method.solver.lr, server)
+    problems = sorted(map(here.problem, memory), key=lambda problem: -solver.count(problem.party.samples))
+    owns = [here.own(memory[problem.party.id]) for problem in problems]
+    kept = [memory[problem.party.id].get("solver", {}) for problem in problems]
     with torch.inference_mode():
-        ends, velocities, losses, steps = _walk(
-            here, parties, owns, [memory[party].get("solver", {}) for party in parties]
-        )
+        ends, velocities, losses, steps = _walk(here, problems, owns, kept)
     watch.lap("train")
-    shared = watch.laps["train"] / max(1, sum(steps))
+    of_a_step = watch.laps["train"] / sum(steps)
     replies = {}
-    for place, party in enumerate(parties):
-        problem, own = here.problem(party), owns[place]
+    for place, (problem, own) in enumerate(zip(problems, owns, strict=True)):
         local = Local(
-            start=here.setting.method.algorithm.start(here.server, own),
+            start=method.algorithm.start(server, own),
             end=ends[place].clone(),
             steps=steps[place],
             reach=reach(steps[place], solver.momentum),
-            lr=at(solver.lr, here.server),
+            lr=lr,
             samples=problem.party.samples,
             loss=losses[place] / steps[place],
             gradient=solver.gradient_of(problem),
         )
+        party = problem.party.id
         momentum = {"momentum": velocities[place].clone()} if solver.keep_momentum else {}
-        reply = here.reply(party, memory[party], own, local, momentum, here.server.buffers, Stopwatch())
-        spent = {**reply.seconds, "train": reply.seconds["train"] + shared * steps[place]}
-        replies[party] = Reply(party, reply.update, reply.memory, reply.loss, reply.steps, spent)
+        own_watch = Stopwatch(spent=of_a_step * steps[place])
+        replies[party] = here.reply(party, memory[party], own, local, momentum, server.buffers, own_watch)
     return [replies[party] for party in memory]
 
 
@@ -94,14 +92,18 @@ class _Schedule:
 
     rows: Tensor  # [steps, parties, batch]
     weights: Tensor  # [steps, parties, 1, batch]: one over the size of the batch, 0 where it is filled up
+    steps: list[int]  # by party
     active: list[int]  # by step: how many parties still work
 
     @classmethod
-    def of(cls, here: LocalRound, parties: Sequence[int]) -> "_Schedule":
-        orders = [here.setting.method.solver.order(here.problem(party), here.server.round) for party in parties]
+    def of(cls, here: LocalRound, problems: Sequence[Problem]) -> "_Schedule":
+        orders = [here.setting.method.solver.order(problem, here.server.round) for problem in problems]
         width, steps = max(max(sizes) for _, sizes in orders), [len(sizes) for _, sizes in orders]
-        rows = torch.zeros(steps[0], len(parties), width, dtype=torch.int64)
-        weights = torch.full((steps[0], len(parties), 1, width), 1 / width)
+        weights = torch.full((steps[0], len(orders), 1, width), 1 / width)
+        if all(len(order) == steps[0] * width for order, _ in orders):  # nothing to fill up
+            rows = torch.stack([order.view(-1, width) for order, _ in orders], 1)
+            return cls(rows, weights, steps, [len(orders)] * steps[0])
+        rows = torch.zeros(steps[0], len(orders), width, dtype=torch.int64)
         for place, (order, sizes) in enumerate(orders):
             if len(order) == len(sizes) * width:
                 rows[: len(sizes), place] = order.view(-1, width)
@@ -111,8 +113,8 @@ class _Schedule:
             starts = lengths.cumsum(0) - lengths
             rows[: len(sizes), place] = order[starts + torch.minimum(inside, lengths - 1)]
             weights[: len(sizes), place, 0] = (inside < lengths) / lengths
-        ends = torch.tensor(steps)
-        return cls(rows, weights, [int(count) for count in (ends > torch.arange(steps[0]).unsqueeze(1)).sum(1)])
+        active = (torch.tensor(steps) > torch.arange(steps[0]).unsqueeze(1)).sum(1)
+        return cls(rows, weights, steps, active.tolist())
 
     def windows(self, inputs: int) -> "list[tuple[int, int, int]]":
         """Runs of steps (begin, end, active) with the same parties at work and not too much input for the cache."""
@@ -127,26 +129,28 @@ class _Schedule:
 
 
 def _walk(
-    here: LocalRound, parties: Sequence[int], owns: Sequence[Memory], kept: Sequence[Memory]
+    here: LocalRound, problems: Sequence[Problem], owns: Sequence[Memory], kept: Sequence[Memory]
 ) -> tuple[Vector, Vector, list[float], list[int]]:
     """Every step of every party: end points [parties, d], velocities, sums of losses, numbers of steps."""
-    federation, schedule = here.setting.federation, _Schedule.of(here, parties)
-    inputs, classes = math.prod(federation.dataset.shape), len(federation.dataset.classes)
-    stack = _Stack(here, owns, kept, inputs, len(schedule.active))
-    losses = torch.zeros(len(parties))
+    federation, schedule = here.setting.federation, _Schedule.of(here, problems)
+    classes = len(federation.dataset.classes)
+    stack = _Stack(here, owns, kept, schedule)
+    prefix, losses = _Prefix(stack, len(problems)), torch.zeros(len(problems))
     for begin, end, count in schedule.windows(_numbers_in_a_row(federation)):
         rows, weights = schedule.rows[begin:end, :count], schedule.weights[begin:end, :count]
         x = _inputs(federation, rows, begin)
         goals = torch.zeros(*rows.shape[:2], classes, rows.shape[2])
         goals.scatter_(2, federation.y[rows].unsqueeze(2), weights)
         logits = torch.empty_like(goals)
-        prefix = _Prefix(stack, count)
+        if count < prefix.count:
+            prefix.put_back()
+            prefix = _Prefix(stack, count)
         for step in range(end - begin):
             prefix.backward(x[step], goals[step], weights[step], logits[step])
             prefix.descend()
         losses[:count] -= (torch.log_softmax(logits, 2) * goals).sum((0, 2, 3))
-    steps = [sum(count > place for count in schedule.active) for place in range(len(parties))]
-    return *stack.finish(steps), losses.tolist(), steps
+    prefix.put_back()
+    return *stack.finish(schedule.steps), losses.tolist(), schedule.steps
 
 
 def _numbers_in_a_row(federation: Federation) -> int:
@@ -165,7 +169,7 @@ def _inputs(federation: Federation, rows: Tensor, begin: int) -> "Tensor | Spars
 class _Stack:
     """What local training moves, for all parties of the stack: parameters and velocities, [parties, d] each."""
 
-    def __init__(self, here: LocalRound, owns: Sequence[Memory], kept: Sequence[Memory], inputs: int, steps: int):
+    def __init__(self, here: LocalRound, owns: Sequence[Memory], kept: Sequence[Memory], schedule: _Schedule):
         algorithm, server, solver = here.setting.method.algorithm, here.server, here.setting.method.solver
         self.correct, self.server = algorithm.correct, server
         self.lr, self.momentum, self.decay = at(solver.lr, server), solver.momentum, solver.weight_decay
@@ -177,8 +181,8 @@ class _Stack:
         self.columns: Columns | None = None
         self.layout = here.setting.task.network.layout
         if not isinstance(here.setting.federation.x, Tensor):
-            self._keep_columns(inputs, steps)
-        self.grad = torch.zeros_like(self.params)
+            self._keep_columns(here.setting.federation.x.shape[1], len(schedule.active))
+        self.ones = torch.ones(len(owns), 1, schedule.rows.shape[2])
 
     def _keep_columns(self, inputs: int, steps: int) -> None:
         """Take the first layer's weights out of the vectors: sparse rows move only some of them in a step."""
@@ -200,33 +204,48 @@ class _Stack:
 
 
 class _Prefix:
-    """The parties of a stack that are still at work: one step forward, backward and down for all of them."""
+    """The parties of a stack that are still at work: one step forward, backward and down for all of them.
+
+    Each vector is one flat array, layer by layer and within a layer party by party: what a batched product wants, and
+    the solver's step is still one operation.
+    """
 
     def __init__(self, stack: _Stack, count: int):
-        self.stack, self.columns = stack, stack.columns
-        self.params, self.velocity, self.grad = stack.params[:count], stack.velocity[:count], stack.grad[:count]
-        self.drift = None if stack.drift is None else stack.drift[:count]
-        self.memory = {name: kept[:count] for name, kept in stack.memory.items()}
-        here, grad = stack.layout.views(self.params), stack.layout.views(self.grad)
-        self.biases, self.bias_grads = _of_kind(here, "bias"), _of_kind(grad, "bias")
-        self.weights, self.weight_grads = _of_kind(here, "weight"), _of_kind(grad, "weight")
+        self.stack, self.count, self.columns, layout = stack, count, stack.columns, stack.layout
+        self.params, self.velocity = _flat(stack.params[:count], layout), _flat(stack.velocity[:count], layout)
+        self.drift = None if stack.drift is None else _flat(stack.drift[:count], layout)
+        self.memory = {name: _flat(kept[:count], layout) for name, kept in stack.memory.items()}
+        self.server = _repeated(stack.server, count, layout) if stack.correct else stack.server
+        # Without a correction gradients are added to the velocity as they come; else they are needed by themselves.
+        self.sums, self.kept = (
+            (torch.zeros_like(self.params), 0.0) if stack.correct else (self.velocity, stack.momentum)
+        )
+        self.weights, self.biases = _layers(self.params, count, layout)
+        self.weight_sums, self.bias_sums = _layers(self.sums, count, layout)
         self.depth = len(self.biases)
 
+    def put_back(self) -> None:
+        """Into the stack, where parties that have finished are."""
+        whole = self.count == len(self.stack.params)  # nobody has finished before
+        params, velocity = (_rows(flat, self.count, self.stack.layout) for flat in (self.params, self.velocity))
+        self.stack.params = params if whole else torch.cat([params, self.stack.params[self.count :]])
+        self.stack.velocity = velocity if whole else torch.cat([velocity, self.stack.velocity[self.count :]])
+
     def backward(self, x: Any, goal: Tensor, weight: Tensor, logits: Tensor) -> None:
-        """Fill `grad` and `logits`; `goal` is the row's weight at its class, and 0 at the others.
+        """Add up gradients and fill `logits`; `goal` is the row's weight at its class, and 0 at the others.
 
         Logits and goals have classes before rows, because a softmax along the last axis is several times slower.
         """
         values = [x]  # what goes into each layer
         for layer in range(self.depth - 1):
-            values.append(self._product(layer, values[layer]).add_(self.biases[layer].unsqueeze(1)).relu_())
-        out = self._product(self.depth - 1, values[-1]).transpose(1, 2)
-        torch.add(out, self.biases[-1].unsqueeze(2), out=logits)
-        error = torch.softmax(logits, 1).mul_(weight).sub_(goal).transpose(1, 2)
+            values.append(self._product(layer, values[layer]).add_(self.biases[layer]).relu_())
+        torch.add(self._product(self.depth - 1, values[-1]).mT, self.biases[-1].mT, out=logits)
+        error = torch.softmax(logits, 1).mul_(weight).sub_(goal).mT
+        ones = self.stack.ones[: self.count, :, : error.shape[1]]
         for layer in reversed(range(self.depth)):
-            torch.sum(error, 1, out=self.bias_grads[layer])
+            self.bias_sums[layer].baddbmm_(ones, error, beta=self.kept)
             if layer or self.columns is None:
-                self.weight_grads[layer - self.depth].copy_(torch.bmm(error.transpose(1, 2), values[layer]))
+                self.weight_sums[layer - self.depth].baddbmm_(error.mT, values[layer], beta=self.kept)
             else:
                 self.columns.descend(error.reshape(-1, error.shape[2]))
             if layer:
@@ -236,21 +255,50 @@ class _Prefix:
     def _product(self, layer: int, x: Any) -> Tensor:
         """Rows times the weights of a layer, [parties, rows, width]; lists of weights may lack the first layer."""
         if layer == 0 and self.columns is not None:
-            return self.columns.product(x).view(len(self.params), -1, self.biases[0].shape[1])
-        return torch.bmm(x, self.weights[layer - self.depth].transpose(1, 2))
+            return self.columns.product(x).view(self.count, -1, self.biases[0].shape[2])
+        return torch.bmm(x, self.weights[layer - self.depth].mT)
 
     def descend(self) -> None:
         """The solver's step on flat vectors, as `Solver.train` takes it."""
-        stack, grad = self.stack, self.grad
+        stack = self.stack
         if stack.decay:
-            grad.add_(self.params, alpha=stack.decay)
+            self.sums.add_(self.params, alpha=stack.decay)
         if stack.correct is not None:
-            grad = stack.correct(grad, self.params, stack.server, self.memory)
-        self.velocity.mul_(stack.momentum).add_(grad)
+            grad = stack.correct(self.sums, self.params, self.server, self.memory)
+            torch.add(grad, self.velocity, alpha=stack.momentum, out=self.velocity)
         self.params.add_(self.velocity, alpha=-stack.lr)
         if self.drift is not None:
             self.params.add_(self.drift, alpha=-stack.lr)
 
 
-def _of_kind(views: Mapping[str, Tensor], kind: str) -> list[Tensor]:
-    return [view for name, view in views.items() if name.endswith(kind)]
+# --- vectors [parties, d] as one flat array, layer by layer -------------------------------------------
+
+
+def _flat(rows: Vector, layout: Layout) -> Tensor:
+    return torch.cat([rows[:, place].reshape(-1) for place in layout.slices.values()])
+
+
+def _rows(flat: Tensor, count: int, layout: Layout) -> Vector:
+    places = layout.slices.values()
+    return torch.cat([flat[count * place.start : count * place.stop].view(count, -1) for place in places], 1)
+
+
+def _layers(flat: Tensor, count: int, layout: Layout) -> tuple[list[Tensor], list[Tensor]]:
+    """Weights [parties, outputs, inputs] and biases [parties, 1, outputs] as views."""
+    found: tuple[list[Tensor], list[Tensor]] = ([], [])
+    for place, shape in zip(layout.slices.values(), layout.shapes, strict=True):
+        is_bias = len(shape) == 1
+        found[is_bias].append(
+            flat[count * place.start : count * place.stop].view(count, -1 if is_bias else shape[0], shape[-1])
+        )
+    return found
+
+
+def _repeated(server: Server, count: int, layout: Layout) -> Server:
+    """What a server sends, once for every party, in the order of flat vectors."""
+
+    def repeat(vector: Vector) -> Tensor:
+        return _flat(vector.expand(count, -1), layout) if vector.shape == server.params.shape else vector
+
+    extras = {name: repeat(extra) for name, extra in server.extras.items()}
+    return replace(server, params=repeat(server.params), extras=extras)
