@@ -35,6 +35,7 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option("--plugin", help="A Python file that registers algorithms of your own; may be repeated."),
 ]
+Profile = Annotated[bool, typer.Option("--profile", help="Show where the time of each run went, phase by phase.")]
 
 
 def main() -> None:
@@ -115,16 +116,22 @@ def run(
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; as many as cores by default.")] = None,
     out: Out = Path("runs"),
     plugin: Plugins = None,
+    profile: Profile = False,
     data_dir: DataDir = None,
 ) -> None:
     """Run an experiment. Resumable: run it again and it finishes what is missing and redoes nothing."""
     changed = _overrides(set_ or []) | ({"trials": trials} if trials else {})
     path = _experiment_path(experiment)
-    _print_tables(_run_all(path, out, changed, only=only, engine=engine, workers=workers, plugins=plugin or ()))
+    runs = _run_all(path, out, changed, only=only, engine=engine, workers=workers, plugins=plugin or ())
+    _print_tables(runs, profile)
 
 
 @app.command()
-def show(directory: Annotated[Path, typer.Argument(help="Directory of runs.")], json_: Json = False) -> None:
+def show(
+    directory: Annotated[Path, typer.Argument(help="Directory of runs.")],
+    profile: Profile = False,
+    json_: Json = False,
+) -> None:
     """Tables of finished runs: accuracy by setting and algorithm, the paper's number beside it, and costs."""
     from silobench.analysis import collect
     from silobench.record import read_runs
@@ -134,16 +141,17 @@ def show(directory: Annotated[Path, typer.Argument(help="Directory of runs.")], 
         unfinished = sum(not run.complete for run in runs)
         print(json.dumps({"cells": [cell.as_json() for cell in collect(runs)], "unfinished": unfinished}, indent=1))
     else:
-        _print_tables(runs)
+        _print_tables(runs, profile)
 
 
-def _print_tables(runs: "list[StoredRun]") -> None:
-    from silobench.analysis import accuracy_table, collect, cost_table
+def _print_tables(runs: "list[StoredRun]", profile: bool = False) -> None:
+    from silobench.analysis import accuracy_table, collect, cost_table, profile_table
     from silobench.terminal import print_table
 
     cells = collect(runs)
-    for table in (accuracy_table(cells), cost_table(cells)) if cells else ():
-        print_table(table)
+    tables = [accuracy_table, cost_table, *([profile_table] if profile else [])]
+    for table in tables if cells else ():
+        print_table(table(cells))
     unfinished = sum(not run.complete for run in runs)
     if unfinished:
         print(f"{unfinished} of {len(runs)} runs are not finished: run the same experiment again to go on.")

@@ -5,6 +5,7 @@ Nothing here imports torch: a command starts the server first and imports meanwh
 
 import multiprocessing
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,8 +25,26 @@ def start_server() -> None:
         from multiprocessing import forkserver
 
         forkserver.set_forkserver_preload(["silobench.sweep"])
-        with _environment(_ONE_THREAD):
+        with _environment(_ONE_THREAD), without_main():
             forkserver.ensure_running()
+
+
+@contextmanager
+def without_main() -> Iterator[None]:
+    """Processes started meanwhile do not run the user's script again: what they need of it is sent to them.
+
+    So a script needs no ``if __name__ == "__main__"``.
+    """
+    main = sys.modules["__main__"]
+    names: tuple[str, ...] = ("__file__", "__spec__")
+    hidden = {name: vars(main)[name] for name in names if name in vars(main)}
+    for name in hidden:
+        delattr(main, name)
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        vars(main).update(hidden)
 
 
 @contextmanager

@@ -189,9 +189,13 @@ class _Loop:
 
 def _remembered(before: Mapping[int, PartyMemory], changed: Mapping[int, PartyMemory]) -> Mapping[int, PartyMemory]:
     """What parties keep after a round; only those that keep anything are listed."""
-    if not before and not any(changed.values()):
-        return before
-    return {party: kept for party, kept in {**before, **changed}.items() if kept}
+    after = dict(before)
+    for party, kept in changed.items():
+        if kept:
+            after[party] = kept
+        else:
+            after.pop(party, None)
+    return after
 
 
 class _Gathered:

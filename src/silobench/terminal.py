@@ -39,7 +39,7 @@ def print_table(table: "Table") -> None:
     for row in table.rows:
         shown.add_row(*map(_entry, row))
     console.print(shown)
-    if any(entry.best for row in table.rows for entry in row):
+    if table.note:
         console.print(table.note, style="dim", highlight=False, markup=False)
     console.print()
 
@@ -199,7 +199,7 @@ class Progress:
         )
         self.all = self.bars.add_task("runs", total=total, completed=done, note=f"{done} of {total}")
         self.tasks: dict[str, Any] = {}  # by run, those under way
-        self.started: dict[str, float] = {}
+        self.spent: dict[str, float] = {}  # seconds of its own, not those that it waited for others
         self.accuracy: dict[str, float | None] = {}
         self.share: dict[str, float] = {}
         self.spoken = time.monotonic()
@@ -221,11 +221,12 @@ class Progress:
             for note in sorted(set(event.notes) - self.said):
                 self._say(f"note: {note}")
             self.said |= set(event.notes)
-            self.started[run], self.accuracy[run] = time.monotonic(), None
+            self.spent[run], self.accuracy[run] = 0.0, None
             self.tasks[run] = self.bars.add_task("  run", total=event.rounds, note=escape(event.name))
         elif event.kind == "round":
             self.accuracy[run] = self.accuracy[run] if event.accuracy is None else event.accuracy
             self.share[run] = event.round / event.rounds
+            self.spent[run] += event.seconds
             self.bars.update(self.tasks[run], completed=event.round, note=escape(self._line(event)))
             if not self.live and time.monotonic() - self.spoken > 10:  # a long run must not look dead
                 self._say(f"{self._line(event)}, round {event.round} of {event.rounds}")
@@ -233,7 +234,7 @@ class Progress:
             self.done += 1
             self.share.pop(run, None)
             self.bars.remove_task(self.tasks.pop(run))
-            self._say(f"[{self.done}/{self.total}] {self._line(event)}, {time.monotonic() - self.started[run]:.1f} s")
+            self._say(f"[{self.done}/{self.total}] {self._line(event)}, {self.spent[run]:.1f} s")
         finished = self.done + sum(self.share.values())
         self.bars.update(self.all, completed=finished, note=f"{self.done} of {self.total}")
 

@@ -1,6 +1,7 @@
 """From run directories to statements: cells, tables, the papers' numbers. Reads run directories only."""
 
 from silobench.analysis.cells import CellResult, collect
+from silobench.analysis.profile import profile_table
 from silobench.analysis.tables import Table, accuracy_table, cost_table
 
-__all__ = ["CellResult", "Table", "accuracy_table", "collect", "cost_table"]
+__all__ = ["CellResult", "Table", "accuracy_table", "collect", "cost_table", "profile_table"]

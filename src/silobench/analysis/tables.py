@@ -45,7 +45,8 @@ def accuracy_table(cells: Sequence[CellResult]) -> Table:
             best = len(rivals) > 1 and rivals.get(algorithm) == max(rivals.values())
             row.append(Entry(_accuracy(cell), best, _paper(cell)) if cell else Entry(""))
         rows.append(row)
-    return Table(_title(cells), [*names, *algorithms], rows, _reading(cells))
+    marked = any(entry.best for row in rows for entry in row)
+    return Table(_title(cells), [*names, *algorithms], rows, _reading(cells) if marked else "")
 
 
 def _reading(cells: Sequence[CellResult]) -> str:

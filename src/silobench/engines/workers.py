@@ -19,7 +19,7 @@ import torch
 
 from silobench.engines.shipping import Shelf, packed, unpacked
 from silobench.errors import RecordError
-from silobench.processes import context, start_server
+from silobench.processes import context, start_server, without_main
 
 _KEPT = 4  # shared values that workers remember
 _PATIENCE = 3  # deaths of workers over one job
@@ -161,7 +161,8 @@ def _started() -> _Worker:
     start_server()
     ours, theirs = Pipe()
     process = context().Process(target=_serve, args=(theirs,), daemon=True)
-    process.start()
+    with without_main():
+        process.start()
     theirs.close()  # so that its end is the worker's alone, and closes with it
     return _Worker(process, ours)
 

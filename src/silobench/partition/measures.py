@@ -1,6 +1,6 @@
 """How skewed a partition is, in numbers: stored with every run and shown by `silobench partition`."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ class Skewness:
     feature_shift: float  # 0 when all parties see the same features on average
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return dict(vars(self))  # not asdict, which copies every number of a large table
 
 
 def measure(partition: Partition, dataset: Dataset) -> Skewness:
@@ -97,16 +97,20 @@ def feature_shift(partition: Partition, split: Split, vocabulary: int = 0) -> fl
     numbers, of so large a `vocabulary`, a feature is how often a word occurs in a row.
     """
     sizes = np.array([len(rows) for rows in partition.rows])
-    sums, squares = zip(*(_moments(split.x, rows, vocabulary) for rows in partition.rows), strict=True)
-    mean = np.sum(sums, axis=0) / sizes.sum()
-    std = np.sqrt(np.maximum(np.sum(squares, axis=0) / sizes.sum() - mean**2, 0))
-    varying = std > 1e-6 * np.maximum(np.abs(mean), 1e-30)  # a constant column has no unit to measure in
+    total: Any = 0.0
+    square: Any = 0.0
+    between: Any = 0.0  # Σ over parties of rows · mean², and no table of means: there may be many parties
+    for rows in partition.rows:
+        own, own_square = _moments(split.x, rows, vocabulary)
+        total, square, between = total + own, square + own_square, between + own**2 / len(rows)
+    mean = total / sizes.sum()
+    variance = np.maximum(square / sizes.sum() - mean**2, 0)
+    varying = np.sqrt(variance) > 1e-6 * np.maximum(np.abs(mean), 1e-30)  # a constant column has no unit to measure in
     if not varying.any():
         return 0.0
-    gaps = [((total / size - mean)[varying] / std[varying]) ** 2 for total, size in zip(sums, sizes, strict=True)]
-    spread = float(np.sqrt(np.average([gap.mean() for gap in gaps], weights=sizes)))
+    gaps = np.maximum(between / sizes.sum() - mean**2, 0)[varying] / variance[varying]
     noise = float(np.average(partition.noise, weights=sizes)) if partition.noise else 0.0
-    return spread + noise / float(std[varying].mean())
+    return float(np.sqrt(gaps.mean())) + noise / float(np.sqrt(variance[varying]).mean())
 
 
 def _moments(
@@ -115,7 +119,8 @@ def _moments(
     """Sums of the features and of their squares over some rows; block by block, to keep float64 copies small."""
     total: Any = 0.0
     square: Any = 0.0
-    for block in np.array_split(rows, -(-len(rows) // _BLOCK)):
+    for begin in range(0, len(rows), _BLOCK):
+        block = rows[begin : begin + _BLOCK]
         x = features[block]
         x = _bags(x, vocabulary) if vocabulary else x if sparse.issparse(x) else x.reshape(len(block), -1)
         x = x.astype(np.float64)
