@@ -1,6 +1,7 @@
 """Small synthetic federations, made directly as values; no files and no downloads."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,12 +36,29 @@ def toy() -> Toy:
         rng = np.random.default_rng(7)
         train, test = (_split(s, features, classes, rng) for s in (sizes, (30,)))
         dataset = Dataset("toy", train, test, tuple("abcdefghij"[:classes]), "none")
-        rows = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-        nothing = torch.arange(0)
-        parties = tuple(Party(i, torch.from_numpy(r), nothing, str(i)) for i, r in enumerate(rows))
-        return Federation(dataset, Partition(tuple(rows)), 0, parties), task(model, dataset)
+        return _dealt(dataset, sizes), task(model, dataset)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def silos() -> Toy:
+    """(features, labels, sizes, model) -> a federation of parties that hold these rows in order, and a task on it."""
+
+    def make(x: Any, y: Any, sizes: tuple[int, ...], model: str = "linear", **facts: Any) -> tuple[Federation, Task]:
+        split = Split(x, np.asarray(y, dtype=np.int64))
+        dataset = Dataset("rows", split, split, tuple("abc"), "none", **facts)
+        return _dealt(dataset, sizes), task(model, dataset)
+
+    return make
+
+
+def _dealt(dataset: Dataset, sizes: tuple[int, ...]) -> Federation:
+    """The training rows in order: so many for each party."""
+    rows = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+    nothing = torch.arange(0)
+    parties = tuple(Party(i, torch.from_numpy(r), nothing, str(i)) for i, r in enumerate(rows))
+    return Federation(dataset, Partition(tuple(rows)), 0, parties)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from silobench._version import __version__
 if TYPE_CHECKING:
     from silobench.algorithms import ALGORITHMS, combined, fedavg, fednova, fedprox, scaffold, solo
     from silobench.data import Dataset, Split, load
+    from silobench.engines import Engine, auto, inline, pool, stacked
     from silobench.errors import SilobenchError
     from silobench.federation import Federation, federate
     from silobench.methods import Method
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "algorithms": ("ALGORITHMS", "combined", "fedavg", "fednova", "fedprox", "scaffold", "solo"),
     "data": ("Dataset", "Split", "load"),
+    "engines": ("Engine", "auto", "inline", "pool", "stacked"),
     "errors": ("SilobenchError",),
     "federation": ("Federation", "federate"),
     "methods": ("Method",),
@@ -40,6 +42,7 @@ __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "Dataset",
+    "Engine",
     "Federation",
     "Layout",
     "Local",
@@ -55,18 +58,22 @@ __all__ = [
     "Update",
     "Vector",
     "__version__",
+    "auto",
     "combined",
     "fedavg",
     "federate",
     "fednova",
     "fedprox",
+    "inline",
     "load",
     "measure",
     "partition",
+    "pool",
     "rounds",
     "scaffold",
     "sgd",
     "solo",
+    "stacked",
     "task",
 ]
 
