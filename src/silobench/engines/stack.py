@@ -58,32 +58,47 @@ def _corrects_each_number(setting: Setting) -> bool:
 
 def train_stack(here: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Reply]:
     """The replies of some parties, trained together; `memory` says which, and what they keep."""
-    watch, method, server = Stopwatch(), here.setting.method, here.server
-    solver, lr = method.solver, at(method.solver.lr, server)
-    problems = sorted(map(here.problem, memory), key=lambda problem: -solver.count(problem.party.samples))
-    owns = [here.own(memory[problem.party.id]) for problem in problems]
-    kept = [memory[problem.party.id].get("solver", {}) for problem in problems]
-    with torch.inference_mode():
-        ends, velocities, losses, steps = _walk(here, problems, owns, kept)
+    watch, solver = Stopwatch(), here.setting.method.solver
+    lr = at(solver.lr, here.server)
+    parties = sorted(memory, key=lambda party: -solver.count(here.party(party).samples))
+    members = [_Member.of(here, party, memory[party]) for party in parties]
+    with torch.no_grad():
+        stack, losses, steps = _walk(here, members)
     watch.lap("train")
     of_a_step = watch.laps["train"] / sum(steps)
     replies = {}
-    for place, (problem, own) in enumerate(zip(problems, owns, strict=True)):
+    for place, (party, member) in enumerate(zip(parties, members, strict=True)):
         local = Local(
-            start=method.algorithm.start(server, own),
-            end=ends[place].clone(),
+            start=member.start,
+            end=stack.params_of(place),
             steps=steps[place],
             reach=reach(steps[place], solver.momentum),
             lr=lr,
-            samples=problem.party.samples,
+            samples=member.problem.party.samples,
             loss=losses[place] / steps[place],
-            gradient=solver.gradient_of(problem),
+            gradient=solver.gradient_of(member.problem),
         )
-        party = problem.party.id
-        momentum = {"momentum": velocities[place].clone()} if solver.keep_momentum else {}
+        momentum = {"momentum": stack.velocity_of(place)} if solver.keep_momentum else {}
         own_watch = Stopwatch(spent=of_a_step * steps[place])
-        replies[party] = here.reply(party, memory[party], own, local, momentum, server.buffers, own_watch)
+        replies[party] = here.reply(party, memory[party], member.own, local, momentum, here.server.buffers, own_watch)
     return [replies[party] for party in memory]
+
+
+@dataclass(frozen=True)
+class _Member:
+    """One party of a stack, before its first step."""
+
+    problem: Problem
+    own: Memory  # the algorithm's
+    start: Vector
+    velocity: Vector | None  # None for zero
+    drift: Vector | None
+
+    @classmethod
+    def of(cls, here: LocalRound, party: int, memory: PartyMemory) -> "_Member":
+        own = here.own(memory)
+        start, velocity = here.setting.method.algorithm.start(here.server, own), memory.get("solver", {})
+        return cls(here.problem(party), own, start, velocity.get("momentum"), here.drift(own))
 
 
 @dataclass(frozen=True)
@@ -96,8 +111,8 @@ class _Schedule:
     active: list[int]  # by step: how many parties still work
 
     @classmethod
-    def of(cls, here: LocalRound, problems: Sequence[Problem]) -> "_Schedule":
-        orders = [here.setting.method.solver.order(problem, here.server.round) for problem in problems]
+    def of(cls, here: LocalRound, members: Sequence[_Member]) -> "_Schedule":
+        orders = [here.setting.method.solver.order(member.problem, here.server.round) for member in members]
         width, steps = max(max(sizes) for _, sizes in orders), [len(sizes) for _, sizes in orders]
         weights = torch.full((steps[0], len(orders), 1, width), 1 / width)
         if all(len(order) == steps[0] * width for order, _ in orders):  # nothing to fill up
@@ -128,14 +143,12 @@ class _Schedule:
         return found
 
 
-def _walk(
-    here: LocalRound, problems: Sequence[Problem], owns: Sequence[Memory], kept: Sequence[Memory]
-) -> tuple[Vector, Vector, list[float], list[int]]:
-    """Every step of every party: end points [parties, d], velocities, sums of losses, numbers of steps."""
-    federation, schedule = here.setting.federation, _Schedule.of(here, problems)
+def _walk(here: LocalRound, members: Sequence[_Member]) -> tuple["_Stack", list[float], list[int]]:
+    """Every step of every party: where they end, and by party the sum of losses and the number of steps."""
+    federation, schedule = here.setting.federation, _Schedule.of(here, members)
     classes = len(federation.dataset.classes)
-    stack = _Stack(here, owns, kept, schedule)
-    prefix, losses = _Prefix(stack, len(problems)), torch.zeros(len(problems))
+    stack = _Stack(here, members, schedule)
+    prefix, losses = _Prefix(stack, len(members)), torch.zeros(len(members))
     for begin, end, count in schedule.windows(_numbers_in_a_row(federation)):
         rows, weights = schedule.rows[begin:end, :count], schedule.weights[begin:end, :count]
         x = _inputs(federation, rows, begin)
@@ -150,7 +163,9 @@ def _walk(
             prefix.descend()
         losses[:count] -= (torch.log_softmax(logits, 2) * goals).sum((0, 2, 3))
     prefix.put_back()
-    return *stack.finish(schedule.steps), losses.tolist(), schedule.steps
+    if stack.columns is not None:
+        stack.columns.finish(schedule.steps)
+    return stack, losses.tolist(), schedule.steps
 
 
 def _numbers_in_a_row(federation: Federation) -> int:
@@ -167,40 +182,44 @@ def _inputs(federation: Federation, rows: Tensor, begin: int) -> "Tensor | Spars
 
 
 class _Stack:
-    """What local training moves, for all parties of the stack: parameters and velocities, [parties, d] each."""
+    """What local training moves, for all members: parameters and velocities, [parties, d] each.
 
-    def __init__(self, here: LocalRound, owns: Sequence[Memory], kept: Sequence[Memory], schedule: _Schedule):
-        algorithm, server, solver = here.setting.method.algorithm, here.server, here.setting.method.solver
-        self.correct, self.server = algorithm.correct, server
-        self.lr, self.momentum, self.decay = at(solver.lr, server), solver.momentum, solver.weight_decay
-        self.memory = {name: torch.stack([own[name] for own in owns]) for name in owns[0]} if self.correct else {}
-        self.params = torch.stack([algorithm.start(server, own) for own in owns])
-        zero = torch.zeros_like(server.params)
-        self.velocity = torch.stack([memory["momentum"] if memory else zero for memory in kept])
-        self.drift = torch.stack([algorithm.drift(server, own) for own in owns]) if algorithm.drift else None
+    Where rows are sparse, the first layer's weights are kept apart, as `columns`.
+    """
+
+    def __init__(self, here: LocalRound, members: Sequence[_Member], schedule: _Schedule):
+        solver, layout, x = here.setting.method.solver, here.setting.task.network.layout, here.setting.federation.x
+        self.correct, self.server = here.setting.method.algorithm.correct, here.server
+        self.lr, self.momentum, self.decay = at(solver.lr, here.server), solver.momentum, solver.weight_decay
+        names = members[0].own if self.correct else ()
+        self.memory = {name: torch.stack([member.own[name] for member in members]) for name in names}
+        self.ones = torch.ones(len(members), 1, schedule.rows.shape[2])
         self.columns: Columns | None = None
-        self.layout = here.setting.task.network.layout
-        if not isinstance(here.setting.federation.x, Tensor):
-            self._keep_columns(here.setting.federation.x.shape[1], len(schedule.active))
-        self.ones = torch.ones(len(owns), 1, schedule.rows.shape[2])
+        self.layout, cut = layout, 0
+        if not isinstance(x, Tensor):
+            cut = layout.shapes[0].numel()
+            self.layout = Layout(layout.names[1:], layout.shapes[1:], layout.trainable - cut)
+            rule = Rule(self.lr, self.momentum, self.decay)
+            self.columns = Columns([_first(member, cut) for member in members], x.shape[1], rule, len(schedule.active))
+        zero = torch.zeros_like(members[0].start)
+        self.params = torch.stack([member.start[cut:] for member in members])
+        self.velocity = torch.stack([(zero if m.velocity is None else m.velocity)[cut:] for m in members])
+        drifts = [member.drift[cut:] for member in members if member.drift is not None]
+        self.drift = torch.stack(drifts) if drifts else None
 
-    def _keep_columns(self, inputs: int, steps: int) -> None:
-        """Take the first layer's weights out of the vectors: sparse rows move only some of them in a step."""
-        size = self.layout.shapes[0].numel()
-        first, velocity = self.params[:, :size], self.velocity[:, :size]
-        drift = None if self.drift is None else self.drift[:, :size]
-        rule = Rule(self.lr, self.momentum, self.decay)
-        self.columns = Columns(first, velocity, drift, inputs, rule, steps)
-        self.params, self.velocity = self.params[:, size:].contiguous(), self.velocity[:, size:].contiguous()
-        self.drift = None if self.drift is None else self.drift[:, size:].contiguous()
-        self.layout = Layout(self.layout.names[1:], self.layout.shapes[1:], self.layout.trainable - size)
+    def params_of(self, place: int) -> Vector:
+        rest = self.params[place]
+        return rest.clone() if self.columns is None else torch.cat([self.columns.weights_of(place), rest])
 
-    def finish(self, steps: Sequence[int]) -> tuple[Vector, Vector]:
-        """End points and velocities, whole again."""
-        if self.columns is None:
-            return self.params, self.velocity
-        first, velocity = self.columns.finish(steps)
-        return torch.cat([first, self.params], 1), torch.cat([velocity, self.velocity], 1)
+    def velocity_of(self, place: int) -> Vector:
+        rest = self.velocity[place]
+        return rest.clone() if self.columns is None else torch.cat([self.columns.velocity_of(place), rest])
+
+
+def _first(member: _Member, cut: int) -> tuple[Vector, Vector | None, Vector | None]:
+    """What concerns the first layer's weights: themselves, their velocity and drift."""
+    velocity, drift = (None if vector is None else vector[:cut] for vector in (member.velocity, member.drift))
+    return member.start[:cut], velocity, drift
 
 
 class _Prefix:
