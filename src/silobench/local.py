@@ -92,9 +92,9 @@ class LocalRound:
         for place, transform in enumerate(() if algorithm.silent else self.setting.method.transforms):
             owner = f"transform-{place}"
             update, kept[owner] = transform.encode(update, memory.get(owner, {}), context)
-        if len(buffers) and algorithm.replica:
+        if buffers.numel() and algorithm.replica:
             kept["network"] = {"buffers": buffers}
-        elif len(buffers):
+        elif buffers.numel():
             update = replace(update, total={**update.total, BUFFERS: buffers * update.weight})
         watch.lap("encode")
         return Reply(party, update, {owner: m for owner, m in kept.items() if m}, local.loss, local.steps, watch.laps)

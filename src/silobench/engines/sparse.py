@@ -4,7 +4,7 @@ With momentum and weight decay every column moves in every step, touched or not.
 follows a fixed linear rule: any number of its steps is one small product, done when the column is needed again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +46,7 @@ class SparseBatch:
 
 @dataclass(frozen=True)
 class SparseRows:
-    """The rows of some steps of all parties at work; index it by step."""
+    """The rows of some steps of all parties at work; iterate over it to get each step's."""
 
     begin: int  # the first step
     per_step: int  # rows
@@ -63,10 +63,11 @@ class SparseRows:
         columns = part.indices + np.repeat(place * x.shape[1], np.diff(part.indptr))
         return cls(begin, parties * batch, columns, part.data, part.indptr.astype(np.int32))
 
-    def __getitem__(self, step: int) -> SparseBatch:
-        starts = self.starts[step * self.per_step : (step + 1) * self.per_step + 1]
-        entries = slice(starts[0], starts[-1])
-        return SparseBatch(self.begin + step, self.columns[entries], self.values[entries], starts - starts[0])
+    def __iter__(self) -> Iterator[SparseBatch]:
+        for step in range((len(self.starts) - 1) // self.per_step):
+            starts = self.starts[step * self.per_step : (step + 1) * self.per_step + 1]
+            entries = slice(starts[0], starts[-1])
+            yield SparseBatch(self.begin + step, self.columns[entries], self.values[entries], starts - starts[0])
 
 
 class Columns:

@@ -115,12 +115,12 @@ class _Schedule:
         orders = [here.setting.method.solver.order(member.problem, here.server.round) for member in members]
         width, steps = max(max(sizes) for _, sizes in orders), [len(sizes) for _, sizes in orders]
         weights = torch.full((steps[0], len(orders), 1, width), 1 / width)
-        if all(len(order) == steps[0] * width for order, _ in orders):  # nothing to fill up
+        if all(order.numel() == steps[0] * width for order, _ in orders):  # nothing to fill up
             rows = torch.stack([order.view(-1, width) for order, _ in orders], 1)
             return cls(rows, weights, steps, [len(orders)] * steps[0])
         rows = torch.zeros(steps[0], len(orders), width, dtype=torch.int64)
         for place, (order, sizes) in enumerate(orders):
-            if len(order) == len(sizes) * width:
+            if order.numel() == len(sizes) * width:
                 rows[: len(sizes), place] = order.view(-1, width)
                 continue
             lengths = torch.tensor(sizes).unsqueeze(1)
@@ -153,13 +153,14 @@ def _walk(here: LocalRound, members: Sequence[_Member]) -> tuple["_Stack", list[
         rows, weights = schedule.rows[begin:end, :count], schedule.weights[begin:end, :count]
         x = _inputs(federation, rows, begin)
         goals = torch.zeros(*rows.shape[:2], classes, rows.shape[2])
-        goals.scatter_(2, federation.y[rows].unsqueeze(2), weights)
+        labels = federation.y.index_select(0, rows.reshape(-1)).view(rows.shape)
+        goals.scatter_(2, labels.unsqueeze(2), weights)
         logits = torch.empty_like(goals)
         if count < prefix.count:
             prefix.put_back()
             prefix = _Prefix(stack, count)
-        for step in range(end - begin):
-            prefix.backward(x[step], goals[step], weights[step], logits[step])
+        for batch in zip(x, goals, weights, logits, strict=True):  # step by step
+            prefix.backward(*batch)
             prefix.descend()
         losses[:count] -= (torch.log_softmax(logits, 2) * goals).sum((0, 2, 3))
     prefix.put_back()
