@@ -97,7 +97,8 @@ class LocalRound:
         elif buffers.numel():
             update = replace(update, total={**update.total, BUFFERS: buffers * update.weight})
         watch.lap("encode")
-        return Reply(party, update, {owner: m for owner, m in kept.items() if m}, local.loss, local.steps, watch.laps)
+        keeps = {party: {owner: m for owner, m in kept.items() if m}}
+        return Reply(update, keeps, update.nbytes, update.nbytes, local.loss, local.steps, watch.laps)
 
 
 class Stopwatch:

@@ -209,12 +209,11 @@ class _Gathered:
 
     def updates(self, replies: Iterable[Reply]) -> Iterator[Update]:
         for reply in replies:
-            size = reply.update.nbytes
-            self.bytes, self.largest = self.bytes + size, max(self.largest, size)
+            self.bytes, self.largest = self.bytes + reply.sent, max(self.largest, reply.largest)
             self.steps += reply.steps
             self.loss += reply.loss * reply.update.weight
             self.weight += reply.update.weight
-            self.memory[reply.party] = reply.memory
+            self.memory |= reply.memory
             for phase, spent in reply.seconds.items():
                 self.seconds[phase] = self.seconds.get(phase, 0.0) + spent
             yield reply.update

@@ -167,7 +167,8 @@ def _start_at_server(server: Server, memory: Memory) -> Vector:
     return server.params
 
 
-def _send_delta(local: Local, server: Server, memory: Memory) -> tuple[Update, Memory]:
+def send_delta(local: Local, server: Server, memory: Memory) -> tuple[Update, Memory]:
+    """FedAvg's message. Engines know it, and add up the messages of many parties at once."""
     return Update.of(local.samples, delta=local.delta), memory
 
 
@@ -195,7 +196,7 @@ class Algorithm:
     """(grad, at, server, memory) -> gradient of every step, before momentum."""
     drift: Callable[[Server, Memory], Vector] | None = None
     """(server, memory) -> constant pull of a round: lr * drift off every step, after momentum."""
-    message: Callable[[Local, Server, Memory], tuple[Update, Memory]] = _send_delta
+    message: Callable[[Local, Server, Memory], tuple[Update, Memory]] = send_delta
     """(local, server, memory) -> what the party sends, and what it keeps."""
     absorb: Callable[[Server, Update], tuple[Vector, Mapping[str, Vector]]] = _mean_delta
     """(server, summed update) -> direction for the server optimizer, and new extras."""
@@ -250,14 +251,27 @@ PartyMemory: TypeAlias = Mapping[str, Memory]  # by owner: algorithm, solver, tr
 
 @dataclass(frozen=True)
 class Reply:
-    """What comes back from one party."""
+    """What comes back from a party, or from several that were added up on the way."""
 
-    party: int
     update: Update
-    memory: PartyMemory
-    loss: float
+    memory: Mapping[int, PartyMemory]  # by party
+    sent: int  # bytes, of all
+    largest: int  # bytes, of the party that sent most
+    loss: float  # mean by weight
     steps: int
     seconds: Mapping[str, float]
+
+    def __add__(self, other: "Reply") -> "Reply":
+        update = self.update + other.update
+        return Reply(
+            update,
+            {**self.memory, **other.memory},
+            self.sent + other.sent,
+            max(self.largest, other.largest),
+            (self.loss * self.update.weight + other.loss * other.update.weight) / update.weight,
+            self.steps + other.steps,
+            {phase: spent + other.seconds[phase] for phase, spent in self.seconds.items()},
+        )
 
 
 Controller: TypeAlias = Callable[[Server], Mapping[str, float]]

@@ -48,17 +48,10 @@ class Engine:
         return "stacked" if self.stacked else "pool" if self.workers else "inline"
 
     def train(self, here: LocalRound, memory: Mapping[int, PartyMemory]) -> "tuple[Engine, Iterator[Reply]]":
-        """The reply of every party that `memory` names, in that order, and the engine as it is used for this."""
+        """The replies of all parties that `memory` names, in a fixed order, and the engine as it is used for this."""
         jobs = _training(here, memory, bool(self.stacked))
-        return (self if self._sends(jobs) else replace(self, workers=0)), self._replies(jobs, list(memory))
-
-    def _replies(self, jobs: Sequence[Job], order: Sequence[int]) -> Iterator[Reply]:
-        found, place = dict[int, Reply](), 0
-        for replies in self._results(jobs):
-            found |= {reply.party: reply for reply in replies}
-            while place < len(order) and order[place] in found:
-                yield found.pop(order[place])
-                place += 1
+        used = self if self._sends(jobs) else replace(self, workers=0)
+        return used, chain.from_iterable(self._results(jobs))
 
     def score(self, setting: Setting, models: Sequence[Weights], parts: Sequence[Part]) -> list[Score]:
         """The score of every model on all parts. Parts are added in their order, whoever scored them."""

@@ -10,6 +10,8 @@ layer as a table of columns and moves only those that a step touches.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import torch
@@ -18,9 +20,10 @@ from torch import Tensor
 from silobench.engines.sparse import Columns, Rule, SparseRows
 from silobench.federation import Federation, as_input
 from silobench.local import LocalRound, Setting, Stopwatch
+from silobench.methods import total
 from silobench.models.architectures import Mlp
-from silobench.solvers import Problem, reach
-from silobench.types import Layout, Local, Memory, PartyMemory, Reply, Server, Vector, at
+from silobench.solvers import Problem, Solver, reach
+from silobench.types import Layout, Local, Memory, PartyMemory, Reply, Server, Update, Vector, at, send_delta
 
 _WINDOW = 1 << 19  # numbers of input gathered at a time: they stay in the processor's cache
 
@@ -57,31 +60,64 @@ def _corrects_each_number(setting: Setting) -> bool:
 
 
 def train_stack(here: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Reply]:
-    """The replies of some parties, trained together; `memory` says which, and what they keep."""
-    watch, solver = Stopwatch(), here.setting.method.solver
-    lr = at(solver.lr, here.server)
-    parties = sorted(memory, key=lambda party: -solver.count(here.party(party).samples))
+    """The replies of some parties, trained together; `memory` says which, and what they keep.
+
+    Where all that is asked for is their sum, they are one reply.
+    """
+    watch, method = Stopwatch(), here.setting.method
+    parties = sorted(memory, key=lambda party: -method.solver.count(here.party(party).samples))
     members = [_Member.of(here, party, memory[party]) for party in parties]
     with torch.no_grad():
-        stack, losses, steps = _walk(here, members)
+        trained = _walk(here, members)
     watch.lap("train")
-    of_a_step = watch.laps["train"] / sum(steps)
-    replies = {}
-    for place, (party, member) in enumerate(zip(parties, members, strict=True)):
+    summed = method.aggregate is total
+    if summed and method.algorithm.message is send_delta and not (method.transforms or method.solver.keep_momentum):
+        return [_sum_of_deltas(members, trained, watch)]
+    of_a_step = watch.laps["train"] / sum(trained.steps)
+    replies = []
+    for place, member in enumerate(members):
+        party, spent = member.problem.party.id, of_a_step * trained.steps[place]
+        local, momentum = trained.local(place, member, method.solver)
+        buffers = here.server.buffers
+        replies.append(here.reply(party, memory[party], member.own, local, momentum, buffers, Stopwatch(spent)))
+    return [reduce(add, replies)] if summed else replies
+
+
+def _sum_of_deltas(members: Sequence["_Member"], trained: "_Trained", watch: Stopwatch) -> Reply:
+    """FedAvg's messages, all at once."""
+    weights = [float(member.problem.party.samples) for member in members]
+    delta = trained.stack.sum_of_deltas(members, weights)
+    losses = sum(loss * weight for loss, weight in zip(trained.losses, weights, strict=True))
+    memory = {member.problem.party.id: {"algorithm": member.own} if member.own else {} for member in members}
+    watch.lap("message")
+    seconds = {"train": watch.laps["train"] + watch.laps["message"], "encode": 0.0}
+    update, weight = Update({"delta": delta}, sum(weights)), sum(weights)
+    return Reply(
+        update, memory, len(members) * delta.nbytes, delta.nbytes, losses / weight, sum(trained.steps), seconds
+    )
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """A stack after its last step; by party the mean loss and the number of steps."""
+
+    stack: "_Stack"
+    losses: list[float]
+    steps: list[int]
+
+    def local(self, place: int, member: "_Member", solver: Solver) -> tuple[Local, Memory]:
+        """What came of one party's training, and the momentum it keeps."""
         local = Local(
             start=member.start,
-            end=stack.params_of(place),
-            steps=steps[place],
-            reach=reach(steps[place], solver.momentum),
-            lr=lr,
+            end=self.stack.params_of(place),
+            steps=self.steps[place],
+            reach=reach(self.steps[place], solver.momentum),
+            lr=self.stack.lr,
             samples=member.problem.party.samples,
-            loss=losses[place] / steps[place],
+            loss=self.losses[place],
             gradient=solver.gradient_of(member.problem),
         )
-        momentum = {"momentum": stack.velocity_of(place)} if solver.keep_momentum else {}
-        own_watch = Stopwatch(spent=of_a_step * steps[place])
-        replies[party] = here.reply(party, memory[party], member.own, local, momentum, here.server.buffers, own_watch)
-    return [replies[party] for party in memory]
+        return local, {"momentum": self.stack.velocity_of(place)} if solver.keep_momentum else {}
 
 
 @dataclass(frozen=True)
@@ -143,8 +179,8 @@ class _Schedule:
         return found
 
 
-def _walk(here: LocalRound, members: Sequence[_Member]) -> tuple["_Stack", list[float], list[int]]:
-    """Every step of every party: where they end, and by party the sum of losses and the number of steps."""
+def _walk(here: LocalRound, members: Sequence[_Member]) -> _Trained:
+    """Every step of every party."""
     federation, schedule = here.setting.federation, _Schedule.of(here, members)
     classes = len(federation.dataset.classes)
     stack = _Stack(here, members, schedule)
@@ -166,7 +202,8 @@ def _walk(here: LocalRound, members: Sequence[_Member]) -> tuple["_Stack", list[
     prefix.put_back()
     if stack.columns is not None:
         stack.columns.finish(schedule.steps)
-    return stack, losses.tolist(), schedule.steps
+    means = [loss / steps for loss, steps in zip(losses.tolist(), schedule.steps, strict=True)]
+    return _Trained(stack, means, schedule.steps)
 
 
 def _numbers_in_a_row(federation: Federation) -> int:
@@ -177,9 +214,9 @@ def _numbers_in_a_row(federation: Federation) -> int:
 def _inputs(federation: Federation, rows: Tensor, begin: int) -> "Tensor | SparseRows":
     """The rows of some steps, by step."""
     x = federation.x
-    if isinstance(x, Tensor):
-        return as_input(x, rows.reshape(-1)).view(*rows.shape, -1)
-    return SparseRows.of(x, rows, begin)
+    if not isinstance(x, Tensor):
+        return SparseRows.of(x, rows, begin)
+    return as_input(x, rows.reshape(-1)).view(*rows.shape, -1)
 
 
 class _Stack:
@@ -194,7 +231,7 @@ class _Stack:
         self.lr, self.momentum, self.decay = at(solver.lr, here.server), solver.momentum, solver.weight_decay
         names = members[0].own if self.correct else ()
         self.memory = {name: torch.stack([member.own[name] for member in members]) for name in names}
-        self.ones = torch.ones(len(members), 1, schedule.rows.shape[2])
+        self.batch = schedule.rows.shape[2]
         self.columns: Columns | None = None
         self.layout, cut = layout, 0
         if not isinstance(x, Tensor):
@@ -207,6 +244,16 @@ class _Stack:
         self.velocity = torch.stack([(zero if m.velocity is None else m.velocity)[cut:] for m in members])
         drifts = [member.drift[cut:] for member in members if member.drift is not None]
         self.drift = torch.stack(drifts) if drifts else None
+
+    def sum_of_deltas(self, members: Sequence[_Member], weights: Sequence[float]) -> Vector:
+        """Σ weight · (end - start)."""
+        if self.columns is None:
+            starts = torch.stack([member.start for member in members])
+            return torch.tensor(weights) @ (self.params - starts)
+        found = torch.zeros_like(members[0].start)
+        for place, (member, weight) in enumerate(zip(members, weights, strict=True)):
+            found.add_(self.params_of(place).sub_(member.start), alpha=weight)
+        return found
 
     def params_of(self, place: int) -> Vector:
         rest = self.params[place]
@@ -226,8 +273,10 @@ def _first(member: _Member, cut: int) -> tuple[Vector, Vector | None, Vector | N
 class _Prefix:
     """The parties of a stack that are still at work: one step forward, backward and down for all of them.
 
-    Each vector is one flat array, layer by layer and within a layer party by party: what a batched product wants, and
-    the solver's step is still one operation.
+    Each vector is one flat array, block by block and within a block party by party, which is what a batched product
+    wants, and the solver's step is still one operation. A block is a layer's weights with the bias as a last column, to
+    go with values that have a last feature of 1; but the weights and the bias of the first layer, whose values are the
+    rows as they are, are blocks of their own. Values have features before rows.
     """
 
     def __init__(self, stack: _Stack, count: int):
@@ -237,12 +286,17 @@ class _Prefix:
         self.memory = {name: _flat(kept[:count], layout) for name, kept in stack.memory.items()}
         self.server = _repeated(stack.server, count, layout) if stack.correct else stack.server
         # Without a correction gradients are added to the velocity as they come; else they are needed by themselves.
-        self.sums, self.kept = (
-            (torch.zeros_like(self.params), 0.0) if stack.correct else (self.velocity, stack.momentum)
-        )
-        self.weights, self.biases = _layers(self.params, count, layout)
-        self.weight_sums, self.bias_sums = _layers(self.sums, count, layout)
-        self.depth = len(self.biases)
+        self.sums, self.kept = self.velocity, stack.momentum
+        if stack.correct is not None:
+            self.sums, self.kept = torch.zeros_like(self.params), 0.0
+        self.blocks, self.block_sums = _blocks(self.params, count, layout), _blocks(self.sums, count, layout)
+        first = 0 if self.columns else 1  # where the first layer's bias is; before it, its weights
+        self.bias, self.layers = self.blocks[first], self.blocks[first + 1 :]
+        self.bias_sums, self.layer_sums = self.block_sums[first], self.block_sums[first + 1 :]
+        self.turned = [layer[:, :, :-1].mT for layer in self.layers]  # as errors go back through them: without the bias
+        self.values = [torch.ones(count, layer.shape[2], stack.batch) for layer in self.layers]
+        self.hidden = [values[:, :-1] for values in self.values]
+        self.ones = torch.ones(count, stack.batch, 1)
 
     def put_back(self) -> None:
         """Into the stack, where parties that have finished are."""
@@ -252,31 +306,28 @@ class _Prefix:
         self.stack.velocity = velocity if whole else torch.cat([velocity, self.stack.velocity[self.count :]])
 
     def backward(self, x: Any, goal: Tensor, weight: Tensor, logits: Tensor) -> None:
-        """Add up gradients and fill `logits`; `goal` is the row's weight at its class, and 0 at the others.
+        """Add up gradients and fill `logits`; `goal` is the row's weight at its class, and 0 at the others."""
+        out = self._first_product(x, None if self.layers else logits)
+        for layer, values in enumerate(self.values):
+            torch.clamp_min(out, 0, out=self.hidden[layer])
+            last = layer + 1 == len(self.layers)
+            out = torch.bmm(self.layers[layer], values, out=logits if last else None)
+        error = torch.softmax(logits, 1).mul_(weight).sub_(goal)
+        for layer in reversed(range(len(self.layers))):
+            self.layer_sums[layer].baddbmm_(error, self.values[layer].mT, beta=self.kept)
+            back = torch.bmm(self.turned[layer], error)
+            error = torch.ops.aten.threshold_backward(back, self.hidden[layer], 0)
+        self.bias_sums.baddbmm_(error, self.ones, beta=self.kept)
+        if self.columns is None:
+            self.block_sums[0].baddbmm_(error, x, beta=self.kept)
+        else:
+            self.columns.descend(error.mT.reshape(-1, error.shape[1]))
 
-        Logits and goals have classes before rows, because a softmax along the last axis is several times slower.
-        """
-        values = [x]  # what goes into each layer
-        for layer in range(self.depth - 1):
-            values.append(self._product(layer, values[layer]).add_(self.biases[layer]).relu_())
-        torch.add(self._product(self.depth - 1, values[-1]).mT, self.biases[-1].mT, out=logits)
-        error = torch.softmax(logits, 1).mul_(weight).sub_(goal).mT
-        ones = self.stack.ones[: self.count, :, : error.shape[1]]
-        for layer in reversed(range(self.depth)):
-            self.bias_sums[layer].baddbmm_(ones, error, beta=self.kept)
-            if layer or self.columns is None:
-                self.weight_sums[layer - self.depth].baddbmm_(error.mT, values[layer], beta=self.kept)
-            else:
-                self.columns.descend(error.reshape(-1, error.shape[2]))
-            if layer:
-                back = torch.bmm(error, self.weights[layer - self.depth])
-                error = torch.ops.aten.threshold_backward(back, values[layer], 0)
-
-    def _product(self, layer: int, x: Any) -> Tensor:
-        """Rows times the weights of a layer, [parties, rows, width]; lists of weights may lack the first layer."""
-        if layer == 0 and self.columns is not None:
-            return self.columns.product(x).view(self.count, -1, self.biases[0].shape[2])
-        return torch.bmm(x, self.weights[layer - self.depth].mT)
+    def _first_product(self, x: Any, out: Tensor | None) -> Tensor:
+        """What the first layer makes of the rows, [parties, outputs, rows]."""
+        if self.columns is None:
+            return torch.baddbmm(self.bias, self.blocks[0], x.mT, out=out)
+        return torch.add(self.columns.product(x).view(self.count, -1, self.bias.shape[1]).mT, self.bias, out=out)
 
     def descend(self) -> None:
         """The solver's step on flat vectors, as `Solver.train` takes it."""
@@ -291,26 +342,44 @@ class _Prefix:
             self.params.add_(self.drift, alpha=-stack.lr)
 
 
-# --- vectors [parties, d] as one flat array, layer by layer -------------------------------------------
+# --- vectors [parties, d] as one flat array, block by block -------------------------------------------
 
 
 def _flat(rows: Vector, layout: Layout) -> Tensor:
-    return torch.cat([rows[:, place].reshape(-1) for place in layout.slices.values()])
+    count, parts = len(rows), []
+    for outputs, places in _places(layout):
+        columns = [rows[:, place].view(count, outputs, -1) for place in places]
+        parts.append((columns[0] if len(columns) == 1 else torch.cat(columns, 2)).reshape(-1))
+    return torch.cat(parts)
 
 
 def _rows(flat: Tensor, count: int, layout: Layout) -> Vector:
-    places = layout.slices.values()
-    return torch.cat([flat[count * place.start : count * place.stop].view(count, -1) for place in places], 1)
+    parts = []
+    for (_, places), block in zip(_places(layout), _blocks(flat, count, layout), strict=True):
+        if len(places) == 1:
+            parts.append(block.view(count, -1))
+        else:
+            parts += [block[:, :, :-1].reshape(count, -1), block[:, :, -1]]
+    return torch.cat(parts, 1)
 
 
-def _layers(flat: Tensor, count: int, layout: Layout) -> tuple[list[Tensor], list[Tensor]]:
-    """Weights [parties, outputs, inputs] and biases [parties, 1, outputs] as views."""
-    found: tuple[list[Tensor], list[Tensor]] = ([], [])
+def _blocks(flat: Tensor, count: int, layout: Layout) -> list[Tensor]:
+    """Blocks [parties, outputs, columns] as views."""
+    return [
+        flat[count * places[0].start : count * places[-1].stop].view(count, outputs, -1)
+        for outputs, places in _places(layout)
+    ]
+
+
+def _places(layout: Layout) -> list[tuple[int, list[slice]]]:
+    """The number of outputs of each block, and where its columns lie in a vector."""
+    found: list[tuple[int, list[slice]]] = []
     for place, shape in zip(layout.slices.values(), layout.shapes, strict=True):
         is_bias = len(shape) == 1
-        found[is_bias].append(
-            flat[count * place.start : count * place.stop].view(count, -1 if is_bias else shape[0], shape[-1])
-        )
+        if is_bias and len(found) > 1:
+            found[-1][1].append(place)  # to the weights of its layer, unless it is the first
+        else:
+            found.append((shape[0], [place]))
     return found
 
 
