@@ -292,19 +292,20 @@ def _run_all(
     plugins: Sequence[Path] = (),
 ) -> "list[StoredRun]":
     """Check every run first, then do those that are missing."""
-    workers = workers or cores()
-    if workers > 1:
+    if (workers or cores()) > 1:
         start_server()  # which imports what workers need, while this process does the same
     from silobench import experiment
+    from silobench.engines import ENGINES
     from silobench.record import read_run
     from silobench.sweep import sweep
     from silobench.terminal import Progress
 
+    chosen = ENGINES.build(engine)
+    workers = workers or chosen.workers or cores()
     plans = experiment.plan(experiment.override(experiment.read_experiment(path), changed or {}), only, plugins)
-    experiment.check_engine(engine)
     missing = [made for made in plans if not experiment.is_complete(made, out)]
     for made in missing:
-        experiment.prepare(made)  # every error of a configuration comes before the first round of any
+        chosen.settled(experiment.prepare(made).setting)  # every error of a configuration comes before any round
     try:
         with Progress(total=len(plans), done=len(plans) - len(missing)) as progress:
             for event in sweep(missing, out, engine, workers, plugins):

@@ -144,11 +144,6 @@ def override(choices: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str
     return {**choices, **changed} | ({"grid": grids} if grids else {})
 
 
-def check_engine(name: str) -> None:
-    """Refuse an engine that is not there, before anything is run."""
-    ENGINES.bind(name)
-
-
 def plan(choices: Mapping[str, Any], only: str = "*", plugins: Sequence[Path] = ()) -> list[Plan]:
     """Every run an experiment asks for, checked and bound, each once and in the order of the file."""
     extra = {"plugins": [load_plugin(path) for path in plugins]} if plugins else {}

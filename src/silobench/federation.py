@@ -68,6 +68,11 @@ class Federation:
                 x[rows] += deviation * _standard_normal(x[rows].shape, self.seed, party)
         return x if sparse.issparse(x) else torch.from_numpy(np.ascontiguousarray(x))
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether `x` is a CSR matrix; noise makes it dense."""
+        return sparse.issparse(self.dataset.train.x) and not self.partition.noise
+
     @cached_property
     def y(self) -> Tensor:
         return torch.from_numpy(self.dataset.train.y)

@@ -54,7 +54,7 @@ def sweep(
 ) -> Iterator[Event]:
     """Run every plan into ``out`` with so many workers, and tell what happens."""
     chosen = ENGINES.build(engine)
-    together = replace(chosen, workers=min(chosen.workers, workers) if workers > 1 else 0)
+    together = replace(chosen, workers=workers if workers > 1 and chosen.workers else 0)
     if workers == 1:
         yield from _one_after_the_other(plans, out, together)
         return

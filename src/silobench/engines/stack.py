@@ -32,7 +32,7 @@ def can_stack(setting: Setting) -> bool:
     """Whether `train_stack` gives what training one by one gives: a layered network, numbers corrected one by one."""
     if not isinstance(setting.task.network.module, Mlp):
         return False
-    if not isinstance(setting.federation.x, Tensor):
+    if setting.federation.is_sparse:
         return setting.method.algorithm.correct is None  # a correction moves every column in every step
     return setting.method.algorithm.correct is None or _corrects_each_number(setting)
 
