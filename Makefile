@@ -17,7 +17,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/python benchmarks/local_step.py
+	$(BIN)/python benchmarks/bench.py
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
