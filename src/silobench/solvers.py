@@ -152,12 +152,12 @@ class Solver:
         sizes = [size] * whole + [rest] * (rest > 0)  # of one pass
         if self.steps is None:
             order = stream(problem.seed, "order", round, problem.party.id)
-            return _tensor([rows[order.permutation(len(rows))] for _ in range(self.epochs)]), sizes * self.epochs
+            return _tensor([order.permutation(rows) for _ in range(self.epochs)]), sizes * self.epochs
         # A number of steps: go on through the passes where the last round stopped, without any memory.
         first, skipped = divmod(round * self.steps, len(sizes))
         passes = range(first, first - (-(skipped + self.steps) // len(sizes)))
         orders = [stream(problem.seed, "pass", number, problem.party.id) for number in passes]
-        visited = _tensor([rows[order.permutation(len(rows))] for order in orders])
+        visited = _tensor([order.permutation(rows) for order in orders])
         sizes = sizes * len(passes)
         begin, taken = sum(sizes[:skipped]), sizes[skipped : skipped + self.steps]
         return visited[begin : begin + sum(taken)], taken

@@ -8,7 +8,7 @@ Dense rows go through batched products. Sparse rows (CSR) never become dense: `s
 layer as a table of columns and moves only those that a step touches.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -239,17 +239,18 @@ class _Stack:
             self.layout = Layout(layout.names[1:], layout.shapes[1:], layout.trainable - cut)
             rule = Rule(self.lr, self.momentum, self.decay)
             self.columns = Columns([_first(member, cut) for member in members], x.shape[1], rule, len(schedule.active))
-        zero = torch.zeros_like(members[0].start)
-        self.params = torch.stack([member.start[cut:] for member in members])
-        self.velocity = torch.stack([(zero if m.velocity is None else m.velocity)[cut:] for m in members])
+        self.params = _stacked([member.start[cut:] for member in members])
+        self.velocity = torch.zeros(self.params.shape)
+        for place, member in enumerate(members):
+            if member.velocity is not None:
+                self.velocity[place] = member.velocity[cut:]
         drifts = [member.drift[cut:] for member in members if member.drift is not None]
         self.drift = torch.stack(drifts) if drifts else None
 
     def sum_of_deltas(self, members: Sequence[_Member], weights: Sequence[float]) -> Vector:
         """Σ weight · (end - start)."""
         if self.columns is None:
-            starts = torch.stack([member.start for member in members])
-            return torch.tensor(weights) @ (self.params - starts)
+            return torch.tensor(weights) @ (self.params - _stacked([member.start for member in members]))
         found = torch.zeros_like(members[0].start)
         for place, (member, weight) in enumerate(zip(members, weights, strict=True)):
             found.add_(self.params_of(place).sub_(member.start), alpha=weight)
@@ -262,6 +263,12 @@ class _Stack:
     def velocity_of(self, place: int) -> Vector:
         rest = self.velocity[place]
         return rest.clone() if self.columns is None else torch.cat([self.columns.velocity_of(place), rest])
+
+
+def _stacked(vectors: Sequence[Vector]) -> Vector:
+    """Vectors as rows; the same one in all of them, as starts are as a rule, is not copied."""
+    same = all(vector.data_ptr() == vectors[0].data_ptr() for vector in vectors)
+    return vectors[0].expand(len(vectors), -1) if same else torch.stack(list(vectors))
 
 
 def _first(member: _Member, cut: int) -> tuple[Vector, Vector | None, Vector | None]:
@@ -346,21 +353,27 @@ class _Prefix:
 
 
 def _flat(rows: Vector, layout: Layout) -> Tensor:
-    count, parts = len(rows), []
-    for outputs, places in _places(layout):
-        columns = [rows[:, place].view(count, outputs, -1) for place in places]
-        parts.append((columns[0] if len(columns) == 1 else torch.cat(columns, 2)).reshape(-1))
-    return torch.cat(parts)
+    found = torch.empty(rows.numel())
+    for part, block in _pieces(rows, found, layout):
+        block.copy_(part)
+    return found
 
 
 def _rows(flat: Tensor, count: int, layout: Layout) -> Vector:
-    parts = []
-    for (_, places), block in zip(_places(layout), _blocks(flat, count, layout), strict=True):
-        if len(places) == 1:
-            parts.append(block.view(count, -1))
-        else:
-            parts += [block[:, :, :-1].reshape(count, -1), block[:, :, -1]]
-    return torch.cat(parts, 1)
+    found = torch.empty(count, flat.numel() // count)
+    for part, block in _pieces(found, flat, layout):
+        part.copy_(block)
+    return found
+
+
+def _pieces(rows: Vector, flat: Tensor, layout: Layout) -> Iterator[tuple[Tensor, Tensor]]:
+    """The same columns of the same layers, in vectors and in blocks."""
+    for (outputs, places), block in zip(_places(layout), _blocks(flat, len(rows), layout), strict=True):
+        begin = 0
+        for place in places:
+            part = rows[:, place].unflatten(1, (outputs, -1))
+            yield part, block[:, :, begin : begin + part.shape[2]]
+            begin += part.shape[2]
 
 
 def _blocks(flat: Tensor, count: int, layout: Layout) -> list[Tensor]:
