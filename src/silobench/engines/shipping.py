@@ -4,11 +4,14 @@ A large array travels as the name of a file that both processes map into memory:
 that exists in memory alone and vanishes with this process.
 """
 
+import importlib
 import io
 import os
 import pickle
+import sys
 import tempfile
 import weakref
+from types import ModuleType
 from typing import Any, BinaryIO
 
 import cloudpickle
@@ -80,6 +83,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is Tensor and obj.layout == torch.strided:
             return torch.from_numpy, (obj.detach().numpy(),)
+        if isinstance(obj, ModuleType) and obj.__name__ in sys.modules:
+            return importlib.import_module, (obj.__name__,)  # silobench is of a class that cloudpickle does not know
         if isinstance(obj, np.ndarray) and self.shelf and obj.nbytes >= _LARGE and _plain(obj):
             return _map, (*self.shelf.place(obj), obj.dtype.str, obj.shape)
         return super().reducer_override(obj)

@@ -29,9 +29,10 @@ class Rule:
         lr, rho, decay = self.lr, self.momentum, self.decay
         one = np.array([[1 - lr * decay, -lr * rho, -lr], [decay, rho, 0.0], [0.0, 0.0, 1.0]])
         powers = [np.eye(3)]
-        for _ in range(steps):
-            powers.append(one @ powers[-1])
-        return torch.from_numpy(np.stack(powers, 2)[:2].astype(np.float32))
+        with np.errstate(over="ignore", invalid="ignore"):  # a rate that diverges does so in any arithmetic
+            for _ in range(steps):
+                powers.append(one @ powers[-1])
+            return torch.from_numpy(np.stack(powers, 2)[:2].astype(np.float32))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ _WINDOW = 1 << 19  # numbers of input gathered at a time: they stay in the proce
 
 def can_stack(setting: Setting) -> bool:
     """Whether `train_stack` gives what training one by one gives: a layered network, numbers corrected one by one."""
-    if not isinstance(setting.task.network.module, Mlp):
+    if not isinstance(setting.task.network.module, Mlp) or setting.federation.dataset.augment != "none":
         return False
     if setting.federation.is_sparse:
         return setting.method.algorithm.correct is None  # a correction moves every column in every step
@@ -45,6 +45,7 @@ def _corrects_each_number(setting: Setting) -> bool:
         return False
 
 
+@torch.no_grad()
 def _is_same_alone(setting: Setting, scale: float) -> bool:
     algorithm, initial, layout = setting.method.algorithm, setting.task.initial, setting.task.network.layout
     draw = torch.Generator().manual_seed(0)

@@ -6,8 +6,10 @@ import itertools
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -56,6 +58,7 @@ class _Worker:
     connection: Connection
     known: set[int] = field(default_factory=set)  # numbers of shared values that it has
     serial: int | None = None  # what it is working on
+    holding: list["_Kept"] = field(default_factory=list)  # what it was sent and may not have looked at yet
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,15 @@ class _Kept:
     value: Any
     content: bytes
     shelf: Shelf
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A word of a worker: news, a result, an error, or that it has died."""
+
+    serial: int
+    kind: str
+    value: Any
 
 
 @functools.cache
@@ -79,6 +91,7 @@ class Workers:
         self.count = count
         self._team: list[_Worker] = []
         self._kept: list[_Kept] = []
+        self._inboxes: dict[int, deque[_Said]] = {}  # by serial: where the words of a job are waited for
         self._numbers, self._serials = itertools.count(), itertools.count()
         atexit.register(self.close)
 
@@ -94,57 +107,83 @@ class Workers:
             yield found.pop(place)
 
     def news(self, jobs: Sequence[Job]) -> Iterator[News]:
-        """Run all jobs, the dearest first, and tell what they say as it comes. A job whose worker dies is redone."""
+        """Run all jobs, the dearest first, and tell what they say as it comes. A job whose worker dies is redone.
+
+        Who stops listening stops the jobs.
+        """
         todo = sorted(range(len(jobs)), key=lambda job: jobs[job].cost)  # the dearest at the end
-        running: dict[int, int] = {}  # jobs by serial; what an abandoned caller left behind is not among them
+        running: dict[int, int] = {}  # jobs by serial
         deaths: dict[int, int] = {}
-        while len(self._team) < min(self.count, len(jobs)):
-            self._team.append(_started())
-        while todo or running:
-            for worker in self._team:
-                if todo and worker.serial is None:
-                    job = todo.pop()
-                    running[self._begin(worker, jobs[job])] = job
-            for worker in self._with_something_to_say():
-                serial, said = worker.serial, _heard(worker)
-                if said is None:
-                    self._team[self._team.index(worker)] = _started()
-                    if serial in running:
-                        job = running.pop(serial)
-                        deaths[job] = deaths.get(job, 0) + 1
-                        _check_patience(deaths[job], worker.process.exitcode)
-                        todo.append(job)
+        inbox: deque[_Said] = deque()
+        try:
+            while todo or running:
+                for worker in self._idle(len(todo)):
+                    serial, job = self._begin(worker, jobs[todo[-1]]), todo.pop()
+                    running[serial], self._inboxes[serial] = job, inbox
+                if not inbox:
+                    self._listen()
                     continue
-                kind, value = said
-                if kind != "news":
-                    worker.serial = None
-                if serial in running:
-                    job = running[serial] if kind == "news" else running.pop(serial)
-                    if kind == "error":
-                        raise value
-                    yield News(job, value, kind == "result")
+                said = inbox.popleft()
+                job = running[said.serial]
+                if said.kind != "news":
+                    del running[said.serial], self._inboxes[said.serial]
+                if said.kind == "died":
+                    deaths[job] = deaths.get(job, 0) + 1
+                    _check_patience(deaths[job], said.value)
+                    todo.append(job)
+                elif said.kind == "error":
+                    raise said.value
+                else:
+                    yield News(job, said.value, said.kind == "result")
+        finally:
+            for serial in running:
+                del self._inboxes[serial]
+            for worker in [worker for worker in self._team if worker.serial in running]:
+                self._dismiss(worker)
 
     def close(self) -> None:
         """End all processes."""
-        for worker in self._team:
-            worker.connection.close()
-            worker.process.terminate()
-        self._team, self._kept = [], []
+        for worker in list(self._team):
+            self._dismiss(worker)
+        self._kept = []
 
-    def _with_something_to_say(self) -> list[_Worker]:
+    def _dismiss(self, worker: _Worker) -> None:
+        self._team.remove(worker)
+        worker.connection.close()
+        worker.process.terminate()
+
+    def _idle(self, wanted: int) -> list[_Worker]:
+        """Workers that have nothing to do, as many as wanted at most; new ones while the team is not complete."""
+        idle = [worker for worker in self._team if worker.serial is None]
+        while len(idle) < wanted and len(self._team) < self.count:
+            self._team.append(_started())
+            idle.append(self._team[-1])
+        return idle[:wanted]
+
+    def _listen(self) -> None:
+        """Wait until someone says something, and put it where it is waited for."""
         busy = {worker.connection: worker for worker in self._team if worker.serial is not None}
-        return [busy[connection] for connection in wait(list(busy))]  # type: ignore[index]  # only connections wait
+        for connection in wait(list(busy)):
+            worker = busy[connection]  # type: ignore[index]  # only connections are waited for
+            serial, said = worker.serial, _heard(worker)
+            assert serial is not None
+            worker.holding = []  # it has unpacked what it was sent
+            if said.kind == "died":
+                self._team.remove(worker)
+            elif said.kind != "news":
+                worker.serial = None
+            self._inboxes[serial].append(said)
 
     def _begin(self, worker: _Worker, job: Job) -> int:
         """Send a job to an idle worker, with the shared values it has not seen."""
         kept = [self._keep(value) for value in job.shared]
         numbers = {one.number for one in self._kept}
         new = [(one.number, one.content) for one in kept if one.number not in worker.known]
-        message = (job.function, [one.number for one in kept], new, worker.known - numbers, job.own)
+        content = packed((job.function, [one.number for one in kept], new, worker.known - numbers, job.own))
         worker.known = (worker.known & numbers) | {one.number for one in kept}
-        worker.serial = next(self._serials)
+        worker.serial, worker.holding = next(self._serials), kept
         with suppress(OSError):  # it has just died: that is noticed when nothing comes back
-            worker.connection.send_bytes(packed(message))
+            worker.connection.send_bytes(content)
         return worker.serial
 
     def _keep(self, value: Any) -> _Kept:
@@ -167,14 +206,19 @@ def _started() -> _Worker:
     return _Worker(process, ours)
 
 
-def _heard(worker: _Worker) -> tuple[str, Any] | None:
-    """What a worker said; None if it has died."""
+def _heard(worker: _Worker) -> _Said:
+    """What a worker says, or that it has died; what cannot be read is an error of its job."""
+    assert worker.serial is not None
     try:
-        return unpacked(worker.connection.recv_bytes())  # type: ignore[no-any-return]
+        content = worker.connection.recv_bytes()
     except (EOFError, OSError):
         worker.connection.close()
         worker.process.join()
-        return None
+        return _Said(worker.serial, "died", worker.process.exitcode)
+    try:
+        return _Said(worker.serial, *unpacked(content))
+    except Exception as error:
+        return _Said(worker.serial, "error", error)
 
 
 def _check_patience(deaths: int, code: int | None) -> None:
@@ -193,6 +237,7 @@ def _check_patience(deaths: int, code: int | None) -> None:
 def _serve(connection: Connection) -> None:
     """Do jobs until there are no more. Errors travel back as they are."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that a run can commit its rounds
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     shared: dict[int, Any] = {}
