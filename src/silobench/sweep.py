@@ -35,8 +35,9 @@ class Event:
     round: int = 0
     accuracy: float | None = None
     notes: tuple[str, ...] = ()
-    seconds: float = 0.0  # of the clock, for the round
-    alone: float = 0.0  # what the round would take one worker
+    seconds: float = 0.0  # of the clock, since the event before
+    gain: float = 1.0  # by what the round was faster than one worker alone
+    alone: float = 0.0  # the seconds that would have taken
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ def _weighed(
     plans: Sequence[Plan], out: Path, together: Engine, workers: int
 ) -> Generator[Event, None, tuple[list[Plan], list[Plan]]]:
     """Run a round of every plan together; gives those to go on with together, and those to run side by side."""
+    workers_of_this_command(workers).start()  # or the first round would seem to be a long one
     left, costs, speedups = [], [], []
     for made in plans:
         for event in _events(made, out, together):
@@ -91,7 +93,7 @@ def _weighed(
             if event.kind == "round":
                 left.append(made)
                 costs.append(event.alone * (event.rounds - event.round))
-                speedups.append(event.alone / event.seconds)
+                speedups.append(event.gain)
                 break
     best = split(costs, speedups, workers)
     return [left[place] for place in best], [left[place] for place in range(len(left)) if place not in best]
@@ -185,18 +187,22 @@ def _rounds(made: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> I
     said = Event("begin", made.id, made.name, made.cell.rounds, notes=ready.dataset.notes)
     yield said
     for record in execute(ready, out, engine):
+        alone, gain = _alone(record)
         yield replace(
             said,
             kind="round",
             round=record.round,
             accuracy=record.accuracy,
             seconds=sum(record.seconds.values()),
-            alone=_alone(record),
+            alone=alone,
+            gain=gain,
         )
     yield replace(said, kind="end")
 
 
-def _alone(record: RoundRecord) -> float:
-    """The seconds that a round would have taken one worker."""
+def _alone(record: RoundRecord) -> tuple[float, float]:
+    """The seconds that a round would have taken one worker, and by what more of them were faster."""
     phases = record.seconds
-    return record.workers * sum(phases[name] for name in ("train", "encode", "evaluate")) + phases["aggregate"]
+    at_work, served = sum(phases[name] for name in ("train", "encode", "evaluate")), phases["aggregate"]
+    alone = record.workers * at_work + served
+    return alone, alone / (at_work + served + phases["idle"])

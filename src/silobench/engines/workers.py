@@ -141,6 +141,10 @@ class Workers:
             for worker in [worker for worker in self._team if worker.serial in running]:
                 self._dismiss(worker)
 
+    def start(self) -> None:
+        """Have all processes ready."""
+        self._idle(self.count)
+
     def close(self) -> None:
         """End all processes."""
         for worker in list(self._team):
@@ -237,7 +241,7 @@ def _check_patience(deaths: int, code: int | None) -> None:
 def _serve(connection: Connection) -> None:
     """Do jobs until there are no more. Errors travel back as they are."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # so that a run can commit its rounds
+    signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     shared: dict[int, Any] = {}
@@ -258,6 +262,12 @@ def _serve(connection: Connection) -> None:
             connection.send_bytes(packed(("result", result)))
         except Exception as error:
             connection.send_bytes(_packed_error(error))
+
+
+def _end(*_: object) -> None:
+    """End as if by an error, so that a run can commit its rounds, undisturbed by a second signal."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit()
 
 
 def _packed_error(error: Exception) -> bytes:

@@ -1,0 +1,644 @@
+"""Engines: pool has the bits of inline, stacked agrees with it to rounding, and nobody's machine decides which."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from torch import Tensor
+
+from silobench.algorithms import ALGORITHMS
+from silobench.data import digits
+from silobench.engines import ENGINES, Engine, auto, inline, pool, stack, stacked
+from silobench.engines import engine as engines
+from silobench.engines.sparse import Columns, Rule, SparseRows
+from silobench.errors import ConfigError, RecordError
+from silobench.experiment import execute, plan, prepare
+from silobench.federation import federate
+from silobench.methods import Method
+from silobench.record import read_run
+from silobench.rounds import rounds
+from silobench.solvers import Problem, Solver, sgd
+from silobench.task import task
+from silobench.transforms import clip
+from silobench.types import Algorithm, RoundRecord, State, Transform, Update, Vector
+from test_laws import EVERY, SCAFFOLDS, bits, feedback, models
+
+DIGITS = digits()
+UNCORRECTED = [spec for spec in EVERY if "fedprox" not in spec and "inside" not in spec]
+IN_STACKS = Engine(stacked=True)
+
+
+def run(spec: str | Algorithm, federated: Any, engine: Engine, solver: Solver, *transforms, **options):
+    algorithm = ALGORITHMS.build(spec) if isinstance(spec, str) else spec
+    return list(rounds(Method(algorithm, solver, transforms), *federated, engine=engine, **options))
+
+
+def same(records: list[RoundRecord]) -> list[Any]:
+    """All that two runs share to the bit: everything but the time it took, and where."""
+    return [{k: v for k, v in bits(record).items() if k not in ("engine", "workers")} for record in records]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """As in a round: threads of small sums only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+# --- pool ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def unequal_digits():
+    """Digits at five parties of unequal sizes that keep a fifth of their rows aside."""
+    return federate(DIGITS, "quantity-dirichlet(beta=0.5)", 5, seed=1, validation=0.2)
+
+
+@pytest.mark.parametrize(
+    ("model", "spec"),
+    [*(("mlp(6)", spec) for spec in EVERY), *(("cnn", spec) for spec in ("fednova", "solo", SCAFFOLDS[1]))],
+)
+def test_pool_has_the_bits_of_inline_for_any_number_of_workers(unequal_digits, model: str, spec: str) -> None:
+    federated = unequal_digits, task(model, DIGITS)
+    solver = sgd(lr=0.05, steps=2, batch=16, keep_momentum=True)
+    options = {"rounds": 3, "participation": 0.6, "seed": 1, "eval_every": 2}
+    transforms = feedback(), clip(norm=0.5)
+    alone = run(spec, federated, inline(), solver, *transforms, **options)
+    assert spec in ("solo", "combined") or alone[-1].validation is not None
+    for workers in (1, 2, 3):
+        others = run(spec, federated, pool(workers=workers), solver, *transforms, **options)
+        assert same(others) == same(alone)
+        parties = 1 if spec == "combined" else 3
+        used = {("pool", workers)} if parties > 1 else {("inline", 1)}  # one party needs nobody else
+        assert {(record.engine, record.workers) for record in others} == used
+
+
+# --- stacked ------------------------------------------------------------------------------------------
+
+
+def inputs(kind: str, count: int, rng: np.random.Generator) -> Any:
+    """Rows of nine numbers, images of nine pixels, or sparse rows, some of them empty."""
+    if kind == "bytes":
+        return rng.integers(0, 256, (count, 1, 3, 3), dtype=np.uint8)
+    dense = rng.normal(size=(count, 9)).astype(np.float32)
+    return sparse.csr_matrix(dense * (rng.random(dense.shape) < 0.2)) if kind == "sparse" else dense
+
+
+def go_on(spec: str, federated: Any, engine: Engine, solver: Solver, state: State, *transforms) -> RoundRecord:
+    """The second round, from the state after a first one."""
+    (record,) = run(spec, federated, engine, solver, *transforms, rounds=2, state=state)
+    return record
+
+
+def near(ours: Tensor, theirs: Tensor, rel: float = 1e-4) -> bool:
+    ours, theirs = ours.double(), theirs.double()
+    return bool((ours - theirs).norm() <= rel * theirs.norm() + 2e-6)
+
+
+def agree(ours: RoundRecord, theirs: RoundRecord, before: State) -> bool:
+    """Whether two rounds from one state come out the same up to rounding; a term left out is much more than that."""
+    for fact in ("cohort", "steps", "bytes_up", "bytes_down", "clock"):
+        assert getattr(ours, fact) == getattr(theirs, fact)
+    assert ours.train_loss == pytest.approx(theirs.train_loss, rel=1e-4, abs=1e-6)
+    moved, expected = (record.state.server.params - before.server.params for record in (ours, theirs))
+    assert near(moved, expected)
+    ours, theirs = ours.state, theirs.state
+    assert ours.server.extras.keys() == theirs.server.extras.keys()
+    assert all(near(ours.server.extras[name], extra) for name, extra in theirs.server.extras.items())
+    assert ours.memory.keys() == theirs.memory.keys()
+    for party, owners in theirs.memory.items():
+        assert ours.memory[party].keys() == owners.keys()
+        for owner, kept in owners.items():
+            assert ours.memory[party][owner].keys() == kept.keys()
+            assert all(near(ours.memory[party][owner][name], vector) for name, vector in kept.items())
+    return True
+
+
+@dataclass(frozen=True)
+class Case:
+    """A round of training: on what, by whom and how."""
+
+    kind: str = "dense"
+    spec: str = "fedavg"
+    widths: tuple[int, ...] = ()
+    sizes: tuple[int, ...] = (20, 1, 9)
+    batch: int | str = 8
+    passes: tuple[str, int] = ("epochs", 2)
+    momentum: float = 0.9
+    decay: float = 0.1
+    keep: bool = False
+    transforms: tuple[Transform, ...] = ()
+    window: int = 1 << 19
+    seed: int = 0
+
+    @property
+    def solver(self) -> Solver:
+        return sgd(0.05, self.momentum, self.decay, batch=self.batch, keep_momentum=self.keep, **dict([self.passes]))
+
+    @property
+    def model(self) -> str:
+        return f"mlp({', '.join(map(str, self.widths))})" if self.widths else "linear"
+
+    def federated(self, silos) -> Any:
+        rng, count = np.random.default_rng(self.seed), sum(self.sizes)
+        return silos(inputs(self.kind, count, rng), rng.integers(0, 3, count), self.sizes, self.model)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    kind = draw(st.sampled_from(["dense", "bytes", "sparse"]))
+    return Case(
+        kind,
+        spec=draw(st.sampled_from(UNCORRECTED if kind == "sparse" else EVERY)),
+        widths=tuple(draw(st.lists(st.integers(2, 6), max_size=3))),
+        sizes=tuple(draw(st.lists(st.sampled_from([1, 2, 3, 7, 8, 9, 20]), min_size=1, max_size=5))),
+        batch=draw(st.sampled_from([1, 3, 8, 64, "full"])),
+        passes=draw(st.sampled_from([("epochs", 1), ("epochs", 2), ("steps", 1), ("steps", 5)])),
+        momentum=draw(st.sampled_from([0.0, 0.9])),
+        decay=draw(st.sampled_from([0.0, 0.1])),
+        keep=draw(st.booleans()),
+        transforms=draw(st.sampled_from([(), (clip(norm=0.1),), (feedback(), clip(norm=0.1))])),
+        window=draw(st.sampled_from([1, 300, 1 << 19])),
+        seed=draw(st.integers(0, 99)),
+    )
+
+
+# The same examples always: once in ten thousand a sum lies so near 0 that rounding decides what a ReLU lets through.
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(case=cases())
+def test_stacked_agrees_with_inline_to_rounding(silos, case: Case) -> None:
+    federated, solver = case.federated(silos), case.solver
+    (first,) = run(case.spec, federated, IN_STACKS, solver, *case.transforms, rounds=1)  # fills the memories
+    with patch.object(stack, "_WINDOW", case.window):
+        ours = go_on(case.spec, federated, IN_STACKS, solver, first.state, *case.transforms)
+    theirs = go_on(case.spec, federated, inline(), solver, first.state, *case.transforms)
+    assert agree(ours, theirs, first.state)
+
+
+def by_hand(federated: Any, solver: Solver, state: State, party: int, pull=lambda here: 0.0, drift=0.0):
+    """Plain SGD in double precision through autograd: where a party ends, its velocity and its mean loss."""
+    federation, its_task = federated
+    x, y = federation.dataset.train.x, federation.y
+    x = torch.from_numpy(x.toarray() if sparse.issparse(x) else x).double() / (255 if x.dtype == np.uint8 else 1)
+    here, layout, losses = state.server.params.double(), its_task.network.layout, []
+    velocity = torch.zeros_like(here)
+    for rows in solver.batches(Problem(its_task, federation, federation.parties[party], 0), state.server.round):
+        here = here.detach().requires_grad_()
+        values, tensors = x[rows].flatten(1), list(layout.views(here).values())
+        for layer in range(0, len(tensors), 2):
+            values = F.linear(values.relu() if layer else values, tensors[layer], tensors[layer + 1])
+        loss = F.cross_entropy(values, y[rows])
+        losses.append(loss.item())
+        (grad,) = torch.autograd.grad(loss, here)
+        with torch.no_grad():
+            velocity = solver.momentum * velocity + grad + solver.weight_decay * here + pull(here)
+            here = here - solver.lr * (velocity + drift)
+    return here, velocity, sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize("kind", ["dense", "bytes", "sparse"])
+@pytest.mark.parametrize("widths", [(), (5,), (6, 3, 4)])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_stacked_scaffold_by_hand_in_double_precision(silos, kind: str, widths: Any, momentum: float) -> None:
+    case = Case(kind, "scaffold", widths, momentum=momentum)
+    federated, solver = case.federated(silos), case.solver
+    (first,) = run("scaffold", federated, inline(), solver, rounds=1)
+    record = go_on("scaffold", federated, IN_STACKS, replace(solver, keep_momentum=True), first.state)
+    start, shared, moved, losses = (first.state.server.params.double(), first.state.server.extras["control"], [], [])
+    for party, size in enumerate(case.sizes):
+        before, after = (r.state.memory[party]["algorithm"]["control"].double() for r in (first, record))
+        drift = shared - before
+        assert drift.norm() > 0.01
+        end, velocity, loss = by_hand(federated, solver, first.state, party, drift=drift)
+        steps = solver.count(size)
+        assert near(after, (start - end) / (steps * solver.lr) - drift, 1e-5)
+        assert near(record.state.memory[party]["solver"]["momentum"], velocity, 1e-5)
+        moved.append(size * (end - start))
+        losses.append(size * loss)
+    assert near(record.state.server.params - start, sum(moved) / sum(case.sizes), 1e-5)
+    assert record.train_loss == pytest.approx(sum(losses) / sum(case.sizes), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["dense", "bytes"])
+@pytest.mark.parametrize("widths", [(), (6, 3)])
+@pytest.mark.parametrize("mu", [0, 0.5])
+def test_stacked_fedprox_by_hand_in_double_precision(silos, kind: str, widths: Any, mu: float) -> None:
+    case = Case(kind, widths=widths)
+    federated, solver = case.federated(silos), case.solver
+    (first,) = run("fedavg", federated, inline(), solver, rounds=1)
+    start = first.state.server.params.double()
+    ends = [
+        by_hand(federated, solver, first.state, party, pull=lambda here: mu * (here - start))[0]
+        for party in range(len(case.sizes))
+    ]
+    mean = sum(size * end for size, end in zip(case.sizes, ends, strict=True)) / sum(case.sizes)
+    record = go_on(f"fedprox(mu={mu})" if mu else "fedavg", federated, IN_STACKS, solver, first.state)
+    assert near(record.state.server.params - start, mean - start, 1e-5)
+
+
+def nothing_at_all(kind: str) -> Any:
+    """Rows of four parties: zeros only, one zero row among others, and columns that occur at no other party."""
+    x = np.zeros((24, 9), np.float32)
+    x[6:18, :4] = np.random.default_rng(0).normal(size=(12, 4))
+    x[9] = 0
+    x[18:, 6:] = 1 + np.arange(18).reshape(6, 3) % 5
+    return sparse.csr_matrix(x) if kind == "sparse" else x
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("bias", [0.0, -50.0])  # exactly at the kink of a ReLU, and far beyond it
+@pytest.mark.parametrize("spec", ["fedavg", "scaffold"])
+def test_dead_and_undecided_units_and_empty_rows_are_as_inline_has_them(
+    silos, kind: str, bias: float, spec: str
+) -> None:
+    federation, its_task = silos(nothing_at_all(kind), np.arange(24) % 3, (6, 6, 6, 6), "mlp(5, 4)")
+    for name, tensor in its_task.network.layout.views(its_task.initial).items():
+        if name.endswith("bias"):
+            tensor.fill_(bias)
+    federated, solver = (federation, its_task), sgd(0.05, 0.9, 0.1, epochs=2, batch=4, keep_momentum=True)
+    (first,) = run(spec, federated, inline(), solver, rounds=1)
+    ours, theirs = (go_on(spec, federated, engine, solver, first.state) for engine in (IN_STACKS, inline()))
+    assert agree(ours, theirs, first.state)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_party_that_diverges_takes_nobody_with_it(silos, kind: str) -> None:
+    x = inputs("dense", 30, np.random.default_rng(0))
+    x[20:] *= 1e25
+    x = sparse.csr_matrix(x) if kind == "sparse" else x
+    federated, solver = silos(x, np.arange(30) % 3, (10, 10, 10), "mlp(4)"), sgd(0.05, epochs=2, batch=4)
+    (ours,), (theirs,) = (run("solo", federated, engine, solver, rounds=1) for engine in (IN_STACKS, inline()))
+    ours, theirs = ([r.state.memory[party]["algorithm"]["model"] for party in range(3)] for r in (ours, theirs))
+    assert [near(one, other) for one, other in zip(ours[:2], theirs[:2], strict=True)] == [True, True]
+    assert not ours[2].isfinite().all()
+    assert not theirs[2].isfinite().all()
+
+
+@pytest.mark.parametrize("spec", ["fedavg", "fedprox(mu=0.1)", "scaffold"])
+def test_an_aggregation_of_ones_own_sees_every_party(silos, spec: str) -> None:
+    seen: list[Update] = []
+
+    def largest(updates: Iterable[Update]) -> Update:
+        seen.extend(updates)
+        return max(seen, key=lambda update: update.weight)
+
+    case = Case(spec=spec, widths=(6,), sizes=(20, 1, 9, 33, 8))
+    federated, found = case.federated(silos), []
+    for engine in (IN_STACKS, inline()):
+        seen.clear()
+        (record,) = rounds(
+            Method(ALGORITHMS.build(spec), case.solver, aggregate=largest), *federated, rounds=1, engine=engine
+        )
+        found.append((record.state.server.params, sorted(seen, key=lambda update: update.weight)))
+    (ours, those), (theirs, these) = found
+    assert near(ours - federated[1].initial, theirs - federated[1].initial)
+    assert [update.weight for update in those] == [update.weight for update in these] == [1, 8, 9, 20, 33]
+    assert all(near(a.mean()["delta"], b.mean()["delta"]) for a, b in zip(those, these, strict=True))
+
+
+def test_parties_see_their_noise_in_stacks(silos) -> None:
+    federated = federate(DIGITS, "noise(sigma=1)", 4), task("mlp(6)", DIGITS)
+    clean = federate(DIGITS, "iid", 4), federated[1]
+    solver = sgd(0.05, steps=3)
+    noisy, alone, without = (
+        models(run("fedavg", those, engine, solver, rounds=1))
+        for those, engine in ((federated, auto()), (federated, inline()), (clean, inline()))
+    )
+    assert near(noisy, alone)
+    assert not near(noisy, without, 1e-3)
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp(6)"])
+def test_augmentation_is_not_lost(silos, model: str) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (30, 1, 8, 8), dtype=np.uint8)
+    federated = silos(x, np.arange(30) % 3, (20, 1, 9), model, augment="crop-flip")
+    by_choice, alone = (
+        run("fedavg", federated, engine, sgd(0.05, epochs=2), rounds=1) for engine in (auto(), inline())
+    )
+    assert near(models(by_choice), models(alone))
+
+
+@pytest.mark.parametrize(("kind", "spec"), [("dense", "fedavg"), ("dense", "fedprox(mu=0.1)"), ("sparse", "scaffold")])
+def test_who_is_stacked_with_whom_bears_on_rounding_alone(silos, monkeypatch, kind: str, spec: str) -> None:
+    case = Case(kind, spec, (6, 3), (20, 1, 9, 33, 8))
+    federated = case.federated(silos)
+    (first,) = run(spec, federated, inline(), case.solver, rounds=1)
+    theirs = go_on(spec, federated, inline(), case.solver, first.state)
+    for name, value in (("_IN_A_STACK", 2), ("_WORTH_SPLITTING", 0.0), ("_STACK_BYTES", 1)):
+        with monkeypatch.context() as patched:
+            patched.setattr(engines, name, value)
+            assert agree(go_on(spec, federated, IN_STACKS, case.solver, first.state), theirs, first.state)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"), [*(("dense", spec) for spec in EVERY), *(("sparse", s) for s in UNCORRECTED)]
+)
+def test_stacked_has_the_same_bits_twice_and_for_any_number_of_workers(silos, kind: str, spec: str) -> None:
+    sizes = (17, 3, 1, 9) * 5  # in two stacks
+    federated = Case(kind, widths=(6, 3), sizes=sizes).federated(silos)
+    solver, options = sgd(0.05, 0.9, 0.1, steps=3, batch=4), {"rounds": 3, "participation": 0.9, "seed": 1}
+    first = run(spec, federated, IN_STACKS, solver, **options)
+    assert {record.engine for record in first} == {"stacked"}
+    assert same(run(spec, federated, IN_STACKS, solver, **options)) == same(first)
+    for workers in (1, 2, 3):
+        others = run(spec, federated, Engine(stacked=True, workers=workers), solver, **options)
+        assert same(others) == same(first)
+        assert {record.workers for record in others} == {1 if spec == "combined" else workers}
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_the_identities_hold_in_stacks(silos, momentum: float) -> None:
+    federated = Case(widths=(6,), sizes=(20, 9, 30)).federated(silos)
+    equal_steps, epochs = (sgd(0.05, momentum, 0.1, batch=8, **{name: 4}) for name in ("steps", "epochs"))
+    average, prox, pulled = (
+        models(run(spec, federated, IN_STACKS, epochs, rounds=3))
+        for spec in ("fedavg", "fedprox(mu=0)", "fedprox(mu=1)")
+    )
+    assert near(prox, average, 1e-5)
+    assert not near(pulled, average, 1e-2)
+    steady, nova = (models(run(spec, federated, IN_STACKS, equal_steps, rounds=3)) for spec in ("fedavg", "fednova"))
+    assert near(nova, steady, 1e-5)
+    assert not near(models(run("fednova", federated, IN_STACKS, epochs, rounds=3)), average, 1e-3)
+
+
+# --- sparse columns -----------------------------------------------------------------------------------
+
+rates = st.sampled_from([0.01, 0.1, 0.5])
+shares = st.sampled_from([0.0, 0.3, 0.9])
+
+
+@settings(max_examples=40, deadline=None)
+@given(rule=st.builds(Rule, rates, shares, shares), steps=st.integers(0, 12))
+def test_idle_steps_are_steps_without_a_gradient(rule: Rule, steps: int) -> None:
+    now, drift = torch.eye(3, dtype=torch.float64)[:2], torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
+    table = rule.idle(steps).double()  # what w and v are made of, after 0, 1, ... steps
+    assert table.shape == (2, 3, steps + 1)
+    for power in table.unbind(2):
+        torch.testing.assert_close(power, now, rtol=1e-6, atol=1e-7)
+        velocity = rule.momentum * now[1] + rule.decay * now[0]
+        now = torch.stack([now[0] - rule.lr * (velocity + drift), velocity])
+
+
+def test_a_rule_that_diverges_says_nothing() -> None:
+    assert not Rule(lr=100.0, momentum=0.9, decay=0.1).idle(100).isfinite().all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rule=st.builds(Rule, rates, shares, shares),
+    drifts=st.booleans(),
+    steps=st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    density=st.sampled_from([0.0, 0.1, 0.5]),
+    seed=st.integers(0, 99),
+)
+def test_columns_move_as_in_dense_steps(rule: Rule, drifts: bool, steps: list[int], density: float, seed: int) -> None:
+    """Several parties that end at different times, against one dense table in double precision."""
+    steps, (inputs, outputs, batch) = sorted(steps, reverse=True), (7, 2, 3)
+    rng, parties = np.random.default_rng(seed), len(steps)
+    weights, velocity, drift = (torch.from_numpy(rng.normal(size=(parties, outputs, inputs))) for _ in range(3))
+    drift = drift if drifts else torch.zeros_like(drift)
+    members = [
+        (weight.flatten().float(), speed.flatten().float(), pull.flatten().float() if drifts else None)
+        for weight, speed, pull in zip(weights, velocity, drift, strict=True)
+    ]
+    columns = Columns(members, inputs, rule, steps[0])
+    x = sparse.csr_matrix((rng.normal(size=(40, inputs)) * (rng.random((40, inputs)) < density)).astype(np.float32))
+    for step in range(steps[0]):
+        active = sum(step < count for count in steps)
+        rows = torch.from_numpy(rng.integers(0, 40, (1, active, batch)))
+        dense = torch.from_numpy(x[rows.reshape(-1).numpy()].toarray()).double().view(active, batch, inputs)
+        (entries,) = SparseRows.of(x, rows, step)
+        product = columns.product(entries).view(active, batch, outputs)
+        torch.testing.assert_close(product.double(), dense @ weights[:active].mT, rtol=1e-4, atol=1e-5)
+        error = torch.from_numpy(rng.normal(size=(active, batch, outputs)))
+        columns.descend(error.float().reshape(-1, outputs))
+        grad = error.mT @ dense + rule.decay * weights[:active]
+        velocity[:active] = rule.momentum * velocity[:active] + grad
+        weights[:active] -= rule.lr * (velocity[:active] + drift[:active])
+    columns.finish(steps)
+    for place in range(parties):
+        torch.testing.assert_close(columns.weights_of(place).double(), weights[place].flatten(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(columns.velocity_of(place).double(), velocity[place].flatten(), rtol=1e-4, atol=1e-5)
+
+
+GROWTH = """
+import re, sys
+from pathlib import Path
+import numpy as np
+from scipy import sparse
+from silobench.data.dataset import Dataset, Split
+from silobench.engines import ENGINES
+from silobench.federation import federate
+from silobench.methods import Method
+from silobench.algorithms import ALGORITHMS
+from silobench.rounds import rounds
+from silobench.solvers import sgd
+from silobench.task import task
+
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+
+rng, shape, a_row = np.random.default_rng(0), (2_000, 47_236), 30
+columns = np.concatenate([np.sort(rng.choice(shape[1], a_row, replace=False)) for _ in range(shape[0])])
+x = sparse.csr_matrix((np.ones(columns.size, np.float32), columns, np.arange(shape[0] + 1) * a_row), shape)
+split = Split(x, rng.integers(0, 2, shape[0]))
+data = Dataset("like rcv1", split, split, ("a", "b"), "none")
+federation, ready = federate(data, "iid", 5), task("linear", data)
+before = peak()
+method = Method(ALGORITHMS.build(sys.argv[2]), sgd(lr=0.1, epochs=1))
+(record,) = rounds(method, federation, ready, rounds=1, engine=ENGINES.build(sys.argv[1]))
+print(record.engine, peak() - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells the peak")
+def test_sparse_rows_never_become_dense() -> None:
+    command = [sys.executable, "-c", GROWTH, "stacked(workers=1)", "scaffold"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    engine, growth = done.stdout.split()
+    assert engine == "stacked"
+    assert int(growth) < 2_000 * 47_236 * 4 / 1000 / 5, f"{int(growth) / 1000:.0f} MB"
+
+
+# --- the choice ---------------------------------------------------------------------------------------
+
+
+# Without names, because what has one is imported in the worker together with these tests.
+EACH_NUMBER = lambda g, at, server, own: g / 2 + torch.sin(at - server.params) * own["scale"] + server.extras["tilt"]  # noqa: E731
+MIXING = {
+    "norm": lambda grad, at, server, own: grad / (1 + grad.norm()),
+    "order": lambda grad, at, server, own: grad.flip(-1),
+    "first layer": lambda grad, at, server, own: torch.cat([grad[:10], torch.zeros_like(grad[10:])]),
+    "pull": lambda grad, at, server, own: grad + at * (at - server.params).norm(),
+    "memory": lambda grad, at, server, own: grad + own["scale"].mean(),
+}
+
+
+def own(correct: Callable[..., Vector]) -> Algorithm:
+    """A user's algorithm with a variable at the server and one at every party."""
+
+    def extras(params: Vector) -> dict[str, Vector]:
+        return {"tilt": torch.linspace(-1, 1, len(params)), "count": torch.zeros(3)}
+
+    def memory(params: Vector) -> dict[str, Vector]:
+        return {"scale": torch.full_like(params, 0.3)}
+
+    return Algorithm(extras=extras, memory=memory, correct=correct)
+
+
+def test_a_correction_of_each_number_by_itself_is_stacked(silos) -> None:
+    case = Case(widths=(6, 3))
+    federated, (ours, theirs) = case.federated(silos), (auto(), inline())
+    ours, theirs = (run(own(EACH_NUMBER), federated, engine, case.solver, rounds=2) for engine in (ours, theirs))
+    assert {record.engine for record in ours} == {"stacked"}
+    assert near(models(ours), models(theirs))
+    assert not near(models(theirs), models(run("fedavg", federated, inline(), case.solver, rounds=2)), 1e-2)
+
+
+@pytest.mark.parametrize("mixing", MIXING)
+def test_a_correction_that_mixes_numbers_is_not_stacked(silos, mixing: str) -> None:
+    case = Case(widths=(6, 3))
+    federated, algorithm = case.federated(silos), own(MIXING[mixing])
+    alone = run(algorithm, federated, inline(), case.solver, rounds=2)
+    for workers in (1, 2):
+        by_choice = run(algorithm, federated, replace(auto(workers=workers), least=0.0), case.solver, rounds=2)
+        assert same(by_choice) == same(alone)
+        assert {record.engine for record in by_choice} == {"inline" if workers == 1 else "pool"}
+    with pytest.raises(ConfigError, match=r"^the engine stacked cannot run this: [^.]*; use auto\.$"):
+        run(algorithm, federated, stacked(), case.solver, rounds=2)
+
+
+def test_a_correction_that_mixes_numbers_of_long_gradients_is_not_stacked(silos) -> None:
+    """Clipping by norm: it leaves short gradients as they are."""
+    x = inputs("dense", 30, np.random.default_rng(0)) * 1000
+    federated, solver = silos(x, np.arange(30) % 3, (20, 1, 9)), sgd(0.05, epochs=2, batch=8)
+    algorithm = own(lambda grad, at, server, own: grad * min(1.0, 100.0 / float(grad.norm())))
+    by_choice, alone = (run(algorithm, federated, engine, solver, rounds=1) for engine in (auto(), inline()))
+    assert near(models(by_choice), models(alone))
+
+
+def test_a_correction_may_use_autograd(silos) -> None:
+    def correct(grad: Vector, at: Vector, server: object, own: object) -> Vector:
+        here = at.detach().clone().requires_grad_()
+        (here**4).sum().backward()
+        return grad + here.grad
+
+    case = Case(widths=(6, 3))
+    federated = case.federated(silos)
+    by_choice, alone = (run(own(correct), federated, engine, case.solver, rounds=1) for engine in (auto(), inline()))
+    assert near(models(by_choice), models(alone))
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "spec", "arithmetic"),
+    [
+        ("dense", "linear", "fedavg", "stacked"),
+        ("dense", "mlp(6, 3)", "scaffold(momentum=inside)", "stacked"),
+        ("bytes", "mlp(6)", "fedprox", "stacked"),
+        ("bytes", "cnn", "fedavg", "inline"),
+        ("sparse", "linear", "scaffold", "stacked"),
+        ("sparse", "linear", "fedprox", "inline"),
+        ("sparse", "mlp(6)", "scaffold(momentum=inside)", "inline"),
+    ],
+)
+def test_the_arithmetic_is_chosen_by_model_and_method_alone(
+    silos, monkeypatch, kind: str, model: str, spec: str, arithmetic: str
+) -> None:
+    monkeypatch.setattr(engines, "_WORTH_SENDING", 0.0)
+    monkeypatch.setattr(engines, "_IN_A_STACK", 2)
+    x = inputs(kind, 30, np.random.default_rng(0)) if model != "cnn" else DIGITS.train.x[:30]
+    federated, solver = silos(x, np.arange(30) % 3, (20, 1, 9), model), sgd(0.05, epochs=1, batch=8)
+    first = run(spec, federated, auto(workers=1), solver, rounds=2)
+    assert {record.engine for record in first} == {arithmetic}
+    for workers in (2, 3):
+        others = run(spec, federated, auto(workers=workers), solver, rounds=2)
+        assert same(others) == same(first)
+        used = {("stacked" if arithmetic == "stacked" else "pool", workers)}
+        assert {(record.engine, record.workers) for record in others} == used
+    alone = {"inline": inline(), "stacked": stacked(workers=1)}[arithmetic]
+    assert same(run(spec, federated, alone, solver, rounds=2)) == same(first)
+    if arithmetic == "inline":
+        with pytest.raises(ConfigError, match="use auto"):
+            run(spec, federated, stacked(), solver, rounds=2)
+
+
+def test_a_short_round_stays_in_this_process(toy) -> None:
+    assert {r.workers for r in run("fedavg", toy(), auto(workers=2), sgd(epochs=1), rounds=2)} == {1}
+
+
+def test_engines_have_specs() -> None:
+    built = [ENGINES.build(spec) for spec in ("inline", "pool(workers=3)", "stacked(workers=1)", "auto(workers=2)")]
+    assert [(engine.stacked, engine.workers) for engine in built] == [(False, 0), (False, 3), (True, 0), (None, 2)]
+
+
+def test_a_run_begun_inline_goes_on_in_a_pool_with_the_same_bits_and_not_in_stacks(tmp_path: Path) -> None:
+    choices = {"dataset": "fcube", "partition": "octants", "algorithm": "scaffold", "rounds": 4}
+    (made,) = plan({**choices, "solver": "sgd(epochs=1, keep_momentum=True)"})
+    ready = prepare(made)
+    for _ in execute(ready, tmp_path / "whole", "inline"):
+        pass
+    for record in execute(ready, tmp_path / "parts", "inline"):
+        if record.round == 2:
+            break
+    with pytest.raises(RecordError, match="begun with engine inline, and this is stacked"):
+        list(execute(ready, tmp_path / "parts", "stacked"))
+    with pytest.raises(RecordError, match="begun with engine inline, and this is stacked"):
+        list(execute(ready, tmp_path / "parts"))  # auto would stack it
+    assert [record.engine for record in execute(ready, tmp_path / "parts", "pool(workers=2)")] == ["pool", "pool"]
+    whole, parts = (read_run(tmp_path / name / made.id) for name in ("whole", "parts"))
+    for fact in ("model_sha256", "state_sha256", "made_by"):
+        assert whole.facts[fact] == parts.facts[fact]
+    assert [row["engine"] for row in parts.rounds] == ["inline", "inline", "pool", "pool"]
+
+
+# --- evaluation ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.5, 15), (7, 7), (1, 1), (0.01, 1), (1.0, 30), (30, 30), (99, 30)])
+def test_a_share_of_the_test_rows_is_scored_and_all_of_them_at_the_end(toy, share: float | int, count: int) -> None:
+    federation, its_task = toy()
+    solver = sgd(0.1, epochs=1, batch=8)
+    records = run("fedavg", (federation, its_task), inline(), solver, rounds=5, eval_every=2, eval_on=share)
+    assert [record.round for record in records if record.accuracy is not None] == [2, 4, 5]
+    (part,) = federation.test_parts(share)
+    assert len(part.rows) == count
+    assert part.rows.tolist() == sorted(set(part.rows.tolist()))
+    for record in records[1::2]:
+        score = its_task.evaluate(record.state.server.params, its_task.buffers, [federation.part(part)])
+        assert (record.accuracy, record.loss) == (score.accuracy, score.loss)
+    whole = its_task.evaluate(records[-1].state.server.params, its_task.buffers, federation.test_batches())
+    assert (records[-1].accuracy, whole.rows) == (whole.accuracy, 30)
+
+
+def test_the_rows_that_are_scored_are_drawn_by_the_seed(toy) -> None:
+    federation, _ = toy()
+    drawn = [tuple(replace(federation, seed=seed).test_parts(0.5)[0].rows.tolist()) for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize("engine", [pool(workers=2), Engine(stacked=True, workers=3), Engine(stacked=True, workers=2)])
+@pytest.mark.parametrize("spec", ["fedavg", "solo"])
+def test_scores_are_the_same_whoever_computes_them(monkeypatch, engine: Engine, spec: str) -> None:
+    monkeypatch.setattr("silobench.federation._EVALUATION_BATCH", 50)  # many parts
+    federated, solver = (federate(DIGITS, "iid", 3), task("linear", DIGITS)), sgd(0.1, epochs=1)
+    ours, alone = (run(spec, federated, e, solver, rounds=2, eval_on=0.7) for e in (engine, replace(engine, workers=0)))
+    assert same(ours) == same(alone)
+
+
+@pytest.mark.parametrize("options", [{"eval_every": 0}, {"eval_on": 0}, {"eval_on": -0.5}])
+def test_evaluating_on_nothing_is_refused(toy, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="eval_on"):
+        run("fedavg", toy(), inline(), sgd(), **options)
