@@ -387,11 +387,7 @@ def test_listeners_may_take_turns(two, tmp_path: Path) -> None:
     assert in_time(lambda: list(mine), 2) == [str(tmp_path / "go")]
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_a_job_that_nobody_listens_to_any_more_is_stopped_and_may_tidy_up(tmp_path: Path, again: bool) -> None:
-    """A command that ends sends SIGTERM twice: we do it, and Python's multiprocessing does it to all its children."""
-    others, workers, marker = set(multiprocessing.active_children()), Workers(1), tmp_path / "tidy"
-
+def tidying() -> Callable[..., Iterator[int]]:
     def work(marker: Path) -> Iterator[int]:
         import time
 
@@ -399,20 +395,35 @@ def test_a_job_that_nobody_listens_to_any_more_is_stopped_and_may_tidy_up(tmp_pa
             while True:
                 yield 1
         finally:
-            time.sleep(0.1)
+            time.sleep(0.2)
             marker.touch()
 
-    news = workers.news(jobs(work, marker))
+    return work
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_job_that_nobody_listens_to_any_more_is_stopped_and_may_tidy_up(tmp_path: Path, again: bool) -> None:
+    """A command that ends sends SIGTERM twice: we do it, and Python's multiprocessing does it to all its children."""
+    others, workers, marker = set(multiprocessing.active_children()), Workers(1), tmp_path / "tidy"
+    news = workers.news(jobs(tidying(), marker))
     next(news)
-    news.close()
     (process,) = set(multiprocessing.active_children()) - others
+    news.close()
     if again:
-        time.sleep(0.05)
+        time.sleep(0.1)
         process.terminate()
     process.join(10)
     assert not process.is_alive()
     assert marker.exists()
+    assert squares(workers)
     workers.close()
+
+
+def test_jobs_have_ended_when_who_listened_goes_on(one, tmp_path: Path) -> None:
+    news = one.news(jobs(tidying(), tmp_path / "tidy"))
+    next(news)
+    news.close()
+    assert (tmp_path / "tidy").exists()
 
 
 # --- death --------------------------------------------------------------------------------------------

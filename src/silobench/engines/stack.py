@@ -198,13 +198,13 @@ def _walk(here: LocalRound, members: Sequence[_Member]) -> _Trained:
         goals.scatter_(2, labels.unsqueeze(2), weights)
         logits = torch.empty_like(goals)
         if count < prefix.count:
-            prefix.put_back()
+            prefix.put_back(with_velocity=True)
             prefix = _Prefix(stack, count)
         for batch in zip(x, goals, weights, logits, strict=True):  # step by step
             prefix.backward(*batch)
             prefix.descend()
         losses[:count] -= (torch.log_softmax(logits, 2) * goals).sum((0, 2, 3))
-    prefix.put_back()
+    prefix.put_back(with_velocity=here.setting.method.solver.keep_momentum)
     if stack.columns is not None:
         stack.columns.finish(schedule.steps)
     means = [loss / steps for loss, steps in zip(losses.tolist(), schedule.steps, strict=True)]
@@ -310,12 +310,15 @@ class _Prefix:
         self.hidden = [values[:, :-1] for values in self.values]
         self.ones = torch.ones(count, stack.batch, 1)
 
-    def put_back(self) -> None:
+    def put_back(self, with_velocity: bool) -> None:
         """Into the stack, where parties that have finished are."""
-        whole = self.count == len(self.stack.params)  # nobody has finished before
-        params, velocity = (_rows(flat, self.count, self.stack.layout) for flat in (self.params, self.velocity))
-        self.stack.params = params if whole else torch.cat([params, self.stack.params[self.count :]])
-        self.stack.velocity = velocity if whole else torch.cat([velocity, self.stack.velocity[self.count :]])
+        self.stack.params = self._with_finished(self.params, self.stack.params)
+        if with_velocity:
+            self.stack.velocity = self._with_finished(self.velocity, self.stack.velocity)
+
+    def _with_finished(self, flat: Tensor, rows: Vector) -> Vector:
+        at_work = _rows(flat, self.count, self.stack.layout)
+        return at_work if self.count == len(rows) else torch.cat([at_work, rows[self.count :]])
 
     def backward(self, x: Any, goal: Tensor, weight: Tensor, logits: Tensor) -> None:
         """Add up gradients and fill `logits`; `goal` is the row's weight at its class, and 0 at the others."""

@@ -25,6 +25,7 @@ from silobench.processes import context, start_server, without_main
 
 _KEPT = 4  # shared values that workers remember
 _PATIENCE = 3  # deaths of workers over one job
+_PARTING = 5.0  # seconds that a worker has to commit its rounds
 
 
 @dataclass(frozen=True)
@@ -152,9 +153,14 @@ class Workers:
         self._kept = []
 
     def _dismiss(self, worker: _Worker) -> None:
+        """End a process, and wait until it holds no lock any more."""
         self._team.remove(worker)
         worker.connection.close()
         worker.process.terminate()
+        worker.process.join(_PARTING)
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
 
     def _idle(self, wanted: int) -> list[_Worker]:
         """Workers that have nothing to do, as many as wanted at most; new ones while the team is not complete."""
