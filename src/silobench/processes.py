@@ -3,6 +3,8 @@
 Nothing here imports torch: a command starts the server first and imports meanwhile.
 """
 
+import ctypes
+import functools
 import multiprocessing
 import os
 import sys
@@ -10,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -56,6 +59,15 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
     finally:
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@functools.cache
+def keep_memory() -> None:
+    """Have the C library keep what is freed: to give it back and ask again costs page faults in every step."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:  # glibc's; these are its numbers for the two thresholds
+        mallopt(_MMAP_THRESHOLD, 1 << 25)
+        mallopt(_TRIM_THRESHOLD, 1 << 30)
 
 
 def cores() -> int:

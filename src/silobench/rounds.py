@@ -14,6 +14,7 @@ from silobench.federation import Federation
 from silobench.local import BUFFERS, LocalRound, Setting, Stopwatch
 from silobench.methods import Method
 from silobench.network import Network, link
+from silobench.processes import keep_memory
 from silobench.rng import stream
 from silobench.task import Task, Weights
 from silobench.types import (
@@ -55,6 +56,7 @@ def rounds(
             f"eval_every is {eval_every} and eval_on {eval_on}: evaluate every round (1) or every so many, on a "
             "fraction of the test rows above 0 or a count of at least 1."
         )
+    keep_memory()
     setting = Setting(method, federation, task, seed)
     loop = _Loop(setting, (engine or inline()).settled(setting), controller or fixed(), network or link())
     state = state or loop.begin()

@@ -21,7 +21,7 @@ import torch
 
 from silobench.engines.shipping import Shelf, packed, unpacked
 from silobench.errors import RecordError
-from silobench.processes import context, start_server, without_main
+from silobench.processes import context, keep_memory, start_server, without_main
 
 _KEPT = 4  # shared values that workers remember
 _PATIENCE = 3  # deaths of workers over one job
@@ -250,6 +250,7 @@ def _serve(connection: Connection) -> None:
     signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
+    keep_memory()
     shared: dict[int, Any] = {}
     while True:
         try:
