@@ -10,7 +10,7 @@ layer as a table of columns and moves only those that a step touches.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cache, reduce
 from operator import add
 from typing import Any
 
@@ -341,7 +341,7 @@ class _Prefix:
     def _first_product(self, x: Any, out: Tensor | None) -> Tensor:
         """What the first layer makes of the rows, [parties, outputs, rows]."""
         if self.columns is None:
-            return torch.baddbmm(self.bias, self.blocks[0], x.mT, out=out)
+            return torch.bmm(self.blocks[0], x.mT, out=out).add_(self.bias)
         return torch.add(self.columns.product(x).view(self.count, -1, self.bias.shape[1]).mT, self.bias, out=out)
 
     def descend(self) -> None:
@@ -392,6 +392,7 @@ def _blocks(flat: Tensor, count: int, layout: Layout) -> list[Tensor]:
     ]
 
 
+@cache
 def _places(layout: Layout) -> list[tuple[int, list[slice]]]:
     """The number of outputs of each block, and where its columns lie in a vector."""
     found: list[tuple[int, list[slice]]] = []
