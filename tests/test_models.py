@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from silobench.algorithms import ALGORITHMS, solo
@@ -10,6 +12,7 @@ from silobench.data import Dataset, Split
 from silobench.errors import ConfigError
 from silobench.methods import Method
 from silobench.models import MODELS, Network, Sizes
+from silobench.models.pooling import relu_of_pool
 from silobench.rounds import rounds
 from silobench.servers import SERVERS
 from silobench.solvers import Problem, sgd
@@ -217,3 +220,32 @@ def test_regression_is_refused_before_anything_is_trained() -> None:
     split = Split(np.ones((4, 2), dtype=np.float32), np.ones(4, dtype=np.float32))
     with pytest.raises(ConfigError, match="regression"):
         task("linear", Dataset("years", split, split, (), "none", task="regression"))
+
+
+@given(
+    st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(2, 9), st.integers(2, 9)),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_pool_and_relu_in_one_are_torchs_bit_for_bit(shape: tuple[int, ...], ties: bool, seed: int) -> None:
+    """Also where two values of a window are equal, below zero, or left over at an odd edge."""
+    draw = torch.Generator().manual_seed(seed)
+    x = torch.randint(-2, 3, shape, generator=draw).float() if ties else torch.randn(shape, generator=draw)
+    found = []
+    for pool in (relu_of_pool, lambda image: torch.relu(torch.nn.functional.max_pool2d(image, 2))):
+        image = x.clone().requires_grad_()
+        out = pool(image)
+        (out * torch.linspace(-1, 1, out.numel()).view(out.shape)).sum().backward()
+        found.append((out.detach(), image.grad))
+    assert torch.equal(found[0][0], found[1][0])
+    assert torch.equal(found[0][1], found[1][1])
+    with torch.no_grad():
+        assert torch.equal(relu_of_pool(x), found[1][0])
+
+
+def test_pool_and_relu_in_one_pass_nan_on() -> None:
+    x = torch.zeros(1, 1, 2, 4)
+    x[..., 1, 3] = torch.nan
+    for context in (torch.enable_grad(), torch.no_grad()):
+        with context:
+            assert relu_of_pool(x).isnan().tolist() == [[[[False, True]]]]

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError
+from silobench.models.pooling import relu_of_pool
 from silobench.rng import torch_seed
 from silobench.spec import Registry
 from silobench.types import Count
@@ -100,9 +101,8 @@ class _Cnn(nn.Module):
         self.out = nn.Linear(84, sizes.classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        # Pool before ReLU: the same values (both are monotone), a quarter of the ReLU's work.
-        x = F.relu(F.max_pool2d(self.conv1(x), 2))
-        x = F.relu(F.max_pool2d(self.conv2(x), 2)).flatten(1)
+        x = relu_of_pool(self.conv1(x))
+        x = relu_of_pool(self.conv2(x)).flatten(1)
         x = F.relu(self.fc2(F.relu(self.fc1(x))))
         return self.out(x)  # type: ignore[no-any-return]  # torch types module calls as Any
 

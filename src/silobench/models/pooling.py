@@ -1,0 +1,58 @@
+"""Max-pooling of 2 x 2 windows and ReLU in one, several times as fast on a CPU as torch's two.
+
+The four values of a window are four views of the image, and their maximum is a few vectorised operations. Values and
+gradients are torch's, bit for bit, also where two values of a window are equal: the first of them gets the gradient.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_where_positive = torch.ops.aten.threshold_backward  # (gradient, x, 0): the gradient where x > 0, else 0
+
+
+def relu_of_pool(x: Tensor) -> Tensor:
+    """``relu(max_pool2d(x, 2))``.
+
+    >>> relu_of_pool(torch.tensor([[[[1.0, -2.0], [3.0, 0.0]]]]))
+    tensor([[[[3.]]]])
+    """
+    rows, columns = x.shape[-2:]
+    x = x[..., : rows // 2 * 2, : columns // 2 * 2]
+    if torch.is_grad_enabled():
+        return _ReluOfPool.apply(x)  # type: ignore[no-any-return,no-untyped-call]
+    a, b, c, d = _windows(x)
+    return torch.maximum(torch.maximum(a, b), torch.maximum(c, d)).clamp_min_(0)
+
+
+class _ReluOfPool(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, x: Tensor) -> Tensor:
+        a, b, c, d = _windows(x)
+        upper, lower = torch.maximum(a, b), torch.maximum(c, d)
+        found = torch.maximum(upper, lower).clamp_min_(0)
+        context.shape = x.shape
+        context.save_for_backward(found, b - a, d - c, lower.sub_(upper))
+        return found
+
+    @staticmethod
+    def backward(context: Any, grad: Tensor) -> Tensor:
+        found, right_above, right_below, below = context.saved_tensors
+        whole = torch.empty(context.shape)
+        a, b, c, d = _windows(whole)
+        grad = _where_positive(grad, found, 0)
+        lower = _where_positive(grad, below, 0)
+        upper = grad.sub_(lower)
+        right = _where_positive(upper, right_above, 0)
+        b.copy_(right)
+        torch.sub(upper, right, out=a)
+        right = _where_positive(lower, right_below, 0)
+        d.copy_(right)
+        torch.sub(lower, right, out=c)
+        return whole
+
+
+def _windows(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The four values of every window."""
+    return x[..., ::2, ::2], x[..., ::2, 1::2], x[..., 1::2, ::2], x[..., 1::2, 1::2]
