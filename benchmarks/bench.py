@@ -40,7 +40,8 @@ def main() -> None:
             say(f"{name}: {workload.title}")
             chosen = [c for c in contenders if workload.frameworks or c.name not in SIDE]
             measured = measure(chosen, folders[name], workload.unit, given.repeats)
-            found.append(Found(workload, read_facts(folders[name])["stand_in"], measured))
+            failed = tuple(c.name for c in chosen if c.name not in measured)
+            found.append(Found(workload, read_facts(folders[name])["stand_in"], measured, failed))
             print(table(found[-1]), flush=True)
         if "scaling" in given.only:
             scaling = scale(folders, given.engine, given.repeats)

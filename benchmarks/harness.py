@@ -114,7 +114,7 @@ class Running:
         line = self._process.stdout.readline()
         if not line:
             words = self.log.read_text(errors="replace").strip().splitlines()[-15:]
-            raise ContenderError(f"{self.contender.name} ended early:\n" + "\n".join(words))
+            raise ContenderError(f"{self.contender.name} ended with {self._process.wait()}:\n" + "\n".join(words))
         return json.loads(line)
 
     def go(self, rounds: int) -> dict:

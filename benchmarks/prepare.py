@@ -1,8 +1,7 @@
 """Writes one workload's material into a directory: `python prepare.py W1 DIRECTORY`.
 
 The rows come from silobench's data directory. Where a dataset is absent, random rows of the same shape and type that a
-model can learn stand in, written as a file that silobench reads as a user's own; times hardly depend on the
-values. The sparse rows of W5 always are such, because rcv1 has no home page that is known to last.
+model can learn stand in, written as a file that silobench reads as a user's own. The sparse rows of W5 always are such.
 """
 
 import sys

@@ -27,6 +27,7 @@ class Found:
     workload: Workload
     stand_in: bool
     measured: dict[str, Measured]
+    failed: tuple[str, ...] = ()  # contenders that ended too soon
 
     def ratios(self, name: str) -> list[float]:
         """A contender's time over silobench's, repeat by repeat: above 1, silobench is faster."""
@@ -69,7 +70,8 @@ class Scaling:
                 rows.append([f"{name} against fedavg, {model}", f"{spread(self.cost(workload, name))} of its time"])
         groups = [self.epochs, *self.workers.values(), *self.algorithms.values()]
         about = "silobench against itself; the model is not tested where epochs (of W2) or algorithms are compared."
-        return "\n".join(["## Scaling", "", about, "", markdown(["", "measured"], rows), "", *map(unquiet, groups)])
+        warnings = filter(None, map(unquiet, groups))
+        return "\n".join(["## Scaling", "", about, "", markdown(["", "measured"], rows), "", *warnings])
 
 
 def ratios(measured: dict[str, Measured], name: str, base: str) -> list[float]:
@@ -91,6 +93,7 @@ def table(found: Found) -> str:
     if found.stand_in:
         lines += ["Random rows of the same shape stand in for the dataset.", ""]
     lines += [markdown(head, rows), ""]
+    lines += [f"**{name} failed** and was left out." for name in found.failed]
     if OURS in measured and (overhead := measured[OURS].overhead) is not None:
         lines += [f"Of silobench's time {overhead:.1%} is neither training nor testing.", ""]
     return "\n".join(lines) + unquiet(measured)
