@@ -268,7 +268,10 @@ def _serve(connection: Connection) -> None:
                 result = None
             connection.send_bytes(packed(("result", result)))
         except Exception as error:
-            connection.send_bytes(_packed_error(error))
+            try:
+                connection.send_bytes(_packed_error(error))
+            except OSError:  # nobody listens any more: this was the end of a job that was stopped
+                return
 
 
 def _end(*_: object) -> None:
