@@ -8,15 +8,16 @@ Dense rows go through batched products. Sparse rows (CSR) never become dense: `s
 layer as a table of columns and moves only those that a step touches.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, reduce
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from operator import add
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from silobench.engines.blocks import blocks, flattened, repeated, rows_of
 from silobench.engines.sparse import Columns, Rule, SparseRows
 from silobench.federation import Federation, as_input
 from silobench.local import LocalRound, Setting, Stopwatch
@@ -52,10 +53,10 @@ def _is_same_alone(setting: Setting, scale: float) -> bool:
     grads, points = (scale * torch.randn(2, len(initial), generator=draw) for _ in range(2))
     memories = {n: scale * torch.randn(2, *kept.shape, generator=draw) for n, kept in algorithm.memory(initial).items()}
     server = Server(initial, algorithm.extras(initial), {}, 0, len(setting.federation.parties), {})
-    memory = {name: _flat(kept, layout) for name, kept in memories.items()}
+    memory = {name: flattened(kept, layout) for name, kept in memories.items()}
     assert algorithm.correct is not None
-    flat = algorithm.correct(_flat(grads, layout), _flat(points, layout), _repeated(server, 2, layout), memory)
-    both = _rows(flat, 2, layout)
+    flat = algorithm.correct(flattened(grads, layout), flattened(points, layout), repeated(server, 2, layout), memory)
+    both = rows_of(flat, 2, layout)
     for row in range(2):
         own = {name: kept[row] for name, kept in memories.items()}
         alone = algorithm.correct(grads[row].clone(), points[row].clone(), server, own)
@@ -293,15 +294,15 @@ class _Prefix:
 
     def __init__(self, stack: _Stack, count: int):
         self.stack, self.count, self.columns, layout = stack, count, stack.columns, stack.layout
-        self.params, self.velocity = _flat(stack.params[:count], layout), _flat(stack.velocity[:count], layout)
-        self.drift = None if stack.drift is None else _flat(stack.drift[:count], layout)
-        self.memory = {name: _flat(kept[:count], layout) for name, kept in stack.memory.items()}
-        self.server = _repeated(stack.server, count, layout) if stack.correct else stack.server
+        self.params, self.velocity = flattened(stack.params[:count], layout), flattened(stack.velocity[:count], layout)
+        self.drift = None if stack.drift is None else flattened(stack.drift[:count], layout)
+        self.memory = {name: flattened(kept[:count], layout) for name, kept in stack.memory.items()}
+        self.server = repeated(stack.server, count, layout) if stack.correct else stack.server
         # Without a correction gradients are added to the velocity as they come; else they are needed by themselves.
         self.sums, self.kept = self.velocity, stack.momentum
         if stack.correct is not None:
             self.sums, self.kept = torch.zeros_like(self.params), 0.0
-        self.blocks, self.block_sums = _blocks(self.params, count, layout), _blocks(self.sums, count, layout)
+        self.blocks, self.block_sums = blocks(self.params, count, layout), blocks(self.sums, count, layout)
         first = 0 if self.columns else 1  # where the first layer's bias is; before it, its weights
         self.bias, self.layers = self.blocks[first], self.blocks[first + 1 :]
         self.bias_sums, self.layer_sums = self.block_sums[first], self.block_sums[first + 1 :]
@@ -317,7 +318,7 @@ class _Prefix:
             self.stack.velocity = self._with_finished(self.velocity, self.stack.velocity)
 
     def _with_finished(self, flat: Tensor, rows: Vector) -> Vector:
-        at_work = _rows(flat, self.count, self.stack.layout)
+        at_work = rows_of(flat, self.count, self.stack.layout)
         return at_work if self.count == len(rows) else torch.cat([at_work, rows[self.count :]])
 
     def backward(self, x: Any, goal: Tensor, weight: Tensor, logits: Tensor) -> None:
@@ -355,61 +356,3 @@ class _Prefix:
         self.params.add_(self.velocity, alpha=-stack.lr)
         if self.drift is not None:
             self.params.add_(self.drift, alpha=-stack.lr)
-
-
-# --- vectors [parties, d] as one flat array, block by block -------------------------------------------
-
-
-def _flat(rows: Vector, layout: Layout) -> Tensor:
-    found = torch.empty(rows.numel())
-    for part, block in _pieces(rows, found, layout):
-        block.copy_(part)
-    return found
-
-
-def _rows(flat: Tensor, count: int, layout: Layout) -> Vector:
-    found = torch.empty(count, flat.numel() // count)
-    for part, block in _pieces(found, flat, layout):
-        part.copy_(block)
-    return found
-
-
-def _pieces(rows: Vector, flat: Tensor, layout: Layout) -> Iterator[tuple[Tensor, Tensor]]:
-    """The same columns of the same layers, in vectors and in blocks."""
-    for (outputs, places), block in zip(_places(layout), _blocks(flat, len(rows), layout), strict=True):
-        begin = 0
-        for place in places:
-            part = rows[:, place].unflatten(1, (outputs, -1))
-            yield part, block[:, :, begin : begin + part.shape[2]]
-            begin += part.shape[2]
-
-
-def _blocks(flat: Tensor, count: int, layout: Layout) -> list[Tensor]:
-    """Blocks [parties, outputs, columns] as views."""
-    return [
-        flat[count * places[0].start : count * places[-1].stop].view(count, outputs, -1)
-        for outputs, places in _places(layout)
-    ]
-
-
-@cache
-def _places(layout: Layout) -> list[tuple[int, list[slice]]]:
-    """The number of outputs of each block, and where its columns lie in a vector."""
-    found: list[tuple[int, list[slice]]] = []
-    for place, shape in zip(layout.slices.values(), layout.shapes, strict=True):
-        is_bias = len(shape) == 1
-        if is_bias and len(found) > 1:
-            found[-1][1].append(place)  # to the weights of its layer, unless it is the first
-        else:
-            found.append((shape[0], [place]))
-    return found
-
-
-def _repeated(server: Server, count: int, layout: Layout) -> Server:
-    """What a server sends, once for every party, in the order of flat vectors."""
-
-    def repeat(vector: Vector) -> Tensor:
-        return _flat(vector.expand(count, -1), layout) if vector.shape == server.params.shape else vector
-
-    extras = {name: repeat(extra) for name, extra in server.extras.items()}
-    return replace(server, params=repeat(server.params), extras=extras)
