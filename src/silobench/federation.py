@@ -18,7 +18,8 @@ from silobench.partition import Partition
 from silobench.partition import partition as cut
 from silobench.rng import stream
 
-_EVALUATION_BATCH = 500  # rows: more leave the processor's cache in a CNN, fewer are slow in an MLP
+_EVALUATION_NUMBERS = 1 << 19  # of a batch: more leave the processor's cache
+_EVALUATION_ROWS = (500, 8000)  # of a batch, at least and at most
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Federation:
         rows, copies = _share_of(len(self.dataset.test), share, self.seed), range(1)
         if self.partition.noisy_test:
             copies = range(len(self.partition))
-        return [Part(some, copy) for copy in copies for some in rows.split(_EVALUATION_BATCH)]
+        return [Part(some, copy) for copy in copies for some in rows.split(self._evaluation_batch)]
 
     def test_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """The features and labels of all test parts."""
@@ -100,7 +101,18 @@ class Federation:
     def validation_parts(self) -> list[Part]:
         """The training rows that parties keep aside, in large batches."""
         rows = torch.cat([party.validation for party in self.parties])
-        return [Part(some, None) for some in rows.split(_EVALUATION_BATCH) if len(some)]
+        return [Part(some, None) for some in rows.split(self._evaluation_batch) if len(some)]
+
+    @cached_property
+    def _evaluation_batch(self) -> int:
+        least, most = _EVALUATION_ROWS
+        return max(least, min(most, _EVALUATION_NUMBERS // self.numbers_in_a_row))
+
+    @cached_property
+    def numbers_in_a_row(self) -> int:
+        """Of features; where rows are sparse, on average."""
+        x = self.dataset.train.x
+        return max(1, int(x.nnz if self.is_sparse else x.size) // len(self.dataset.train))
 
     def part(self, part: Part) -> tuple[Tensor, Tensor]:
         """The features and labels of a part."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -65,8 +65,8 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 def keep_memory() -> None:
     """Have the C library keep what is freed: to give it back and ask again costs page faults in every step."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is not None:  # glibc's; these are its numbers for the two thresholds
-        mallopt(_MMAP_THRESHOLD, 1 << 25)
+    if mallopt is not None:  # glibc's, and these are its numbers
+        mallopt(_MMAP_MAX, 0)
         mallopt(_TRIM_THRESHOLD, 1 << 30)
 
 

@@ -202,4 +202,5 @@ def sgd(
     """
     if steps is not None and epochs != 10:  # 10 is the default: a resolved spec states it beside steps
         raise SpecError(f"sgd: steps={steps} and epochs={epochs} were both given: give one of them.")
-    return Solver(lr, momentum, weight_decay, epochs, steps, None if batch == "full" else batch, keep_momentum)
+    keep = keep_momentum and momentum > 0
+    return Solver(lr, momentum, weight_decay, epochs, steps, None if batch == "full" else batch, keep)

@@ -48,18 +48,22 @@ class Task:
         """Mean cross-entropy at the network's present parameters."""
         return F.cross_entropy(self.network.module(x), y)
 
-    @torch.no_grad()
     def evaluate(self, params: Vector, buffers: Vector, batches: Iterable[tuple[Tensor, Tensor]]) -> Score:
+        return sum(self.scores(params, buffers, batches), Score())
+
+    @torch.no_grad()
+    def scores(self, params: Vector, buffers: Vector, batches: Iterable[tuple[Tensor, Tensor]]) -> list[Score]:
+        """Batch by batch."""
         self.network.params.copy_(params)
         self.network.buffers.copy_(buffers)
         self.network.module.eval()
-        total = Score()
+        found = []
         for x, y in batches:
             logits = self.network.module(x)
             hits = int((logits.argmax(1) == y).sum())
-            total += Score(hits, float(F.cross_entropy(logits, y, reduction="sum")), len(y))
+            found.append(Score(hits, float(F.cross_entropy(logits, y, reduction="sum")), len(y)))
         self.network.module.train()
-        return total
+        return found
 
 
 def task(model: str, dataset: Dataset, seed: int = 0) -> Task:

@@ -58,7 +58,7 @@ class Engine:
         size = -(-len(parts) // max(1, self.workers // len(models)))
         groups = [parts[begin : begin + size] for begin in range(0, len(parts), size)]
         jobs = [
-            Job(_score_parts, (setting,), (model, group), _rows(group) * setting.task.network.layout.size)
+            Job(_score_parts, (setting, model), (group,), _rows(group) * setting.task.network.layout.size)
             for model in models
             for group in groups
         ]
@@ -121,7 +121,7 @@ def _train_stack(setting: Setting, server: Server, memory: Mapping[int, PartyMem
 
 
 def _score_parts(setting: Setting, model: Weights, parts: Sequence[Part]) -> list[Score]:
-    return [setting.task.evaluate(*model, [setting.federation.part(part)]) for part in parts]
+    return setting.task.scores(*model, map(setting.federation.part, parts))
 
 
 ENGINES: Registry[Engine] = Registry("engine")

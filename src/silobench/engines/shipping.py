@@ -6,11 +6,13 @@ that exists in memory alone and vanishes with this process.
 
 import importlib
 import io
+import mmap
 import os
 import pickle
 import sys
 import tempfile
 import weakref
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, BinaryIO
 
@@ -27,18 +29,20 @@ class Shelf:
     """The large arrays that others may map. They stay as long as the shelf does."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[int, int, str], tuple[str, int]] = {}
+        self._places: dict[tuple[int, int, str], tuple[Callable[..., NDArray[Any]], str, int]] = {}
         self._arrays: list[NDArray[Any]] = []  # kept, so that no other array can come to lie at the same address
 
-    def place(self, array: NDArray[Any]) -> tuple[str, int]:
-        """The file that holds an array, and where in it."""
+    def reduced(self, array: NDArray[Any]) -> tuple[Callable[..., NDArray[Any]], tuple[Any, ...]]:
+        """How to make an array again: what to call, and with what."""
         key = (_address(array), array.nbytes, array.dtype.str)
         if key not in self._places:
-            self._places[key] = _mapped_from(array) or self._copied(array)
+            source = _mapped_from(array)
+            self._places[key] = (_map, *source) if source else (_map_copy, self._copied(array), 0)
             self._arrays.append(array)
-        return self._places[key]
+        function, *place = self._places[key]
+        return function, (*place, array.dtype.str, array.shape)
 
-    def _copied(self, array: NDArray[Any]) -> tuple[str, int]:
+    def _copied(self, array: NDArray[Any]) -> str:
         if hasattr(os, "memfd_create"):
             number = os.memfd_create("silobench")
             path = f"/proc/{os.getpid()}/fd/{number}"
@@ -48,7 +52,7 @@ class Shelf:
             weakref.finalize(self, _remove, number, path)
         with os.fdopen(number, "wb", closefd=False) as file:
             file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-        return path, 0
+        return path
 
 
 def _remove(number: int, path: str) -> None:
@@ -75,6 +79,13 @@ def _map(path: str, offset: int, dtype: str, shape: tuple[int, ...]) -> NDArray[
     return np.memmap(path, np.dtype(dtype), "c", offset, shape)
 
 
+def _map_copy(path: str, offset: int, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """The same of a copy, which forgets where it lay: that file may soon be another's."""
+    with open(path, "rb") as file:
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    return np.frombuffer(content, np.dtype(dtype), offset=offset).reshape(shape)
+
+
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     def __init__(self, file: BinaryIO, shelf: Shelf | None):
         super().__init__(file, protocol=5)
@@ -86,7 +97,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         if isinstance(obj, ModuleType) and obj.__name__ in sys.modules:
             return importlib.import_module, (obj.__name__,)  # silobench is of a class that cloudpickle does not know
         if isinstance(obj, np.ndarray) and self.shelf and obj.nbytes >= _LARGE and _plain(obj):
-            return _map, (*self.shelf.place(obj), obj.dtype.str, obj.shape)
+            return self.shelf.reduced(obj)
         return super().reducer_override(obj)
 
 

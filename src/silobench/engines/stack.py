@@ -5,10 +5,10 @@ are always a prefix, and nothing is computed for those that have finished. A bat
 its step is filled up with a row of its own party that weighs nothing.
 
 Dense rows go through batched products. Sparse rows (CSR) never become dense: `silobench.engines.sparse` keeps the first
-layer as a table of columns and moves only those that a step touches.
+layer as tables of columns and moves only those that a step touches.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -191,9 +191,9 @@ def _walk(here: LocalRound, members: Sequence[_Member]) -> _Trained:
     classes = len(federation.dataset.classes)
     stack = _Stack(here, members, schedule)
     prefix, losses = _Prefix(stack, len(members)), torch.zeros(len(members))
-    for begin, end, count in schedule.windows(_numbers_in_a_row(federation)):
+    for begin, end, count in schedule.windows(federation.numbers_in_a_row):
         rows, weights = schedule.rows[begin:end, :count], schedule.weights[begin:end, :count]
-        x = _inputs(federation, rows, begin)
+        x = _inputs(stack, federation, rows, begin)
         goals = torch.zeros(*rows.shape[:2], classes, rows.shape[2])
         labels = federation.y.index_select(0, rows.reshape(-1)).view(rows.shape)
         goals.scatter_(2, labels.unsqueeze(2), weights)
@@ -206,22 +206,16 @@ def _walk(here: LocalRound, members: Sequence[_Member]) -> _Trained:
             prefix.descend()
         losses[:count] -= (torch.log_softmax(logits, 2) * goals).sum((0, 2, 3))
     prefix.put_back(with_velocity=here.setting.method.solver.keep_momentum)
-    if stack.columns is not None:
-        stack.columns.finish(schedule.steps)
     means = [loss / steps for loss, steps in zip(losses.tolist(), schedule.steps, strict=True)]
     return _Trained(stack, means, schedule.steps)
 
 
-def _numbers_in_a_row(federation: Federation) -> int:
-    x = federation.x
-    return x[0].numel() if isinstance(x, Tensor) else max(1, x.nnz // x.shape[0])
-
-
-def _inputs(federation: Federation, rows: Tensor, begin: int) -> "Tensor | SparseRows":
+def _inputs(stack: "_Stack", federation: Federation, rows: Tensor, begin: int) -> "Iterable[Any]":
     """The rows of some steps, by step."""
     x = federation.x
     if not isinstance(x, Tensor):
-        return SparseRows.of(x, rows, begin)
+        assert stack.columns is not None
+        return stack.columns.batches(SparseRows.of(x, rows, begin))
     return as_input(x, rows.reshape(-1)).view(*rows.shape, -1)
 
 
@@ -244,7 +238,7 @@ class _Stack:
             cut = layout.shapes[0].numel()
             self.layout = Layout(layout.names[1:], layout.shapes[1:], layout.trainable - cut)
             rule = Rule(self.lr, self.momentum, self.decay)
-            self.columns = Columns([_first(member, cut) for member in members], x.shape[1], rule, len(schedule.active))
+            self.columns = Columns([_first(member, cut) for member in members], x.shape[1], rule, schedule.steps)
         self.params = _stacked([member.start[cut:] for member in members])
         self.velocity = torch.zeros(self.params.shape)
         for place, member in enumerate(members):
@@ -255,12 +249,9 @@ class _Stack:
 
     def sum_of_deltas(self, members: Sequence[_Member], weights: Sequence[float]) -> Vector:
         """Σ weight · (end - start)."""
-        if self.columns is None:
-            return torch.tensor(weights) @ (self.params - _stacked([member.start for member in members]))
-        found = torch.zeros_like(members[0].start)
-        for place, (member, weight) in enumerate(zip(members, weights, strict=True)):
-            found.add_(self.params_of(place).sub_(member.start), alpha=weight)
-        return found
+        size = self.params.shape[1]
+        rest = torch.tensor(weights) @ (self.params - _stacked([member.start[-size:] for member in members]))
+        return rest if self.columns is None else torch.cat([self.columns.sum_of_deltas(weights), rest])
 
     def params_of(self, place: int) -> Vector:
         rest = self.params[place]

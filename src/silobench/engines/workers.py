@@ -228,7 +228,14 @@ def _heard(worker: _Worker) -> _Said:
     try:
         return _Said(worker.serial, *unpacked(content))
     except Exception as error:
+        if isinstance(error, FileNotFoundError) and _has_ended(worker):  # a large array went with it
+            return _heard(worker)
         return _Said(worker.serial, "error", error)
+
+
+def _has_ended(worker: _Worker) -> bool:
+    worker.process.join(_PARTING)
+    return not worker.process.is_alive()
 
 
 def _check_patience(deaths: int, code: int | None) -> None:
@@ -261,12 +268,13 @@ def _serve(connection: Connection) -> None:
             shared.pop(number, None)
         try:
             shared |= {number: unpacked(content) for number, content in new}
+            shelf = Shelf()  # until the next job comes, and the last result has thus arrived
             result = function(*(shared[number] for number in numbers), *own)
             if isinstance(result, Iterator):
                 for value in result:
                     connection.send_bytes(packed(("news", value)))
                 result = None
-            connection.send_bytes(packed(("result", result)))
+            connection.send_bytes(packed(("result", result), shelf))
         except Exception as error:
             try:
                 connection.send_bytes(_packed_error(error))
