@@ -174,6 +174,13 @@ def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor) -> Tensor:
         return torch.sparse_csr_tensor(indptr, indices, data, part.shape, check_invariants=False)
 
 
+def fill_input(x: Tensor, rows: Tensor, out: Tensor) -> None:
+    """The same of dense rows, flat, into an array that is there."""
+    out.copy_(x.index_select(0, rows).flatten(1))
+    if x.dtype == torch.uint8:
+        out.div_(255)
+
+
 def _share_of(rows: int, share: float | int, seed: int) -> Tensor:
     count = share if isinstance(share, int) else max(1, round(share * rows))
     if count >= rows:

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from silobench.engines.blocks import blocks, flattened, repeated, rows_of
+from silobench.engines.blocks import blocks, flattened, repeated, rows_of, some_of, sum_of_deltas
 from silobench.engines.sparse import Columns, Rule, SparseRows
-from silobench.federation import Federation, as_input
+from silobench.federation import Federation, fill_input
 from silobench.local import LocalRound, Setting, Stopwatch
 from silobench.methods import total
 from silobench.models.architectures import Mlp
@@ -92,7 +92,7 @@ def train_stack(here: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Rep
 def _sum_of_deltas(members: Sequence["_Member"], trained: "_Trained", watch: Stopwatch) -> Reply:
     """FedAvg's messages, all at once."""
     weights = [float(member.problem.party.samples) for member in members]
-    delta = trained.stack.sum_of_deltas(members, weights)
+    delta = trained.sum_of_deltas(members, weights)
     losses = sum(loss * weight for loss, weight in zip(trained.losses, weights, strict=True))
     memory = {member.problem.party.id: {"algorithm": member.own} if member.own else {} for member in members}
     watch.lap("message")
@@ -108,14 +108,17 @@ class _Trained:
     """A stack after its last step; by party the mean loss and the number of steps."""
 
     stack: "_Stack"
+    finished: "dict[int, _Vectors]"  # by the place of the first of the parties that took so many steps
     losses: list[float]
     steps: list[int]
 
     def local(self, place: int, member: "_Member", solver: Solver) -> tuple[Local, Memory]:
         """What came of one party's training, and the momentum it keeps."""
+        params, velocity = self._vectors_of(place)
+        columns = self.stack.columns
         local = Local(
             start=member.start,
-            end=self.stack.params_of(place),
+            end=params if columns is None else torch.cat([columns.weights_of(place), params]),
             steps=self.steps[place],
             reach=reach(self.steps[place], solver.momentum),
             lr=self.stack.lr,
@@ -123,7 +126,27 @@ class _Trained:
             loss=self.losses[place],
             gradient=solver.gradient_of(member.problem),
         )
-        return local, {"momentum": self.stack.velocity_of(place)} if solver.keep_momentum else {}
+        if not solver.keep_momentum:
+            return local, {}
+        return local, {"momentum": velocity if columns is None else torch.cat([columns.velocity_of(place), velocity])}
+
+    def _vectors_of(self, place: int) -> tuple[Vector, Vector]:
+        """A party's parameters and velocity, but for columns kept apart."""
+        begin = max(first for first in self.finished if first <= place)
+        own, at_place = self.finished[begin], slice(place - begin, place - begin + 1)
+        parts = (some_of(flat, own.count, self.stack.layout, at_place) for flat in (own.params, own.velocity))
+        params, velocity = (rows_of(part, 1, self.stack.layout)[0] for part in parts)
+        return params, velocity
+
+    def sum_of_deltas(self, members: "Sequence[_Member]", weights: Sequence[float]) -> Vector:
+        """Σ weight · (end - start)."""
+        stack, found = self.stack, []
+        for begin, own in self.finished.items():
+            group = slice(begin, begin + own.count)
+            starts = _rows([member.start for member in members[group]], stack.layout)
+            found.append(sum_of_deltas(own.params, starts, weights[group], stack.layout))
+        delta = reduce(torch.add, found)
+        return delta if stack.columns is None else torch.cat([stack.columns.sum_of_deltas(weights), delta])
 
 
 @dataclass(frozen=True)
@@ -190,7 +213,8 @@ def _walk(here: LocalRound, members: Sequence[_Member]) -> _Trained:
     federation, schedule = here.setting.federation, _Schedule.of(here, members)
     classes = len(federation.dataset.classes)
     stack = _Stack(here, members, schedule)
-    prefix, losses = _Prefix(stack, len(members)), torch.zeros(len(members))
+    prefix, losses = _Prefix(stack, _Vectors.of(members, stack)), torch.zeros(len(members))
+    finished: dict[int, _Vectors] = {}
     for begin, end, count in schedule.windows(federation.numbers_in_a_row):
         rows, weights = schedule.rows[begin:end, :count], schedule.weights[begin:end, :count]
         x = _inputs(stack, federation, rows, begin)
@@ -198,16 +222,16 @@ def _walk(here: LocalRound, members: Sequence[_Member]) -> _Trained:
         labels = federation.y.index_select(0, rows.reshape(-1)).view(rows.shape)
         goals.scatter_(2, labels.unsqueeze(2), weights)
         logits = torch.empty_like(goals)
-        if count < prefix.count:
-            prefix.put_back(with_velocity=True)
-            prefix = _Prefix(stack, count)
+        if count < prefix.vectors.count:
+            finished[count] = prefix.vectors.some(slice(count, None), stack.layout)
+            prefix = _Prefix(stack, prefix.vectors.some(slice(count), stack.layout))
         for batch in zip(x, goals, weights, logits, strict=True):  # step by step
             prefix.backward(*batch)
             prefix.descend()
         losses[:count] -= (torch.log_softmax(logits, 2) * goals).sum((0, 2, 3))
-    prefix.put_back(with_velocity=here.setting.method.solver.keep_momentum)
+    finished[0] = prefix.vectors
     means = [loss / steps for loss, steps in zip(losses.tolist(), schedule.steps, strict=True)]
-    return _Trained(stack, means, schedule.steps)
+    return _Trained(stack, finished, means, schedule.steps)
 
 
 def _inputs(stack: "_Stack", federation: Federation, rows: Tensor, begin: int) -> "Iterable[Any]":
@@ -216,56 +240,72 @@ def _inputs(stack: "_Stack", federation: Federation, rows: Tensor, begin: int) -
     if not isinstance(x, Tensor):
         assert stack.columns is not None
         return stack.columns.batches(SparseRows.of(x, rows, begin))
-    return as_input(x, rows.reshape(-1)).view(*rows.shape, -1)
+    found = torch.empty(rows.numel(), federation.numbers_in_a_row + 1)
+    found[:, -1] = 1  # a last feature, for the bias
+    fill_input(x, rows.reshape(-1), found[:, :-1])
+    return found.view(*rows.shape, -1)
 
 
 class _Stack:
-    """What local training moves, for all members: parameters and velocities, [parties, d] each.
-
-    Where rows are sparse, the first layer's weights are kept apart, as `columns`.
-    """
+    """What is the same in all steps of a stack. Where rows are sparse, `columns` are the first layer's weights."""
 
     def __init__(self, here: LocalRound, members: Sequence[_Member], schedule: _Schedule):
-        solver, layout, x = here.setting.method.solver, here.setting.task.network.layout, here.setting.federation.x
+        solver, x = here.setting.method.solver, here.setting.federation.x
         self.correct, self.server = here.setting.method.algorithm.correct, here.server
         self.lr, self.momentum, self.decay = at(solver.lr, here.server), solver.momentum, solver.weight_decay
-        names = members[0].own if self.correct else ()
-        self.memory = {name: torch.stack([member.own[name] for member in members]) for name in names}
         self.batch = schedule.rows.shape[2]
+        self.layout = layout = here.setting.task.network.layout  # of what flat vectors hold
         self.columns: Columns | None = None
-        self.layout, cut = layout, 0
         if not isinstance(x, Tensor):
             cut = layout.shapes[0].numel()
             self.layout = Layout(layout.names[1:], layout.shapes[1:], layout.trainable - cut)
             rule = Rule(self.lr, self.momentum, self.decay)
             self.columns = Columns([_first(member, cut) for member in members], x.shape[1], rule, schedule.steps)
-        self.params = _stacked([member.start[cut:] for member in members])
-        self.velocity = torch.zeros(self.params.shape)
-        for place, member in enumerate(members):
-            if member.velocity is not None:
-                self.velocity[place] = member.velocity[cut:]
-        drifts = [member.drift[cut:] for member in members if member.drift is not None]
-        self.drift = torch.stack(drifts) if drifts else None
-
-    def sum_of_deltas(self, members: Sequence[_Member], weights: Sequence[float]) -> Vector:
-        """Σ weight · (end - start)."""
-        size = self.params.shape[1]
-        rest = torch.tensor(weights) @ (self.params - _stacked([member.start[-size:] for member in members]))
-        return rest if self.columns is None else torch.cat([self.columns.sum_of_deltas(weights), rest])
-
-    def params_of(self, place: int) -> Vector:
-        rest = self.params[place]
-        return rest.clone() if self.columns is None else torch.cat([self.columns.weights_of(place), rest])
-
-    def velocity_of(self, place: int) -> Vector:
-        rest = self.velocity[place]
-        return rest.clone() if self.columns is None else torch.cat([self.columns.velocity_of(place), rest])
 
 
-def _stacked(vectors: Sequence[Vector]) -> Vector:
-    """Vectors as rows; the same one in all of them, as starts are as a rule, is not copied."""
+@dataclass(frozen=True)
+class _Vectors:
+    """What parties have, each of it one flat array (see `silobench.engines.blocks`)."""
+
+    count: int
+    params: Tensor
+    velocity: Tensor
+    drift: Tensor | None
+    memory: dict[str, Tensor]  # the algorithm's, if it corrects gradients
+
+    @classmethod
+    def of(cls, members: Sequence[_Member], stack: _Stack) -> "_Vectors":
+        layout, names = stack.layout, members[0].own if stack.correct else ()
+        params = _flat([member.start for member in members], layout)
+        memory = {name: _flat([member.own[name] for member in members], layout) for name in names}
+        velocity = _flat([member.velocity for member in members], layout)
+        drift = None if members[0].drift is None else _flat([member.drift for member in members], layout)
+        return cls(len(members), params, velocity, drift, memory)
+
+    def some(self, places: slice, layout: Layout) -> "_Vectors":
+        """Those of some of the parties."""
+
+        def taken(flat: Tensor) -> Tensor:
+            return some_of(flat, self.count, layout, places)
+
+        memory = {name: taken(kept) for name, kept in self.memory.items()}
+        drift = None if self.drift is None else taken(self.drift)
+        return _Vectors(len(range(self.count)[places]), taken(self.params), taken(self.velocity), drift, memory)
+
+
+def _flat(vectors: Sequence[Vector | None], layout: Layout) -> Tensor:
+    """What a layout holds of vectors, as one flat array; None for zeros."""
+    if all(vector is None for vector in vectors):
+        return torch.zeros(len(vectors) * layout.trainable)
+    zeros = torch.zeros(layout.trainable)
+    return flattened(_rows([zeros if vector is None else vector for vector in vectors], layout), layout)
+
+
+def _rows(vectors: Sequence[Vector], layout: Layout) -> Vector:
+    """What a layout holds of vectors, [parties, d]; one vector for all, as starts are as a rule, is not copied."""
     same = all(vector.data_ptr() == vectors[0].data_ptr() for vector in vectors)
-    return vectors[0].expand(len(vectors), -1) if same else torch.stack(list(vectors))
+    rows = vectors[0].expand(len(vectors), -1) if same else torch.stack(list(vectors))
+    return rows[:, -layout.trainable :]
 
 
 def _first(member: _Member, cut: int) -> tuple[Vector, Vector | None, Vector | None]:
@@ -277,73 +317,56 @@ def _first(member: _Member, cut: int) -> tuple[Vector, Vector | None, Vector | N
 class _Prefix:
     """The parties of a stack that are still at work: one step forward, backward and down for all of them.
 
-    Each vector is one flat array, block by block and within a block party by party, which is what a batched product
-    wants, and the solver's step is still one operation. A block is a layer's weights with the bias as a last column, to
-    go with values that have a last feature of 1; but the weights and the bias of the first layer, whose values are the
-    rows as they are, are blocks of their own. Values have features before rows.
+    Each vector is one flat array of blocks (see `silobench.engines.blocks`), which is what a batched product wants, and
+    the solver's step is still one operation. A block's last column is a bias, to go with values that have a last
+    feature of 1. Values have features before rows.
     """
 
-    def __init__(self, stack: _Stack, count: int):
-        self.stack, self.count, self.columns, layout = stack, count, stack.columns, stack.layout
-        self.params, self.velocity = flattened(stack.params[:count], layout), flattened(stack.velocity[:count], layout)
-        self.drift = None if stack.drift is None else flattened(stack.drift[:count], layout)
-        self.memory = {name: flattened(kept[:count], layout) for name, kept in stack.memory.items()}
-        self.server = repeated(stack.server, count, layout) if stack.correct else stack.server
+    def __init__(self, stack: _Stack, vectors: _Vectors):
+        self.stack, self.vectors, self.columns, count = stack, vectors, stack.columns, vectors.count
+        self.server = repeated(stack.server, count, stack.layout) if stack.correct else stack.server
         # Without a correction gradients are added to the velocity as they come; else they are needed by themselves.
-        self.sums, self.kept = self.velocity, stack.momentum
+        self.sums, self.kept = vectors.velocity, stack.momentum
         if stack.correct is not None:
-            self.sums, self.kept = torch.zeros_like(self.params), 0.0
-        self.blocks, self.block_sums = blocks(self.params, count, layout), blocks(self.sums, count, layout)
-        first = 0 if self.columns else 1  # where the first layer's bias is; before it, its weights
-        self.bias, self.layers = self.blocks[first], self.blocks[first + 1 :]
-        self.bias_sums, self.layer_sums = self.block_sums[first], self.block_sums[first + 1 :]
+            self.sums, self.kept = torch.zeros_like(vectors.params), 0.0
+        self.layers, self.layer_sums = (blocks(flat, count, stack.layout) for flat in (vectors.params, self.sums))
         self.turned = [layer[:, :, :-1].mT for layer in self.layers]  # as errors go back through them: without the bias
-        self.values = [torch.ones(count, layer.shape[2], stack.batch) for layer in self.layers]
+        self.values = [torch.ones(count, layer.shape[2], stack.batch) for layer in self.layers[1:]]
         self.hidden = [values[:, :-1] for values in self.values]
-        self.ones = torch.ones(count, stack.batch, 1)
-
-    def put_back(self, with_velocity: bool) -> None:
-        """Into the stack, where parties that have finished are."""
-        self.stack.params = self._with_finished(self.params, self.stack.params)
-        if with_velocity:
-            self.stack.velocity = self._with_finished(self.velocity, self.stack.velocity)
-
-    def _with_finished(self, flat: Tensor, rows: Vector) -> Vector:
-        at_work = rows_of(flat, self.count, self.stack.layout)
-        return at_work if self.count == len(rows) else torch.cat([at_work, rows[self.count :]])
+        self.ones = torch.ones(count, 1, stack.batch)
 
     def backward(self, x: Any, goal: Tensor, weight: Tensor, logits: Tensor) -> None:
         """Add up gradients and fill `logits`; `goal` is the row's weight at its class, and 0 at the others."""
-        out = self._first_product(x, None if self.layers else logits)
-        for layer, values in enumerate(self.values):
-            torch.clamp_min(out, 0, out=self.hidden[layer])
-            last = layer + 1 == len(self.layers)
-            out = torch.bmm(self.layers[layer], values, out=logits if last else None)
+        values = [self.ones if self.columns else x.mT, *self.values]
+        last = len(self.layers) - 1
+        out = self._first_product(x, values[0], None if last else logits)
+        for layer in range(1, last + 1):
+            torch.clamp_min(out, 0, out=self.hidden[layer - 1])
+            out = torch.bmm(self.layers[layer], values[layer], out=logits if layer == last else None)
         error = torch.softmax(logits, 1).mul_(weight).sub_(goal)
-        for layer in reversed(range(len(self.layers))):
-            self.layer_sums[layer].baddbmm_(error, self.values[layer].mT, beta=self.kept)
+        for layer in range(last, 0, -1):
+            self.layer_sums[layer].baddbmm_(error, values[layer].mT, beta=self.kept)
             back = torch.bmm(self.turned[layer], error)
-            error = torch.ops.aten.threshold_backward(back, self.hidden[layer], 0)
-        self.bias_sums.baddbmm_(error, self.ones, beta=self.kept)
-        if self.columns is None:
-            self.block_sums[0].baddbmm_(error, x, beta=self.kept)
-        else:
+            error = torch.ops.aten.threshold_backward(back, self.hidden[layer - 1], 0)
+        self.layer_sums[0].baddbmm_(error, values[0].mT, beta=self.kept)
+        if self.columns is not None:
             self.columns.descend(error.mT.reshape(-1, error.shape[1]))
 
-    def _first_product(self, x: Any, out: Tensor | None) -> Tensor:
+    def _first_product(self, x: Any, values: Tensor, out: Tensor | None) -> Tensor:
         """What the first layer makes of the rows, [parties, outputs, rows]."""
         if self.columns is None:
-            return torch.bmm(self.blocks[0], x.mT, out=out).add_(self.bias)
-        return torch.add(self.columns.product(x).view(self.count, -1, self.bias.shape[1]).mT, self.bias, out=out)
+            return torch.bmm(self.layers[0], values, out=out)
+        bias = self.layers[0]  # all that is left of the layer
+        return torch.add(self.columns.product(x).view(len(bias), -1, bias.shape[1]).mT, bias, out=out)
 
     def descend(self) -> None:
         """The solver's step on flat vectors, as `Solver.train` takes it."""
-        stack = self.stack
+        stack, here = self.stack, self.vectors
         if stack.decay:
-            self.sums.add_(self.params, alpha=stack.decay)
+            self.sums.add_(here.params, alpha=stack.decay)
         if stack.correct is not None:
-            grad = stack.correct(self.sums, self.params, self.server, self.memory)
-            torch.add(grad, self.velocity, alpha=stack.momentum, out=self.velocity)
-        self.params.add_(self.velocity, alpha=-stack.lr)
-        if self.drift is not None:
-            self.params.add_(self.drift, alpha=-stack.lr)
+            grad = stack.correct(self.sums, here.params, self.server, here.memory)
+            torch.add(grad, here.velocity, alpha=stack.momentum, out=here.velocity)
+        here.params.add_(here.velocity, alpha=-stack.lr)
+        if here.drift is not None:
+            here.params.add_(here.drift, alpha=-stack.lr)
