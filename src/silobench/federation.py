@@ -176,9 +176,10 @@ def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor) -> Tensor:
 
 def fill_input(x: Tensor, rows: Tensor, out: Tensor) -> None:
     """The same of dense rows, flat, into an array that is there."""
-    out.copy_(x.index_select(0, rows).flatten(1))
-    if x.dtype == torch.uint8:
-        out.div_(255)
+    if x.dtype != torch.uint8:
+        torch.index_select(x.flatten(1), 0, rows, out=out)
+    else:
+        out.copy_(x.index_select(0, rows).flatten(1)).div_(255)
 
 
 def _share_of(rows: int, share: float | int, seed: int) -> Tensor:

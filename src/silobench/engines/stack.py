@@ -8,7 +8,7 @@ Dense rows go through batched products. Sparse rows (CSR) never become dense: `s
 layer as tables of columns and moves only those that a step touches.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -26,7 +26,7 @@ from silobench.models.architectures import Mlp
 from silobench.solvers import Problem, Solver, reach
 from silobench.types import Layout, Local, Memory, PartyMemory, Reply, Server, Update, Vector, at, send_delta
 
-_WINDOW = 1 << 19  # numbers of input gathered at a time: they stay in the processor's cache
+_WINDOW = 1 << 18  # numbers of a kind prepared at a time: they stay in the processor's cache
 
 
 def can_stack(setting: Setting) -> bool:
@@ -196,11 +196,11 @@ class _Schedule:
         active = (torch.tensor(steps) > torch.arange(steps[0]).unsqueeze(1)).sum(1)
         return cls(rows, weights, steps, active.tolist())
 
-    def windows(self, inputs: int) -> "list[tuple[int, int, int]]":
-        """Runs of steps (begin, end, active) with the same parties at work and not too much input for the cache."""
+    def windows(self, numbers: int) -> "list[tuple[int, int, int]]":
+        """Runs of steps (begin, end, active) with the same parties at work, and so many numbers for each row."""
         found, begin = [], 0
         for step, count in enumerate(self.active):
-            most = max(1, _WINDOW // (count * self.rows.shape[2] * inputs))
+            most = max(1, _WINDOW // (count * self.rows.shape[2] * numbers))
             last = step + 1 == len(self.active)
             if last or self.active[step + 1] != count or step + 1 - begin >= most:
                 found.append((begin, step + 1, count))
@@ -215,7 +215,8 @@ def _walk(here: LocalRound, members: Sequence[_Member]) -> _Trained:
     stack = _Stack(here, members, schedule)
     prefix, losses = _Prefix(stack, _Vectors.of(members, stack)), torch.zeros(len(members))
     finished: dict[int, _Vectors] = {}
-    for begin, end, count in schedule.windows(federation.numbers_in_a_row):
+    numbers = max(classes, federation.numbers_in_a_row if stack.columns else 0)  # dense rows come step by step
+    for begin, end, count in schedule.windows(numbers):
         rows, weights = schedule.rows[begin:end, :count], schedule.weights[begin:end, :count]
         x = _inputs(stack, federation, rows, begin)
         goals = torch.zeros(*rows.shape[:2], classes, rows.shape[2])
@@ -234,16 +235,22 @@ def _walk(here: LocalRound, members: Sequence[_Member]) -> _Trained:
     return _Trained(stack, finished, means, schedule.steps)
 
 
-def _inputs(stack: "_Stack", federation: Federation, rows: Tensor, begin: int) -> "Iterable[Any]":
-    """The rows of some steps, by step."""
+def _inputs(stack: "_Stack", federation: Federation, rows: Tensor, begin: int) -> Iterator[Any]:
+    """The rows of some steps, [steps, parties, batch], step by step."""
     x = federation.x
     if not isinstance(x, Tensor):
         assert stack.columns is not None
         return stack.columns.batches(SparseRows.of(x, rows, begin))
-    found = torch.empty(rows.numel(), federation.numbers_in_a_row + 1)
-    found[:, -1] = 1  # a last feature, for the bias
-    fill_input(x, rows.reshape(-1), found[:, :-1])
-    return found.view(*rows.shape, -1)
+    return _dense_inputs(x, rows)
+
+
+def _dense_inputs(x: Tensor, rows: Tensor) -> Iterator[Tensor]:
+    """[parties, batch, features], in the same place for each step; with a last feature of 1, for the bias."""
+    values = torch.ones(*rows.shape[1:], x[0].numel() + 1)
+    features = values.flatten(0, 1)[:, :-1]
+    for step in rows.flatten(1):
+        fill_input(x, step, features)
+        yield values
 
 
 class _Stack:
