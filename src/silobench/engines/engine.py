@@ -19,6 +19,7 @@ _STACK_BYTES = 1 << 28  # of the vectors of one stack
 _IN_A_STACK = 16  # parties: more hardly make a step cheaper for each
 _WORTH_SPLITTING = 1e8  # parameters times rows: about 10 ms of stacked work
 _WORTH_SENDING = 2e7  # the same, below which messages to workers cost more than they bring
+_OF_TRAINING = 0.2  # what it takes to test on a row, by what it takes to learn from it
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,11 @@ class Engine:
 
     def score(self, setting: Setting, models: Sequence[Weights], parts: Sequence[Part]) -> list[Score]:
         """The score of every model on all parts. Parts are added in their order, whoever scored them."""
-        size = -(-len(parts) // max(1, self.workers // len(models)))
-        groups = [parts[begin : begin + size] for begin in range(0, len(parts), size)]
+        share = -(-len(parts) // max(1, self.workers // len(models)))
+        groups = [parts[begin : begin + share] for begin in range(0, len(parts), share)]
+        size = setting.task.network.layout.size
         jobs = [
-            Job(_score_parts, (setting, model), (group,), _rows(group) * setting.task.network.layout.size)
+            Job(_score_parts, (setting, model), (group,), _rows(group) * size * _OF_TRAINING)
             for model in models
             for group in groups
         ]

@@ -221,7 +221,7 @@ def _walk(here: LocalRound, members: Sequence[_Member]) -> _Trained:
         x = _inputs(stack, federation, rows, begin)
         goals = torch.zeros(*rows.shape[:2], classes, rows.shape[2])
         labels = federation.y.index_select(0, rows.reshape(-1)).view(rows.shape)
-        goals.scatter_(2, labels.unsqueeze(2), weights)
+        goals.scatter_(2, labels.unsqueeze(2), -weights)
         logits = torch.empty_like(goals)
         if count < prefix.vectors.count:
             finished[count] = prefix.vectors.some(slice(count, None), stack.layout)
@@ -229,7 +229,7 @@ def _walk(here: LocalRound, members: Sequence[_Member]) -> _Trained:
         for batch in zip(x, goals, weights, logits, strict=True):  # step by step
             prefix.backward(*batch)
             prefix.descend()
-        losses[:count] -= (torch.log_softmax(logits, 2) * goals).sum((0, 2, 3))
+        losses[:count] += (torch.log_softmax(logits, 2) * goals).sum((0, 2, 3))
     finished[0] = prefix.vectors
     means = [loss / steps for loss, steps in zip(losses.tolist(), schedule.steps, strict=True)]
     return _Trained(stack, finished, means, schedule.steps)
@@ -336,34 +336,36 @@ class _Prefix:
         self.sums, self.kept = vectors.velocity, stack.momentum
         if stack.correct is not None:
             self.sums, self.kept = torch.zeros_like(vectors.params), 0.0
-        self.layers, self.layer_sums = (blocks(flat, count, stack.layout) for flat in (vectors.params, self.sums))
-        self.turned = [layer[:, :, :-1].mT for layer in self.layers]  # as errors go back through them: without the bias
-        self.values = [torch.ones(count, layer.shape[2], stack.batch) for layer in self.layers[1:]]
-        self.hidden = [values[:, :-1] for values in self.values]
+        layers, sums = (blocks(flat, count, stack.layout) for flat in (vectors.params, self.sums))
+        self.first, self.first_sums = layers[0], sums[0]
         self.ones = torch.ones(count, 1, stack.batch)
+        values = [torch.ones(count, layer.shape[2], stack.batch) for layer in layers[1:]]
+        self.hidden = [of_layer[:, :-1] for of_layer in values]
+        self.forth = list(zip(self.hidden, layers[1:], values, strict=True))
+        turned = [layer[:, :, :-1].mT for layer in layers[1:]]  # as errors go back through them: without the bias
+        self.back = list(zip(sums[1:], [v.mT for v in values], turned, self.hidden, strict=True))[::-1]
 
     def backward(self, x: Any, goal: Tensor, weight: Tensor, logits: Tensor) -> None:
-        """Add up gradients and fill `logits`; `goal` is the row's weight at its class, and 0 at the others."""
-        values = [self.ones if self.columns else x.mT, *self.values]
-        last = len(self.layers) - 1
-        out = self._first_product(x, values[0], None if last else logits)
-        for layer in range(1, last + 1):
-            torch.clamp_min(out, 0, out=self.hidden[layer - 1])
-            out = torch.bmm(self.layers[layer], values[layer], out=logits if layer == last else None)
-        error = torch.softmax(logits, 1).mul_(weight).sub_(goal)
-        for layer in range(last, 0, -1):
-            self.layer_sums[layer].baddbmm_(error, values[layer].mT, beta=self.kept)
-            back = torch.bmm(self.turned[layer], error)
-            error = torch.ops.aten.threshold_backward(back, self.hidden[layer - 1], 0)
-        self.layer_sums[0].baddbmm_(error, values[0].mT, beta=self.kept)
-        if self.columns is not None:
+        """Add up gradients and fill `logits`; `goal` is minus the row's weight at its class, and 0 at the others."""
+        out = self._first_product(x, None if self.forth else logits)
+        for hidden, layer, values in self.forth:
+            torch.clamp_min(out, 0, out=hidden)
+            out = torch.bmm(layer, values, out=logits if hidden is self.hidden[-1] else None)
+        error = torch.addcmul(goal, torch.softmax(logits, 1), weight)
+        for sums, values, turned, hidden in self.back:
+            sums.baddbmm_(error, values, beta=self.kept)
+            error = torch.ops.aten.threshold_backward(torch.bmm(turned, error), hidden, 0)
+        if self.columns is None:
+            self.first_sums.baddbmm_(error, x, beta=self.kept)
+        else:
+            self.first_sums.baddbmm_(error, self.ones.mT, beta=self.kept)
             self.columns.descend(error.mT.reshape(-1, error.shape[1]))
 
-    def _first_product(self, x: Any, values: Tensor, out: Tensor | None) -> Tensor:
+    def _first_product(self, x: Any, out: Tensor | None) -> Tensor:
         """What the first layer makes of the rows, [parties, outputs, rows]."""
         if self.columns is None:
-            return torch.bmm(self.layers[0], values, out=out)
-        bias = self.layers[0]  # all that is left of the layer
+            return torch.bmm(self.first, x.mT, out=out)
+        bias = self.first  # all that is left of the layer
         return torch.add(self.columns.product(x).view(len(bias), -1, bias.shape[1]).mT, bias, out=out)
 
     def descend(self) -> None:
