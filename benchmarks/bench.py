@@ -129,7 +129,7 @@ def scale(folders: Folders, engine: str, repeats: int) -> Scaling:
     methods = ("fedavg", "fedprox(mu=0.01)", "scaffold")
     algorithms = [ours(method, engine, "--algorithm", method, *never) for method in methods]
     return Scaling(
-        times("epochs", "W2", epochs),
+        times("epochs", "W6", epochs),
         {name: times("workers", name, workers) for name in ("W1", "W4")},
         {name: times("algorithms", name, algorithms) for name in ("W1", "W2")},
     )

@@ -93,7 +93,7 @@ class Running:
 
     def __enter__(self) -> "Running":
         try:
-            self.start_up = self.answer()["first_round_at"] - self._began
+            self.first_round_ended = self.answer()["first_round_at"] - self._began
         except ContenderError:
             self.__exit__()
             raise
@@ -233,8 +233,8 @@ def _alone(measured: Measured, running: Running) -> None:
     watch = Watch(running.mark)
     try:
         with running:
-            running.go(running.unit)
-            measured.start_up = running.start_up
+            a_round = running.go(running.unit)["seconds_per_round"]
+            measured.start_up = running.first_round_ended - a_round
     finally:
         measured.memory = watch.stop()
 

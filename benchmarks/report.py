@@ -49,10 +49,17 @@ class Scaling:
 
     def bend(self) -> float:
         """The largest deviation of a slope between neighbours from that between 1 and 8 epochs, as a share of it."""
-        points = sorted((int(count), measured.median) for count, measured in self.epochs.items())
-        slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairwise(points)]
-        whole = (points[-1][1] - points[0][1]) / (points[-1][0] - points[0][0])
-        return max(abs(slope / whole - 1) for slope in slopes)
+        counts = sorted(self.epochs, key=int)
+        deviations = []
+        for pair in pairwise(counts):
+            whole, part = self._slopes(counts[0], counts[-1]), self._slopes(*pair)
+            deviations.append(statistics.median(p / w for p, w in zip(part, whole, strict=True)) - 1)
+        return max(map(abs, deviations))
+
+    def _slopes(self, few: str, many: str) -> list[float]:
+        """Seconds for an epoch more, by repeat."""
+        pairs = zip(self.epochs[few].seconds, self.epochs[many].seconds, strict=True)
+        return [(longer - shorter) / (int(many) - int(few)) for shorter, longer in pairs]
 
     def gain(self, workload: str) -> list[float]:
         return ratios(self.workers[workload], "1", "2")
@@ -69,7 +76,7 @@ class Scaling:
             for name in ("fedprox", "scaffold"):
                 rows.append([f"{name} against fedavg, {model}", f"{spread(self.cost(workload, name))} of its time"])
         groups = [self.epochs, *self.workers.values(), *self.algorithms.values()]
-        about = "silobench against itself; the model is not tested where epochs (of W2) or algorithms are compared."
+        about = "silobench against itself; the model is not tested where epochs (of W6) or algorithms are compared."
         warnings = filter(None, map(unquiet, groups))
         return "\n".join(["## Scaling", "", about, "", markdown(["", "measured"], rows), "", *warnings])
 
@@ -168,8 +175,9 @@ def targets(found: Sequence[Found], scaling: Scaling | None) -> str:
 ABOUT = """\
 Times are medians over {repeats} repeats; in each repeat all contenders take their turn, one at a time while the others
 wait, and ratios are of times of the same repeat: median (smallest to largest). Above 1, silobench is faster. Memory is
-the largest proportional set size of all processes of a contender; start-up is from the start of its process to the end
-of its first round. Both are of a contender that runs alone.
+the largest proportional set size of all processes of a contender; start-up is from the start of its process to the
+beginning of its first round: to the end of that, less what a later round takes. Both are of a contender that runs
+alone.
 
 - **silobench**: a configuration bound, prepared and executed into a run directory, with its checkpoints.
 - **plain**: the loop that a competent user writes: torch.optim.SGD, resident float tensors, torch's default threads. On

@@ -86,6 +86,33 @@ def test_pool_has_the_bits_of_inline_for_any_number_of_workers(unequal_digits, m
         assert {(record.engine, record.workers) for record in others} == used
 
 
+@pytest.mark.parametrize("engine", [inline(), IN_STACKS, pool(workers=2)], ids=str)
+def test_denormal_numbers_count_as_zero_in_rounds_and_only_there(unequal_digits, engine: Engine) -> None:
+    """They make training ten times as slow where momenta fade away."""
+
+    def product() -> float:
+        return float(torch.full((1,), 1e-40).mul(1e38))  # a hundredth, unless the first factor counts as 0
+
+    def correct(grad: Vector, *_: Any) -> Vector:
+        return grad + torch.full((1,), 1e-40).mul(1e38)
+
+    federated = unequal_digits, task("mlp(6)", DIGITS)
+    solver = sgd(lr=0.05, steps=2, batch=16)
+    assert product() > 0.009
+    found, expected = (
+        models(run(algorithm, federated, engine, solver, rounds=2))
+        for algorithm in (Algorithm(correct=correct), Algorithm(correct=lambda grad, *_: grad))
+    )
+    assert torch.equal(found, expected)
+    assert product() > 0.009
+    assert torch.set_flush_denormal(True)
+    try:
+        run("fedavg", federated, engine, solver, rounds=1)
+        assert product() == 0  # as it was
+    finally:
+        torch.set_flush_denormal(False)
+
+
 # --- stacked ------------------------------------------------------------------------------------------
 
 

@@ -257,6 +257,7 @@ def _serve(connection: Connection) -> None:
     signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # as where rounds run in one process
     keep_memory()
     shared: dict[int, Any] = {}
     while True:
