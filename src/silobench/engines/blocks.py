@@ -16,9 +16,13 @@ from silobench.types import Layout, Server, Vector
 
 def flattened(rows: Vector, layout: Layout) -> Tensor:
     """Vectors, [parties, d], as one flat array."""
+    order, count = _order(layout), len(rows)
+    found = torch.empty(rows.numel())
     same = rows.stride(0) == 0  # one vector for all of them
-    ordered = (rows[:1] if same else rows).index_select(1, _order(layout).forth).expand(len(rows), -1)
-    return torch.cat([ordered[:, place].reshape(-1) for _, place in _order(layout).blocks])
+    ordered = (rows[:1] if same else rows).index_select(1, order.forth)
+    for lines, (_, place) in zip(_lines(found, count, layout), order.blocks, strict=True):
+        lines.copy_(ordered[:, place])
+    return found
 
 
 def rows_of(flat: Tensor, count: int, layout: Layout) -> Vector:
