@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -12,7 +12,7 @@ from silobench.data import Dataset, Split
 from silobench.errors import ConfigError
 from silobench.methods import Method
 from silobench.models import MODELS, Network, Sizes
-from silobench.models.pooling import relu_of_pool
+from silobench.models.pooling import relu_of_pool, relu_of_pooled_convolution
 from silobench.rounds import rounds
 from silobench.servers import SERVERS
 from silobench.solvers import Problem, sgd
@@ -241,6 +241,26 @@ def test_pool_and_relu_in_one_are_torchs_bit_for_bit(shape: tuple[int, ...], tie
     assert torch.equal(found[0][1], found[1][1])
     with torch.no_grad():
         assert torch.equal(relu_of_pool(x), found[1][0])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    channels=st.integers(1, 3),
+    outputs=st.integers(1, 7),
+    sides=st.tuples(st.integers(6, 13), st.integers(6, 13)),
+    padding=st.integers(0, 2),
+    bias=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_a_pooled_convolution_is_that_and_its_pool(
+    channels: int, outputs: int, sides: tuple[int, int], padding: int, bias: bool, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    convolution, x = nn.Conv2d(channels, outputs, 5, padding=padding, bias=bias), torch.randn(3, channels, *sides)
+    with torch.no_grad():
+        found, expected = relu_of_pooled_convolution(convolution, x), relu_of_pool(convolution(x))
+    assert expected.any()
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_pool_and_relu_in_one_pass_nan_on() -> None:

@@ -486,6 +486,27 @@ def test_a_worker_killed_before_its_large_result_was_looked_at_is_replaced(two, 
     np.testing.assert_array_equal(found, np.arange(100_000.0))
 
 
+QUIET = """
+from silobench.engines.workers import Job, Workers
+
+def large(number):
+    import numpy as np
+    return np.full(100_000, float(number))
+
+for _ in range(8):
+    workers = Workers(2)
+    assert [found[0] for found in workers.results([Job(large, (), (number,)) for number in range(4)])] == [0, 1, 2, 3]
+    workers.close()
+"""
+
+
+def test_workers_with_large_results_end_without_a_word(tmp_path: Path) -> None:
+    """Also when they are told to end while they are ending."""
+    (tmp_path / "quiet.py").write_text(QUIET)
+    done = subprocess.run([sys.executable, str(tmp_path / "quiet.py")], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_worker_killed_while_idle_is_replaced(two) -> None:
     def pid(_: int) -> int:
         import os

@@ -118,7 +118,10 @@ class Federation:
         """The features and labels of a part."""
         if part.copy is None:
             return self.batch(part.rows)
-        return as_input(self._test_copy(part.copy), part.rows), self._test_labels[part.rows]
+        x, rows, begin, end = self._test_copy(part.copy), part.rows, int(part.rows[0]), int(part.rows[-1]) + 1
+        if end - begin == len(rows):  # all between the two: there is nothing to gather
+            return as_input(x[begin:end]), self._test_labels[begin:end]
+        return as_input(x, rows), self._test_labels[rows]
 
     @cached_property
     def _test_labels(self) -> Tensor:
@@ -162,12 +165,12 @@ def federate(
     return Federation(dataset, partition, seed, tuple(made))
 
 
-def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor) -> Tensor:
-    """Rows as float tensors: bytes become 0..1, CSR rows a sparse tensor."""
+def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor | None = None) -> Tensor:
+    """Rows (all, or some) as float tensors: bytes become 0..1, CSR rows a sparse tensor."""
     if isinstance(x, Tensor):
-        taken = x.index_select(0, rows)
+        taken = x if rows is None else x.index_select(0, rows)
         return taken.float().div_(255) if taken.dtype == torch.uint8 else taken
-    part = x[rows.numpy()]
+    part = x if rows is None else x[rows.numpy()]
     indptr, indices, data = (torch.from_numpy(array) for array in (part.indptr, part.indices, part.data))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")

@@ -264,6 +264,7 @@ def _serve(connection: Connection) -> None:
         try:
             function, numbers, new, forgotten, own = unpacked(connection.recv_bytes())
         except EOFError:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is ending already
             return
         for number in forgotten:
             shared.pop(number, None)

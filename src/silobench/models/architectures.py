@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError
-from silobench.models.pooling import relu_of_pool
+from silobench.models.pooling import relu_of_pool, relu_of_pooled_convolution
 from silobench.rng import torch_seed
 from silobench.spec import Registry
 from silobench.types import Count
@@ -101,7 +101,7 @@ class _Cnn(nn.Module):
         self.out = nn.Linear(84, sizes.classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = relu_of_pool(self.conv1(x))
+        x = relu_of_pool(self.conv1(x)) if torch.is_grad_enabled() else relu_of_pooled_convolution(self.conv1, x)
         x = relu_of_pool(self.conv2(x)).flatten(1)
         x = F.relu(self.fc2(F.relu(self.fc1(x))))
         return self.out(x)  # type: ignore[no-any-return]  # torch types module calls as Any

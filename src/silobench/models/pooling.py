@@ -7,7 +7,8 @@ gradients are torch's, bit for bit, also where two values of a window are equal:
 from typing import Any
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 _where_positive = torch.ops.aten.threshold_backward  # (gradient, x, 0): the gradient where x > 0, else 0
 
@@ -24,6 +25,19 @@ def relu_of_pool(x: Tensor) -> Tensor:
         return _ReluOfPool.apply(x)  # type: ignore[no-any-return,no-untyped-call]
     a, b, c, d = _windows(x)
     return torch.maximum(torch.maximum(a, b), torch.maximum(c, d)).clamp_min_(0)
+
+
+def relu_of_pooled_convolution(convolution: nn.Conv2d, x: Tensor) -> Tensor:
+    """``relu(max_pool2d(convolution(x), 2))`` where no gradient is asked for, for a convolution into few channels.
+
+    The four values of a window come from four shifted kernels in steps of two, as four times as many channels: a
+    convolution kernel calculates with many channels at the same time and leaves most of its lanes idle on a few.
+    """
+    weight, bias = convolution.weight, convolution.bias
+    shifted = torch.cat([F.pad(weight, (right, 1 - right, down, 1 - down)) for down in (0, 1) for right in (0, 1)])
+    biases = None if bias is None else bias.repeat(4)
+    windows = F.conv2d(x, shifted, biases, stride=2, padding=convolution.padding)
+    return windows.view(len(x), 4, -1, *windows.shape[2:]).amax(1).clamp_min_(0)
 
 
 class _ReluOfPool(torch.autograd.Function):
