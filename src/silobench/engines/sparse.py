@@ -8,6 +8,7 @@ sums and a few numbers that are the same for all weights.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -75,6 +76,9 @@ class Coordinates:
         return len(self.renewal)
 
 
+_coordinates = lru_cache(maxsize=8)(Coordinates.of)  # as a rule the same in every round
+
+
 def _basis(rule: Rule, steps: int) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
     """Vectors (w, v) that sums count, how an idle step moves the sums, and the steps until they must be renewed."""
     if rule.momentum < _NO_MOMENTUM:
@@ -134,7 +138,7 @@ class Columns:
     ):
         """By party: the first layer's weights, their velocity (None for zero) and drift; and its steps."""
         self.inputs, self.outputs, self.steps = inputs, len(members[0][0]) // inputs, steps
-        self.coordinates = Coordinates.of(rule, max(steps))
+        self.coordinates = _coordinates(rule, max(steps))
         tables = [self._table(vectors) for vectors in zip(*members, strict=True)]
         self.given = [(t, weights) for t, weights in zip(tables, self.coordinates.given, strict=True) if t is not None]
         self.sums = torch.zeros(len(members) * inputs, self.coordinates.sums * self.outputs)
@@ -173,8 +177,8 @@ class Columns:
         batch = self._batch
         if batch.step - self.base[0] == self.coordinates.period:
             self._renew(batch)
-        weights = self.coordinates.added[batch.step - self.base[0]].tolist()
-        errors = torch.cat([error * weight for weight in weights], 1)
+        weights = torch.from_numpy(self.coordinates.added[batch.step - self.base[0]].astype(np.float32))
+        errors = (error.unsqueeze(1) * weights.unsqueeze(1)).flatten(1)
         dense = errors.numpy().reshape(-1), self.sums.numpy().reshape(-1)
         shape = len(self.sums), len(errors), errors.shape[1]
         csc_matvecs(*shape, batch.starts, batch.columns, batch.values, *dense)  # rows, turned, times errors
