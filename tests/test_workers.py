@@ -507,6 +507,37 @@ def test_workers_with_large_results_end_without_a_word(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+STOPPED = """
+import time
+from silobench.engines.workers import Job, Workers
+
+class Slow:
+    def __reduce__(self):
+        time.sleep(2)
+        return int, ()
+
+def work():
+    try:
+        yield 1
+        yield Slow()
+    finally:
+        raise OSError("the disk is full")
+
+workers = Workers(1)
+news = workers.news([Job(work, (), ())])
+assert next(news).value == 1
+time.sleep(0.5)  # it is on its way with the second
+news.close()
+"""
+
+
+def test_a_stopped_job_that_cannot_clean_up_ends_without_a_word(tmp_path: Path) -> None:
+    """Also when it was stopped outside its own lines, while what it said was on its way."""
+    (tmp_path / "stopped.py").write_text(STOPPED)
+    done = subprocess.run([sys.executable, str(tmp_path / "stopped.py")], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_worker_killed_while_idle_is_replaced(two) -> None:
     def pid(_: int) -> int:
         import os

@@ -10,8 +10,8 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.process import BaseProcess
@@ -272,9 +272,10 @@ def _serve(connection: Connection) -> None:
             shared |= {number: unpacked(content) for number, content in new}
             shelf = Shelf()  # until the next job comes, and the last result has thus arrived
             result = function(*(shared[number] for number in numbers), *own)
-            if isinstance(result, Iterator):
-                for value in result:
-                    connection.send_bytes(packed(("news", value)))
+            if isinstance(result, Generator):
+                with closing(result):  # here, where it is heard if that fails: a run then commits its rounds
+                    for value in result:
+                        connection.send_bytes(packed(("news", value)))
                 result = None
             connection.send_bytes(packed(("result", result), shelf))
         except Exception as error:
