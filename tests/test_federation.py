@@ -132,3 +132,22 @@ def test_test_bytes_become_0_to_1() -> None:
 def test_noise_is_the_same_for_any_validation_share() -> None:
     one, two = (federate(DIGITS, "noise(0.4)", 4, seed=1, validation=share) for share in (0.0, 0.3))
     np.testing.assert_array_equal(one.x, two.x)
+
+
+@pytest.mark.parametrize(("dense", "numbers", "rows"), [(False, 2, 8000), (True, 300, 1747)])
+def test_batches_of_tests_are_as_large_as_their_rows_are_small(dense: bool, numbers: int, rows: int) -> None:
+    x = sparse.csr_matrix((np.ones(40_000, np.float32), (np.arange(40_000) // 2, np.arange(40_000) % 300)))
+    split = Split(x.toarray() if dense else x, np.arange(20_000) % 2)
+    federation = federate(Dataset("wide", split, split, ("a", "b"), "none"), "iid", 2)
+    assert federation.numbers_in_a_row == numbers
+    assert {len(part.rows) for part in federation.test_parts()} == {rows, 20_000 % rows}
+    assert torch.equal(torch.cat([part.rows for part in federation.test_parts()]), torch.arange(20_000))
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_rows_of_tests_are_the_same_taken_as_a_piece_or_one_by_one(share: float) -> None:
+    federation = federate(DIGITS, "iid", 2)
+    for part in federation.test_parts(share):
+        x, y = federation.part(part)
+        assert torch.equal(x, torch.from_numpy(DIGITS.test.x[part.rows.numpy()]))
+        assert torch.equal(y, torch.from_numpy(DIGITS.test.y[part.rows.numpy()]))

@@ -1,5 +1,6 @@
 """`Federation`: a dataset cut by a partition. The rows stay in memory once; a party is a list of row numbers."""
 
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -111,8 +112,8 @@ class Federation:
     @cached_property
     def numbers_in_a_row(self) -> int:
         """Of features; where rows are sparse, on average."""
-        x = self.dataset.train.x
-        return max(1, int(x.nnz if self.is_sparse else x.size) // len(self.dataset.train))
+        train = self.dataset.train
+        return max(1, train.x.nnz // len(train) if self.is_sparse else math.prod(self.dataset.shape))
 
     def part(self, part: Part) -> tuple[Tensor, Tensor]:
         """The features and labels of a part."""

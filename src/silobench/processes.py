@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -62,12 +62,17 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 @functools.cache
-def keep_memory() -> None:
-    """Have the C library keep what is freed: to give it back and ask again costs page faults in every step."""
+def keep_memory(large: bool = False) -> None:
+    """Have the C library keep what is freed: to give it back and ask again costs page faults in every step.
+
+    In a process of our own also `large` arrays, of 32 MB and more; in a user's those are given back.
+    """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:  # glibc's, and these are its numbers
-        mallopt(_MMAP_MAX, 0)
+        mallopt(_MMAP_THRESHOLD, 1 << 25)
         mallopt(_TRIM_THRESHOLD, 1 << 30)
+        if large:
+            mallopt(_MMAP_MAX, 0)
 
 
 def cores() -> int:

@@ -11,7 +11,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
 from multiprocessing.process import BaseProcess
@@ -258,7 +258,7 @@ def _serve(connection: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # as where rounds run in one process
-    keep_memory()
+    keep_memory(large=True)
     shared: dict[int, Any] = {}
     while True:
         try:
@@ -273,7 +273,7 @@ def _serve(connection: Connection) -> None:
             shelf = Shelf()  # until the next job comes, and the last result has thus arrived
             result = function(*(shared[number] for number in numbers), *own)
             if isinstance(result, Generator):
-                with closing(result):  # here, where it is heard if that fails: a run then commits its rounds
+                with _closed_undisturbed(result):
                     for value in result:
                         connection.send_bytes(packed(("news", value)))
                 result = None
@@ -283,6 +283,19 @@ def _serve(connection: Connection) -> None:
                 connection.send_bytes(_packed_error(error))
             except OSError:  # nobody listens any more: this was the end of a job that was stopped
                 return
+
+
+@contextmanager
+def _closed_undisturbed(job: Generator[Any, None, None]) -> Iterator[None]:
+    """Close a job when it is left, whatever happens meanwhile: a run then commits its rounds, and says if it cannot."""
+    try:
+        yield
+    finally:
+        before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        try:
+            job.close()
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
 
 def _end(*_: object) -> None:
