@@ -418,8 +418,9 @@ def test_ten_of_ten_thousand_parties_cost_what_ten_of_a_hundred_do(engine: Engin
     starts, later = {}, {}
     for parties in (100, 10_000, 100):  # the first warms up
         data = many(parties)
-        cutting, _ = spent(lambda d=data, n=parties: partition(d, "iid", n))
-        cut, federation = spent(lambda d=data, n=parties: federate(d, "iid", n))
+        cutting = min(spent(lambda d=data, n=parties: partition(d, "iid", n))[0] for _ in range(3))
+        cuts = [spent(lambda d=data, n=parties: federate(d, "iid", n)) for _ in range(3)]
+        cut, federation = min(cuts, key=lambda one: one[0])
         running = rounds(method, federation, task("mlp(8)", data), rounds=6, participation=10, engine=engine)
         first, _ = spent(lambda r=running: next(r))
         others = [spent(lambda r=running: next(r))[0] for _ in range(5)]
