@@ -24,7 +24,7 @@ from silobench.algorithms import ALGORITHMS
 from silobench.data.dataset import Dataset, Split
 from silobench.engines import Engine, inline
 from silobench.engines.workers import Job, workers_of_this_command
-from silobench.errors import RunError
+from silobench.errors import RecordError, RunError
 from silobench.experiment import Plan, execute, plan, prepare
 from silobench.federation import federate
 from silobench.methods import Method, total
@@ -335,6 +335,34 @@ def test_what_is_there_is_committed_when_a_run_is_cut_off(forty, tmp_path, clock
     assert clock.commits == [1, 7]
     assert len(read_run(out).rounds) == load_state(out).server.round == 7
     assert [done.round for done in execute(prepare(forty), tmp_path, "inline")] == list(range(8, 41))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_sweep_that_is_closed_says_if_its_rounds_cannot_be_committed(
+    forty: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(record, "_COMMIT_EVERY", 1e9)  # only the first round, and what is there at the end
+    running = sweep([forty], tmp_path, "inline", workers)
+    assert [event.kind for event in (next(running), next(running), next(running))] == ["begin", "round", "round"]
+    lines = tmp_path / forty.id / "rounds.jsonl"
+    lines.rename(tmp_path / "elsewhere")
+    lines.mkdir()
+    with pytest.raises(RecordError, match="cannot be written"):
+        running.close()
+
+
+def test_a_run_that_was_tried_out_says_if_its_rounds_cannot_be_committed(
+    forty: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first round of a sweep's runs is for weighing them up: what it leaves is committed before the next begins."""
+    monkeypatch.setattr(
+        record.RunWriter, "append", lambda run, done: (run._pending.append(b"?"), setattr(run, "state", done.state))
+    )
+    weighed = sweeps._weighed([forty], tmp_path, inline(), 2)
+    assert [event.kind for event in (next(weighed), next(weighed))] == ["begin", "round"]
+    (tmp_path / forty.id / "rounds.jsonl").mkdir()
+    with pytest.raises(RecordError, match="cannot be written"):
+        next(weighed)
 
 
 def test_what_is_there_is_committed_when_a_method_fails(forty, tmp_path: Path, clock: SimpleNamespace) -> None:

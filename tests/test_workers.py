@@ -508,6 +508,7 @@ def test_workers_with_large_results_end_without_a_word(tmp_path: Path) -> None:
 
 
 STOPPED = """
+import sys
 import time
 from silobench.engines.workers import Job, Workers
 
@@ -523,18 +524,26 @@ def work():
     finally:
         raise OSError("the disk is full")
 
+def outer():
+    for value in work():
+        yield value
+        time.sleep(2)
+
 workers = Workers(1)
-news = workers.news([Job(work, (), ())])
+news = workers.news([Job({"work": work, "outer": outer}[sys.argv[1]], (), ())])
 assert next(news).value == 1
-time.sleep(0.5)  # it is on its way with the second
+time.sleep(0.5)  # it is on its way with the second, or between the two
 news.close()
 """
 
 
-def test_a_stopped_job_that_cannot_clean_up_ends_without_a_word(tmp_path: Path) -> None:
-    """Also when it was stopped outside its own lines, while what it said was on its way."""
+@pytest.mark.parametrize("job", ["work", "outer"])
+def test_a_stopped_job_that_cannot_clean_up_ends_without_a_word(tmp_path: Path, job: str) -> None:
+    """Also when it was stopped outside its own lines: while what it said was on its way, or in who called it."""
     (tmp_path / "stopped.py").write_text(STOPPED)
-    done = subprocess.run([sys.executable, str(tmp_path / "stopped.py")], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "stopped.py"), job], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -307,8 +308,11 @@ def _run_all(
     for made in missing:
         chosen.settled(experiment.prepare(made).setting)  # every error of a configuration comes before any round
     try:
-        with Progress(total=len(plans), done=len(plans) - len(missing)) as progress:
-            for event in sweep(missing, out, engine, workers, plugins):
+        with (
+            Progress(total=len(plans), done=len(plans) - len(missing)) as progress,
+            closing(sweep(missing, out, engine, workers, plugins)) as events,
+        ):
+            for event in events:
                 progress.show(event)
     except KeyboardInterrupt as error:
         raise StoppedError("stopped; finished rounds are kept, and the same command goes on from them.") from error

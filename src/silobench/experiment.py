@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import runpy
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatch
@@ -294,8 +294,11 @@ def prepare(made: Plan, dataset: Dataset | None = None) -> Ready:
     return Ready(made, dataset, setting, controller, network, watch.laps["data"])
 
 
-def execute(ready: Ready, out: Path, engine: str | Engine = "auto") -> Iterator[RoundRecord]:
-    """Run a plan into ``out/<id>``, going on where it stopped; yields the rounds that were still missing."""
+def execute(ready: Ready, out: Path, engine: str | Engine = "auto") -> Generator[RoundRecord]:
+    """Run a plan into ``out/<id>``, going on where it stopped; yields the rounds that were still missing.
+
+    Close it to stop: what is not yet on disk is then committed, and a disk that refuses is heard.
+    """
     cell, watch = ready.plan.cell, Stopwatch()
     chosen = (ENGINES.build(engine) if isinstance(engine, str) else engine).settled(ready.setting)
     with open_run(out / ready.plan.id, {**versions(), "engine": chosen.arithmetic}, ready.facts) as run:

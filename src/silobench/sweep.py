@@ -8,7 +8,8 @@ import functools
 import math
 import os
 import traceback
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -52,21 +53,25 @@ class Site:
 
 def sweep(
     plans: Sequence[Plan], out: Path, engine: str = "auto", workers: int = 1, plugins: Sequence[Path] = ()
-) -> Iterator[Event]:
-    """Run every plan into ``out`` with so many workers, and tell what happens."""
+) -> Generator[Event]:
+    """Run every plan into ``out`` with so many workers, and tell what happens.
+
+    Close it to stop: every run then commits its rounds, and one that cannot is heard.
+    """
     chosen = ENGINES.build(engine)
     together = replace(chosen, workers=workers if workers > 1 and chosen.workers else 0)
     if workers == 1:
         yield from _one_after_the_other(plans, out, together)
         return
     begun: set[str] = set()
-    for event in _shared_out(plans, _site(out, plugins), together, workers):
-        if event.kind != "begin" or event.id not in begun:  # one that goes on elsewhere begins but once
-            yield event
-        begun.add(event.id)
+    with closing(_shared_out(plans, _site(out, plugins), together, workers)) as events:
+        for event in events:
+            if event.kind != "begin" or event.id not in begun:  # one that goes on elsewhere begins but once
+                yield event
+            begun.add(event.id)
 
 
-def _shared_out(plans: Sequence[Plan], site: Site, together: Engine, workers: int) -> Iterator[Event]:
+def _shared_out(plans: Sequence[Plan], site: Site, together: Engine, workers: int) -> Generator[Event]:
     """First those that are better done together, if any, then the rest side by side."""
     first: list[Plan] = []
     if len(plans) < _MANY * workers and together.workers:
@@ -88,13 +93,14 @@ def _weighed(
     workers_of_this_command(workers).start()  # or the first round would seem to be a long one
     left, costs, speedups = [], [], []
     for made in plans:
-        for event in _events(made, out, together):
-            yield event
-            if event.kind == "round":
-                left.append(made)
-                costs.append(event.alone * (event.rounds - event.round))
-                speedups.append(event.gain)
-                break
+        with closing(_events(made, out, together)) as events:
+            for event in events:
+                yield event
+                if event.kind == "round":
+                    left.append(made)
+                    costs.append(event.alone * (event.rounds - event.round))
+                    speedups.append(event.gain)
+                    break
     best = split(costs, speedups, workers)
     return [left[place] for place in best], [left[place] for place in range(len(left)) if place not in best]
 
@@ -131,12 +137,12 @@ def _makespan(costs: Sequence[float], workers: int) -> float:
 # --- running ------------------------------------------------------------------------------------------
 
 
-def _one_after_the_other(plans: Sequence[Plan], out: Path, engine: Engine) -> Iterator[Event]:
+def _one_after_the_other(plans: Sequence[Plan], out: Path, engine: Engine) -> Generator[Event]:
     for made in plans:
         yield from _events(made, out, engine)
 
 
-def _side_by_side(plans: Sequence[Plan], site: Site, engine: Engine, workers: int) -> Iterator[Event]:
+def _side_by_side(plans: Sequence[Plan], site: Site, engine: Engine, workers: int) -> Generator[Event]:
     jobs = []
     for made in plans:
         dataset = load(made.cell.dataset)
@@ -152,7 +158,7 @@ def _guess(made: Plan, dataset: Dataset) -> float:
     return float(made.cell.rounds * per_round)
 
 
-def _cell(dataset: Dataset, made: Plan, site: Site, engine: Engine) -> Iterator[Event]:
+def _cell(dataset: Dataset, made: Plan, site: Site, engine: Engine) -> Generator[Event]:
     """A run in a worker, which is brought to where the command was given."""
     os.chdir(site.folder)
     os.environ.update(site.variables)
@@ -169,7 +175,7 @@ def _site(out: Path, plugins: Sequence[Path]) -> Site:
     return Site(out.absolute(), Path.cwd(), variables, tuple(path.absolute() for path in plugins))
 
 
-def _events(made: Plan, out: Path, engine: Engine, dataset: Dataset | None = None) -> Iterator[Event]:
+def _events(made: Plan, out: Path, engine: Engine, dataset: Dataset | None = None) -> Generator[Event]:
     try:
         yield from _rounds(made, out, engine, dataset)
     except SilobenchError:
@@ -182,21 +188,22 @@ def _events(made: Plan, out: Path, engine: Engine, dataset: Dataset | None = Non
         ) from error
 
 
-def _rounds(made: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> Iterator[Event]:
+def _rounds(made: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> Generator[Event]:
     ready = prepare(made, dataset)
     said = Event("begin", made.id, made.name, made.cell.rounds, notes=ready.dataset.notes)
     yield said
-    for record in execute(ready, out, engine):
-        alone, gain = _alone(record)
-        yield replace(
-            said,
-            kind="round",
-            round=record.round,
-            accuracy=record.accuracy,
-            seconds=sum(record.seconds.values()),
-            alone=alone,
-            gain=gain,
-        )
+    with closing(execute(ready, out, engine)) as records:
+        for record in records:
+            alone, gain = _alone(record)
+            yield replace(
+                said,
+                kind="round",
+                round=record.round,
+                accuracy=record.accuracy,
+                seconds=sum(record.seconds.values()),
+                alone=alone,
+                gain=gain,
+            )
     yield replace(said, kind="end")
 
 

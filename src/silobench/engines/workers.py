@@ -299,8 +299,13 @@ def _closed_undisturbed(job: Generator[Any, None, None]) -> Iterator[None]:
 
 
 def _end(*_: object) -> None:
-    """End as if by an error, so that a run can commit its rounds, undisturbed by a second signal."""
+    """End as if by an error, so that a run can commit its rounds, undisturbed by a second signal.
+
+    The error may come between any two lines. What a run says that is closed by nobody but the interpreter then, of a
+    full disk for instance, has no one to hear it: the command has its own reason to end, and tells that.
+    """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.unraisablehook = lambda _: None
     sys.exit()
 
 
