@@ -56,7 +56,7 @@ def sweep(
 ) -> Generator[Event]:
     """Run every plan into ``out`` with so many workers, and tell what happens.
 
-    Close it to stop: every run then commits its rounds, and one that cannot is heard.
+    Close it to stop: every run then commits its rounds. One of this process that cannot is heard.
     """
     chosen = ENGINES.build(engine)
     together = replace(chosen, workers=workers if workers > 1 and chosen.workers else 0)
