@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from silobench._version import __version__
 
 if TYPE_CHECKING:
-    from silobench.algorithms import ALGORITHMS, combined, fedavg, fednova, fedprox, scaffold, solo
+    from silobench.algorithms import ALGORITHMS, combined, fedavg, feddyn, fednova, fedprox, scaffold, solo
     from silobench.data import Dataset, Split, load
-    from silobench.engines import Engine, auto, inline, pool, stacked
+    from silobench.engines import Engine, auto, inline, native, pool, stacked
     from silobench.errors import SilobenchError
     from silobench.federation import Federation, federate
     from silobench.methods import Method
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from silobench.rounds import rounds
     from silobench.solvers import sgd
     from silobench.task import Task, task
-    from silobench.types import Algorithm, Layout, Local, Memory, RoundRecord, Server, Transform, Update, Vector
+    from silobench.types import Algorithm, Layout, Local, Memory, Pull, RoundRecord, Server, Transform, Update, Vector
 
 _HOMES = {
-    "algorithms": ("ALGORITHMS", "combined", "fedavg", "fednova", "fedprox", "scaffold", "solo"),
+    "algorithms": ("ALGORITHMS", "combined", "fedavg", "feddyn", "fednova", "fedprox", "scaffold", "solo"),
     "data": ("Dataset", "Split", "load"),
-    "engines": ("Engine", "auto", "inline", "pool", "stacked"),
+    "engines": ("Engine", "auto", "inline", "native", "pool", "stacked"),
     "errors": ("SilobenchError",),
     "federation": ("Federation", "federate"),
     "methods": ("Method",),
@@ -34,7 +34,18 @@ _HOMES = {
     "rounds": ("rounds",),
     "solvers": ("sgd",),
     "task": ("Task", "task"),
-    "types": ("Algorithm", "Layout", "Local", "Memory", "RoundRecord", "Server", "Transform", "Update", "Vector"),
+    "types": (
+        "Algorithm",
+        "Layout",
+        "Local",
+        "Memory",
+        "Pull",
+        "RoundRecord",
+        "Server",
+        "Transform",
+        "Update",
+        "Vector",
+    ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -49,6 +60,7 @@ __all__ = [
     "Memory",
     "Method",
     "Partition",
+    "Pull",
     "RoundRecord",
     "Server",
     "SilobenchError",
@@ -61,12 +73,14 @@ __all__ = [
     "auto",
     "combined",
     "fedavg",
+    "feddyn",
     "federate",
     "fednova",
     "fedprox",
     "inline",
     "load",
     "measure",
+    "native",
     "partition",
     "pool",
     "rounds",

@@ -306,7 +306,7 @@ def _run_all(
     plans = experiment.plan(experiment.override(experiment.read_experiment(path), changed or {}), only, plugins)
     missing = [made for made in plans if not experiment.is_complete(made, out)]
     for made in missing:
-        chosen.settled(experiment.prepare(made).setting)  # every error of a configuration comes before any round
+        experiment.engine_of(experiment.prepare(made), out, chosen)  # every error comes before any round
     try:
         with (
             Progress(total=len(plans), done=len(plans) - len(missing)) as progress,

@@ -26,7 +26,7 @@ from silobench.models import MODELS
 from silobench.network import NETWORKS, Network
 from silobench.partition import PARTITIONS, bind_sum, measure
 from silobench.partition.label import counts_digest
-from silobench.record import distinguishing, open_run, read_run, run_id, versions
+from silobench.record import begun_by, distinguishing, open_run, read_run, run_id, versions
 from silobench.rounds import draw_cohort, rounds
 from silobench.servers import SERVERS
 from silobench.solvers import SCHEDULES, SOLVERS
@@ -294,14 +294,20 @@ def prepare(made: Plan, dataset: Dataset | None = None) -> Ready:
     return Ready(made, dataset, setting, controller, network, watch.laps["data"])
 
 
+def engine_of(ready: Ready, out: Path, engine: str | Engine) -> Engine:
+    """The engine for a plan, settled; a run that is under way goes on as it was begun."""
+    chosen = ENGINES.build(engine) if isinstance(engine, str) else engine
+    return chosen.settled(ready.setting, begun_by(out / ready.plan.id).get("engine"))
+
+
 def execute(ready: Ready, out: Path, engine: str | Engine = "auto") -> Generator[RoundRecord]:
     """Run a plan into ``out/<id>``, going on where it stopped; yields the rounds that were still missing.
 
     Close it to stop: what is not yet on disk is then committed, and a disk that refuses is heard.
     """
     cell, watch = ready.plan.cell, Stopwatch()
-    chosen = (ENGINES.build(engine) if isinstance(engine, str) else engine).settled(ready.setting)
-    with open_run(out / ready.plan.id, {**versions(), "engine": chosen.arithmetic}, ready.facts) as run:
+    chosen = engine_of(ready, out, engine)
+    with open_run(out / ready.plan.id, {**versions(), **chosen.made_by}, ready.facts) as run:
         if run.facts["status"] == "complete":
             return
         watch.lap("data")

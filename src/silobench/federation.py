@@ -116,13 +116,17 @@ class Federation:
         return max(1, train.x.nnz // len(train) if self.is_sparse else math.prod(self.dataset.shape))
 
     def part(self, part: Part) -> tuple[Tensor, Tensor]:
-        """The features and labels of a part."""
-        if part.copy is None:
-            return self.batch(part.rows)
-        x, rows, begin, end = self._test_copy(part.copy), part.rows, int(part.rows[0]), int(part.rows[-1]) + 1
+        """The features and labels of a part, ready for a network."""
+        (x, y), rows, begin, end = self.source(part), part.rows, int(part.rows[0]), int(part.rows[-1]) + 1
         if end - begin == len(rows):  # all between the two: there is nothing to gather
-            return as_input(x[begin:end]), self._test_labels[begin:end]
-        return as_input(x, rows), self._test_labels[rows]
+            return as_input(x[begin:end]), y[begin:end]
+        return as_input(x, rows), y[rows]
+
+    def source(self, part: Part) -> "tuple[Tensor | sparse.csr_matrix, Tensor]":
+        """The features and labels that a part's row numbers speak of, as they lie in memory."""
+        if part.copy is None:
+            return self.x, self.y
+        return self._test_copy(part.copy), self._test_labels
 
     @cached_property
     def _test_labels(self) -> Tensor:

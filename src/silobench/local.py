@@ -1,7 +1,8 @@
 """One party's part of a round. Engines decide where it runs; the loop gathers what comes back."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,7 +12,7 @@ from silobench.methods import Method
 from silobench.rng import torch_seed
 from silobench.solvers import Problem
 from silobench.task import Task
-from silobench.types import Context, Local, Memory, PartyMemory, Reply, Server, Vector
+from silobench.types import Context, Local, Memory, PartyMemory, Pull, Reply, Server, Vector
 
 BUFFERS = "network buffers"  # a part of every message beside the algorithm's own, averaged by samples
 
@@ -38,18 +39,24 @@ class LocalRound:
         method, task, server, watch = self.setting.method, self.setting.task, self.server, Stopwatch()
         own, network = self.own(memory), task.network
         network.buffers.copy_(memory["network"]["buffers"] if "network" in memory else server.buffers)
-        with torch.random.fork_rng(devices=[]):  # a network that draws (dropout) draws from a stream of its own
-            torch.manual_seed(torch_seed(self.setting.seed, "forward", server.round, party))
+        with self.drawing(party):
             local, momentum = method.solver.train(
                 self.problem(party),
                 method.algorithm.start(server, own),
                 server,
                 self.correct(own),
-                self.drift(own),
+                self.pull(own),
                 memory.get("solver", {}),
             )
         buffers = network.buffers.clone()  # before a message that asks for a gradient runs the network again
         return self.reply(party, memory, own, local, momentum, buffers, watch)
+
+    @contextmanager
+    def drawing(self, party: int) -> Iterator[None]:
+        """What torch draws meanwhile, for dropout or augmentation, comes from a stream of the party's own."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(torch_seed(self.setting.seed, "forward", self.server.round, party))
+            yield
 
     def problem(self, party: int) -> Problem:
         return Problem(self.setting.task, self.setting.federation, self.party(party), self.setting.seed)
@@ -69,9 +76,8 @@ class LocalRound:
         correct, server = self.setting.method.algorithm.correct, self.server
         return (lambda grad, here: correct(grad, here, server, own)) if correct else None
 
-    def drift(self, own: Memory) -> Vector | None:
-        drift = self.setting.method.algorithm.drift
-        return drift(self.server, own) if drift else None
+    def pull(self, own: Memory) -> Pull:
+        return self.setting.method.algorithm.pull(self.server, own)
 
     def reply(
         self,

@@ -203,6 +203,14 @@ def open_run(path: Path, made_by: Mapping[str, str], describe: Callable[[], Mapp
     return RunWriter(path, stored.facts, state, stored.rounds, lock, size, digest)
 
 
+def begun_by(path: Path) -> dict[str, str]:
+    """What an unfinished run was begun with; nothing where there is none."""
+    if not (path / "run.json").exists():
+        return {}
+    facts = _read_facts(path)
+    return {} if facts["status"] == "complete" else facts["made_by"]
+
+
 def _take(lock: FileLock, path: Path) -> None:
     try:
         lock.acquire(timeout=0)

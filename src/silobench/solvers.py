@@ -16,7 +16,7 @@ from silobench.federation import Federation, Party
 from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.task import Task
-from silobench.types import BelowOne, Count, Knob, Local, Memory, NonNegative, Positive, Server, Vector, at
+from silobench.types import BelowOne, Count, Knob, Local, Memory, NonNegative, Positive, Pull, Server, Vector, at
 
 Correct = Callable[[Vector, Vector], Vector]  # (gradient, where) -> gradient
 _GRADIENT_BATCH = 1000
@@ -93,7 +93,7 @@ class Solver:
         start: Vector,
         server: Server,
         correct: Correct | None,
-        drift: Vector | None,
+        pull: Pull,
         memory: Memory,
     ) -> tuple[Local, Memory]:
         """Train from `start`; gives what came of it and the momentum to keep."""
@@ -107,24 +107,33 @@ class Solver:
             grad = network.grad
             if self.weight_decay:
                 grad.add_(here, alpha=self.weight_decay)
+            if pull.strength:
+                grad.add_(here if pull.anchor is None else here - pull.anchor, alpha=pull.strength)
+            if pull.linear is not None:
+                grad.add_(pull.linear)
             if correct is not None:
                 grad = correct(grad, here)
             velocity.mul_(self.momentum).add_(grad)
             here.add_(velocity, alpha=-lr)
-            if drift is not None:
-                here.add_(drift, alpha=-lr)
+            if pull.drift is not None:
+                here.add_(pull.drift, alpha=-lr)
             steps += 1
-        local = Local(
-            start=start,
-            end=here.clone(),
-            steps=steps,
-            reach=reach(steps, self.momentum),
-            lr=lr,
-            samples=problem.party.samples,
-            loss=float(total_loss) / steps,
-            gradient=self.gradient_of(problem),
-        )
+        local = self.local(problem, start, here.clone(), steps, lr, float(total_loss) / steps)
         return local, {"momentum": velocity} if self.keep_momentum else {}
+
+    def local(
+        self,
+        problem: Problem,
+        start: Vector,
+        end: Vector,
+        steps: int,
+        lr: float,
+        loss: float,
+        gradient: Callable[[Vector], Vector] | None = None,
+    ) -> Local:
+        """A finished training, wherever it was done; `gradient` by PyTorch, unless there is a faster one."""
+        samples, gradient = problem.party.samples, gradient or self.gradient_of(problem)
+        return Local(start, end, steps, reach(steps, self.momentum), lr, samples, loss, gradient)
 
     def gradient_of(self, problem: Problem) -> Callable[[Vector], Vector]:
         """The full gradient of what is minimised, weight decay included, as a function of the parameters."""

@@ -159,12 +159,32 @@ class Local:
 # --- the method: an algorithm, a solver, transforms, a server optimizer -------------------------------
 
 
+@dataclass(frozen=True)
+class Pull:
+    """An affine pull on every local step of a round: a value, so that every engine can apply it in its own way.
+
+    The gradient gets strength · (x - anchor) + linear, before momentum; the model loses lr · drift, after it.
+
+    >>> weights = torch.zeros(2)
+    >>> fedprox = Pull(strength=0.01, anchor=weights)
+    """
+
+    strength: float = 0.0
+    anchor: Vector | None = None  # None for the origin
+    linear: Vector | None = None
+    drift: Vector | None = None
+
+
 def _no_extras(params: Vector) -> dict[str, Vector]:
     return {}
 
 
 def _start_at_server(server: Server, memory: Memory) -> Vector:
     return server.params
+
+
+def _no_pull(server: Server, memory: Memory) -> Pull:
+    return Pull()
 
 
 def send_delta(local: Local, server: Server, memory: Memory) -> tuple[Update, Memory]:
@@ -181,9 +201,9 @@ class Algorithm:
     """A federated algorithm: a few hooks, each of which defaults to FedAvg's.
 
     >>> fedavg = Algorithm()
-    >>> def pull(grad, at, server, memory):
-    ...     return grad + 0.01 * (at - server.params)
-    >>> fedprox = Algorithm(correct=pull)
+    >>> def pull(server, memory):
+    ...     return Pull(strength=0.01, anchor=server.params)
+    >>> fedprox = Algorithm(pull=pull)
     """
 
     extras: Callable[[Vector], Mapping[str, Vector]] = _no_extras
@@ -192,10 +212,10 @@ class Algorithm:
     """(initial params) -> what a party keeps between rounds, before its first."""
     start: Callable[[Server, Memory], Vector] = _start_at_server
     """(server, memory) -> where local training begins."""
+    pull: Callable[[Server, Memory], Pull] = _no_pull
+    """(server, memory) -> what is added to every step of a round."""
     correct: Callable[[Vector, Vector, Server, Memory], Vector] | None = None
-    """(grad, at, server, memory) -> gradient of every step, before momentum."""
-    drift: Callable[[Server, Memory], Vector] | None = None
-    """(server, memory) -> constant pull of a round: lr * drift off every step, after momentum."""
+    """(grad, at, server, memory) -> gradient of every step, before momentum: what no `Pull` can say. Run by PyTorch."""
     message: Callable[[Local, Server, Memory], tuple[Update, Memory]] = send_delta
     """(local, server, memory) -> what the party sends, and what it keeps."""
     absorb: Callable[[Server, Update], tuple[Vector, Mapping[str, Vector]]] = _mean_delta

@@ -2,6 +2,7 @@
 
 from silobench.algorithms import baselines as _baselines
 from silobench.algorithms import fedavg as _fedavg
+from silobench.algorithms import feddyn as _feddyn
 from silobench.algorithms import fednova as _fednova
 from silobench.algorithms import fedprox as _fedprox
 from silobench.algorithms import scaffold as _scaffold
@@ -14,5 +15,6 @@ fedavg = ALGORITHMS.register(_fedavg.fedavg)
 fedprox = ALGORITHMS.register(_fedprox.fedprox)
 scaffold = ALGORITHMS.register(_scaffold.scaffold)
 fednova = ALGORITHMS.register(_fednova.fednova)
+feddyn = ALGORITHMS.register(_feddyn.feddyn)
 solo = ALGORITHMS.register(_baselines.solo)
 combined = ALGORITHMS.register(_baselines.combined)

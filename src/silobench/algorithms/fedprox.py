@@ -1,6 +1,6 @@
 """FedProx (Li et al., MLSys 2020)."""
 
-from silobench.types import Algorithm, Memory, NonNegative, Server, Vector
+from silobench.types import Algorithm, Memory, NonNegative, Pull, Server
 
 
 def fedprox(mu: NonNegative = 0.01) -> Algorithm:
@@ -14,7 +14,7 @@ def fedprox(mu: NonNegative = 0.01) -> Algorithm:
     stop early); parties are drawn uniformly and weighted by samples, as in NIID-Bench.
     """
 
-    def correct(grad: Vector, at: Vector, server: Server, memory: Memory) -> Vector:
-        return grad.add(at - server.params, alpha=mu)
+    def pull(server: Server, memory: Memory) -> Pull:
+        return Pull(strength=mu, anchor=server.params)
 
-    return Algorithm(correct=correct)
+    return Algorithm(pull=pull)

@@ -5,7 +5,7 @@ from typing import Literal
 
 import torch
 
-from silobench.types import Algorithm, Local, Memory, Server, Update, Vector
+from silobench.types import Algorithm, Local, Memory, Pull, Server, Update, Vector
 
 
 def scaffold(
@@ -44,11 +44,9 @@ def scaffold(
         coins = torch.rand(params.shape, generator=torch.Generator().manual_seed(0)) < 0.5
         return {"control": torch.where(coins, params, -params)}
 
-    def drift(server: Server, memory: Memory) -> Vector:
-        return server.extras["control"] - memory["control"]
-
-    def correct(grad: Vector, at: Vector, server: Server, memory: Memory) -> Vector:
-        return grad + server.extras["control"] - memory["control"]
+    def pull(server: Server, memory: Memory) -> Pull:
+        correction = server.extras["control"] - memory["control"]
+        return Pull(drift=correction) if momentum == "outside" else Pull(linear=correction)
 
     def message(local: Local, server: Server, memory: Memory) -> tuple[Update, Memory]:
         length = local.steps if momentum == "outside" else local.reach
@@ -65,5 +63,4 @@ def scaffold(
         control = server.extras["control"] + update.sums["control"] / server.parties
         return update.mean()["delta"], {"control": control}
 
-    placed = {"drift": drift} if momentum == "outside" else {"correct": correct}
-    return Algorithm(extras=initial, memory=initial, message=message, absorb=absorb, **placed)
+    return Algorithm(extras=initial, memory=initial, pull=pull, message=message, absorb=absorb)

@@ -11,12 +11,18 @@ def crop_and_flip(images: Tensor, pad: int = 4) -> Tensor:
     random and flipping at random, but nothing is padded. Draws from torch's generator. Images are ``[n, c, h, w]``.
     """
     count, channels, height, width = images.shape
-    top, left = torch.randint(0, 2 * pad + 1, (2, count, 1))
-    rows = _reflected(height, pad)[top + torch.arange(height)]
-    columns = _reflected(width, pad)[left + torch.arange(width)]
-    columns = torch.where(torch.rand(count, 1) < 0.5, columns.flip(1), columns)
+    down, right, mirrored = draw_windows(count, pad).long().unsqueeze(2).unbind(1)
+    rows = _reflected(height, pad)[pad + down + torch.arange(height)]
+    columns = _reflected(width, pad)[pad + right + torch.arange(width)]
+    columns = torch.where(mirrored > 0, columns.flip(1), columns)
     pixels = (rows[:, :, None] * width + columns[:, None, :]).view(count, 1, -1).expand(count, channels, -1)
     return images.reshape(count, channels, -1).gather(2, pixels).view_as(images)
+
+
+def draw_windows(count: int, pad: int = 4) -> Tensor:
+    """How far each image's window is shifted down and to the right, and if it is mirrored: ``[n, 3]`` of int8."""
+    shifts = torch.randint(0, 2 * pad + 1, (2, count, 1)) - pad
+    return torch.cat([*shifts, torch.rand(count, 1) < 0.5], 1).to(torch.int8)
 
 
 def _reflected(side: int, pad: int) -> Tensor:

@@ -5,13 +5,13 @@ bias is a block of its own.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import torch
 from torch import Tensor
 
-from silobench.types import Layout, Server, Vector
+from silobench.types import Layout, Vector
 
 
 def flattened(rows: Vector, layout: Layout) -> Tensor:
@@ -80,13 +80,3 @@ def _order(layout: Layout) -> _Order:
         found.append(block.flatten())
     forth = torch.cat(found)
     return _Order(spans, forth, forth.argsort())
-
-
-def repeated(server: Server, count: int, layout: Layout) -> Server:
-    """What a server sends, once for every party, in the order of flat vectors."""
-
-    def repeat(vector: Vector) -> Tensor:
-        return flattened(vector.expand(count, -1), layout) if vector.shape == server.params.shape else vector
-
-    extras = {name: repeat(extra) for name, extra in server.extras.items()}
-    return replace(server, params=repeat(server.params), extras=extras)

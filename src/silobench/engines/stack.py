@@ -17,52 +17,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from silobench.engines.blocks import blocks, flattened, repeated, rows_of, some_of, sum_of_deltas
+from silobench.engines.blocks import blocks, flattened, rows_of, some_of, sum_of_deltas
 from silobench.engines.sparse import Columns, Rule, SparseRows
 from silobench.federation import Federation, fill_input
 from silobench.local import LocalRound, Setting, Stopwatch
 from silobench.methods import total
 from silobench.models.architectures import Mlp
-from silobench.solvers import Problem, Solver, reach
-from silobench.types import Layout, Local, Memory, PartyMemory, Reply, Server, Update, Vector, at, send_delta
+from silobench.solvers import Problem, Solver
+from silobench.types import Layout, Local, Memory, PartyMemory, Pull, Reply, Server, Update, Vector, at, send_delta
 
 _WINDOW = 1 << 18  # numbers of a kind prepared at a time: they stay in the processor's cache
 
 
 def can_stack(setting: Setting) -> bool:
-    """Whether `train_stack` gives what training one by one gives: a layered network, numbers corrected one by one."""
+    """Whether `train_stack` gives what training one by one gives: a layered network, at most a pull on its steps."""
     if not isinstance(setting.task.network.module, Mlp) or setting.federation.dataset.augment != "none":
         return False
-    if setting.federation.is_sparse:
-        return setting.method.algorithm.correct is None  # a correction moves every column in every step
-    return setting.method.algorithm.correct is None or _corrects_each_number(setting)
-
-
-def _corrects_each_number(setting: Setting) -> bool:
-    """Try a correction on two parties at once and on each alone: one that mixes numbers, by a norm say, will not do."""
-    try:
-        return all(_is_same_alone(setting, scale) for scale in (1e-6, 1.0, 1e6))  # a norm may count only beyond a bound
-    except Exception:  # a user's correction may refuse other shapes in any way it likes
-        return False
-
-
-@torch.no_grad()
-def _is_same_alone(setting: Setting, scale: float) -> bool:
-    algorithm, initial, layout = setting.method.algorithm, setting.task.initial, setting.task.network.layout
-    draw = torch.Generator().manual_seed(0)
-    grads, points = (scale * torch.randn(2, len(initial), generator=draw) for _ in range(2))
-    memories = {n: scale * torch.randn(2, *kept.shape, generator=draw) for n, kept in algorithm.memory(initial).items()}
+    algorithm, initial = setting.method.algorithm, setting.task.initial
+    if not setting.federation.is_sparse or algorithm.correct is not None:
+        return algorithm.correct is None
     server = Server(initial, algorithm.extras(initial), {}, 0, len(setting.federation.parties), {})
-    memory = {name: flattened(kept, layout) for name, kept in memories.items()}
-    assert algorithm.correct is not None
-    flat = algorithm.correct(flattened(grads, layout), flattened(points, layout), repeated(server, 2, layout), memory)
-    both = rows_of(flat, 2, layout)
-    for row in range(2):
-        own = {name: kept[row] for name, kept in memories.items()}
-        alone = algorithm.correct(grads[row].clone(), points[row].clone(), server, own)
-        if not torch.allclose(both[row], alone, rtol=1e-4, atol=1e-5 * scale):
-            return False
-    return True
+    pull = algorithm.pull(server, algorithm.memory(initial))
+    return not pull.strength and pull.linear is None  # these move every column in every step
 
 
 def train_stack(here: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Reply]:
@@ -116,16 +92,8 @@ class _Trained:
         """What came of one party's training, and the momentum it keeps."""
         params, velocity = self._vectors_of(place)
         columns = self.stack.columns
-        local = Local(
-            start=member.start,
-            end=params if columns is None else torch.cat([columns.weights_of(place), params]),
-            steps=self.steps[place],
-            reach=reach(self.steps[place], solver.momentum),
-            lr=self.stack.lr,
-            samples=member.problem.party.samples,
-            loss=self.losses[place],
-            gradient=solver.gradient_of(member.problem),
-        )
+        end = params if columns is None else torch.cat([columns.weights_of(place), params])
+        local = solver.local(member.problem, member.start, end, self.steps[place], self.stack.lr, self.losses[place])
         if not solver.keep_momentum:
             return local, {}
         return local, {"momentum": velocity if columns is None else torch.cat([columns.velocity_of(place), velocity])}
@@ -157,13 +125,13 @@ class _Member:
     own: Memory  # the algorithm's
     start: Vector
     velocity: Vector | None  # None for zero
-    drift: Vector | None
+    pull: Pull
 
     @classmethod
     def of(cls, here: LocalRound, party: int, memory: PartyMemory) -> "_Member":
         own = here.own(memory)
         start, velocity = here.setting.method.algorithm.start(here.server, own), memory.get("solver", {})
-        return cls(here.problem(party), own, start, velocity.get("momentum"), here.drift(own))
+        return cls(here.problem(party), own, start, velocity.get("momentum"), here.pull(own))
 
 
 @dataclass(frozen=True)
@@ -258,7 +226,6 @@ class _Stack:
 
     def __init__(self, here: LocalRound, members: Sequence[_Member], schedule: _Schedule):
         solver, x = here.setting.method.solver, here.setting.federation.x
-        self.correct, self.server = here.setting.method.algorithm.correct, here.server
         self.lr, self.momentum, self.decay = at(solver.lr, here.server), solver.momentum, solver.weight_decay
         self.batch = schedule.rows.shape[2]
         self.layout = layout = here.setting.task.network.layout  # of what flat vectors hold
@@ -277,17 +244,22 @@ class _Vectors:
     count: int
     params: Tensor
     velocity: Tensor
+    lean: Tensor | float  # what of its parameters is added to a party's gradient
+    constant: Tensor | None  # what else is
     drift: Tensor | None
-    memory: dict[str, Tensor]  # the algorithm's, if it corrects gradients
 
     @classmethod
     def of(cls, members: Sequence[_Member], stack: _Stack) -> "_Vectors":
-        layout, names = stack.layout, members[0].own if stack.correct else ()
+        layout, pulls = stack.layout, [member.pull for member in members]
         params = _flat([member.start for member in members], layout)
-        memory = {name: _flat([member.own[name] for member in members], layout) for name in names}
         velocity = _flat([member.velocity for member in members], layout)
-        drift = None if members[0].drift is None else _flat([member.drift for member in members], layout)
-        return cls(len(members), params, velocity, drift, memory)
+        strengths = [pull.strength for pull in pulls]
+        lean: Tensor | float = stack.decay + strengths[0]
+        if any(strength != strengths[0] for strength in strengths):
+            lean = _flat([torch.full((layout.trainable,), stack.decay + strength) for strength in strengths], layout)
+        constant = _flat_or_none([_constant(pull) for pull in pulls], layout)
+        drift = _flat_or_none([pull.drift for pull in pulls], layout)
+        return cls(len(members), params, velocity, lean, constant, drift)
 
     def some(self, places: slice, layout: Layout) -> "_Vectors":
         """Those of some of the parties."""
@@ -295,9 +267,21 @@ class _Vectors:
         def taken(flat: Tensor) -> Tensor:
             return some_of(flat, self.count, layout, places)
 
-        memory = {name: taken(kept) for name, kept in self.memory.items()}
-        drift = None if self.drift is None else taken(self.drift)
-        return _Vectors(len(range(self.count)[places]), taken(self.params), taken(self.velocity), drift, memory)
+        lean = taken(self.lean) if isinstance(self.lean, Tensor) else self.lean
+        constant, drift = (None if flat is None else taken(flat) for flat in (self.constant, self.drift))
+        count = len(range(self.count)[places])
+        return _Vectors(count, taken(self.params), taken(self.velocity), lean, constant, drift)
+
+
+def _constant(pull: Pull) -> Vector | None:
+    """What a pull adds to every gradient, wherever the parameters are."""
+    if not pull.strength or pull.anchor is None:
+        return pull.linear
+    return -pull.strength * pull.anchor if pull.linear is None else pull.linear - pull.strength * pull.anchor
+
+
+def _flat_or_none(vectors: Sequence[Vector | None], layout: Layout) -> Tensor | None:
+    return None if all(vector is None for vector in vectors) else _flat(vectors, layout)
 
 
 def _flat(vectors: Sequence[Vector | None], layout: Layout) -> Tensor:
@@ -317,7 +301,7 @@ def _rows(vectors: Sequence[Vector], layout: Layout) -> Vector:
 
 def _first(member: _Member, cut: int) -> tuple[Vector, Vector | None, Vector | None]:
     """What concerns the first layer's weights: themselves, their velocity and drift."""
-    velocity, drift = (None if vector is None else vector[:cut] for vector in (member.velocity, member.drift))
+    velocity, drift = (None if vector is None else vector[:cut] for vector in (member.velocity, member.pull.drift))
     return member.start[:cut], velocity, drift
 
 
@@ -331,13 +315,8 @@ class _Prefix:
 
     def __init__(self, stack: _Stack, vectors: _Vectors):
         self.stack, self.vectors, self.columns, count = stack, vectors, stack.columns, vectors.count
-        self.server = repeated(stack.server, count, stack.layout) if stack.correct else stack.server
-        # Without a correction gradients are added to the velocity as they come; else they are needed by themselves.
-        self.sums, self.kept = vectors.velocity, stack.momentum
-        if stack.correct is not None:
-            self.sums, self.kept = torch.zeros_like(vectors.params), 0.0
-        layers, sums = (blocks(flat, count, stack.layout) for flat in (vectors.params, self.sums))
-        self.first, self.first_sums = layers[0], sums[0]
+        layers, sums = (blocks(flat, count, stack.layout) for flat in (vectors.params, vectors.velocity))
+        self.first, self.first_sums = layers[0], sums[0]  # gradients are added to the velocity as they come
         self.ones = torch.ones(count, 1, stack.batch)
         values = [torch.ones(count, layer.shape[2], stack.batch) for layer in layers[1:]]
         self.hidden = [of_layer[:, :-1] for of_layer in values]
@@ -353,12 +332,12 @@ class _Prefix:
             out = torch.bmm(layer, values, out=logits if hidden is self.hidden[-1] else None)
         error = torch.addcmul(goal, torch.softmax(logits, 1), weight)
         for sums, values, turned, hidden in self.back:
-            sums.baddbmm_(error, values, beta=self.kept)
+            sums.baddbmm_(error, values, beta=self.stack.momentum)
             error = torch.ops.aten.threshold_backward(torch.bmm(turned, error), hidden, 0)
         if self.columns is None:
-            self.first_sums.baddbmm_(error, x, beta=self.kept)
+            self.first_sums.baddbmm_(error, x, beta=self.stack.momentum)
         else:
-            self.first_sums.baddbmm_(error, self.ones.mT, beta=self.kept)
+            self.first_sums.baddbmm_(error, self.ones.mT, beta=self.stack.momentum)
             self.columns.descend(error.mT.reshape(-1, error.shape[1]))
 
     def _first_product(self, x: Any, out: Tensor | None) -> Tensor:
@@ -371,11 +350,12 @@ class _Prefix:
     def descend(self) -> None:
         """The solver's step on flat vectors, as `Solver.train` takes it."""
         stack, here = self.stack, self.vectors
-        if stack.decay:
-            self.sums.add_(here.params, alpha=stack.decay)
-        if stack.correct is not None:
-            grad = stack.correct(self.sums, here.params, self.server, here.memory)
-            torch.add(grad, here.velocity, alpha=stack.momentum, out=here.velocity)
+        if isinstance(here.lean, Tensor):
+            here.velocity.addcmul_(here.params, here.lean)
+        elif here.lean:
+            here.velocity.add_(here.params, alpha=here.lean)
+        if here.constant is not None:
+            here.velocity.add_(here.constant)
         here.params.add_(here.velocity, alpha=-stack.lr)
         if here.drift is not None:
             here.params.add_(here.drift, alpha=-stack.lr)

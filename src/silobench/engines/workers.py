@@ -3,6 +3,7 @@
 import atexit
 import functools
 import itertools
+import logging
 import multiprocessing
 import os
 import signal
@@ -256,6 +257,7 @@ def _serve(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C
     signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    logging.getLogger("silobench").addHandler(logging.NullHandler())  # the parent has said what there is to say
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # as where rounds run in one process
     keep_memory(large=True)

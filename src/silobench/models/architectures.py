@@ -56,7 +56,7 @@ def cnn() -> Model:
 
     Images under 16 pixels are padded by 2 in both convolutions, because two unpadded ones would leave nothing.
     """
-    return Model(_Cnn)
+    return Model(Cnn)
 
 
 @MODELS.register
@@ -81,7 +81,9 @@ def bag(width: Count = 32) -> Model:
     return Model(lambda sizes: _Bag(sizes, width), reads_words=True)
 
 
-class _Cnn(nn.Module):
+class Cnn(nn.Module):
+    """NIID-Bench's network. Engines may compute it by other means than `forward`."""
+
     def __init__(self, sizes: Sizes):
         super().__init__()
         shape = sizes.shape
@@ -90,15 +92,14 @@ class _Cnn(nn.Module):
                 f"cnn needs images (channels, height, width), but rows have shape {shape}: use mlp or linear."
             )
         channels, height, width = shape
-        padding = 2 if min(height, width) < 16 else 0
+        padding = self.padding = 2 if min(height, width) < 16 else 0
         height, width = (((side + 2 * padding - 4) // 2 + 2 * padding - 4) // 2 for side in (height, width))
         if height < 1 or width < 1:
             raise ConfigError(f"cnn needs images of at least 4 x 4 pixels, but rows have shape {shape}.")
         self.conv1 = nn.Conv2d(channels, 6, 5, padding=padding)
         self.conv2 = nn.Conv2d(6, 16, 5, padding=padding)
-        self.fc1 = nn.Linear(16 * height * width, 120)
-        self.fc2 = nn.Linear(120, 84)
-        self.out = nn.Linear(84, sizes.classes)
+        self.widths = (16 * height * width, 120, 84, sizes.classes)  # of the dense layers, inputs first
+        self.fc1, self.fc2, self.out = (nn.Linear(a, b) for a, b in pairwise(self.widths))
 
     def forward(self, x: Tensor) -> Tensor:
         x = relu_of_pool(self.conv1(x)) if torch.is_grad_enabled() else relu_of_pooled_convolution(self.conv1, x)
@@ -112,7 +113,8 @@ class Mlp(nn.Module):
 
     def __init__(self, sizes: Sizes, widths: tuple[int, ...], init: str):
         super().__init__()
-        layers = [nn.Linear(a, b) for a, b in pairwise((sizes.inputs, *widths, sizes.classes))]
+        self.widths = (sizes.inputs, *widths, sizes.classes)
+        layers = [nn.Linear(a, b) for a, b in pairwise(self.widths)]
         self.layers = nn.ModuleList(layers)
         if init == "normal":
             for layer in layers:

@@ -1,0 +1,8 @@
+"""The native step: one C++ source, compiled at first use for the processor it runs on, and its way into Python."""
+
+from silobench.kernels.binding import Kernel, KernelError, Rows, Rule, Shape, Walk
+from silobench.kernels.build import Native, NoNativeError, native, why_not
+
+__all__ = [
+    "Kernel", "KernelError", "Native", "NoNativeError", "Rows", "Rule", "Shape", "Walk", "native", "why_not",
+]  # fmt: skip

@@ -1,0 +1,1182 @@
+// Local training of one party, and the test of a model, each in one call: NIID-Bench's CNN, multilayer perceptrons and
+// logistic regression, on dense or sparse rows. `silobench.kernels.build` compiles this file for the machine it runs on.
+//
+// What makes it fast is what a general framework cannot know:
+//   - Convolution, 2 x 2 max-pool and ReLU are one pass. LANES pictures go through it side by side, one in each lane of a
+//     vector, so that no lane is idle at any picture size. Only the maximum is kept, and where it was.
+//   - After the pool one of four convolution outputs has a gradient at most, and none where ReLU is off. Backward, each
+//     picture by itself, only those positions are visited.
+//   - A dense layer's gradient goes straight from registers into momentum and weights.
+//   - Parameters are brought into the order of this file once per call, not once per step.
+//   - The first layer of sparse rows moves only the columns that a batch touches; the rest are brought up when they are
+//     needed next, by a table of what so many idle steps do.
+//
+// NaN and infinity take the way they take in PyTorch. There are no exceptions and nothing of the C++ library is linked;
+// whatever a caller can get wrong comes back as a `Status`.
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INLINE inline __attribute__((always_inline))
+
+namespace {
+
+// --- vectors: the one place that knows the processor --------------------------------------------------------------------
+
+#if defined(__AVX512F__)
+constexpr int LANES = 16, REGISTERS = 32;
+#elif defined(__AVX__)
+constexpr int LANES = 8, REGISTERS = 16;
+#elif defined(__aarch64__)
+constexpr int LANES = 4, REGISTERS = 32;
+#else  // where there are no vectors at all, the compiler makes four scalars of one
+constexpr int LANES = 4, REGISTERS = 16;
+#endif
+
+typedef float Vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t Ints __attribute__((vector_size(4 * LANES)));
+typedef float Eight __attribute__((vector_size(32)));
+
+template <class V = Vec>
+INLINE V load(const void* from) {
+  V found;
+  memcpy(&found, from, sizeof found);
+  return found;
+}
+
+template <class V>
+INLINE void store(void* to, V value) {
+  memcpy(to, &value, sizeof value);
+}
+
+template <class V = Vec>
+INLINE V all(float value) {
+  return value - V{};  // and not a sum: 0 + -0 is 0
+}
+
+// A Vec of a where `lane & SIDE` is 0 and of b, SIDE lanes on, elsewhere; and the other two quarters.
+template <int SIDE>
+INLINE void swap_sides(Vec& a, Vec& b) {
+#if defined(__clang__)
+  static_assert(LANES <= 16, "");
+#define FIRST(i) ((i) & SIDE ? LANES + ((i) ^ SIDE) : (i)) % (2 * LANES)
+#define SECOND(i) ((i) & SIDE ? LANES + (i) : ((i) ^ SIDE)) % (2 * LANES)
+#define FOUR(f, i) f(i), f(i + 1), f(i + 2), f(i + 3)
+#if defined(__AVX512F__)
+#define EVERY(f) FOUR(f, 0), FOUR(f, 4), FOUR(f, 8), FOUR(f, 12)
+#elif defined(__AVX__)
+#define EVERY(f) FOUR(f, 0), FOUR(f, 4)
+#else
+#define EVERY(f) FOUR(f, 0)
+#endif
+  const Vec first = __builtin_shufflevector(a, b, EVERY(FIRST)), second = __builtin_shufflevector(a, b, EVERY(SECOND));
+#else
+  Ints of_first, of_second;
+  for (int i = 0; i < LANES; i++) {
+    of_first[i] = i & SIDE ? LANES + (i ^ SIDE) : i;
+    of_second[i] = i & SIDE ? LANES + i : i ^ SIDE;
+  }
+  const Vec first = __builtin_shuffle(a, b, of_first), second = __builtin_shuffle(a, b, of_second);
+#endif
+  a = first, b = second;
+}
+
+template <int SIDE = 1>
+INLINE void transpose_square(Vec* rows) {
+  if constexpr (SIDE < LANES) {
+    for (int i = 0; i < LANES; i++)
+      if (!(i & SIDE)) swap_sides<SIDE>(rows[i], rows[i | SIDE]);
+    transpose_square<2 * SIDE>(rows);
+  }
+}
+
+// to[column][row] = from[row][column], for numbers of four bytes; rows and columns are multiples of LANES.
+void transpose(const void* from, ptrdiff_t from_row, void* to, ptrdiff_t to_row, ptrdiff_t rows, ptrdiff_t columns) {
+  for (ptrdiff_t r = 0; r < rows; r += LANES)
+    for (ptrdiff_t c = 0; c < columns; c += LANES) {
+      Vec square[LANES];
+      for (int i = 0; i < LANES; i++) square[i] = load((const float*)from + (r + i) * from_row + c);
+      transpose_square(square);
+      for (int i = 0; i < LANES; i++) store((float*)to + (c + i) * to_row + r, square[i]);
+    }
+}
+
+constexpr ptrdiff_t padded(ptrdiff_t count) { return (count + LANES - 1) / LANES * LANES; }
+
+// Numbers below 1e-38 count as 0 while one of these lives: a momentum that fades away would slow every step down.
+class FlushDenormals {
+#if defined(__x86_64__) || defined(__i386__)
+  unsigned before = __builtin_ia32_stmxcsr();
+
+ public:
+  FlushDenormals() { __builtin_ia32_ldmxcsr(before | 0x8040); }
+  ~FlushDenormals() { __builtin_ia32_ldmxcsr(before); }
+#elif defined(__aarch64__)
+  uint64_t before;
+
+ public:
+  FlushDenormals() {
+    __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+    __asm__ volatile("msr fpcr, %0" ::"r"(before | 1 << 24));
+  }
+  ~FlushDenormals() { __asm__ volatile("msr fpcr, %0" ::"r"(before)); }
+#endif
+};
+
+// Arrays that live as long as this does, filled with zeros. A vector may be read from the last number of any of them.
+class Memory {
+  struct Block {
+    Block* next;
+  };
+  Block* blocks = nullptr;
+
+ public:
+  bool exhausted = false;
+  Memory() = default;
+  Memory(const Memory&) = delete;
+  ~Memory() {
+    while (blocks) {
+      Block* next = blocks->next;
+      free(blocks);
+      blocks = next;
+    }
+  }
+  template <class T>
+  T* take(ptrdiff_t count) {
+    constexpr size_t head = 64;
+    const size_t size = (head + (count + LANES) * sizeof(T) + 63) / 64 * 64;
+    char* found = exhausted || count < 0 || count > (ptrdiff_t(1) << 40) ? nullptr : (char*)aligned_alloc(64, size);
+    if (!found) {
+      exhausted = true;
+      return nullptr;
+    }
+    memset(found, 0, size);
+    ((Block*)found)->next = blocks;
+    blocks = (Block*)found;
+    return (T*)(found + head);
+  }
+};
+
+// --- what a caller says -------------------------------------------------------------------------------------------------
+
+enum Status : int32_t { FINE = 0, BAD_SHAPE = 1, BAD_ROW = 2, BAD_LABEL = 3, BAD_COLUMN = 4, NO_MEMORY = 5, BAD_BATCH = 6 };
+enum Kind : int32_t { BYTES = 0, FLOATS = 1, SPARSE = 2 };
+
+struct Network {
+  int32_t channels, height, width;  // of pictures; channels 0 for a network without convolutions
+  int32_t padding;                  // of both convolutions
+  int32_t layers;                   // dense ones
+  const int32_t* widths;            // layers + 1 of them, from the inputs of the first to the classes
+};
+
+struct Rows {
+  int32_t kind;
+  int64_t count;
+  int64_t entries;         // of sparse rows
+  const void* values;
+  const int32_t* columns;  // of sparse rows
+  const int32_t* begins;   // count + 1 of them, of sparse rows
+  const int64_t* labels;
+};
+
+struct Walk {
+  const int64_t* order;   // the rows that are visited, one after the other
+  const int64_t* sizes;   // of the batches
+  int64_t steps;
+  const int8_t* windows;  // null, or for each visit: how far a picture's window is shifted down and right, and if mirrored
+};
+
+// v <- momentum v + gradient + decay w + strength (w - anchor) + linear, then w <- w - lr (v + drift)
+struct Rule {
+  float lr, momentum, decay, strength;
+  const float *anchor, *linear, *drift;  // each may be null
+};
+
+// --- sums of products: every dense layer, forth and back ----------------------------------------------------------------
+
+// done(row, column, Σ_d a[row, d] · b[d, column]) for VECTORS · LANES columns of HIGH rows.
+template <int HIGH, int VECTORS, class Done>
+INLINE void tile(ptrdiff_t row, ptrdiff_t column, ptrdiff_t depth, const float* a, ptrdiff_t a_row, ptrdiff_t a_depth,
+                 const float* b, ptrdiff_t b_row, const Done& done) {
+  Vec sums[HIGH][VECTORS] = {};
+  a += row * a_row, b += column;
+  for (ptrdiff_t d = 0; d < depth; d++, a += a_depth, b += b_row) {
+    Vec line[VECTORS];
+#pragma GCC unroll 8
+    for (int v = 0; v < VECTORS; v++) line[v] = load(b + v * LANES);
+#pragma GCC unroll 8
+    for (int r = 0; r < HIGH; r++) {
+      const Vec factor = all(a[r * a_row]);
+#pragma GCC unroll 8
+      for (int v = 0; v < VECTORS; v++) sums[r][v] += factor * line[v];
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < HIGH; r++)
+#pragma GCC unroll 8
+    for (int v = 0; v < VECTORS; v++) done(row + r, column + v * LANES, sums[r][v]);
+}
+
+template <int VECTORS, class Done>
+INLINE void tall(ptrdiff_t rows, ptrdiff_t column, ptrdiff_t depth, const float* a, ptrdiff_t a_row, ptrdiff_t a_depth,
+                 const float* b, ptrdiff_t b_row, const Done& done) {
+  constexpr int HIGH = REGISTERS / 4;
+  ptrdiff_t row = 0;
+  for (; row + HIGH <= rows; row += HIGH)
+    tile<HIGH, VECTORS>(row, column, depth, a, a_row, a_depth, b, b_row, done);
+  for (; row + 2 <= rows; row += 2) tile<2, VECTORS>(row, column, depth, a, a_row, a_depth, b, b_row, done);
+  if (row < rows) tile<1, VECTORS>(row, column, depth, a, a_row, a_depth, b, b_row, done);
+}
+
+// The same for all rows and columns; columns is a multiple of LANES.
+template <class Done>
+void product(ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t depth, const float* a, ptrdiff_t a_row, ptrdiff_t a_depth,
+             const float* b, ptrdiff_t b_row, const Done& done) {
+  ptrdiff_t column = 0;
+  for (; column + 3 * LANES <= columns; column += 3 * LANES)
+    tall<3>(rows, column, depth, a, a_row, a_depth, b, b_row, done);
+  if (columns - column == 2 * LANES)
+    tall<2>(rows, column, depth, a, a_row, a_depth, b, b_row, done);
+  else if (columns > column)
+    tall<1>(rows, column, depth, a, a_row, a_depth, b, b_row, done);
+}
+
+// --- the solver's step --------------------------------------------------------------------------------------------------
+
+// Where in its batch a chunk of rows stands: the first meets the old velocity, with the last the weights move.
+struct Place {
+  bool first, last;
+};
+
+// Numbers of a model in the order of this file, with what the rule says of each.
+struct Block {
+  float *weights = nullptr, *velocity = nullptr;
+  const float *anchor = nullptr, *linear = nullptr, *drift = nullptr;
+
+  INLINE Block at(ptrdiff_t offset) const {
+    Block found{weights + offset, velocity + offset, anchor, linear, drift};
+    if (anchor) found.anchor += offset;
+    if (linear) found.linear += offset;
+    if (drift) found.drift += offset;
+    return found;
+  }
+};
+
+template <class V>
+INLINE void descend(const Block& to, ptrdiff_t i, V gradient, const Rule& rule, Place place) {
+  V w = load<V>(to.weights + i), v = load<V>(to.velocity + i);
+  if (place.first) {
+    gradient += rule.decay * w;
+    if (to.anchor) gradient += rule.strength * (w - load<V>(to.anchor + i));
+    if (to.linear) gradient += load<V>(to.linear + i);
+    v = rule.momentum * v;
+  }
+  v += gradient;
+  store(to.velocity + i, v);
+  if (!place.last) return;
+  w -= rule.lr * v;
+  if (to.drift) w -= rule.lr * load<V>(to.drift + i);
+  store(to.weights + i, w);
+}
+
+// --- dense layers -------------------------------------------------------------------------------------------------------
+
+struct Layer {
+  ptrdiff_t in, out, line;  // `line` numbers for the weights of an input, and for the values of a row: outputs, padded
+  Block weights, bias;
+  float *values, *errors;  // of a chunk of rows
+  float* turned;           // weights[out][in padded], for errors on their way back
+};
+
+INLINE Vec relu(Vec x) { return x <= 0 ? Vec{} : x; }  // so NaN stays
+
+void forward(const Layer& layer, ptrdiff_t rows, const float* x, ptrdiff_t x_line, bool last) {
+  const float* bias = layer.bias.weights;
+  float* values = layer.values;
+  const ptrdiff_t line = layer.line;
+  if (last)
+    product(rows, line, layer.in, x, x_line, 1, layer.weights.weights, line,
+            [=](ptrdiff_t r, ptrdiff_t c, Vec sum) { store(values + r * line + c, sum + load(bias + c)); });
+  else
+    product(rows, line, layer.in, x, x_line, 1, layer.weights.weights, line,
+            [=](ptrdiff_t r, ptrdiff_t c, Vec sum) { store(values + r * line + c, relu(sum + load(bias + c))); });
+}
+
+// What the errors of a layer say of those of its inputs, where these are on.
+void backward(const Layer& layer, ptrdiff_t rows, const float* x, ptrdiff_t x_line, float* errors) {
+  const ptrdiff_t inputs = padded(layer.in);
+  transpose(layer.weights.weights, layer.line, layer.turned, inputs, inputs, layer.line);
+  product(rows, inputs, layer.out, layer.errors, layer.line, 1, layer.turned, inputs,
+          [=](ptrdiff_t r, ptrdiff_t c, Vec sum) {
+            store(errors + r * x_line + c, load(x + r * x_line + c) <= 0 ? Vec{} : sum);
+          });
+}
+
+void descend_bias(const Layer& layer, ptrdiff_t rows, const Rule& rule, Place place) {
+  for (ptrdiff_t c = 0; c < layer.line; c += LANES) {
+    Vec sum = {};
+    for (ptrdiff_t r = 0; r < rows; r++) sum += load(layer.errors + r * layer.line + c);
+    descend<Vec>(layer.bias, c, sum, rule, place);
+  }
+}
+
+void descend_layer(const Layer& layer, ptrdiff_t rows, const float* x, ptrdiff_t x_line, const Rule& rule, Place place) {
+  const Block& to = layer.weights;
+  const ptrdiff_t line = layer.line;
+  product(layer.in, line, rows, x, 1, x_line, layer.errors, line,
+          [&](ptrdiff_t r, ptrdiff_t c, Vec sum) { descend<Vec>(to, r * line + c, sum, rule, place); });
+  descend_bias(layer, rows, rule, place);
+}
+
+// The cross-entropy of a row; errors become its gradient, divided by the rows of the batch.
+float cross_entropy(const float* logits, ptrdiff_t classes, int64_t label, float share, float* errors) {
+  float top = logits[0];
+  for (ptrdiff_t k = 1; k < classes; k++) top = logits[k] > top ? logits[k] : top;
+  float sum = 0;
+  for (ptrdiff_t k = 0; k < classes; k++) sum += errors[k] = expf(logits[k] - top);
+  for (ptrdiff_t k = 0; k < classes; k++) errors[k] *= share / sum;
+  errors[label] -= share;
+  return logf(sum) - (logits[label] - top);
+}
+
+// The most likely class, the first of equals; NaN counts as the largest number, as in PyTorch.
+ptrdiff_t likeliest(const float* logits, ptrdiff_t classes) {
+  ptrdiff_t best = 0;
+  for (ptrdiff_t k = 1; k < classes; k++)
+    if (logits[k] > logits[best] || (isnan(logits[k]) && !isnan(logits[best]))) best = k;
+  return best;
+}
+
+// --- the first layer of sparse rows ---------------------------------------------------------------------------------------
+
+// What t steps without a gradient make of (w, v), where `constant` is linear - strength · anchor:
+// w + (w_of_w w + w_of_v v + w_of_constant constant + w_of_drift drift), and v likewise.
+struct Idle {
+  float w_of_w, w_of_v, w_of_constant, w_of_drift, v_of_w, v_of_v, v_of_constant, v_of_drift;
+};
+
+void fill_idle(Idle* idle, int64_t steps, const Rule& rule) {
+  const double lean = double(rule.decay) + double(rule.strength), lr = rule.lr, momentum = rule.momentum;
+  double w[4] = {1, 0, 0, 0}, v[4] = {0, 1, 0, 0};  // as sums of w, v, constant and drift
+  const double constant[4] = {0, 0, 1, 0}, drift[4] = {0, 0, 0, 1};
+  for (int64_t t = 0; t <= steps; t++) {
+    idle[t] = {float(w[0] - 1), float(w[1]), float(w[2]), float(w[3]),
+               float(v[0]),     float(v[1]), float(v[2]), float(v[3])};
+    for (int i = 0; i < 4; i++) v[i] = momentum * v[i] + lean * w[i] + constant[i];
+    for (int i = 0; i < 4; i++) w[i] -= lr * (v[i] + drift[i]);
+  }
+}
+
+struct SparseLayer {
+  ptrdiff_t columns, line;
+  Block block;             // [columns][line]; `linear` is the constant
+  const Idle* idle;
+  int32_t* done;           // steps that a column has seen
+
+  INLINE void bring(int32_t column, int32_t step) const {
+    const int32_t missed = step - done[column];
+    if (missed == 0) return;
+    done[column] = step;
+    const Idle& by = idle[missed];
+    for (ptrdiff_t i = column * line; i < (column + 1) * line; i += LANES) {
+      const Vec w = load(block.weights + i), v = load(block.velocity + i);
+      Vec change = by.w_of_w * w + by.w_of_v * v, velocity = by.v_of_w * w + by.v_of_v * v;
+      if (block.linear) {
+        change += by.w_of_constant * load(block.linear + i);
+        velocity += by.v_of_constant * load(block.linear + i);
+      }
+      if (block.drift) {
+        change += by.w_of_drift * load(block.drift + i);
+        velocity += by.v_of_drift * load(block.drift + i);
+      }
+      store(block.weights + i, w + change);
+      store(block.velocity + i, velocity);
+    }
+  }
+
+  INLINE void await(const int32_t* columns, int64_t i, int64_t end) const {
+    constexpr int AHEAD = 6;  // columns lie all over memory: ask for them in time
+    if (i + AHEAD >= end) return;
+    const ptrdiff_t offset = columns[i + AHEAD] * line;
+    __builtin_prefetch(block.weights + offset);
+    __builtin_prefetch(block.weights + offset + 16);
+    __builtin_prefetch(block.velocity + offset);
+    __builtin_prefetch(block.velocity + offset + 16);
+  }
+};
+
+// values[row] = relu(Σ x w + bias), of VECTORS · LANES outputs from `at` on.
+template <int VECTORS>
+INLINE void add_columns(const SparseLayer& layer, const Rows& rows, int64_t row, ptrdiff_t at, Vec* sums) {
+  const float* x = (const float*)rows.values;
+  for (int64_t i = rows.begins[row]; i < rows.begins[row + 1]; i++) {
+    const float* weights = layer.block.weights + rows.columns[i] * layer.line + at;
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++) sums[v] += x[i] * load(weights + v * LANES);
+  }
+}
+
+void forward_sparse(const SparseLayer& sparse, const Layer& layer, const Rows& rows, const int64_t* order, ptrdiff_t count,
+                    int32_t step, bool last) {
+  for (ptrdiff_t r = 0; r < count; r++) {
+    const int64_t begin = rows.begins[order[r]], end = rows.begins[order[r] + 1];
+    for (int64_t i = begin; i < end; i++) {
+      sparse.await(rows.columns, i, end);
+      sparse.bring(rows.columns[i], step);
+    }
+    for (ptrdiff_t c = 0; c < layer.line;) {
+      Vec sums[2] = {};
+      const bool two = layer.line - c >= 2 * LANES;
+      if (two)
+        add_columns<2>(sparse, rows, order[r], c, sums);
+      else
+        add_columns<1>(sparse, rows, order[r], c, sums);
+      for (int v = 0; v <= two; v++, c += LANES) {
+        const Vec sum = sums[v] + load(layer.bias.weights + c);
+        store(layer.values + r * layer.line + c, last ? sum : relu(sum));
+      }
+    }
+  }
+}
+
+// A step is an idle one, and then the gradient once: off the velocity's share of the weights and into the velocity.
+void descend_sparse(const SparseLayer& sparse, const Layer& layer, const Rows& rows, const int64_t* order, ptrdiff_t count,
+                    int32_t step, const Rule& rule) {
+  const float* x = (const float*)rows.values;
+  for (ptrdiff_t r = 0; r < count; r++) {
+    const float* errors = layer.errors + r * layer.line;
+    const int64_t end = rows.begins[order[r] + 1];
+    for (int64_t i = rows.begins[order[r]]; i < end; i++) {
+      sparse.await(rows.columns, i, end);
+      sparse.bring(rows.columns[i], step + 1);
+      float* weights = sparse.block.weights + rows.columns[i] * layer.line;
+      float* velocity = sparse.block.velocity + rows.columns[i] * layer.line;
+      for (ptrdiff_t c = 0; c < layer.line; c += LANES) {
+        const Vec gradient = x[i] * load(errors + c);
+        store(velocity + c, load(velocity + c) + gradient);
+        store(weights + c, load(weights + c) - rule.lr * gradient);
+      }
+    }
+  }
+}
+
+// --- convolutions -------------------------------------------------------------------------------------------------------
+
+constexpr int KERNEL = 5, TAPS = KERNEL * KERNEL, FIRST = 6, SECOND = 16;
+constexpr int GRADIENT_PIXEL = 8;  // numbers for a pixel of FIRST channels on the way back
+
+// A picture's sizes: as it comes, with its padding, after the first pool (with padding), after the second.
+struct Sizes {
+  ptrdiff_t channels, height, width, padding;
+  ptrdiff_t padded_height, padded_width, middle_rows, middle_columns, middle_height, middle_width, rows, columns;
+  ptrdiff_t pixels() const { return padded_height * padded_width; }
+  ptrdiff_t middle_pixels() const { return middle_height * middle_width; }
+};
+
+constexpr Sizes sizes(ptrdiff_t channels, ptrdiff_t height, ptrdiff_t width, ptrdiff_t padding) {
+  Sizes s{channels, height, width, padding, height + 2 * padding, width + 2 * padding, 0, 0, 0, 0, 0, 0};
+  s.middle_rows = (s.padded_height - KERNEL + 1) / 2, s.middle_columns = (s.padded_width - KERNEL + 1) / 2;
+  s.middle_height = s.middle_rows + 2 * padding, s.middle_width = s.middle_columns + 2 * padding;
+  s.rows = (s.middle_height - KERNEL + 1) / 2, s.columns = (s.middle_width - KERNEL + 1) / 2;
+  return s;
+}
+
+template <int CHANNELS, int HEIGHT, int WIDTH, int PADDING>
+struct Known {  // so that the compiler sees the numbers
+  static constexpr Sizes of = sizes(CHANNELS, HEIGHT, WIDTH, PADDING);
+  explicit Known(const Sizes&) {}
+};
+
+struct Unknown {
+  const Sizes of;
+  explicit Unknown(const Sizes& s) : of(s) {}
+};
+
+// The maximum of four, and at which of four places; the first of equals. NaN is larger than any number.
+INLINE void keep_larger(Vec& top, Ints& at, Vec other, int32_t place) {
+  const Ints larger = (other > top) | (other != other);
+  top = larger ? other : top;
+  at = larger ? place - Ints{} : at;
+}
+
+// Four neighbouring outputs (a 2 x 2 window) of BLOCK channels. in: [y][x][channel][LANES], `row` numbers a line.
+// weights: [channel][ky][kx][BLOCK].
+template <int BLOCK>
+INLINE void convolve_window(const float* in, ptrdiff_t row, ptrdiff_t channels, const float* weights, const float* bias,
+                            Vec (&out)[4][BLOCK]) {
+#pragma GCC unroll 8
+  for (int o = 0; o < BLOCK; o++) out[0][o] = out[1][o] = out[2][o] = out[3][o] = all(bias[o]);
+  for (ptrdiff_t channel = 0; channel < channels; channel++)
+    for (int ky = 0; ky < KERNEL; ky++) {
+      const float *upper = in + ky * row + channel * LANES, *lower = upper + row;
+      Vec a = load(upper), c = load(lower);
+#pragma GCC unroll 5
+      for (int kx = 0; kx < KERNEL; kx++, weights += BLOCK) {
+        const Vec b = load(upper + (kx + 1) * channels * LANES), d = load(lower + (kx + 1) * channels * LANES);
+#pragma GCC unroll 8
+        for (int o = 0; o < BLOCK; o++) {
+          const Vec w = all(weights[o]);
+          out[0][o] += w * a, out[1][o] += w * b, out[2][o] += w * c, out[3][o] += w * d;
+        }
+        a = b, c = d;
+      }
+    }
+}
+
+// Convolution, pool and ReLU of LANES pictures. out: [y][x][OUT][LANES], lines of `out_width` pixels; where: for each
+// pooled number the pixel of `in` at which its window of the convolution begins, -1 where ReLU is off.
+template <int OUT, int BLOCK>
+INLINE void convolve(const float* in, ptrdiff_t channels, ptrdiff_t width, const float* weights, const float* bias,
+                     ptrdiff_t rows, ptrdiff_t columns, float* out, ptrdiff_t out_width, int32_t* where) {
+  static_assert(OUT % BLOCK == 0, "");
+  for (ptrdiff_t y = 0; y < rows; y++)
+    for (int block = 0; block < OUT; block += BLOCK)
+      for (ptrdiff_t x = 0; x < columns; x++) {
+        const ptrdiff_t pixel = 2 * y * width + 2 * x;
+        Vec window[4][BLOCK];
+        convolve_window<BLOCK>(in + pixel * channels * LANES, width * channels * LANES, channels,
+                               weights + block * channels * TAPS, bias + block, window);
+#pragma GCC unroll 8
+        for (int o = 0; o < BLOCK; o++) {
+          Vec top = window[0][o];
+          Ints at = int32_t(pixel) - Ints{};
+          keep_larger(top, at, window[1][o], int32_t(pixel + 1));
+          keep_larger(top, at, window[2][o], int32_t(pixel + width));
+          keep_larger(top, at, window[3][o], int32_t(pixel + width + 1));
+          const Ints off = top <= 0;
+          store(out + ((y * out_width + x) * OUT + block + o) * LANES, off ? Vec{} : top);
+          store(where + ((y * columns + x) * OUT + block + o) * LANES, off ? -1 - Ints{} : at);
+        }
+      }
+}
+
+// The positions of one channel of one picture that have a gradient.
+struct Active {
+  int32_t* pixels;
+  float* errors;
+  ptrdiff_t count;
+
+  INLINE void add(int32_t pixel, float error) {
+    pixels[count] = pixel, errors[count] = error;
+    count += pixel >= 0;  // without a branch: which ones are on cannot be foreseen
+  }
+};
+
+// total[ky][..] += Σ error · (KERNEL pixels of a picture's line, from the active position on), which is the gradient of one
+// output channel's weights. Lines of `total` are padded to whole vectors.
+INLINE void add_patches(const float* picture, ptrdiff_t channels, ptrdiff_t width, const Active& on, float* total) {
+  const ptrdiff_t line = KERNEL * channels, row = width * channels;
+  for (ptrdiff_t at = 0; at < line; at += LANES) {
+    Vec even[KERNEL] = {}, odd[KERNEL] = {};  // two chains of sums hide the time that one addition takes
+    ptrdiff_t i = 0;
+    for (; i + 2 <= on.count; i += 2) {
+      const float *one = picture + on.pixels[i] * channels + at, *two = picture + on.pixels[i + 1] * channels + at;
+#pragma GCC unroll 5
+      for (int ky = 0; ky < KERNEL; ky++) {
+        even[ky] += on.errors[i] * load(one + ky * row);
+        odd[ky] += on.errors[i + 1] * load(two + ky * row);
+      }
+    }
+    if (i < on.count)
+      for (int ky = 0; ky < KERNEL; ky++)
+        even[ky] += on.errors[i] * load(picture + on.pixels[i] * channels + at + ky * row);
+    for (int ky = 0; ky < KERNEL; ky++) {
+      float* to = total + ky * padded(line) + at;
+      store(to, load(to) + (even[ky] + odd[ky]));
+    }
+  }
+}
+
+// errors[pixel] += error · weights, for all taps around each active position. weights: [tap][GRADIENT_PIXEL].
+INLINE void spread(const Active& on, const float* weights, ptrdiff_t width, float* errors) {
+  for (ptrdiff_t i = 0; i < on.count; i++) {
+    const Eight error = all<Eight>(on.errors[i]);
+    float* corner = errors + on.pixels[i] * GRADIENT_PIXEL;
+#pragma GCC unroll 5
+    for (int ky = 0; ky < KERNEL; ky++)
+#pragma GCC unroll 5
+      for (int kx = 0; kx < KERNEL; kx++) {
+        float* to = corner + (ky * width + kx) * GRADIENT_PIXEL;
+        store(to, load<Eight>(to) + error * load<Eight>(weights + (ky * KERNEL + kx) * GRADIENT_PIXEL));
+      }
+  }
+}
+
+INLINE float sum_of(const Active& on) {
+  float sum = 0;
+  for (ptrdiff_t i = 0; i < on.count; i++) sum += on.errors[i];
+  return sum;
+}
+
+// A convolution's parameters and their gradient, [out][ky][kx][in], and what is derived from the weights.
+template <int OUT, int BLOCK>
+struct Convolution {
+  ptrdiff_t channels;
+  Block weights, bias;
+  float *gradient, *bias_gradient;  // gradient: [out][ky][kx, in: padded]
+  float* by_block;                  // [out / BLOCK][in][ky][kx][BLOCK]
+
+  ptrdiff_t line() const { return KERNEL * channels; }
+  float* gradient_of(int out) const { return gradient + out * KERNEL * padded(line()); }
+
+  void prepare(Memory& memory, ptrdiff_t in) {
+    channels = in;
+    gradient = memory.take<float>(OUT * KERNEL * padded(line()));
+    bias_gradient = memory.take<float>(OUT);
+    by_block = memory.take<float>(OUT * channels * TAPS);
+  }
+
+  void derive() {
+    for (ptrdiff_t o = 0; o < OUT; o++)
+      for (ptrdiff_t tap = 0; tap < TAPS; tap++)
+        for (ptrdiff_t c = 0; c < channels; c++)
+          by_block[((o / BLOCK * channels + c) * TAPS + tap) * BLOCK + o % BLOCK] =
+              weights.weights[(o * TAPS + tap) * channels + c];
+  }
+
+  void step(const Rule& rule) {
+    const Place whole{true, true};
+    typedef float One __attribute__((vector_size(4)));
+    for (ptrdiff_t o = 0; o < OUT; o++)
+      for (ptrdiff_t ky = 0; ky < KERNEL; ky++)
+        for (ptrdiff_t i = 0; i < line(); i++)
+          descend(weights, (o * KERNEL + ky) * line() + i, all<One>(gradient[(o * KERNEL + ky) * padded(line()) + i]), rule, whole);
+    for (ptrdiff_t o = 0; o < OUT; o++) descend(bias, o, all<One>(bias_gradient[o]), rule, whole);
+    memset(gradient, 0, OUT * KERNEL * padded(line()) * sizeof(float));
+    memset(bias_gradient, 0, OUT * sizeof(float));
+    derive();
+  }
+};
+
+// A picture as it lies among the rows, to [y][x][channel] with its padding; through a shifted, mirrored window if asked for.
+struct Reader {
+  const Rows& rows;
+  float shades[256];
+
+  explicit Reader(const Rows& r) : rows(r) {
+    for (int i = 0; i < 256; i++) shades[i] = float(i) / 255.0f;
+  }
+
+  INLINE float shade(uint8_t value) const { return shades[value]; }
+  INLINE float shade(float value) const { return value; }
+
+  template <class T, class Shape>
+  INLINE void read_as(const Shape& shape, const T* from, float* to) const {
+    const Sizes& s = shape.of;
+    for (ptrdiff_t y = 0; y < s.height; y++) {
+      float* line = to + ((y + s.padding) * s.padded_width + s.padding) * s.channels;
+      for (ptrdiff_t c = 0; c < s.channels; c++)
+        for (ptrdiff_t x = 0; x < s.width; x++)
+          line[x * s.channels + c] = shade(from[(c * s.height + y) * s.width + x]);
+    }
+  }
+
+  // Positions beyond an edge are mirrored in it: what a window shows that was shifted by up to 4 pixels.
+  static ptrdiff_t reflected(ptrdiff_t at, ptrdiff_t side) {
+    at = at < 0 ? -at : at;
+    at = at >= side ? 2 * (side - 1) - at : at;
+    return at < 0 ? 0 : at;
+  }
+
+  template <class T>
+  void read_window(const Sizes& s, const T* from, const int8_t* window, float* to) const {
+    for (ptrdiff_t y = 0; y < s.height; y++)
+      for (ptrdiff_t x = 0; x < s.width; x++) {
+        const ptrdiff_t across = reflected((window[2] ? s.width - 1 - x : x) + window[1], s.width);
+        const ptrdiff_t pixel = reflected(y + window[0], s.height) * s.width + across;
+        for (ptrdiff_t c = 0; c < s.channels; c++)
+          to[((y + s.padding) * s.padded_width + x + s.padding) * s.channels + c] =
+              shade(from[c * s.height * s.width + pixel]);
+      }
+  }
+
+  template <class Shape>
+  void read(const Shape& shape, int64_t row, const int8_t* window, float* to) const {
+    const ptrdiff_t offset = row * shape.of.channels * shape.of.height * shape.of.width;
+    const uint8_t* bytes = (const uint8_t*)rows.values + offset;
+    const float* floats = (const float*)rows.values + offset;
+    if (window)
+      rows.kind == BYTES ? read_window(shape.of, bytes, window, to) : read_window(shape.of, floats, window, to);
+    else
+      rows.kind == BYTES ? read_as(shape, bytes, to) : read_as(shape, floats, to);
+  }
+};
+
+template <class Shape>
+struct Pictures {
+  static constexpr int BLOCK = REGISTERS == 32 ? 6 : 3, SECOND_BLOCK = REGISTERS == 32 ? 4 : 2;
+  Shape shape;
+  const Reader& reader;
+  Convolution<FIRST, BLOCK> first;
+  Convolution<SECOND, SECOND_BLOCK> second;
+  float* taps;  // the second's weights, [out][tap][GRADIENT_PIXEL]
+  // By picture of a chunk, for the way back: itself, what the first pool kept, and where.
+  float *pictures, *middles;
+  int32_t *first_where, *second_where;
+  ptrdiff_t picture, middle, first_line, second_line;  // numbers for one of them
+  // Of LANES pictures side by side.
+  float *lanes, *middle_lanes, *last_lanes, *middle_errors;
+  int32_t *first_lanes_where, *second_lanes_where;
+  Active on;
+
+  Pictures(const Sizes& s, const Reader& r) : shape(s), reader(r) {}
+
+  ptrdiff_t features() const { return shape.of.rows * shape.of.columns * SECOND; }
+
+  void prepare(Memory& memory, ptrdiff_t rows) {
+    const Sizes& s = shape.of;
+    const ptrdiff_t groups = padded(rows);
+    first.prepare(memory, s.channels);
+    second.prepare(memory, FIRST);
+    taps = memory.take<float>(SECOND * TAPS * GRADIENT_PIXEL);
+    picture = padded(s.pixels() * s.channels), middle = padded(s.middle_pixels() * FIRST);
+    first_line = padded(s.middle_rows * s.middle_columns * FIRST), second_line = padded(features());
+    pictures = memory.take<float>(groups * picture);
+    middles = memory.take<float>(groups * middle);
+    first_where = memory.take<int32_t>(groups * first_line);
+    second_where = memory.take<int32_t>(groups * second_line);
+    lanes = memory.take<float>(picture * LANES);
+    middle_lanes = memory.take<float>(middle * LANES);
+    last_lanes = memory.take<float>(second_line * LANES);
+    first_lanes_where = memory.take<int32_t>(first_line * LANES);
+    second_lanes_where = memory.take<int32_t>(second_line * LANES);
+    middle_errors = memory.take<float>(s.middle_pixels() * GRADIENT_PIXEL);
+    on.pixels = memory.take<int32_t>(s.middle_rows * s.middle_columns + 1);
+    on.errors = memory.take<float>(s.middle_rows * s.middle_columns + 1);
+  }
+
+  void derive() {
+    first.derive();
+    second.derive();
+    derive_taps();
+  }
+
+  void derive_taps() {
+    for (int o = 0; o < SECOND; o++)
+      for (int tap = 0; tap < TAPS; tap++)
+        for (int c = 0; c < FIRST; c++)
+          taps[(o * TAPS + tap) * GRADIENT_PIXEL + c] = second.weights.weights[(o * TAPS + tap) * FIRST + c];
+  }
+
+  // The features of some pictures, [row][pixel][channel], lines of `line` numbers.
+  void forward(const int64_t* order, const int8_t* windows, ptrdiff_t rows, bool train, float* features, ptrdiff_t line) {
+    const Sizes& s = shape.of;
+    for (ptrdiff_t group = 0; group < rows; group += LANES) {
+      for (ptrdiff_t i = group; i < group + LANES && i < rows; i++)
+        reader.read(shape, order[i], windows ? windows + 3 * i : nullptr, pictures + i * picture);
+      transpose(pictures + group * picture, picture, lanes, LANES, LANES, picture);
+      float* inner = middle_lanes + (s.padding * s.middle_width + s.padding) * FIRST * LANES;
+      convolve<FIRST, BLOCK>(lanes, s.channels, s.padded_width, first.by_block, first.bias.weights, s.middle_rows,
+                             s.middle_columns, inner, s.middle_width, first_lanes_where);
+      convolve<SECOND, SECOND_BLOCK>(middle_lanes, FIRST, s.middle_width, second.by_block, second.bias.weights, s.rows,
+                                     s.columns, last_lanes, s.columns, second_lanes_where);
+      transpose(last_lanes, LANES, features + group * line, line, second_line, LANES);
+      if (!train) continue;
+      transpose(middle_lanes, LANES, middles + group * middle, middle, middle, LANES);
+      transpose(first_lanes_where, LANES, first_where + group * first_line, first_line, first_line, LANES);
+      transpose(second_lanes_where, LANES, second_where + group * second_line, second_line, second_line, LANES);
+    }
+  }
+
+  // Add up the gradients of both convolutions from the errors of the features.
+  void backward(ptrdiff_t rows, const float* errors, ptrdiff_t line) {
+    for (ptrdiff_t i = 0; i < rows; i++) {
+      backward_second(i, errors + i * line);
+      backward_first(i);
+    }
+  }
+
+  void backward_second(ptrdiff_t i, const float* errors) {
+    const Sizes& s = shape.of;
+    const int32_t* where = second_where + i * second_line;
+    memset(middle_errors, 0, s.middle_pixels() * GRADIENT_PIXEL * sizeof(float));
+    for (int o = 0; o < SECOND; o++) {
+      on.count = 0;
+      for (ptrdiff_t at = o; at < s.rows * s.columns * SECOND; at += SECOND) on.add(where[at], errors[at]);
+      add_patches(middles + i * middle, FIRST, s.middle_width, on, second.gradient_of(o));
+      second.bias_gradient[o] += sum_of(on);
+      spread(on, taps + o * TAPS * GRADIENT_PIXEL, s.middle_width, middle_errors);
+    }
+  }
+
+  void backward_first(ptrdiff_t i) {
+    const Sizes& s = shape.of;
+    const int32_t* where = first_where + i * first_line;
+    for (int o = 0; o < FIRST; o++) {
+      on.count = 0;
+      for (ptrdiff_t y = 0; y < s.middle_rows; y++) {
+        const float* errors = middle_errors + ((y + s.padding) * s.middle_width + s.padding) * GRADIENT_PIXEL + o;
+        const int32_t* line = where + y * s.middle_columns * FIRST + o;
+        for (ptrdiff_t x = 0; x < s.middle_columns; x++) on.add(line[x * FIRST], errors[x * GRADIENT_PIXEL]);
+      }
+      add_patches(pictures + i * picture, s.channels, s.padded_width, on, first.gradient_of(o));
+      first.bias_gradient[o] += sum_of(on);
+    }
+  }
+
+  void step(const Rule& rule) {
+    first.step(rule);
+    second.step(rule);
+    derive_taps();
+  }
+};
+
+// --- a whole network ----------------------------------------------------------------------------------------------------
+
+constexpr ptrdiff_t CHUNK = 64;  // rows that go through the network together: what is kept of them stays in the cache
+constexpr int MOST_LAYERS = 64;
+
+struct NoPictures {
+  explicit NoPictures(const Sizes&, const Reader&) {}
+};
+
+template <class Front>
+struct Model {
+  static constexpr bool HAS_PICTURES = !__is_same(Front, NoPictures);
+  const Network& network;
+  const Rows& rows;
+  Reader reader;
+  Front front;
+  Memory memory;
+  Layer layers[MOST_LAYERS];
+  SparseLayer sparse = {};
+  ptrdiff_t chunk;    // rows at a time
+  float* inputs;      // of the first dense layer
+  float* in_errors;   // of the same, where there are convolutions before it
+  ptrdiff_t in_line;
+
+  Model(const Network& n, const Rows& r)
+      : network(n), rows(r), reader(r), front(sizes(n.channels, n.height, n.width, n.padding), reader) {}
+
+  bool is_sparse() const { return rows.kind == SPARSE; }
+  ptrdiff_t classes() const { return network.widths[network.layers]; }
+  Layer& last() { return layers[network.layers - 1]; }
+
+  // Numbers of a model in this file's order, and how many come before each part; weights first.
+  ptrdiff_t lay_out(Block whole) {
+    ptrdiff_t offset = 0;
+    auto part = [&](ptrdiff_t count) {
+      const ptrdiff_t begin = offset;
+      offset += padded(count);
+      return whole.weights ? whole.at(begin) : Block{};
+    };
+    if constexpr (HAS_PICTURES) {
+      front.first.weights = part(FIRST * TAPS * network.channels), front.first.bias = part(FIRST);
+      front.second.weights = part(SECOND * TAPS * FIRST), front.second.bias = part(SECOND);
+    }
+    for (int i = 0; i < network.layers; i++) {
+      Layer& layer = layers[i];
+      layer.in = network.widths[i], layer.out = network.widths[i + 1], layer.line = padded(layer.out);
+      layer.weights = part(padded(layer.in) * layer.line);
+      layer.bias = part(layer.line);
+    }
+    return offset;
+  }
+
+  // Everything that is needed for so many rows at a time; false if memory does not suffice.
+  bool prepare(ptrdiff_t largest, bool train) {
+    chunk = is_sparse() || largest < CHUNK ? largest : CHUNK;  // a sparse layer's weights move with each row
+    if constexpr (HAS_PICTURES) front.prepare(memory, chunk);
+    in_line = padded(network.widths[0]);
+    if (!is_sparse()) inputs = memory.take<float>(padded(chunk) * in_line);
+    if (train && HAS_PICTURES) in_errors = memory.take<float>(chunk * in_line);
+    for (int i = 0; i < network.layers; i++) {
+      Layer& layer = layers[i];
+      layer.values = memory.take<float>(chunk * layer.line);
+      layer.errors = memory.take<float>(chunk * layer.line);
+      if (train && (i > 0 || HAS_PICTURES)) layer.turned = memory.take<float>(padded(layer.in) * layer.line);
+    }
+    if (memory.exhausted) return false;
+    if constexpr (HAS_PICTURES) front.derive();
+    return true;
+  }
+
+  // Between PyTorch's order of parameters and this file's; `into` decides which way.
+  void copy(float* flat, float* own, bool into) {
+    auto one = [into](float& theirs, float& ours) { into ? void(ours = theirs) : void(theirs = ours); };
+    const auto at = [&](const Block& part) { return own + (part.weights - base); };
+    if constexpr (HAS_PICTURES) {
+      copy_convolution(flat, at(front.first.weights), at(front.first.bias), FIRST, network.channels, one);
+      copy_convolution(flat, at(front.second.weights), at(front.second.bias), SECOND, FIRST, one);
+    }
+    for (int i = 0; i < network.layers; i++) {
+      Layer& layer = layers[i];
+      copy_dense(flat, at(layer.weights), layer, HAS_PICTURES && i == 0, into);
+      flat += layer.in * layer.out;
+      memcpy(into ? at(layer.bias) : flat, into ? flat : at(layer.bias), layer.out * sizeof(float));
+      flat += layer.out;
+    }
+  }
+
+  template <class One>
+  static void copy_convolution(float*& flat, float* weights, float* bias, ptrdiff_t out, ptrdiff_t in, const One& one) {
+    for (ptrdiff_t o = 0; o < out; o++)
+      for (ptrdiff_t c = 0; c < in; c++)
+        for (ptrdiff_t tap = 0; tap < TAPS; tap++) one(*flat++, weights[(o * TAPS + tap) * in + c]);
+    for (ptrdiff_t o = 0; o < out; o++) one(*flat++, bias[o]);
+  }
+
+  // flat: [out][in]; own: [in][line]. After convolutions PyTorch's inputs are [channel][pixel], and ours [pixel][channel].
+  void copy_dense(float* flat, float* own, const Layer& layer, bool pictures, bool into) {
+    const ptrdiff_t pixels = pictures ? layer.in / SECOND : 1;
+    float square[LANES * LANES];
+    for (ptrdiff_t o = 0; o < layer.out; o += LANES) {
+      const ptrdiff_t outs = layer.out - o < LANES ? layer.out - o : LANES;
+      for (ptrdiff_t i = 0; i < layer.in; i += LANES) {
+        const ptrdiff_t ins = layer.in - i < LANES ? layer.in - i : LANES;
+        const auto place = [&](ptrdiff_t input) {
+          return pictures ? (i + input) % pixels * SECOND + (i + input) / pixels : i + input;
+        };
+        float* theirs = flat + o * layer.in + i;
+        if (into) {
+          memset(square, 0, sizeof square);
+          for (ptrdiff_t r = 0; r < outs; r++) memcpy(square + r * LANES, theirs + r * layer.in, ins * sizeof(float));
+          transpose(square, LANES, square, LANES, LANES, LANES);
+          for (ptrdiff_t r = 0; r < ins; r++) memcpy(own + place(r) * layer.line + o, square + r * LANES, sizeof(Vec));
+        } else {
+          for (ptrdiff_t r = 0; r < ins; r++) memcpy(square + r * LANES, own + place(r) * layer.line + o, sizeof(Vec));
+          transpose(square, LANES, square, LANES, LANES, LANES);
+          for (ptrdiff_t r = 0; r < outs; r++) memcpy(theirs + r * layer.in, square + r * LANES, ins * sizeof(float));
+        }
+      }
+    }
+  }
+
+  float* base = nullptr;  // of the weights in this file's order
+  ptrdiff_t numbers = 0;
+  Block whole;
+
+  float* taken(const float* flat) {
+    float* own = memory.take<float>(numbers);
+    if (own && flat) copy(const_cast<float*>(flat), own, true);
+    return own;
+  }
+
+  // Take in a model, and for training what the rule says of it.
+  bool take_in(const float* params, const float* velocity, const Rule* rule) {
+    numbers = lay_out({});
+    base = memory.take<float>(numbers);
+    if (!base) return false;
+    lay_out({base, base});
+    copy(const_cast<float*>(params), base, true);
+    whole = {base, base, nullptr, nullptr, nullptr};
+    if (rule) {
+      whole.velocity = taken(velocity);
+      if (rule->anchor && rule->strength != 0) whole.anchor = taken(rule->anchor);
+      if (rule->linear) whole.linear = taken(rule->linear);
+      if (rule->drift) whole.drift = taken(rule->drift);
+    }
+    if (memory.exhausted) return false;
+    lay_out(whole);
+    return true;
+  }
+
+  bool prepare_sparse(const Rule& rule, int64_t steps) {
+    Layer& layer = layers[0];
+    sparse.columns = layer.in, sparse.line = layer.line, sparse.block = layer.weights;
+    sparse.done = memory.take<int32_t>(layer.in);
+    Idle* idle = memory.take<Idle>(steps + 1);
+    const ptrdiff_t count = layer.in * layer.line;
+    float* constant = layer.weights.anchor || layer.weights.linear ? memory.take<float>(count) : nullptr;
+    if (memory.exhausted) return false;
+    fill_idle(idle, steps, rule);
+    for (ptrdiff_t i = 0; constant && i < count; i++)
+      constant[i] = (layer.weights.linear ? layer.weights.linear[i] : 0) -
+                    (layer.weights.anchor ? rule.strength * layer.weights.anchor[i] : 0);
+    sparse.block.linear = constant;
+    sparse.idle = idle;
+    return true;
+  }
+
+  void gather(const int64_t* order, ptrdiff_t count) {
+    const ptrdiff_t width = network.widths[0];
+    for (ptrdiff_t r = 0; r < count; r++) {
+      float* to = inputs + r * in_line;
+      if (rows.kind == FLOATS) {
+        memcpy(to, (const float*)rows.values + order[r] * width, width * sizeof(float));
+        continue;
+      }
+      const uint8_t* from = (const uint8_t*)rows.values + order[r] * width;
+      for (ptrdiff_t i = 0; i < width; i++) to[i] = reader.shades[from[i]];
+    }
+  }
+
+  void forward_chunk(const int64_t* order, const int8_t* windows, ptrdiff_t count, bool train, int32_t step) {
+    if constexpr (HAS_PICTURES)
+      front.forward(order, windows, count, train, inputs, in_line);
+    else if (!is_sparse())
+      gather(order, count);
+    const float* x = inputs;
+    ptrdiff_t line = in_line;
+    for (int i = 0; i < network.layers; i++) {
+      Layer& layer = layers[i];
+      const bool final = i + 1 == network.layers;
+      if (i == 0 && is_sparse())
+        forward_sparse(sparse, layer, rows, order, count, step, final);
+      else
+        forward(layer, count, x, line, final);
+      x = layer.values, line = layer.line;
+    }
+  }
+
+  void backward_chunk(const int64_t* order, ptrdiff_t count, const Rule& rule, Place place, int32_t step) {
+    for (int i = network.layers - 1; i >= 0; i--) {
+      Layer& layer = layers[i];
+      const float* x = i ? layers[i - 1].values : inputs;
+      const ptrdiff_t line = i ? layers[i - 1].line : in_line;
+      float* errors = i ? layers[i - 1].errors : HAS_PICTURES ? in_errors : nullptr;
+      if (errors) backward(layer, count, x, line, errors);  // before the weights move
+      if (i == 0 && is_sparse()) {
+        descend_sparse(sparse, layer, rows, order, count, step, rule);
+        descend_bias(layer, count, rule, place);
+      } else {
+        descend_layer(layer, count, x, line, rule, place);
+      }
+    }
+    if constexpr (HAS_PICTURES) {
+      front.backward(count, in_errors, in_line);
+      if (place.last) front.step(rule);
+    }
+  }
+
+  // One batch: its mean loss.
+  double learn(const int64_t* order, const int8_t* windows, ptrdiff_t size, const Rule& rule, int32_t step) {
+    double loss = 0;
+    const float share = 1.0f / float(size);
+    for (ptrdiff_t begin = 0; begin < size; begin += chunk) {
+      const ptrdiff_t count = size - begin < chunk ? size - begin : chunk;
+      forward_chunk(order + begin, windows ? windows + 3 * begin : nullptr, count, true, step);
+      for (ptrdiff_t r = 0; r < count; r++)
+        loss += cross_entropy(last().values + r * last().line, classes(), rows.labels[order[begin + r]], share,
+                              last().errors + r * last().line);
+      backward_chunk(order + begin, count, rule, {begin == 0, begin + count == size}, step);
+    }
+    return loss / double(size);
+  }
+
+  Status train(const Walk& walk, const Rule& rule, float* params, float* velocity, double* loss) {
+    int64_t largest = 0;
+    for (int64_t t = 0; t < walk.steps; t++) largest = walk.sizes[t] > largest ? walk.sizes[t] : largest;
+    if (!take_in(params, velocity, &rule) || !prepare(largest, true)) return NO_MEMORY;
+    if (is_sparse() && !prepare_sparse(rule, walk.steps)) return NO_MEMORY;
+    const int64_t* order = walk.order;
+    const int8_t* windows = walk.windows;
+    *loss = 0;
+    for (int64_t t = 0; t < walk.steps; t++) {
+      *loss += learn(order, windows, walk.sizes[t], rule, int32_t(t));
+      order += walk.sizes[t];
+      if (windows) windows += 3 * walk.sizes[t];
+    }
+    if (is_sparse())
+      for (ptrdiff_t c = 0; c < sparse.columns; c++) sparse.bring(int32_t(c), int32_t(walk.steps));
+    copy(params, base, false);
+    if (velocity) copy(velocity, whole.velocity, false);
+    return FINE;
+  }
+
+  Status score(const int64_t* order, int64_t count, const float* params, int64_t* hits, double* loss) {
+    if (!take_in(params, nullptr, nullptr) || !prepare(count < CHUNK ? count : CHUNK, false)) return NO_MEMORY;
+    if (is_sparse() && !prepare_sparse({}, 0)) return NO_MEMORY;
+    *hits = 0, *loss = 0;
+    for (int64_t begin = 0; begin < count; begin += chunk) {
+      const ptrdiff_t some = count - begin < chunk ? count - begin : chunk;
+      forward_chunk(order + begin, nullptr, some, false, 0);
+      for (ptrdiff_t r = 0; r < some; r++) {
+        const float* logits = last().values + r * last().line;
+        const int64_t label = rows.labels[order[begin + r]];
+        *hits += likeliest(logits, classes()) == label;
+        *loss += cross_entropy(logits, classes(), label, 1, last().errors + r * last().line);
+      }
+    }
+    return FINE;
+  }
+};
+
+// --- what a caller may get wrong ----------------------------------------------------------------------------------------
+
+Status check_network(const Network& n, const Rows& rows) {
+  constexpr int32_t LARGEST = 1 << 24;
+  if (n.layers < 1 || n.layers > MOST_LAYERS || rows.kind < BYTES || rows.kind > SPARSE) return BAD_SHAPE;
+  for (int i = 0; i <= n.layers; i++)
+    if (n.widths[i] < 1 || n.widths[i] > LARGEST) return BAD_SHAPE;
+  if (n.channels == 0) return FINE;
+  if (n.channels < 0 || n.channels > 1024 || n.padding < 0 || n.padding > 2 || rows.kind == SPARSE) return BAD_SHAPE;
+  if (n.height < 1 || n.width < 1 || n.height > 4096 || n.width > 4096) return BAD_SHAPE;
+  const Sizes s = sizes(n.channels, n.height, n.width, n.padding);
+  return s.rows < 1 || s.columns < 1 || n.widths[0] != s.rows * s.columns * SECOND ? BAD_SHAPE : FINE;
+}
+
+Status check_rows(const Network& n, const Rows& rows, const int64_t* order, int64_t count) {
+  const int32_t classes = n.widths[n.layers];
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t row = order[i];
+    if (row < 0 || row >= rows.count) return BAD_ROW;
+    if (rows.labels[row] < 0 || rows.labels[row] >= classes) return BAD_LABEL;
+    if (rows.kind != SPARSE) continue;
+    if (rows.begins[row] < 0 || rows.begins[row] > rows.begins[row + 1] || rows.begins[row + 1] > rows.entries)
+      return BAD_ROW;
+    for (int64_t e = rows.begins[row]; e < rows.begins[row + 1]; e++)
+      if (rows.columns[e] < 0 || rows.columns[e] >= n.widths[0]) return BAD_COLUMN;
+  }
+  return FINE;
+}
+
+Status check_walk(const Walk& walk, int64_t* visits) {
+  *visits = 0;
+  if (walk.steps < 0 || walk.steps > INT32_MAX - 1) return BAD_BATCH;
+  for (int64_t t = 0; t < walk.steps; t++) {
+    if (walk.sizes[t] < 1 || walk.sizes[t] > (int64_t(1) << 40)) return BAD_BATCH;
+    *visits += walk.sizes[t];
+  }
+  for (int64_t i = 0; walk.windows && i < 3 * *visits; i++)
+    if (walk.windows[i] < -64 || walk.windows[i] > 64) return BAD_BATCH;
+  return FINE;
+}
+
+bool is(const Network& n, int32_t channels, int32_t height, int32_t width, int32_t padding) {
+  return n.channels == channels && n.height == height && n.width == width && n.padding == padding;
+}
+
+// Call something with a model of the right kind: the papers' shapes are known to the compiler, others are not.
+template <class Use>
+Status with_model(const Network& network, const Rows& rows, const Use& use) {
+  const FlushDenormals here;
+  if (network.channels == 0) return use(Model<NoPictures>(network, rows));
+  if (is(network, 3, 32, 32, 0)) return use(Model<Pictures<Known<3, 32, 32, 0>>>(network, rows));
+  if (is(network, 1, 28, 28, 0)) return use(Model<Pictures<Known<1, 28, 28, 0>>>(network, rows));
+  if (is(network, 1, 8, 8, 2)) return use(Model<Pictures<Known<1, 8, 8, 2>>>(network, rows));
+  return use(Model<Pictures<Unknown>>(network, rows));
+}
+
+}  // namespace
+
+#define PUBLIC extern "C" __attribute__((visibility("default")))
+
+PUBLIC int32_t silobench_lanes() { return LANES; }
+
+// Train `params` along a walk; `velocity` (null for one that begins and ends with the call) is brought up too. `loss` is the
+// sum of the steps' mean losses.
+PUBLIC int32_t silobench_train(const Network* network, const Rows* rows, const Walk* walk, const Rule* rule, float* params,
+                               float* velocity, double* loss) {
+  int64_t visits = 0;
+  Status status = check_network(*network, *rows);
+  if (status == FINE) status = check_walk(*walk, &visits);
+  if (status == FINE) status = check_rows(*network, *rows, walk->order, visits);
+  if (status != FINE) return status;
+  return with_model(*network, *rows,
+                    [&](auto&& model) { return model.train(*walk, *rule, params, velocity, loss); });
+}
+
+// How many of some rows a model gets right, and the sum of its losses on them.
+PUBLIC int32_t silobench_score(const Network* network, const Rows* rows, const int64_t* order, int64_t count,
+                               const float* params, int64_t* hits, double* loss) {
+  Status status = check_network(*network, *rows);
+  if (status == FINE && count < 0) status = BAD_BATCH;
+  if (status == FINE) status = check_rows(*network, *rows, order, count);
+  if (status != FINE) return status;
+  return with_model(*network, *rows,
+                    [&](auto&& model) { return model.score(order, count, params, hits, loss); });
+}
