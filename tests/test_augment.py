@@ -11,7 +11,7 @@ from silobench.data.augment import crop_and_flip
 from silobench.federation import federate
 from silobench.solvers import Problem, sgd
 from silobench.task import task
-from silobench.types import Server
+from silobench.types import Pull, Server
 
 
 def windows(image: Tensor, pad: int) -> list[Tensor]:
@@ -80,7 +80,7 @@ def test_the_solver_trains_on_augmented_batches_but_a_full_gradient_is_of_the_ro
         start = problem.task.initial
         server = Server(start, {}, {}, 0, 2, {}, problem.task.buffers)
         torch.manual_seed(3)
-        local, _ = sgd(epochs=1).train(problem, start, server, None, None, {})
+        local, _ = sgd(epochs=1).train(problem, start, server, None, Pull(), {})
         ends.append(local.end)
         gradients.append(problem.gradient(start))
     assert not torch.equal(*ends)

@@ -1,8 +1,8 @@
-"""Engines: pool has the bits of inline, stacked agrees with it to rounding, and nobody's machine decides which."""
+"""Engines: pool has the bits of inline; stacked and native agree with it to rounding, whatever the workers."""
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 from torch import Tensor
 
+from natives import needs_native
 from silobench.algorithms import ALGORITHMS
 from silobench.data import digits
-from silobench.engines import ENGINES, Engine, auto, inline, pool, stack, stacked
+from silobench.engines import ENGINES, Engine, auto, inline, native, pool, stack, stacked
 from silobench.engines import engine as engines
 from silobench.engines.sparse import Columns, Coordinates, Rule, SparseRows
 from silobench.errors import ConfigError, RecordError
@@ -31,12 +32,13 @@ from silobench.rounds import rounds
 from silobench.solvers import Problem, Solver, sgd
 from silobench.task import task
 from silobench.transforms import clip
-from silobench.types import Algorithm, RoundRecord, State, Transform, Update, Vector
+from silobench.types import Algorithm, Local, Memory, Pull, RoundRecord, Server, State, Transform, Update, Vector
 from test_laws import EVERY, SCAFFOLDS, bits, feedback, models
 
 DIGITS = digits()
-UNCORRECTED = [spec for spec in EVERY if "fedprox" not in spec and "inside" not in spec]
-IN_STACKS = Engine(stacked=True)
+UNCORRECTED = [spec for spec in EVERY if not any(name in spec for name in ("fedprox", "inside", "feddyn"))]
+IN_STACKS, COMPILED = Engine(("stacked",)), Engine(("native",))
+TOGETHER = [pytest.param(IN_STACKS, id="stacked"), pytest.param(COMPILED, id="native", marks=needs_native)]
 
 
 def run(spec: str | Algorithm, federated: Any, engine: Engine, solver: Solver, *transforms, **options):
@@ -86,7 +88,7 @@ def test_pool_has_the_bits_of_inline_for_any_number_of_workers(unequal_digits, m
         assert {(record.engine, record.workers) for record in others} == used
 
 
-@pytest.mark.parametrize("engine", [inline(), IN_STACKS, pool(workers=2)], ids=str)
+@pytest.mark.parametrize("engine", [inline(), pool(workers=2)], ids=str)
 def test_denormal_numbers_count_as_zero_in_rounds_and_only_there(unequal_digits, engine: Engine) -> None:
     """They make training ten times as slow where momenta fade away."""
 
@@ -185,11 +187,11 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn, of_sparse: Sequence[str]) -> Case:
     kind = draw(st.sampled_from(["dense", "bytes", "sparse"]))
     return Case(
         kind,
-        spec=draw(st.sampled_from(UNCORRECTED if kind == "sparse" else EVERY)),
+        spec=draw(st.sampled_from(of_sparse if kind == "sparse" else EVERY)),
         widths=tuple(draw(st.lists(st.integers(2, 6), max_size=3))),
         sizes=tuple(draw(st.lists(st.sampled_from([1, 2, 3, 7, 8, 9, 20]), min_size=1, max_size=5))),
         batch=draw(st.sampled_from([1, 3, 8, 64, "full"])),
@@ -203,16 +205,27 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-# The same examples always: once in ten thousand a sum lies so near 0 that rounding decides what a ReLU lets through.
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(case=cases())
-def test_stacked_agrees_with_inline_to_rounding(silos, case: Case) -> None:
+def check_second_round(silos, case: Case, engine: Engine) -> None:
     federated, solver = case.federated(silos), case.solver
-    (first,) = run(case.spec, federated, IN_STACKS, solver, *case.transforms, rounds=1)  # fills the memories
+    (first,) = run(case.spec, federated, engine, solver, *case.transforms, rounds=1)  # fills the memories
     with patch.object(stack, "_WINDOW", case.window):
-        ours = go_on(case.spec, federated, IN_STACKS, solver, first.state, *case.transforms)
+        ours = go_on(case.spec, federated, engine, solver, first.state, *case.transforms)
     theirs = go_on(case.spec, federated, inline(), solver, first.state, *case.transforms)
     assert agree(ours, theirs, first.state)
+
+
+# The same examples always: once in ten thousand a sum lies so near 0 that rounding decides what a ReLU lets through.
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(case=cases(UNCORRECTED))
+def test_stacked_agrees_with_inline_to_rounding(silos, case: Case) -> None:
+    check_second_round(silos, case, IN_STACKS)
+
+
+@needs_native
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(case=cases(EVERY))
+def test_native_agrees_with_inline_to_rounding(silos, case: Case) -> None:
+    check_second_round(silos, case, COMPILED)
 
 
 def by_hand(federated: Any, solver: Solver, state: State, party: int, pull=lambda here: 0.0, drift=0.0):
@@ -239,11 +252,12 @@ def by_hand(federated: Any, solver: Solver, state: State, party: int, pull=lambd
 @pytest.mark.parametrize("kind", ["dense", "bytes", "sparse"])
 @pytest.mark.parametrize("widths", [(), (5,), (6, 3, 4)])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_stacked_scaffold_by_hand_in_double_precision(silos, kind: str, widths: Any, momentum: float) -> None:
+@pytest.mark.parametrize("engine", TOGETHER)
+def test_scaffold_by_hand_in_double_precision(silos, engine, kind: str, widths: Any, momentum: float) -> None:
     case = Case(kind, "scaffold", widths, momentum=momentum)
     federated, solver = case.federated(silos), case.solver
     (first,) = run("scaffold", federated, inline(), solver, rounds=1)
-    record = go_on("scaffold", federated, IN_STACKS, replace(solver, keep_momentum=True), first.state)
+    record = go_on("scaffold", federated, engine, replace(solver, keep_momentum=True), first.state)
     start, shared, moved, losses = (first.state.server.params.double(), first.state.server.extras["control"], [], [])
     for party, size in enumerate(case.sizes):
         before, after = (r.state.memory[party]["algorithm"]["control"].double() for r in (first, record))
@@ -263,7 +277,8 @@ def test_stacked_scaffold_by_hand_in_double_precision(silos, kind: str, widths: 
 @pytest.mark.parametrize("kind", ["dense", "bytes"])
 @pytest.mark.parametrize("widths", [(), (6, 3)])
 @pytest.mark.parametrize("mu", [0, 0.5])
-def test_stacked_fedprox_by_hand_in_double_precision(silos, kind: str, widths: Any, mu: float) -> None:
+@pytest.mark.parametrize("engine", TOGETHER)
+def test_fedprox_by_hand_in_double_precision(silos, engine: Engine, kind: str, widths: Any, mu: float) -> None:
     case = Case(kind, widths=widths)
     federated, solver = case.federated(silos), case.solver
     (first,) = run("fedavg", federated, inline(), solver, rounds=1)
@@ -273,7 +288,7 @@ def test_stacked_fedprox_by_hand_in_double_precision(silos, kind: str, widths: A
         for party in range(len(case.sizes))
     ]
     mean = sum(size * end for size, end in zip(case.sizes, ends, strict=True)) / sum(case.sizes)
-    record = go_on(f"fedprox(mu={mu})" if mu else "fedavg", federated, IN_STACKS, solver, first.state)
+    record = go_on(f"fedprox(mu={mu})" if mu else "fedavg", federated, engine, solver, first.state)
     assert near(record.state.server.params - start, mean - start, 1e-5)
 
 
@@ -289,8 +304,9 @@ def nothing_at_all(kind: str) -> Any:
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("bias", [0.0, -50.0])  # exactly at the kink of a ReLU, and far beyond it
 @pytest.mark.parametrize("spec", ["fedavg", "scaffold"])
+@pytest.mark.parametrize("engine", TOGETHER)
 def test_dead_and_undecided_units_and_empty_rows_are_as_inline_has_them(
-    silos, kind: str, bias: float, spec: str
+    silos, engine: Engine, kind: str, bias: float, spec: str
 ) -> None:
     federation, its_task = silos(nothing_at_all(kind), np.arange(24) % 3, (6, 6, 6, 6), "mlp(5, 4)")
     for name, tensor in its_task.network.layout.views(its_task.initial).items():
@@ -298,17 +314,18 @@ def test_dead_and_undecided_units_and_empty_rows_are_as_inline_has_them(
             tensor.fill_(bias)
     federated, solver = (federation, its_task), sgd(0.05, 0.9, 0.1, epochs=2, batch=4, keep_momentum=True)
     (first,) = run(spec, federated, inline(), solver, rounds=1)
-    ours, theirs = (go_on(spec, federated, engine, solver, first.state) for engine in (IN_STACKS, inline()))
+    ours, theirs = (go_on(spec, federated, each, solver, first.state) for each in (engine, inline()))
     assert agree(ours, theirs, first.state)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_a_party_that_diverges_takes_nobody_with_it(silos, kind: str) -> None:
+@pytest.mark.parametrize("engine", TOGETHER)
+def test_a_party_that_diverges_takes_nobody_with_it(silos, engine: Engine, kind: str) -> None:
     x = inputs("dense", 30, np.random.default_rng(0))
     x[20:] *= 1e25
     x = sparse.csr_matrix(x) if kind == "sparse" else x
     federated, solver = silos(x, np.arange(30) % 3, (10, 10, 10), "mlp(4)"), sgd(0.05, epochs=2, batch=4)
-    (ours,), (theirs,) = (run("solo", federated, engine, solver, rounds=1) for engine in (IN_STACKS, inline()))
+    (ours,), (theirs,) = (run("solo", federated, each, solver, rounds=1) for each in (engine, inline()))
     ours, theirs = ([r.state.memory[party]["algorithm"]["model"] for party in range(3)] for r in (ours, theirs))
     assert [near(one, other) for one, other in zip(ours[:2], theirs[:2], strict=True)] == [True, True]
     assert not ours[2].isfinite().all()
@@ -316,7 +333,8 @@ def test_a_party_that_diverges_takes_nobody_with_it(silos, kind: str) -> None:
 
 
 @pytest.mark.parametrize("spec", ["fedavg", "fedprox(mu=0.1)", "scaffold"])
-def test_an_aggregation_of_ones_own_sees_every_party(silos, spec: str) -> None:
+@pytest.mark.parametrize("engine", TOGETHER)
+def test_an_aggregation_of_ones_own_sees_every_party(silos, engine: Engine, spec: str) -> None:
     seen: list[Update] = []
 
     def largest(updates: Iterable[Update]) -> Update:
@@ -325,10 +343,10 @@ def test_an_aggregation_of_ones_own_sees_every_party(silos, spec: str) -> None:
 
     case = Case(spec=spec, widths=(6,), sizes=(20, 1, 9, 33, 8))
     federated, found = case.federated(silos), []
-    for engine in (IN_STACKS, inline()):
+    for each in (engine, inline()):
         seen.clear()
         (record,) = rounds(
-            Method(ALGORITHMS.build(spec), case.solver, aggregate=largest), *federated, rounds=1, engine=engine
+            Method(ALGORITHMS.build(spec), case.solver, aggregate=largest), *federated, rounds=1, engine=each
         )
         found.append((record.state.server.params, sorted(seen, key=lambda update: update.weight)))
     (ours, those), (theirs, these) = found
@@ -337,26 +355,33 @@ def test_an_aggregation_of_ones_own_sees_every_party(silos, spec: str) -> None:
     assert all(near(a.mean()["delta"], b.mean()["delta"]) for a, b in zip(those, these, strict=True))
 
 
-def test_parties_see_their_noise_in_stacks(silos) -> None:
+@pytest.mark.parametrize("engine", TOGETHER)
+def test_parties_see_their_noise(engine: Engine) -> None:
     federated = federate(DIGITS, "noise(sigma=1)", 4), task("mlp(6)", DIGITS)
     clean = federate(DIGITS, "iid", 4), federated[1]
     solver = sgd(0.05, steps=3)
     noisy, alone, without = (
-        models(run("fedavg", those, engine, solver, rounds=1))
-        for those, engine in ((federated, auto()), (federated, inline()), (clean, inline()))
+        models(run("fedavg", those, each, solver, rounds=1))
+        for those, each in ((federated, engine), (federated, inline()), (clean, inline()))
     )
     assert near(noisy, alone)
     assert not near(noisy, without, 1e-3)
 
 
-@pytest.mark.parametrize("model", ["linear", "mlp(6)"])
-def test_augmentation_is_not_lost(silos, model: str) -> None:
-    x = np.random.default_rng(0).integers(0, 256, (30, 1, 8, 8), dtype=np.uint8)
+@pytest.mark.parametrize("model", ["linear", "mlp(6)", "cnn"])
+@pytest.mark.parametrize("kind", [np.uint8, np.float32])
+def test_augmentation_is_not_lost(silos, model: str, kind: type) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (30, 1, 8, 8)).astype(kind) / kind(1 if kind is np.uint8 else 255)
+    x = x.astype(kind)
     federated = silos(x, np.arange(30) % 3, (20, 1, 9), model, augment="crop-flip")
     by_choice, alone = (
         run("fedavg", federated, engine, sgd(0.05, epochs=2), rounds=1) for engine in (auto(), inline())
     )
-    assert near(models(by_choice), models(alone))
+    still = replace(federated[0], dataset=replace(federated[0].dataset, augment="none")), federated[1]
+    unmoved = run("fedavg", still, inline(), sgd(0.05, epochs=2), rounds=1)
+    moved, expected, without = (models(those) - federated[1].initial for those in (by_choice, alone, unmoved))
+    assert near(moved, expected)
+    assert not near(moved, without, 1e-2)
 
 
 @pytest.mark.parametrize(("kind", "spec"), [("dense", "fedavg"), ("dense", "fedprox(mu=0.1)"), ("sparse", "scaffold")])
@@ -382,7 +407,7 @@ def test_stacked_has_the_same_bits_twice_and_for_any_number_of_workers(silos, ki
     assert {record.engine for record in first} == {"stacked"}
     assert same(run(spec, federated, IN_STACKS, solver, **options)) == same(first)
     for workers in (1, 2, 3):
-        others = run(spec, federated, Engine(stacked=True, workers=workers), solver, **options)
+        others = run(spec, federated, Engine(("stacked",), workers=workers), solver, **options)
         assert same(others) == same(first)
         assert {record.workers for record in others} == {1 if spec == "combined" else workers}
 
@@ -558,12 +583,11 @@ def test_sparse_rows_never_become_dense() -> None:
 
 
 # Without names, because what has one is imported in the worker together with these tests.
-EACH_NUMBER = lambda g, at, server, own: g / 2 + torch.sin(at - server.params) * own["scale"] + server.extras["tilt"]  # noqa: E731
-MIXING = {
+CORRECTIONS = {
+    "each number": lambda g, at, server, own: (
+        g / 2 + torch.sin(at - server.params) * own["scale"] + server.extras["tilt"]
+    ),
     "norm": lambda grad, at, server, own: grad / (1 + grad.norm()),
-    "order": lambda grad, at, server, own: grad.flip(-1),
-    "first layer": lambda grad, at, server, own: torch.cat([grad[:10], torch.zeros_like(grad[10:])]),
-    "pull": lambda grad, at, server, own: grad + at * (at - server.params).norm(),
     "memory": lambda grad, at, server, own: grad + own["scale"].mean(),
 }
 
@@ -580,35 +604,24 @@ def own(correct: Callable[..., Vector]) -> Algorithm:
     return Algorithm(extras=extras, memory=memory, correct=correct)
 
 
-def test_a_correction_of_each_number_by_itself_is_stacked(silos) -> None:
+@pytest.mark.parametrize("correction", CORRECTIONS)
+def test_what_is_no_pull_is_run_by_pytorch(silos, correction: str) -> None:
     case = Case(widths=(6, 3))
-    federated, (ours, theirs) = case.federated(silos), (auto(), inline())
-    ours, theirs = (run(own(EACH_NUMBER), federated, engine, case.solver, rounds=2) for engine in (ours, theirs))
-    assert {record.engine for record in ours} == {"stacked"}
-    assert near(models(ours), models(theirs))
-    assert not near(models(theirs), models(run("fedavg", federated, inline(), case.solver, rounds=2)), 1e-2)
-
-
-@pytest.mark.parametrize("mixing", MIXING)
-def test_a_correction_that_mixes_numbers_is_not_stacked(silos, mixing: str) -> None:
-    case = Case(widths=(6, 3))
-    federated, algorithm = case.federated(silos), own(MIXING[mixing])
+    federated, algorithm = case.federated(silos), own(CORRECTIONS[correction])
     alone = run(algorithm, federated, inline(), case.solver, rounds=2)
+    assert not near(models(alone), models(run("fedavg", federated, inline(), case.solver, rounds=2)), 1e-2)
     for workers in (1, 2):
         by_choice = run(algorithm, federated, replace(auto(workers=workers), least=0.0), case.solver, rounds=2)
         assert same(by_choice) == same(alone)
         assert {record.engine for record in by_choice} == {"inline" if workers == 1 else "pool"}
-    with pytest.raises(ConfigError, match=r"^the engine stacked cannot run this: [^.]*; use auto\.$"):
-        run(algorithm, federated, stacked(), case.solver, rounds=2)
+    for engine in (stacked(), native()):
+        with pytest.raises(ConfigError, match=r"^the engine (stacked|native) cannot run this: [^.]*; use auto\.$"):
+            run(algorithm, federated, engine, case.solver, rounds=2)
 
 
-def test_a_correction_that_mixes_numbers_of_long_gradients_is_not_stacked(silos) -> None:
-    """Clipping by norm: it leaves short gradients as they are."""
-    x = inputs("dense", 30, np.random.default_rng(0)) * 1000
-    federated, solver = silos(x, np.arange(30) % 3, (20, 1, 9)), sgd(0.05, epochs=2, batch=8)
-    algorithm = own(lambda grad, at, server, own: grad * min(1.0, 100.0 / float(grad.norm())))
-    by_choice, alone = (run(algorithm, federated, engine, solver, rounds=1) for engine in (auto(), inline()))
-    assert near(models(by_choice), models(alone))
+def its_first_state(federated: Any) -> State:
+    federation, its_task = federated
+    return State(Server(its_task.initial, {}, {}, 0, len(federation.parties), {}))
 
 
 def test_a_correction_may_use_autograd(silos) -> None:
@@ -624,6 +637,37 @@ def test_a_correction_may_use_autograd(silos) -> None:
 
 
 @pytest.mark.parametrize(
+    ("engine", "kind"),
+    [(IN_STACKS, "dense"), *(pytest.param(COMPILED, kind, marks=needs_native) for kind in ("dense", "sparse"))],
+    ids=str,
+)
+def test_pulls_of_any_kind_may_differ_from_party_to_party(silos, engine: Engine, kind: str) -> None:
+    """Strength, anchor, linear term and drift, together and one by one; party 1 has none of them."""
+
+    def memory(params: Vector) -> dict[str, Vector]:
+        return {"calls": torch.zeros(1)}
+
+    def pull(server: Server, own: Vector) -> Pull:
+        calls = int(own["calls"])
+        anchor, linear, drift = torch.linspace(-1, 1, 3 * len(server.params)).view(3, -1)
+        full = Pull(0.3, anchor, linear, drift)
+        return [full, Pull(), Pull(0.7), Pull(linear=linear), Pull(drift=drift), replace(full, drift=None)][calls]
+
+    def message(local: Local, server: Server, own: Memory) -> tuple[Update, Memory]:
+        return Update.of(local.samples, delta=local.delta), own
+
+    case = Case(kind, widths=(6, 3), sizes=(20, 1, 9, 33, 8, 5))
+    federated, algorithm = case.federated(silos), Algorithm(memory=memory, pull=pull, message=message)
+    first = its_first_state(federated)
+    state = replace(first, memory={p: {"algorithm": {"calls": torch.tensor([float(p)])}} for p in range(6)})
+    ours, theirs = (
+        next(rounds(Method(algorithm, case.solver), *federated, rounds=1, engine=e, state=state))
+        for e in (engine, inline())
+    )
+    assert near(ours.state.server.params - first.server.params, theirs.state.server.params - first.server.params)
+
+
+@pytest.mark.parametrize(
     ("kind", "model", "spec", "arithmetic"),
     [
         ("dense", "linear", "fedavg", "stacked"),
@@ -635,9 +679,10 @@ def test_a_correction_may_use_autograd(silos) -> None:
         ("sparse", "mlp(6)", "scaffold(momentum=inside)", "inline"),
     ],
 )
-def test_the_arithmetic_is_chosen_by_model_and_method_alone(
+def test_without_a_native_step_the_way_is_chosen_by_model_and_method(
     silos, monkeypatch, kind: str, model: str, spec: str, arithmetic: str
 ) -> None:
+    monkeypatch.setattr("silobench.kernels.why_not", lambda: "there is no compiler")
     monkeypatch.setattr(engines, "_WORTH_SENDING", 0.0)
     monkeypatch.setattr(engines, "_IN_A_STACK", 2)
     x = inputs(kind, 30, np.random.default_rng(0)) if model != "cnn" else DIGITS.train.x[:30]
@@ -656,33 +701,80 @@ def test_the_arithmetic_is_chosen_by_model_and_method_alone(
             run(spec, federated, stacked(), solver, rounds=2)
 
 
+@needs_native
+@pytest.mark.parametrize(
+    ("kind", "model", "spec", "way"),
+    [
+        ("dense", "linear", "fedavg", "native"),
+        ("bytes", "cnn", "feddyn", "native"),
+        ("sparse", "mlp(6)", "fedprox", "native"),
+        ("words", "bag(4)", "fedavg", "inline"),
+    ],
+)
+def test_auto_prefers_the_native_step(silos, monkeypatch, kind: str, model: str, spec: str, way: str) -> None:
+    monkeypatch.setattr(engines, "_WORTH_SENDING", 0.0)
+    facts = {}
+    if kind == "words":
+        x, facts = np.random.default_rng(0).integers(0, 5, (30, 4)), {"vocabulary": tuple("?abcd")}
+    else:
+        x = DIGITS.train.x[:30] if model == "cnn" else inputs(kind, 30, np.random.default_rng(0))
+    federated = silos(x, np.arange(30) % 3, (20, 1, 9), model, **facts)
+    solver = sgd(0.05, epochs=1, batch=8)
+    first = run(spec, federated, auto(workers=1), solver, rounds=2)
+    assert {record.engine for record in first} == {way}
+    for workers in (2, 4):
+        others = run(spec, federated, auto(workers=workers), solver, rounds=2)
+        assert same(others) == same(first)
+        assert {(record.engine, record.workers) for record in others} == {(way if way == "native" else "pool", workers)}
+
+
 def test_a_short_round_stays_in_this_process(toy) -> None:
     assert {r.workers for r in run("fedavg", toy(), auto(workers=2), sgd(epochs=1), rounds=2)} == {1}
 
 
 def test_engines_have_specs() -> None:
-    built = [ENGINES.build(spec) for spec in ("inline", "pool(workers=3)", "stacked(workers=1)", "auto(workers=2)")]
-    assert [(engine.stacked, engine.workers) for engine in built] == [(False, 0), (False, 3), (True, 0), (None, 2)]
+    specs = ("inline", "pool(workers=3)", "stacked(workers=1)", "native(workers=2)", "auto(workers=2)")
+    built = [(engine.ways, engine.workers) for engine in map(ENGINES.build, specs)]
+    every = ("native", "stacked", "inline")
+    assert built == [(("inline",), 0), (("inline",), 3), (("stacked",), 0), (("native",), 2), (every, 2)]
 
 
-def test_a_run_begun_inline_goes_on_in_a_pool_with_the_same_bits_and_not_in_stacks(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("begun", "refused", "ends"),
+    [
+        ("inline", ["stacked", "native"], ["pool(workers=2)", "auto"]),
+        ("stacked", ["inline", "native"], ["stacked(workers=2)", "auto"]),
+        pytest.param("native", ["inline", "stacked"], ["native(workers=2)", "auto"], marks=needs_native),
+    ],
+)
+def test_a_run_goes_on_as_it_was_begun(tmp_path: Path, begun: str, refused: list[str], ends: list[str]) -> None:
     choices = {"dataset": "fcube", "partition": "octants", "algorithm": "scaffold", "rounds": 4}
     (made,) = plan({**choices, "solver": "sgd(epochs=1, keep_momentum=True)"})
     ready = prepare(made)
-    for _ in execute(ready, tmp_path / "whole", "inline"):
-        pass
-    for record in execute(ready, tmp_path / "parts", "inline"):
-        if record.round == 2:
-            break
-    with pytest.raises(RecordError, match="begun with engine inline, and this is stacked"):
-        list(execute(ready, tmp_path / "parts", "stacked"))
-    with pytest.raises(RecordError, match="begun with engine inline, and this is stacked"):
-        list(execute(ready, tmp_path / "parts"))  # auto would stack it
-    assert [record.engine for record in execute(ready, tmp_path / "parts", "pool(workers=2)")] == ["pool", "pool"]
-    whole, parts = (read_run(tmp_path / name / made.id) for name in ("whole", "parts"))
-    for fact in ("model_sha256", "state_sha256", "made_by"):
-        assert whole.facts[fact] == parts.facts[fact]
-    assert [row["engine"] for row in parts.rounds] == ["inline", "inline", "pool", "pool"]
+    list(execute(ready, tmp_path / "whole", begun))
+    for end in ends:
+        for record in execute(ready, tmp_path / end, begun):
+            if record.round == 2:
+                break
+        for other in refused:
+            with pytest.raises((RecordError, ConfigError), match=f"begun with engine {begun}, and this is|no native"):
+                list(execute(ready, tmp_path / end, other))
+        assert len(list(execute(ready, tmp_path / end, end))) == 2
+        whole, parts = (read_run(tmp_path / name / made.id) for name in ("whole", end))
+        for fact in ("model_sha256", "state_sha256", "made_by"):
+            assert whole.facts[fact] == parts.facts[fact]
+
+
+@needs_native
+def test_a_run_begun_natively_is_not_gone_on_with_where_there_is_no_native_step(tmp_path: Path, monkeypatch) -> None:
+    (made,) = plan({"dataset": "fcube", "partition": "octants", "rounds": 3, "solver": "sgd(epochs=1)"})
+    ready = prepare(made)
+    next(iter(execute(ready, tmp_path)))
+    monkeypatch.setattr("silobench.kernels.why_not", lambda: "no C++ compiler was found")
+    with pytest.raises(ConfigError, match=r"begun by the engine native, which cannot go on here \(no C\+\+ compiler"):
+        list(execute(ready, tmp_path))
+    monkeypatch.undo()
+    assert [record.round for record in execute(ready, tmp_path)] == [2, 3]
 
 
 # --- evaluation ---------------------------------------------------------------------------------------
@@ -710,7 +802,15 @@ def test_the_rows_that_are_scored_are_drawn_by_the_seed(toy) -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-@pytest.mark.parametrize("engine", [pool(workers=2), Engine(stacked=True, workers=3), Engine(stacked=True, workers=2)])
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pool(workers=2),
+        Engine(("stacked",), workers=3),
+        Engine(("stacked",), workers=2),
+        pytest.param(Engine(("native",), workers=2), marks=needs_native),
+    ],
+)
 @pytest.mark.parametrize("spec", ["fedavg", "solo"])
 def test_scores_are_the_same_whoever_computes_them(monkeypatch, engine: Engine, spec: str) -> None:
     monkeypatch.setattr("silobench.federation._EVALUATION_ROWS", (50, 50))  # many parts

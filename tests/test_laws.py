@@ -9,17 +9,26 @@ import pytest
 import torch
 from torch import Tensor
 
-from silobench.algorithms import ALGORITHMS, fedavg, fednova, fedprox, scaffold
+from silobench.algorithms import ALGORITHMS, fedavg, feddyn, fednova, fedprox, scaffold
 from silobench.errors import ConfigError
 from silobench.methods import Method
 from silobench.network import link
 from silobench.rounds import draw_cohort, rounds
 from silobench.solvers import SOLVERS, Problem, sgd
-from silobench.types import Algorithm, Context, Local, Memory, RoundRecord, Server, Transform, Update
+from silobench.types import Algorithm, Context, Local, Memory, RoundRecord, Server, State, Transform, Update
 
 SOLVER = sgd(lr=0.1, momentum=0.9, weight_decay=0.01, epochs=2, batch=8)
 SCAFFOLDS = [f"scaffold(option={o}, momentum={m})" for o in (1, 2) for m in ("outside", "inside")]
-EVERY = ["fedavg", "fedprox(mu=0.1)", "fednova", "solo", "combined", *SCAFFOLDS, "scaffold(init=random)"]
+EVERY = [
+    "fedavg",
+    "fedprox(mu=0.1)",
+    "fednova",
+    "solo",
+    "combined",
+    *SCAFFOLDS,
+    "scaffold(init=random)",
+    "feddyn(alpha=0.1)",
+]
 
 
 def run(algorithm: Algorithm | str, federated, solver=SOLVER, *transforms: Transform, **options) -> list[RoundRecord]:
@@ -161,6 +170,46 @@ def test_fednova_by_hand(hand: ByHand, participation: float | int) -> None:
             yield shared
 
     compare(hand, fednova(), slow(), participation)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 2.0])
+def test_feddyn_by_hand(hand: ByHand, participation: float | int, alpha: float) -> None:
+    def slow() -> Iterator[Tensor]:
+        shared = hand.start
+        tilt, gradients = torch.zeros_like(shared), [torch.zeros_like(shared) for _ in range(5)]
+        for now in range(3):
+            cohort, ends = draw_cohort(5, participation, 5, now), []
+            for party in cohort:
+                own, start = gradients[party], shared
+                end, _ = hand.walk(party, now, start, lambda here, g=own, w=start: alpha * (here - w) - g)
+                gradients[party] = own - alpha * (end - start)
+                ends.append(end)
+            tilt = tilt - alpha * sum(end - shared for end in ends) / 5
+            shared = sum(ends) / len(ends) - tilt / alpha
+            yield shared
+
+    compare(hand, feddyn(alpha=alpha), slow(), participation)
+
+
+def test_feddyn_stays_at_the_optimum_of_the_mean_loss_once_parties_know_their_gradients(toy, gradient) -> None:
+    """What FedAvg does not: its parties leave a point at which their own losses still fall."""
+    federation, its_task = federated = toy((20, 30, 25))
+    solver = sgd(lr=0.2, momentum=0.0, weight_decay=0.1, epochs=1, steps=None, batch="full")
+    optimum = its_task.initial.double()
+
+    def slope(party: int, where: Tensor) -> Tensor:
+        return gradient(where, *federation.batch(federation.parties[party].rows)) + 0.1 * where
+
+    for _ in range(4000):
+        optimum = optimum - 0.2 * sum(slope(party, optimum) for party in range(3)) / 3
+    memory = {party: {"algorithm": {"gradient": slope(party, optimum).float()}} for party in range(3)}
+    server = Server(optimum.float(), {"tilt": torch.zeros(15)}, {}, 0, 3, {})
+    moved = {}
+    for algorithm in (feddyn(alpha=0.5), fedavg()):
+        state = State(server, memory if algorithm.broadcast is not None else {})
+        last = run(algorithm, federated, solver, rounds=5, state=state)[-1].state.server.params
+        moved[algorithm.broadcast] = (last - optimum).norm() / optimum.norm()
+    assert moved[()] < 1e-5 < 1e-2 < moved[None]
 
 
 @pytest.mark.parametrize("option", [1, 2])
@@ -315,7 +364,8 @@ def test_scaffold_outside_a_momentum_that_restarts_rests_much_nearer_than_fedavg
     assert ours < average / 5
 
 
-@pytest.mark.parametrize("spec", [spec for spec in EVERY if spec not in ("solo", "combined")])
+# FedDyn's server moves on by what it has in memory.
+@pytest.mark.parametrize("spec", [spec for spec in EVERY if spec not in ("solo", "combined", "feddyn(alpha=0.1)")])
 def test_a_rate_that_has_fallen_to_zero_leaves_the_model_where_it_is(toy, spec: str) -> None:
     solver = SOLVERS.build("sgd(lr=polynomial(0.1, over=2), epochs=1)")
     _, second, third, fourth = models(run(spec, toy((20, 9, 30)), solver, rounds=4))

@@ -18,7 +18,7 @@ from silobench.servers import SERVERS
 from silobench.solvers import Problem, sgd
 from silobench.task import Task, task
 from silobench.transforms import clip
-from silobench.types import Layout, Server
+from silobench.types import Layout, Pull, Server
 
 LAYOUT = Layout(("weight", "bias", "mean"), (torch.Size([2, 3]), torch.Size([2]), torch.Size([])), trainable=8)
 
@@ -93,7 +93,7 @@ def test_only_the_forward_pass_moves_buffers(toy) -> None:
     task = Task(network, network.params.clone(), network.buffers.clone())
     server = Server(task.initial, {}, {}, 0, 1, {}, task.buffers)
     problem, solver = Problem(task, federation, federation.parties[0], 0), sgd(weight_decay=0.5, epochs=3, batch=8)
-    local, _ = solver.train(problem, task.initial, server, lambda g, at: g + 1.0, torch.ones(23), {})
+    local, _ = solver.train(problem, task.initial, server, lambda g, at: g + 1.0, Pull(drift=torch.ones(23)), {})
     # The normalisation stands first, so its statistics depend on the batches alone.
     lone = nn.BatchNorm1d(4)
     for rows in solver.batches(problem, 0):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from commands import TINY, call, write
+from natives import FIRST_CHOICE
 from silobench.errors import DataError, RecordError
 from silobench.experiment import execute, plan, prepare, read_experiment
 from silobench.record import load_state, open_run, read_run, read_runs, run_id
@@ -46,7 +47,8 @@ def test_a_finished_run_states_what_was_run_and_on_what(finished: Path) -> None:
     assert facts["label"]["algorithm"] == "scaffold"
     assert sum(facts["partition"]["sizes"]) == facts["dataset"]["train"] == 4000
     assert facts["made_by"]["torch"] == torch.__version__
-    assert facts["made_by"]["engine"] == "stacked"
+    assert facts["made_by"]["engine"] == FIRST_CHOICE
+    assert ("kernel" in facts["made_by"]) == ("cpu" in facts["made_by"]) == (FIRST_CHOICE == "native")
     assert [row["round"] for row in read_run(finished).rounds] == [1, 2, 3]
 
 

@@ -12,7 +12,7 @@ from silobench.errors import SpecError
 from silobench.methods import Method
 from silobench.rounds import rounds
 from silobench.solvers import SCHEDULES, SOLVERS, Problem, reach, sgd
-from silobench.types import Server, at
+from silobench.types import Pull, Server, at
 
 
 def server(round: int = 0) -> Server:
@@ -36,7 +36,7 @@ def test_every_step_is_torchs(toy, model: str, momentum: float, weight_decay: fl
     ours = problem(toy, model=model)
     network, start = ours.task.network, ours.task.initial
     seen = []
-    local, _ = solver.train(ours, start, server(), lambda grad, here: seen.append(here.clone()) or grad, None, {})
+    local, _ = solver.train(ours, start, server(), lambda grad, here: seen.append(here.clone()) or grad, Pull(), {})
     assert local.steps == len(seen) == 9
 
     network.params.copy_(start)
@@ -56,7 +56,7 @@ def test_every_step_is_torchs(toy, model: str, momentum: float, weight_decay: fl
 def test_training_reports_what_it_did(toy) -> None:
     ours = problem(toy)
     start = torch.full_like(ours.task.initial, 0.5)
-    local, kept = sgd(lr=0.25, momentum=0.5, steps=4, batch=5).train(ours, start, server(), None, None, {})
+    local, kept = sgd(lr=0.25, momentum=0.5, steps=4, batch=5).train(ours, start, server(), None, Pull(), {})
     assert (local.steps, local.lr, local.samples, kept) == (4, 0.25, 20, {})
     assert local.reach == pytest.approx(1.875 + 1.75 + 1.5 + 1)
     assert torch.equal(local.start, torch.full_like(start, 0.5))  # the start itself is not written
@@ -67,19 +67,33 @@ def test_corrections_come_before_momentum_and_drift_after(toy) -> None:
     ours, pull = problem(toy), torch.linspace(-1, 1, 15)
     solver = sgd(lr=0.1, momentum=0.5, weight_decay=0.0, steps=2, batch="full")
     ends = {
-        name: solver.train(ours, ours.task.initial, server(), correct, drift, {})[0].end
-        for name, correct, drift in [
-            ("inside", lambda grad, here: 0 * grad + pull, None),
-            ("outside", lambda grad, here: 0 * grad, pull),
+        name: solver.train(ours, ours.task.initial, server(), correct, pulled, {})[0].end
+        for name, correct, pulled in [
+            ("inside", lambda grad, here: 0 * grad + pull, Pull()),
+            ("outside", lambda grad, here: 0 * grad, Pull(drift=pull)),
+            ("linear", None, Pull(linear=pull)),
+            ("plain", None, Pull()),
         ]
     }
     torch.testing.assert_close(ends["inside"], ours.task.initial - 0.1 * (1 + 1.5) * pull)
     torch.testing.assert_close(ends["outside"], ours.task.initial - 0.1 * 2 * pull)
+    assert (ends["linear"] - ends["plain"] + 0.1 * (1 + 1.5) * pull).norm() < 0.1 * pull.norm()
+
+
+@pytest.mark.parametrize("anchor", [None, torch.linspace(-2, 2, 15)])
+def test_a_pull_draws_the_model_to_its_anchor(toy, anchor: torch.Tensor | None) -> None:
+    ours = problem(toy)
+    solver = sgd(lr=0.1, momentum=0.0, weight_decay=0.0, steps=1, batch="full")
+    start = torch.ones(15)
+    pulled, plain = (
+        solver.train(ours, start, server(), None, pull, {})[0].end for pull in (Pull(0.5, anchor=anchor), Pull())
+    )
+    torch.testing.assert_close(pulled - plain, -0.1 * 0.5 * (start - (0 if anchor is None else anchor)))
 
 
 def test_the_full_gradient_is_that_of_the_regularised_loss_on_all_rows(toy, gradient) -> None:
     ours = problem(toy, size=2300)  # more than two blocks of rows, the last one short
-    local, _ = sgd(weight_decay=0.1, steps=1).train(ours, ours.task.initial, server(), None, None, {})
+    local, _ = sgd(weight_decay=0.1, steps=1).train(ours, ours.task.initial, server(), None, Pull(), {})
     point = torch.linspace(-1, 1, 15)
     by_hand = gradient(point.double(), *ours.federation.batch(ours.party.rows)) + 0.1 * point
     torch.testing.assert_close(local.gradient(point).double(), by_hand, rtol=1e-5, atol=1e-6)
@@ -173,7 +187,7 @@ def test_schedules_by_hand(spec: str, values: dict[int, float]) -> None:
 
 def test_a_schedule_sets_the_rate_of_a_round(toy) -> None:
     ours, solver = problem(toy), SOLVERS.build("sgd(lr=exponential(0.4, decay=0.5), steps=1)")
-    local, _ = solver.train(ours, ours.task.initial, server(round=2), None, None, {})
+    local, _ = solver.train(ours, ours.task.initial, server(round=2), None, Pull(), {})
     assert local.lr == pytest.approx(0.1)
 
 

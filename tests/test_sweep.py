@@ -126,7 +126,7 @@ def plans() -> list[Plan]:
 def expected(plans: list[Plan], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[str, ...]]]:
     """The hashes of all runs, one after the other in this process, by arithmetic."""
     found = {}
-    for arithmetic in ("inline", "stacked(workers=1)"):
+    for arithmetic in ("inline", "stacked(workers=1)", "auto(workers=1)"):
         out = tmp_path_factory.mktemp("runs")
         check(list(sweep(plans, out, arithmetic)), plans)
         found[arithmetic.partition("(")[0]] = hashes(plans, out)
@@ -138,18 +138,18 @@ def expected(plans: list[Plan], tmp_path_factory: pytest.TempPathFactory) -> dic
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_any_number_of_workers_gives_the_same_bits(plans, expected, tmp_path, engine: str, workers: int) -> None:
     check(list(sweep(plans, tmp_path, f"{engine}(workers=3)" if engine != "inline" else engine, workers)), plans)
-    assert hashes(plans, tmp_path) == expected["inline" if engine in ("inline", "pool") else "stacked"]
+    assert hashes(plans, tmp_path) == expected["inline" if engine in ("inline", "pool") else engine]
 
 
 @pytest.mark.parametrize("together", [[], [1], [2, 0], [0, 1, 2]])
-@pytest.mark.parametrize("engine", ["auto", "pool"])
+@pytest.mark.parametrize("engine", ["auto", "stacked", "pool"])
 def test_however_runs_are_shared_out_they_have_the_same_bits(
     plans, expected, tmp_path: Path, monkeypatch, engine: str, together: list[int]
 ) -> None:
     monkeypatch.setattr(sweeps, "split", lambda costs, *_: [place for place in together if place < len(costs)])
     monkeypatch.setattr("silobench.engines.engine._WORTH_SENDING", 0.0)
     check(list(sweep(plans, tmp_path, f"{engine}(workers=2)", workers=2)), plans)
-    assert hashes(plans, tmp_path) == expected["inline" if engine == "pool" else "stacked"]
+    assert hashes(plans, tmp_path) == expected["inline" if engine == "pool" else engine]
 
 
 @pytest.mark.parametrize("workers", [2, 3])
@@ -172,7 +172,7 @@ def test_a_sweep_goes_on_where_another_stopped(plans, expected, tmp_path: Path, 
     for made, first in zip(plans, (None, 3, 1), strict=True):
         own = [(event.kind, event.round) for event in events if event.id == made.id]
         assert own == [("begin", 0), *(("round", now) for now in range(first or 4, 4)), ("end", 0)]
-    assert hashes(plans, tmp_path) == expected["stacked"]
+    assert hashes(plans, tmp_path) == expected["auto"]
 
 
 # --- at work elsewhere --------------------------------------------------------------------------------
@@ -440,7 +440,7 @@ def spent(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - begin, found
 
 
-@pytest.mark.parametrize("engine", [inline(), Engine(stacked=True)], ids=str)
+@pytest.mark.parametrize("engine", [inline(), Engine(("stacked",))], ids=str)
 def test_ten_of_ten_thousand_parties_cost_what_ten_of_a_hundred_do(engine: Engine) -> None:
     method = Method(ALGORITHMS.build("scaffold"), sgd(0.1, epochs=2, batch=4))
     starts, later = {}, {}

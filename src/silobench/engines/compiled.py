@@ -35,7 +35,7 @@ def can_run(setting: Setting) -> bool:
     dataset = setting.federation.dataset
     if setting.method.algorithm.correct is not None or _shape(setting) is None:
         return False
-    if dataset.augment not in ("none", "crop-flip") or (dataset.augment != "none" and len(dataset.shape) != 3):
+    if dataset.augment != "none" and not isinstance(setting.task.network.module, Cnn):
         return False
     return all(map(_can_read, (dataset.train.x, dataset.test.x)))
 

@@ -86,6 +86,8 @@ class Kernel:
         """Train `params` (and bring up `velocity`, if given) in place; gives the mean loss of the steps."""
         loss, sizes = ctypes.c_double(), np.asarray(walk.sizes, np.int64)
         told = _Walk(_at(walk.order, np.int64), _at(sizes, np.int64), len(sizes), _at(walk.windows, np.int8))
+        if walk.windows is not None and shape.pictures is None:
+            raise KernelError("only pictures can be seen through shifted windows.")
         if walk.order.size != sizes.sum() or (walk.windows is not None and walk.windows.size != 3 * walk.order.size):
             raise KernelError("the sizes of the batches do not add up to the rows that are visited.")
         vectors = (params, velocity, rule.anchor, rule.linear, rule.drift)
