@@ -21,6 +21,7 @@ from pathlib import Path
 from filelock import FileLock
 from platformdirs import user_cache_path
 
+from silobench.atomic import replace_atomically
 from silobench.kernels.binding import Kernel
 
 SOURCE = Path(__file__).with_name("step.cpp")
@@ -152,7 +153,7 @@ def _build(command: Sequence[str], path: Path) -> None:
         library = Path(folder) / path.name
         _run([*command, "-o", str(library), str(SOURCE), "-lm"])
         check(library)
-        library.replace(path)
+        replace_atomically(path, library.read_bytes())
 
 
 def check(library: Path) -> None:

@@ -316,10 +316,13 @@ void backward(const Layer& layer, ptrdiff_t rows, const float* x, ptrdiff_t x_li
 }
 
 void descend_bias(const Layer& layer, ptrdiff_t rows, const Rule& rule, Place place) {
+  constexpr int PARTS = 8;  // sums of sums: a long sum of numbers of either sign loses what is small
   for (ptrdiff_t c = 0; c < layer.line; c += LANES) {
-    Vec sum = {};
-    for (ptrdiff_t r = 0; r < rows; r++) sum += load(layer.errors + r * layer.line + c);
-    descend<Vec>(layer.bias, c, sum, rule, place);
+    Vec sums[PARTS] = {};
+    for (ptrdiff_t r = 0; r < rows; r++) sums[r % PARTS] += load(layer.errors + r * layer.line + c);
+    for (int half = PARTS / 2; half > 0; half /= 2)
+      for (int i = 0; i < half; i++) sums[i] += sums[i + half];
+    descend<Vec>(layer.bias, c, sums[0], rule, place);
   }
 }
 
@@ -335,11 +338,11 @@ void descend_layer(const Layer& layer, ptrdiff_t rows, const float* x, ptrdiff_t
 float cross_entropy(const float* logits, ptrdiff_t classes, int64_t label, float share, float* errors) {
   float top = logits[0];
   for (ptrdiff_t k = 1; k < classes; k++) top = logits[k] > top ? logits[k] : top;
-  float sum = 0;
+  double sum = 0;
   for (ptrdiff_t k = 0; k < classes; k++) sum += errors[k] = expf(logits[k] - top);
-  for (ptrdiff_t k = 0; k < classes; k++) errors[k] *= share / sum;
-  errors[label] -= share;
-  return logf(sum) - (logits[label] - top);
+  const double scale = double(share) / sum;
+  for (ptrdiff_t k = 0; k < classes; k++) errors[k] = float(errors[k] * scale - (k == label ? double(share) : 0.0));
+  return logf(float(sum)) - (logits[label] - top);
 }
 
 // The most likely class, the first of equals; NaN counts as the largest number, as in PyTorch.
@@ -372,9 +375,13 @@ void fill_idle(Idle* idle, int64_t steps, const Rule& rule) {
 
 struct SparseLayer {
   ptrdiff_t columns, line;
-  Block block;             // [columns][line]; `linear` is the constant
+  Block block;             // [columns][line]
+  const float* constant;   // of the same, or null
   const Idle* idle;
   int32_t* done;           // steps that a column has seen
+  int32_t* touched;        // the columns of a batch, each once
+  int32_t* places;         // of a column among these
+  float* gradient;         // of these columns
 
   INLINE void bring(int32_t column, int32_t step) const {
     const int32_t missed = step - done[column];
@@ -384,9 +391,9 @@ struct SparseLayer {
     for (ptrdiff_t i = column * line; i < (column + 1) * line; i += LANES) {
       const Vec w = load(block.weights + i), v = load(block.velocity + i);
       Vec change = by.w_of_w * w + by.w_of_v * v, velocity = by.v_of_w * w + by.v_of_v * v;
-      if (block.linear) {
-        change += by.w_of_constant * load(block.linear + i);
-        velocity += by.v_of_constant * load(block.linear + i);
+      if (constant) {
+        change += by.w_of_constant * load(constant + i);
+        velocity += by.v_of_constant * load(constant + i);
       }
       if (block.drift) {
         change += by.w_of_drift * load(block.drift + i);
@@ -442,24 +449,27 @@ void forward_sparse(const SparseLayer& sparse, const Layer& layer, const Rows& r
   }
 }
 
-// A step is an idle one, and then the gradient once: off the velocity's share of the weights and into the velocity.
+// Add up the gradient of the columns that a batch touches, and then move each of them once.
 void descend_sparse(const SparseLayer& sparse, const Layer& layer, const Rows& rows, const int64_t* order, ptrdiff_t count,
                     int32_t step, const Rule& rule) {
   const float* x = (const float*)rows.values;
-  for (ptrdiff_t r = 0; r < count; r++) {
-    const float* errors = layer.errors + r * layer.line;
-    const int64_t end = rows.begins[order[r] + 1];
-    for (int64_t i = rows.begins[order[r]]; i < end; i++) {
-      sparse.await(rows.columns, i, end);
-      sparse.bring(rows.columns[i], step + 1);
-      float* weights = sparse.block.weights + rows.columns[i] * layer.line;
-      float* velocity = sparse.block.velocity + rows.columns[i] * layer.line;
-      for (ptrdiff_t c = 0; c < layer.line; c += LANES) {
-        const Vec gradient = x[i] * load(errors + c);
-        store(velocity + c, load(velocity + c) + gradient);
-        store(weights + c, load(weights + c) - rule.lr * gradient);
+  const ptrdiff_t line = layer.line;
+  int32_t touched = 0;
+  for (ptrdiff_t r = 0; r < count; r++)
+    for (int64_t i = rows.begins[order[r]]; i < rows.begins[order[r] + 1]; i++) {
+      const int32_t column = rows.columns[i];
+      if (sparse.done[column] == step) {  // the first time in this batch
+        sparse.done[column] = step + 1, sparse.places[column] = touched, sparse.touched[touched] = column;
+        memset(sparse.gradient + touched++ * line, 0, line * sizeof(float));
       }
+      float* gradient = sparse.gradient + sparse.places[column] * line;
+      for (ptrdiff_t c = 0; c < line; c += LANES)
+        store(gradient + c, load(gradient + c) + x[i] * load(layer.errors + r * line + c));
     }
+  for (int32_t t = 0; t < touched; t++) {
+    sparse.await(sparse.touched, t, touched);
+    for (ptrdiff_t c = 0; c < line; c += LANES)
+      descend<Vec>(sparse.block, sparse.touched[t] * line + c, load(sparse.gradient + t * line + c), rule, {true, true});
   }
 }
 
@@ -974,10 +984,12 @@ struct Model {
     return true;
   }
 
-  bool prepare_sparse(const Rule& rule, int64_t steps) {
+  bool prepare_sparse(const Rule& rule, const Walk& walk) {
     Layer& layer = layers[0];
+    const ptrdiff_t most = most_touched(walk), steps = walk.steps;
     sparse.columns = layer.in, sparse.line = layer.line, sparse.block = layer.weights;
-    sparse.done = memory.take<int32_t>(layer.in);
+    sparse.done = memory.take<int32_t>(layer.in), sparse.places = memory.take<int32_t>(layer.in);
+    sparse.touched = memory.take<int32_t>(most), sparse.gradient = memory.take<float>(most * layer.line);
     Idle* idle = memory.take<Idle>(steps + 1);
     const ptrdiff_t count = layer.in * layer.line;
     float* constant = layer.weights.anchor || layer.weights.linear ? memory.take<float>(count) : nullptr;
@@ -986,9 +998,21 @@ struct Model {
     for (ptrdiff_t i = 0; constant && i < count; i++)
       constant[i] = (layer.weights.linear ? layer.weights.linear[i] : 0) -
                     (layer.weights.anchor ? rule.strength * layer.weights.anchor[i] : 0);
-    sparse.block.linear = constant;
+    sparse.constant = constant;
     sparse.idle = idle;
     return true;
+  }
+
+  // How many columns a batch can touch.
+  ptrdiff_t most_touched(const Walk& walk) const {
+    ptrdiff_t most = 0;
+    const int64_t* order = walk.order;
+    for (int64_t t = 0; t < walk.steps; order += walk.sizes[t++]) {
+      ptrdiff_t entries = 0;
+      for (int64_t r = 0; r < walk.sizes[t]; r++) entries += rows.begins[order[r] + 1] - rows.begins[order[r]];
+      most = entries > most ? entries : most;
+    }
+    return most < network.widths[0] ? most : network.widths[0];
   }
 
   void gather(const int64_t* order, ptrdiff_t count) {
@@ -1061,7 +1085,7 @@ struct Model {
     int64_t largest = 0;
     for (int64_t t = 0; t < walk.steps; t++) largest = walk.sizes[t] > largest ? walk.sizes[t] : largest;
     if (!take_in(params, velocity, &rule) || !prepare(largest, true)) return NO_MEMORY;
-    if (is_sparse() && !prepare_sparse(rule, walk.steps)) return NO_MEMORY;
+    if (is_sparse() && !prepare_sparse(rule, walk)) return NO_MEMORY;
     const int64_t* order = walk.order;
     const int8_t* windows = walk.windows;
     *loss = 0;
@@ -1079,7 +1103,7 @@ struct Model {
 
   Status score(const int64_t* order, int64_t count, const float* params, int64_t* hits, double* loss) {
     if (!take_in(params, nullptr, nullptr) || !prepare(count < CHUNK ? count : CHUNK, false)) return NO_MEMORY;
-    if (is_sparse() && !prepare_sparse({}, 0)) return NO_MEMORY;
+    if (is_sparse() && !prepare_sparse({}, {})) return NO_MEMORY;
     *hits = 0, *loss = 0;
     for (int64_t begin = 0; begin < count; begin += chunk) {
       const ptrdiff_t some = count - begin < chunk ? count - begin : chunk;
