@@ -23,7 +23,7 @@ SIDE = {  # name: environment variable with its Python, how to make one
     "flower": ("SILOBENCH_BENCH_FLOWER", "'torch==2.13.0' 'flwr[simulation]==1.41.0'"),
     "pfl": ("SILOBENCH_BENCH_PFL", "'torch==2.13.0' 'pfl[pytorch]==0.6.0'"),
 }
-NAMES = ("silobench", "plain", "tuned", *SIDE)
+NAMES = ("silobench", "torch", "plain", "tuned", *SIDE)
 PARTS = (*WORKLOADS, "scaling")
 
 
@@ -31,6 +31,9 @@ def main() -> None:
     given = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that contenders are ended and files removed
     contenders = available(given.contenders, given.engine)
+    subprocess.run(
+        [sys.executable, "-m", "silobench", "doctor"], check=True
+    )  # compiles the native step, once and for all
     found: list[Found] = []
     scaling = None
     with tempfile.TemporaryDirectory(prefix="sb-") as scratch:
@@ -94,6 +97,8 @@ def available(names: tuple[str, ...], engine: str) -> list[Contender]:
                 say(f"  export {variable}=$PWD/side/{name}/bin/python")
         elif name == "silobench":
             found.append(ours(name, engine))
+        elif name == "torch":
+            found.append(ours(name, "auto(native=false)"))
         else:
             found.append(Contender(name, name))
     return found
@@ -125,7 +130,7 @@ def scale(folders: Folders, engine: str, repeats: int) -> Scaling:
 
     never = ("--eval-every", str(10**9))
     epochs = [ours(str(count), engine, "--epochs", str(count), *never) for count in (1, 2, 4, 8)]
-    workers = [ours(str(count), f"pool(workers={count})") for count in (1, 2)]
+    workers = [ours(str(count), f"auto(workers={count})") for count in (1, 2)]
     methods = ("fedavg", "fedprox(mu=0.01)", "scaffold")
     algorithms = [ours(method, engine, "--algorithm", method, *never) for method in methods]
     return Scaling(

@@ -224,6 +224,20 @@ def partition(
         print(f"wrote {written}")
 
 
+@app.command()
+def doctor(json_: Json = False) -> None:
+    """What this machine has, and what silobench makes of it: versions, processor, native step, folders."""
+    from silobench.diagnosis import diagnose
+
+    facts = diagnose()
+    if json_:
+        print(json.dumps(facts, indent=1))
+        return
+    from silobench.terminal import print_facts
+
+    print_facts(facts)
+
+
 KINDS = (
     "algorithms", "controllers", "datasets", "engines", "models", "networks", "partitions",
     "schedules", "servers", "solvers", "suites", "transforms",

@@ -1,7 +1,7 @@
 """What a person sees in a terminal: tables, a heatmap, progress. Plain lines where the output is no terminal."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -245,3 +245,19 @@ class Progress:
     def _say(self, line: str) -> None:
         self.spoken = time.monotonic()
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_facts(facts: Mapping[str, Any], indent: str = "") -> None:
+    """Names and values in two columns; a group of facts under its name."""
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        if isinstance(value, Mapping):
+            print(f"{indent}{_spoken(name)}")
+            print_facts(value, indent + "  ")
+        else:
+            said = "unknown" if value is None else ("no", "yes")[value] if isinstance(value, bool) else value
+            print(f"{indent}{_spoken(name):{width}}  {said}")
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_gb", ", GB").replace("_", " ")

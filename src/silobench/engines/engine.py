@@ -178,9 +178,9 @@ ENGINES: Registry[Engine] = Registry("engine")
 
 
 @ENGINES.register
-def auto(workers: Count | None = None) -> Engine:
-    """Native where that can be, else stacked, else one by one; on all cores where the work is worth it."""
-    return Engine(("native", "stacked", "inline"), workers=_processes(workers), least=_WORTH_SENDING)
+def auto(workers: Count | None = None, native: bool = True) -> Engine:
+    """Native (unless told not to) where that can be, else stacked, else one by one; on all cores if it is worth it."""
+    return Engine((*["native"] * native, "stacked", "inline"), workers=_processes(workers), least=_WORTH_SENDING)
 
 
 @ENGINES.register
