@@ -1,18 +1,18 @@
 """One party's part of a round. Engines decide where it runs; the loop gathers what comes back."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
 
 from silobench.federation import Federation, Party
-from silobench.methods import Method
+from silobench.methods import Method, total
 from silobench.rng import torch_seed
 from silobench.solvers import Problem
 from silobench.task import Task
-from silobench.types import Context, Local, Memory, PartyMemory, Pull, Reply, Server, Vector
+from silobench.types import Context, Local, Memory, PartyMemory, Pull, Reply, Server, Update, Vector, send_delta
 
 BUFFERS = "network buffers"  # a part of every message beside the algorithm's own, averaged by samples
 
@@ -105,6 +105,21 @@ class LocalRound:
         watch.lap("encode")
         keeps = {party: {owner: m for owner, m in kept.items() if m}}
         return Reply(update, keeps, update.nbytes, update.nbytes, local.loss, local.steps, watch.laps)
+
+
+def sends_deltas_alone(method: Method) -> bool:
+    """Whether all that is asked of parties is the sum of FedAvg's messages: engines can add these up as they come."""
+    plain = method.aggregate is total and method.algorithm.message is send_delta
+    return plain and not (method.transforms or method.solver.keep_momentum)
+
+
+def reply_of_deltas(
+    delta: Vector, weight: float, owns: Mapping[int, Memory], loss: float, steps: int, seconds: float
+) -> Reply:
+    """One reply for several parties; deltas and losses are sums by weight, `owns` is what the algorithm has at each."""
+    memory: dict[int, PartyMemory] = {party: {"algorithm": own} if own else {} for party, own in owns.items()}
+    update, spent = Update({"delta": delta}, weight), {"train": seconds, "encode": 0.0}
+    return Reply(update, memory, len(owns) * delta.nbytes, delta.nbytes, loss / weight, steps, spent)
 
 
 class Stopwatch:

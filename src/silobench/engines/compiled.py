@@ -20,7 +20,7 @@ from torch import Tensor
 from silobench.data.augment import draw_windows
 from silobench.federation import Part
 from silobench.kernels import Rows, Rule, Shape, Walk, native
-from silobench.local import LocalRound, Setting, Stopwatch
+from silobench.local import LocalRound, Setting, Stopwatch, reply_of_deltas, sends_deltas_alone
 from silobench.models.architectures import Cnn, Mlp
 from silobench.solvers import Problem
 from silobench.task import Score, Weights
@@ -60,9 +60,28 @@ def train(here: LocalRound, memory: Mapping[int, PartyMemory], threads: int) -> 
     """The replies of all parties that `memory` names, the longest first."""
     rows = here.setting.method.solver.rows
     parties = sorted(memory, key=lambda party: (-rows(here.party(party).samples), party))
-    trainings = (_Training.of(here, party, memory[party]) for party in parties)
-    for training, loss in _finished(trainings, _Training.run, threads):
+    all_rows = _rows_of(here.setting.federation.x, here.setting.federation.y)
+    trainings = (_Training.of(here, party, memory[party], all_rows) for party in parties)
+    finished = _finished(trainings, _Training.run, threads)
+    if sends_deltas_alone(here.setting.method):
+        yield _sum_of_deltas(finished)
+        return
+    for training, loss in finished:
         yield training.reply(here, memory[training.party], loss)
+
+
+def _sum_of_deltas(finished: "Iterator[tuple[_Training, float]]") -> Reply:
+    """FedAvg's messages, added up as they come."""
+    owns: dict[int, Memory] = {}
+    delta, weight, losses, seconds, steps = torch.zeros(()), 0.0, 0.0, 0.0, 0
+    for training, loss in finished:
+        began, samples = time.perf_counter(), float(training.problem.party.samples)
+        moved = torch.from_numpy(training.params).sub_(training.start)
+        delta = delta.add_(moved, alpha=samples) if owns else moved.mul_(samples)
+        owns[training.party] = training.own
+        weight, losses, steps = weight + samples, losses + loss * samples, steps + len(training.walk.sizes)
+        seconds += training.seconds + time.perf_counter() - began
+    return reply_of_deltas(delta, weight, owns, losses, steps, seconds)
 
 
 @dataclass
@@ -82,7 +101,7 @@ class _Training:
     seconds: float  # that getting ready and running took
 
     @classmethod
-    def of(cls, here: LocalRound, party: int, memory: PartyMemory) -> "_Training":
+    def of(cls, here: LocalRound, party: int, memory: PartyMemory, rows: Rows) -> "_Training":
         began, setting, server = time.perf_counter(), here.setting, here.server
         own, problem, solver = here.own(memory), here.problem(party), setting.method.solver
         start, shape = setting.method.algorithm.start(server, own), _shape(setting)
@@ -101,7 +120,7 @@ class _Training:
             own,
             start,
             shape,
-            _rows_of(setting.federation.x, setting.federation.y),
+            rows,
             Walk(order.numpy(), sizes, windows),
             _rule(at(solver.lr, server), solver.momentum, solver.weight_decay, here.pull(own)),
             start.clone().numpy(),

@@ -20,11 +20,11 @@ from torch import Tensor
 from silobench.engines.blocks import blocks, flattened, rows_of, some_of, sum_of_deltas
 from silobench.engines.sparse import Columns, Rule, SparseRows
 from silobench.federation import Federation, fill_input
-from silobench.local import LocalRound, Setting, Stopwatch
+from silobench.local import LocalRound, Setting, Stopwatch, reply_of_deltas, sends_deltas_alone
 from silobench.methods import total
 from silobench.models.architectures import Mlp
 from silobench.solvers import Problem, Solver
-from silobench.types import Layout, Local, Memory, PartyMemory, Pull, Reply, Server, Update, Vector, at, send_delta
+from silobench.types import Layout, Local, Memory, PartyMemory, Pull, Reply, Server, Vector, at
 
 _WINDOW = 1 << 18  # numbers of a kind prepared at a time: they stay in the processor's cache
 
@@ -53,7 +53,7 @@ def train_stack(here: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Rep
         trained = _walk(here, members)
     watch.lap("train")
     summed = method.aggregate is total
-    if summed and method.algorithm.message is send_delta and not (method.transforms or method.solver.keep_momentum):
+    if sends_deltas_alone(method):
         return [_sum_of_deltas(members, trained, watch)]
     of_a_step = watch.laps["train"] / sum(trained.steps)
     replies = []
@@ -69,14 +69,11 @@ def _sum_of_deltas(members: Sequence["_Member"], trained: "_Trained", watch: Sto
     """FedAvg's messages, all at once."""
     weights = [float(member.problem.party.samples) for member in members]
     delta = trained.sum_of_deltas(members, weights)
-    losses = sum(loss * weight for loss, weight in zip(trained.losses, weights, strict=True))
-    memory = {member.problem.party.id: {"algorithm": member.own} if member.own else {} for member in members}
+    loss = sum(loss * weight for loss, weight in zip(trained.losses, weights, strict=True))
+    owns = {member.problem.party.id: member.own for member in members}
     watch.lap("message")
-    seconds = {"train": watch.laps["train"] + watch.laps["message"], "encode": 0.0}
-    update, weight = Update({"delta": delta}, sum(weights)), sum(weights)
-    return Reply(
-        update, memory, len(members) * delta.nbytes, delta.nbytes, losses / weight, sum(trained.steps), seconds
-    )
+    seconds = watch.laps["train"] + watch.laps["message"]
+    return reply_of_deltas(delta, sum(weights), owns, loss, sum(trained.steps), seconds)
 
 
 @dataclass(frozen=True)

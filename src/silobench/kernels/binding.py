@@ -4,8 +4,10 @@ A call releases the interpreter's lock: several threads train several parties at
 """
 
 import ctypes
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -46,6 +48,20 @@ class Rows:
 
     x: NDArray[Any] | tuple[Floats, NDArray[np.int32], NDArray[np.int32]]
     labels: Longs
+
+    @cached_property
+    def told(self) -> "_Rows":
+        """The same as the library reads it, checked once."""
+        labels, count = _at(self.labels, np.int64), len(self.labels)
+        if isinstance(self.x, tuple):
+            values, columns, begins = self.x
+            if len(begins) != count + 1 or len(values) != len(columns):
+                raise KernelError("sparse rows, their columns and labels are not as many.")
+            places = _at(values, np.float32), _at(columns, np.int32), _at(begins, np.int32)
+            return _Rows(_SPARSE, count, len(values), *places, labels)
+        if self.x.dtype.name not in _KINDS:
+            raise KernelError(f"rows of {self.x.dtype} were given, and bytes or float32 are needed.")
+        return _Rows(_KINDS[self.x.dtype.name], count, 0, _at(self.x, self.x.dtype), None, None, labels)
 
 
 @dataclass(frozen=True)
@@ -91,8 +107,8 @@ class Kernel:
         if walk.order.size != sizes.sum() or (walk.windows is not None and walk.windows.size != 3 * walk.order.size):
             raise KernelError("the sizes of the batches do not add up to the rows that are visited.")
         vectors = (params, velocity, rule.anchor, rule.linear, rule.drift)
-        params_at, velocity_at, *pulls = (_vector(vector, params.size) for vector in vectors)
-        network, own = _network(shape, params.size), _rows(rows, shape)
+        params_at, velocity_at, *pulls = (_vector(vector, parameters(shape)) for vector in vectors)
+        network, own = _network(shape), _rows(rows, shape)
         ruled = _Rule(rule.lr, rule.momentum, rule.decay, rule.strength if pulls[0] else 0.0, *pulls)
         if rule.strength and rule.anchor is None:  # a pull to the origin is a decay
             ruled.decay += rule.strength
@@ -103,7 +119,7 @@ class Kernel:
     def score(self, shape: Shape, rows: Rows, order: Longs, params: Floats) -> tuple[int, float]:
         """How many of some rows a model gets right, and the sum of its losses on them."""
         hits, loss = ctypes.c_int64(), ctypes.c_double()
-        network, own, place = _network(shape, params.size), _rows(rows, shape), _vector(params, params.size)
+        network, own, place = _network(shape), _rows(rows, shape), _vector(params, parameters(shape))
         results = ctypes.byref(hits), ctypes.byref(loss)
         given = ctypes.byref(network), ctypes.byref(own), _at(order, np.int64), order.size, place
         _check(self._score(*given, *results))
@@ -142,15 +158,15 @@ class _Rule(ctypes.Structure):
     ]
 
 
-def _network(shape: Shape, size: int) -> _Network:
-    if size != parameters(shape):
-        raise KernelError(f"a model of {size} numbers was given, and {shape} has {parameters(shape)}.")
+@cache
+def _network(shape: Shape) -> _Network:
     widths = (ctypes.c_int32 * len(shape.widths))(*shape.widths)
     made = _Network(*(shape.pictures or (0, 0, 0)), shape.padding, len(widths) - 1, ctypes.addressof(widths))
     made.kept = widths  # as long as the structure
     return made
 
 
+@cache
 def parameters(shape: Shape) -> int:
     """The numbers of a network.
 
@@ -162,19 +178,10 @@ def parameters(shape: Shape) -> int:
 
 
 def _rows(rows: Rows, shape: Shape) -> _Rows:
-    labels, count = _at(rows.labels, np.int64), len(rows.labels)
-    if isinstance(rows.x, tuple):
-        values, columns, begins = rows.x
-        if len(begins) != count + 1 or len(values) != len(columns):
-            raise KernelError("sparse rows, their columns and labels are not as many.")
-        places = _at(values, np.float32), _at(columns, np.int32), _at(begins, np.int32)
-        return _Rows(_SPARSE, count, len(values), *places, labels)
-    width = shape.widths[0] if shape.pictures is None else int(np.prod(shape.pictures))
-    if rows.x.size != count * width or rows.x.dtype.name not in _KINDS:
-        raise KernelError(
-            f"rows of {rows.x.dtype} and shape {rows.x.shape} were given, and {count} of {width} asked for."
-        )
-    return _Rows(_KINDS[rows.x.dtype.name], count, 0, _at(rows.x, rows.x.dtype), None, None, labels)
+    width = shape.widths[0] if shape.pictures is None else math.prod(shape.pictures)
+    if isinstance(rows.x, np.ndarray) and rows.x.size != rows.told.count * width:
+        raise KernelError(f"rows of shape {rows.x.shape} were given, and {rows.told.count} of {width} asked for.")
+    return rows.told
 
 
 def _vector(vector: Floats | None, size: int) -> int | None:

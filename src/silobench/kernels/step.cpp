@@ -20,6 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utility>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 #define INLINE inline __attribute__((always_inline))
 
 namespace {
@@ -57,38 +62,53 @@ INLINE V all(float value) {
   return value - V{};  // and not a sum: 0 + -0 is 0
 }
 
-// A Vec of a where `lane & SIDE` is 0 and of b, SIDE lanes on, elsewhere; and the other two quarters.
-template <int SIDE>
-INLINE void swap_sides(Vec& a, Vec& b) {
-#if defined(__clang__)
-  static_assert(LANES <= 16, "");
-#define FIRST(i) ((i) & SIDE ? LANES + ((i) ^ SIDE) : (i)) % (2 * LANES)
-#define SECOND(i) ((i) & SIDE ? LANES + (i) : ((i) ^ SIDE)) % (2 * LANES)
-#define FOUR(f, i) f(i), f(i + 1), f(i + 2), f(i + 3)
+// Bytes as numbers. Some compilers make one insertion for each byte of a plain conversion.
+INLINE Vec widened(const uint8_t* from) {
 #if defined(__AVX512F__)
-#define EVERY(f) FOUR(f, 0), FOUR(f, 4), FOUR(f, 8), FOUR(f, 12)
-#elif defined(__AVX__)
-#define EVERY(f) FOUR(f, 0), FOUR(f, 4)
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)from)));
+#elif defined(__AVX2__)
+  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)from)));
 #else
-#define EVERY(f) FOUR(f, 0)
+  typedef uint8_t Bytes __attribute__((vector_size(LANES)));
+  return __builtin_convertvector(__builtin_convertvector(load<Bytes>(from), Ints), Vec);
 #endif
-  const Vec first = __builtin_shufflevector(a, b, EVERY(FIRST)), second = __builtin_shufflevector(a, b, EVERY(SECOND));
-#else
-  Ints of_first, of_second;
-  for (int i = 0; i < LANES; i++) {
-    of_first[i] = i & SIDE ? LANES + (i ^ SIDE) : i;
-    of_second[i] = i & SIDE ? LANES + i : i ^ SIDE;
-  }
-  const Vec first = __builtin_shuffle(a, b, of_first), second = __builtin_shuffle(a, b, of_second);
-#endif
-  a = first, b = second;
 }
+
+// Lane i of the result is lane Place::of(i) of a and b, one after the other.
+#if defined(__clang__)
+template <class Place, int... I>
+INLINE Vec shuffled(Vec a, Vec b, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(a, b, Place::of(I)...);
+}
+#endif
+template <class Place>
+INLINE Vec shuffled(Vec a, Vec b) {
+#if defined(__clang__)
+  return shuffled<Place>(a, b, std::make_integer_sequence<int, LANES>());
+#else
+  Ints from;
+  for (int i = 0; i < LANES; i++) from[i] = Place::of(i);
+  return __builtin_shuffle(a, b, from);
+#endif
+}
+
+template <int SIDE>
+struct Upper {
+  static constexpr int of(int i) { return i & SIDE ? LANES + (i ^ SIDE) : i; }
+};
+template <int SIDE>
+struct Lower {
+  static constexpr int of(int i) { return i & SIDE ? LANES + i : i ^ SIDE; }
+};
 
 template <int SIDE = 1>
 INLINE void transpose_square(Vec* rows) {
   if constexpr (SIDE < LANES) {
     for (int i = 0; i < LANES; i++)
-      if (!(i & SIDE)) swap_sides<SIDE>(rows[i], rows[i | SIDE]);
+      if (!(i & SIDE)) {
+        const Vec a = rows[i], b = rows[i | SIDE];
+        rows[i] = shuffled<Upper<SIDE>>(a, b), rows[i | SIDE] = shuffled<Lower<SIDE>>(a, b);
+      }
     transpose_square<2 * SIDE>(rows);
   }
 }
@@ -194,6 +214,47 @@ struct Rule {
   float lr, momentum, decay, strength;
   const float *anchor, *linear, *drift;  // each may be null
 };
+
+// --- rows as numbers ----------------------------------------------------------------------------------------------------
+
+INLINE void copy_numbers(const float* from, ptrdiff_t count, float* to) { memcpy(to, from, count * sizeof(float)); }
+
+// Bytes as 0 .. 1, rounded as a division by 255 is, which would take longer.
+INLINE void copy_numbers(const uint8_t* from, ptrdiff_t count, float* to) {
+  constexpr float SHARE = 1.0f / 255;
+  ptrdiff_t i = 0;
+  for (; i + LANES <= count; i += LANES) {
+    const Vec x = widened(from + i), near = x * SHARE;
+    store(to + i, near + (x - near * 255.0f) * SHARE);
+  }
+  for (; i < count; i++) to[i] = float(from[i]) / 255.0f;
+}
+
+// Number `PART · LANES + i` of three lines, taken in turns.
+template <int PART>
+struct OfFirstTwo {
+  static constexpr int of(int i) { return (PART * LANES + i) / 3 + (PART * LANES + i) % 3 % 2 * LANES; }
+};
+template <int PART>
+struct OfThird {
+  static constexpr int of(int i) { return (PART * LANES + i) % 3 == 2 ? LANES + (PART * LANES + i) / 3 : i; }
+};
+
+template <int PART>
+INLINE void store_in_turns(Vec a, Vec b, Vec c, float* to) {
+  store(to + PART * LANES, shuffled<OfThird<PART>>(shuffled<OfFirstTwo<PART>>(a, b), c));
+}
+
+// to[x][channel] = lines[channel][x]
+INLINE void interleave(const float* lines, ptrdiff_t channels, ptrdiff_t width, float* to) {
+  ptrdiff_t x = 0;
+  for (; channels == 3 && x + LANES <= width; x += LANES) {
+    const Vec a = load(lines + x), b = load(lines + width + x), c = load(lines + 2 * width + x);
+    store_in_turns<0>(a, b, c, to + 3 * x), store_in_turns<1>(a, b, c, to + 3 * x), store_in_turns<2>(a, b, c, to + 3 * x);
+  }
+  for (; x < width; x++)
+    for (ptrdiff_t c = 0; c < channels; c++) to[x * channels + c] = lines[c * width + x];
+}
 
 // --- sums of products: every dense layer, forth and back ----------------------------------------------------------------
 
@@ -662,64 +723,50 @@ struct Convolution {
 };
 
 // A picture as it lies among the rows, to [y][x][channel] with its padding; through a shifted, mirrored window if asked for.
-struct Reader {
-  const Rows& rows;
-  float shades[256];
-
-  explicit Reader(const Rows& r) : rows(r) {
-    for (int i = 0; i < 256; i++) shades[i] = float(i) / 255.0f;
+template <class T>
+INLINE void read_picture(const Sizes& s, const T* from, float* line, float* to) {
+  for (ptrdiff_t y = 0; y < s.height; y++) {
+    float* pixels = to + ((y + s.padding) * s.padded_width + s.padding) * s.channels;
+    for (ptrdiff_t c = 0; c < s.channels; c++)
+      copy_numbers(from + (c * s.height + y) * s.width, s.width, s.channels == 1 ? pixels : line + c * s.width);
+    if (s.channels > 1) interleave(line, s.channels, s.width, pixels);
   }
+}
 
-  INLINE float shade(uint8_t value) const { return shades[value]; }
-  INLINE float shade(float value) const { return value; }
+// Positions beyond an edge are mirrored in it: what a window shows that was shifted by up to 4 pixels.
+ptrdiff_t reflected(ptrdiff_t at, ptrdiff_t side) {
+  at = at < 0 ? -at : at;
+  at = at >= side ? 2 * (side - 1) - at : at;
+  return at < 0 ? 0 : at;
+}
 
-  template <class T, class Shape>
-  INLINE void read_as(const Shape& shape, const T* from, float* to) const {
-    const Sizes& s = shape.of;
-    for (ptrdiff_t y = 0; y < s.height; y++) {
-      float* line = to + ((y + s.padding) * s.padded_width + s.padding) * s.channels;
-      for (ptrdiff_t c = 0; c < s.channels; c++)
-        for (ptrdiff_t x = 0; x < s.width; x++)
-          line[x * s.channels + c] = shade(from[(c * s.height + y) * s.width + x]);
+template <class T>
+void read_window(const Sizes& s, const T* from, const int8_t* window, float* line, float* to) {
+  for (ptrdiff_t y = 0; y < s.height; y++)
+    for (ptrdiff_t c = 0; c < s.channels; c++) {
+      copy_numbers(from + (c * s.height + reflected(y + window[0], s.height)) * s.width, s.width, line);
+      for (ptrdiff_t x = 0; x < s.width; x++)
+        to[((y + s.padding) * s.padded_width + x + s.padding) * s.channels + c] =
+            line[reflected((window[2] ? s.width - 1 - x : x) + window[1], s.width)];
     }
-  }
+}
 
-  // Positions beyond an edge are mirrored in it: what a window shows that was shifted by up to 4 pixels.
-  static ptrdiff_t reflected(ptrdiff_t at, ptrdiff_t side) {
-    at = at < 0 ? -at : at;
-    at = at >= side ? 2 * (side - 1) - at : at;
-    return at < 0 ? 0 : at;
-  }
-
-  template <class T>
-  void read_window(const Sizes& s, const T* from, const int8_t* window, float* to) const {
-    for (ptrdiff_t y = 0; y < s.height; y++)
-      for (ptrdiff_t x = 0; x < s.width; x++) {
-        const ptrdiff_t across = reflected((window[2] ? s.width - 1 - x : x) + window[1], s.width);
-        const ptrdiff_t pixel = reflected(y + window[0], s.height) * s.width + across;
-        for (ptrdiff_t c = 0; c < s.channels; c++)
-          to[((y + s.padding) * s.padded_width + x + s.padding) * s.channels + c] =
-              shade(from[c * s.height * s.width + pixel]);
-      }
-  }
-
-  template <class Shape>
-  void read(const Shape& shape, int64_t row, const int8_t* window, float* to) const {
-    const ptrdiff_t offset = row * shape.of.channels * shape.of.height * shape.of.width;
-    const uint8_t* bytes = (const uint8_t*)rows.values + offset;
-    const float* floats = (const float*)rows.values + offset;
-    if (window)
-      rows.kind == BYTES ? read_window(shape.of, bytes, window, to) : read_window(shape.of, floats, window, to);
-    else
-      rows.kind == BYTES ? read_as(shape, bytes, to) : read_as(shape, floats, to);
-  }
-};
+template <class Shape>
+void read(const Shape& shape, const Rows& rows, int64_t row, const int8_t* window, float* line, float* to) {
+  const ptrdiff_t offset = row * shape.of.channels * shape.of.height * shape.of.width;
+  const uint8_t* bytes = (const uint8_t*)rows.values + offset;
+  const float* floats = (const float*)rows.values + offset;
+  if (window)
+    rows.kind == BYTES ? read_window(shape.of, bytes, window, line, to) : read_window(shape.of, floats, window, line, to);
+  else
+    rows.kind == BYTES ? read_picture(shape.of, bytes, line, to) : read_picture(shape.of, floats, line, to);
+}
 
 template <class Shape>
 struct Pictures {
   static constexpr int BLOCK = REGISTERS == 32 ? 6 : 3, SECOND_BLOCK = REGISTERS == 32 ? 4 : 2;
   Shape shape;
-  const Reader& reader;
+  const Rows& source;
   Convolution<FIRST, BLOCK> first;
   Convolution<SECOND, SECOND_BLOCK> second;
   float* taps;  // the second's weights, [out][tap][GRADIENT_PIXEL]
@@ -728,11 +775,11 @@ struct Pictures {
   int32_t *first_where, *second_where;
   ptrdiff_t picture, middle, first_line, second_line;  // numbers for one of them
   // Of LANES pictures side by side.
-  float *lanes, *middle_lanes, *last_lanes, *middle_errors;
+  float *lanes, *middle_lanes, *last_lanes, *middle_errors, *line_of_pixels;
   int32_t *first_lanes_where, *second_lanes_where;
   Active on;
 
-  Pictures(const Sizes& s, const Reader& r) : shape(s), reader(r) {}
+  Pictures(const Sizes& s, const Rows& r) : shape(s), source(r) {}
 
   ptrdiff_t features() const { return shape.of.rows * shape.of.columns * SECOND; }
 
@@ -742,7 +789,8 @@ struct Pictures {
     first.prepare(memory, s.channels);
     second.prepare(memory, FIRST);
     taps = memory.take<float>(SECOND * TAPS * GRADIENT_PIXEL);
-    picture = padded(s.pixels() * s.channels), middle = padded(s.middle_pixels() * FIRST);
+    // A little apart: at a distance of 4 KB they would push each other out of the cache.
+    picture = padded(s.pixels() * s.channels) + LANES, middle = padded(s.middle_pixels() * FIRST);
     first_line = padded(s.middle_rows * s.middle_columns * FIRST), second_line = padded(features());
     pictures = memory.take<float>(groups * picture);
     middles = memory.take<float>(groups * middle);
@@ -754,6 +802,7 @@ struct Pictures {
     first_lanes_where = memory.take<int32_t>(first_line * LANES);
     second_lanes_where = memory.take<int32_t>(second_line * LANES);
     middle_errors = memory.take<float>(s.middle_pixels() * GRADIENT_PIXEL);
+    line_of_pixels = memory.take<float>(s.channels * s.width);
     on.pixels = memory.take<int32_t>(s.middle_rows * s.middle_columns + 1);
     on.errors = memory.take<float>(s.middle_rows * s.middle_columns + 1);
   }
@@ -771,13 +820,21 @@ struct Pictures {
           taps[(o * TAPS + tap) * GRADIENT_PIXEL + c] = second.weights.weights[(o * TAPS + tap) * FIRST + c];
   }
 
+  // Rows lie all over memory: ask for the next ones while these are calculated with.
+  void await(const int64_t* order, ptrdiff_t begin, ptrdiff_t rows) const {
+    const ptrdiff_t size = shape.of.channels * shape.of.height * shape.of.width * (source.kind == BYTES ? 1 : 4);
+    for (ptrdiff_t i = begin; i < begin + LANES && i < rows; i++)
+      for (ptrdiff_t at = 0; at < size; at += 64) __builtin_prefetch((const char*)source.values + order[i] * size + at);
+  }
+
   // The features of some pictures, [row][pixel][channel], lines of `line` numbers.
   void forward(const int64_t* order, const int8_t* windows, ptrdiff_t rows, bool train, float* features, ptrdiff_t line) {
     const Sizes& s = shape.of;
     for (ptrdiff_t group = 0; group < rows; group += LANES) {
       for (ptrdiff_t i = group; i < group + LANES && i < rows; i++)
-        reader.read(shape, order[i], windows ? windows + 3 * i : nullptr, pictures + i * picture);
-      transpose(pictures + group * picture, picture, lanes, LANES, LANES, picture);
+        read(shape, source, order[i], windows ? windows + 3 * i : nullptr, line_of_pixels, pictures + i * picture);
+      await(order, group + LANES, rows);
+      transpose(pictures + group * picture, picture, lanes, LANES, LANES, picture - LANES);
       float* inner = middle_lanes + (s.padding * s.middle_width + s.padding) * FIRST * LANES;
       convolve<FIRST, BLOCK>(lanes, s.channels, s.padded_width, first.by_block, first.bias.weights, s.middle_rows,
                              s.middle_columns, inner, s.middle_width, first_lanes_where);
@@ -840,7 +897,7 @@ constexpr ptrdiff_t CHUNK = 64;  // rows that go through the network together: w
 constexpr int MOST_LAYERS = 64;
 
 struct NoPictures {
-  explicit NoPictures(const Sizes&, const Reader&) {}
+  explicit NoPictures(const Sizes&, const Rows&) {}
 };
 
 template <class Front>
@@ -848,7 +905,6 @@ struct Model {
   static constexpr bool HAS_PICTURES = !__is_same(Front, NoPictures);
   const Network& network;
   const Rows& rows;
-  Reader reader;
   Front front;
   Memory memory;
   Layer layers[MOST_LAYERS];
@@ -859,7 +915,7 @@ struct Model {
   ptrdiff_t in_line;
 
   Model(const Network& n, const Rows& r)
-      : network(n), rows(r), reader(r), front(sizes(n.channels, n.height, n.width, n.padding), reader) {}
+      : network(n), rows(r), front(sizes(n.channels, n.height, n.width, n.padding), r) {}
 
   bool is_sparse() const { return rows.kind == SPARSE; }
   ptrdiff_t classes() const { return network.widths[network.layers]; }
@@ -1017,14 +1073,15 @@ struct Model {
 
   void gather(const int64_t* order, ptrdiff_t count) {
     const ptrdiff_t width = network.widths[0];
+    const ptrdiff_t size = width * (rows.kind == FLOATS ? 4 : 1);
     for (ptrdiff_t r = 0; r < count; r++) {
+      for (ptrdiff_t at = 0; r + 3 < count && at < size; at += 64)  // rows lie all over memory: ask for them in time
+        __builtin_prefetch((const char*)rows.values + order[r + 3] * size + at);
       float* to = inputs + r * in_line;
-      if (rows.kind == FLOATS) {
-        memcpy(to, (const float*)rows.values + order[r] * width, width * sizeof(float));
-        continue;
-      }
-      const uint8_t* from = (const uint8_t*)rows.values + order[r] * width;
-      for (ptrdiff_t i = 0; i < width; i++) to[i] = reader.shades[from[i]];
+      if (rows.kind == FLOATS)
+        copy_numbers((const float*)rows.values + order[r] * width, width, to);
+      else
+        copy_numbers((const uint8_t*)rows.values + order[r] * width, width, to);
     }
   }
 
