@@ -27,6 +27,7 @@ _REFUSALS = {
 }
 _KINDS = {"uint8": 0, "float32": 1}
 _SPARSE = 2
+_LONG, _INT, _SHIFT, _FLOAT = (np.dtype(kind) for kind in (np.int64, np.int32, np.int8, np.float32))
 
 
 class KernelError(RuntimeError):
@@ -52,12 +53,12 @@ class Rows:
     @cached_property
     def told(self) -> "_Rows":
         """The same as the library reads it, checked once."""
-        labels, count = _at(self.labels, np.int64), len(self.labels)
+        labels, count = _at(self.labels, _LONG), len(self.labels)
         if isinstance(self.x, tuple):
             values, columns, begins = self.x
             if len(begins) != count + 1 or len(values) != len(columns):
                 raise KernelError("sparse rows, their columns and labels are not as many.")
-            places = _at(values, np.float32), _at(columns, np.int32), _at(begins, np.int32)
+            places = _at(values, _FLOAT), _at(columns, _INT), _at(begins, _INT)
             return _Rows(_SPARSE, count, len(values), *places, labels)
         if self.x.dtype.name not in _KINDS:
             raise KernelError(f"rows of {self.x.dtype} were given, and bytes or float32 are needed.")
@@ -100,11 +101,12 @@ class Kernel:
         self, shape: Shape, rows: Rows, walk: Walk, rule: Rule, params: Floats, velocity: Floats | None = None
     ) -> float:
         """Train `params` (and bring up `velocity`, if given) in place; gives the mean loss of the steps."""
-        loss, sizes = ctypes.c_double(), np.asarray(walk.sizes, np.int64)
-        told = _Walk(_at(walk.order, np.int64), _at(sizes, np.int64), len(sizes), _at(walk.windows, np.int8))
+        loss, sizes = ctypes.c_double(), (ctypes.c_int64 * len(walk.sizes))(*walk.sizes)
+        told = _Walk(_at(walk.order, _LONG), ctypes.addressof(sizes), len(sizes), _at(walk.windows, _SHIFT))
         if walk.windows is not None and shape.pictures is None:
             raise KernelError("only pictures can be seen through shifted windows.")
-        if walk.order.size != sizes.sum() or (walk.windows is not None and walk.windows.size != 3 * walk.order.size):
+        visits = sum(walk.sizes)
+        if walk.order.size != visits or (walk.windows is not None and walk.windows.size != 3 * visits):
             raise KernelError("the sizes of the batches do not add up to the rows that are visited.")
         vectors = (params, velocity, rule.anchor, rule.linear, rule.drift)
         params_at, velocity_at, *pulls = (_vector(vector, parameters(shape)) for vector in vectors)
@@ -121,7 +123,7 @@ class Kernel:
         hits, loss = ctypes.c_int64(), ctypes.c_double()
         network, own, place = _network(shape), _rows(rows, shape), _vector(params, parameters(shape))
         results = ctypes.byref(hits), ctypes.byref(loss)
-        given = ctypes.byref(network), ctypes.byref(own), _at(order, np.int64), order.size, place
+        given = ctypes.byref(network), ctypes.byref(own), _at(order, _LONG), order.size, place
         _check(self._score(*given, *results))
         return hits.value, loss.value
 
@@ -187,15 +189,15 @@ def _rows(rows: Rows, shape: Shape) -> _Rows:
 def _vector(vector: Floats | None, size: int) -> int | None:
     if vector is not None and vector.size != size:
         raise KernelError(f"a vector of {vector.size} numbers was given for a model of {size}.")
-    return _at(vector, np.float32)
+    return _at(vector, _FLOAT)
 
 
-def _at(array: NDArray[Any] | None, dtype: Any) -> int | None:
+def _at(array: NDArray[Any] | None, dtype: np.dtype[Any]) -> int | None:
     if array is None:
         return None
     if array.dtype != dtype or not array.flags.c_contiguous:
-        raise KernelError(f"an array of {array.dtype} was given where {np.dtype(dtype)}, contiguous, is needed.")
-    return int(array.ctypes.data)
+        raise KernelError(f"an array of {array.dtype} was given where {dtype}, contiguous, is needed.")
+    return int(array.__array_interface__["data"][0])
 
 
 def _check(status: int) -> None:

@@ -988,22 +988,22 @@ struct Model {
   // flat: [out][in]; own: [in][line]. After convolutions PyTorch's inputs are [channel][pixel], and ours [pixel][channel].
   void copy_dense(float* flat, float* own, const Layer& layer, bool pictures, bool into) {
     const ptrdiff_t pixels = pictures ? layer.in / SECOND : 1;
-    float square[LANES * LANES];
-    for (ptrdiff_t o = 0; o < layer.out; o += LANES) {
-      const ptrdiff_t outs = layer.out - o < LANES ? layer.out - o : LANES;
-      for (ptrdiff_t i = 0; i < layer.in; i += LANES) {
-        const ptrdiff_t ins = layer.in - i < LANES ? layer.in - i : LANES;
-        const auto place = [&](ptrdiff_t input) {
-          return pictures ? (i + input) % pixels * SECOND + (i + input) / pixels : i + input;
-        };
+    float square[LANES * LANES] = {};
+    for (ptrdiff_t i = 0; i < layer.in; i += LANES) {
+      const ptrdiff_t ins = layer.in - i < LANES ? layer.in - i : LANES;
+      float* lines[LANES];  // of these inputs
+      for (ptrdiff_t r = 0; r < ins; r++)
+        lines[r] = own + (pictures ? (i + r) % pixels * SECOND + (i + r) / pixels : i + r) * layer.line;
+      for (ptrdiff_t o = 0; o < layer.out; o += LANES) {
+        const ptrdiff_t outs = layer.out - o < LANES ? layer.out - o : LANES;
         float* theirs = flat + o * layer.in + i;
         if (into) {
-          memset(square, 0, sizeof square);
           for (ptrdiff_t r = 0; r < outs; r++) memcpy(square + r * LANES, theirs + r * layer.in, ins * sizeof(float));
+          for (ptrdiff_t r = outs; r < LANES; r++) memset(square + r * LANES, 0, sizeof(Vec));
           transpose(square, LANES, square, LANES, LANES, LANES);
-          for (ptrdiff_t r = 0; r < ins; r++) memcpy(own + place(r) * layer.line + o, square + r * LANES, sizeof(Vec));
+          for (ptrdiff_t r = 0; r < ins; r++) memcpy(lines[r] + o, square + r * LANES, sizeof(Vec));
         } else {
-          for (ptrdiff_t r = 0; r < ins; r++) memcpy(square + r * LANES, own + place(r) * layer.line + o, sizeof(Vec));
+          for (ptrdiff_t r = 0; r < ins; r++) memcpy(square + r * LANES, lines[r] + o, sizeof(Vec));
           transpose(square, LANES, square, LANES, LANES, LANES);
           for (ptrdiff_t r = 0; r < outs; r++) memcpy(theirs + r * layer.in, square + r * LANES, ins * sizeof(float));
         }
