@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from torch import Tensor
 from natives import needs_native
 from silobench.algorithms import ALGORITHMS
 from silobench.data import Dataset, Split, digits
-from silobench.engines import Engine
+from silobench.engines import Engine, compiled
 from silobench.federation import federate
 from silobench.kernels import Kernel, KernelError, NoNativeError, Rows, Rule, Shape, Walk, build, native, why_not
 from silobench.kernels.check import failure
@@ -301,6 +302,35 @@ def test_any_number_of_threads_gives_the_same_bits_also_after_a_resume(spec: str
             assert (one.accuracy, one.loss, one.train_loss) == (other.accuracy, other.loss, other.train_loss)
     resumed = run(2, alone[1].state)
     assert torch.equal(resumed[-1].state.server.params, alone[-1].state.server.params)
+
+
+@needs_native
+def test_who_stops_listening_does_not_wait_for_parties_that_were_not_begun() -> None:
+    begun: list[int] = []
+
+    def run(job: int) -> int:
+        begun.append(job)
+        time.sleep(0.05)
+        return job
+
+    finished = compiled._finished(range(100), run, 2)
+    assert [next(finished) for _ in range(3)] == [(0, 0), (1, 1), (2, 2)]
+    finished.close()
+    ended = len(begun)
+    time.sleep(0.3)
+    assert ended <= len(begun) <= ended + 2  # those that a thread had just taken
+
+
+def test_an_error_in_a_thread_is_heard_and_ends_the_rest() -> None:
+    def run(job: int) -> int:
+        if job == 2:
+            raise KernelError("no")
+        return job
+
+    finished = compiled._finished(range(50), run, 2)
+    assert [next(finished)[0] for _ in range(2)] == [0, 1]
+    with pytest.raises(KernelError, match="no"):
+        next(finished)
 
 
 # --- what a caller gets wrong -------------------------------------------------------------------------

@@ -6,7 +6,7 @@ What is drawn or decided (orders of rows, shifted pictures, pulls, messages) is 
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -182,15 +182,19 @@ def _finished(jobs: Iterable[T], run: Callable[[T], Any], threads: int) -> Itera
     if threads < 2:
         yield from ((job, run(job)) for job in jobs)
         return
-    begun: deque[tuple[T, Any]] = deque()
-    for job in jobs:
-        begun.append((job, _pool(threads).submit(run, job)))
-        if len(begun) >= _AHEAD * threads:
+    begun: deque[tuple[T, Future[Any]]] = deque()
+    try:
+        for job in jobs:
+            begun.append((job, _pool(threads).submit(run, job)))
+            if len(begun) >= _AHEAD * threads:
+                first, future = begun.popleft()
+                yield first, future.result()
+        while begun:
             first, future = begun.popleft()
             yield first, future.result()
-    while begun:
-        first, future = begun.popleft()
-        yield first, future.result()
+    finally:
+        for _, future in begun:  # who stops, or is stopped by an error, does not wait for the rest
+            future.cancel()
 
 
 @cache
