@@ -728,6 +728,20 @@ def test_auto_prefers_the_native_step(silos, monkeypatch, kind: str, model: str,
         assert {(record.engine, record.workers) for record in others} == {(way if way == "native" else "pool", workers)}
 
 
+@needs_native
+@pytest.mark.parametrize("engine", [*TOGETHER, pytest.param(inline(), id="inline")])
+def test_long_column_numbers_are_read_as_well_as_short_ones(silos, engine: Engine) -> None:
+    """Some readers of sparse files give eight bytes to each."""
+    short = inputs("sparse", 30, np.random.default_rng(0))
+    long = sparse.csr_matrix(short)
+    long.indices, long.indptr = long.indices.astype(np.int64), long.indptr.astype(np.int64)
+    ours, theirs = (
+        run("fedavg", silos(x, np.arange(30) % 3, (20, 1, 9), "mlp(6)"), engine, sgd(0.05, epochs=1), rounds=2)
+        for x in (long, short)
+    )
+    assert same(ours) == same(theirs)
+
+
 def test_a_short_round_stays_in_this_process(toy) -> None:
     assert {r.workers for r in run("fedavg", toy(), auto(workers=2), sgd(epochs=1), rounds=2)} == {1}
 

@@ -68,7 +68,7 @@ class Federation:
             x = _dense_float(x)
             for party, (rows, deviation) in enumerate(zip(self.partition.rows, self.partition.noise, strict=True)):
                 x[rows] += deviation * _standard_normal(x[rows].shape, self.seed, party)
-        return x if sparse.issparse(x) else torch.from_numpy(np.ascontiguousarray(x))
+        return _narrow(x) if sparse.issparse(x) else torch.from_numpy(np.ascontiguousarray(x))
 
     @property
     def is_sparse(self) -> bool:
@@ -140,7 +140,7 @@ class Federation:
                 noise = _standard_normal(x.shape, self.seed, len(self.partition) + copy)
                 x = _dense_float(x) + np.float32(self.partition.noise[copy]) * noise
             self._last_copy.clear()
-            self._last_copy[copy] = x if sparse.issparse(x) else torch.from_numpy(np.ascontiguousarray(x))
+            self._last_copy[copy] = _narrow(x) if sparse.issparse(x) else torch.from_numpy(np.ascontiguousarray(x))
         return self._last_copy[copy]
 
     @cached_property
@@ -199,6 +199,13 @@ def _share_of(rows: int, share: float | int, seed: int) -> Tensor:
 
 def _tensor(rows: NDArray[np.int64]) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(rows))
+
+
+def _narrow(x: "sparse.csr_matrix") -> "sparse.csr_matrix":
+    """The same rows with column numbers of four bytes, which is what engines read, as long as these suffice."""
+    if x.indptr.dtype == np.int32 or max(x.nnz, x.shape[1]) > np.iinfo(np.int32).max:
+        return x
+    return sparse.csr_matrix((x.data, x.indices.astype(np.int32), x.indptr.astype(np.int32)), x.shape)
 
 
 def _dense_float(x: Features) -> NDArray[np.float32]:

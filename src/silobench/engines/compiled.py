@@ -42,7 +42,7 @@ def can_run(setting: Setting) -> bool:
 
 def _can_read(x: Any) -> bool:
     if sparse.issparse(x):
-        return bool(x.dtype == np.float32 and x.indices.dtype == np.int32 and x.indptr.dtype == np.int32)
+        return bool(x.dtype == np.float32 and max(x.nnz, x.shape[1]) <= np.iinfo(np.int32).max)
     return x.dtype.name in ("float32", "uint8")
 
 
