@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from commands import TINY, call, write
+from silobench.kernels import NoNativeError, why_not
 
 DIGITS_ROWS = 1438
 
@@ -301,3 +303,19 @@ def test_names_are_text_and_never_markup_or_mathematics(capsys: pytest.CaptureFi
     assert call(capsys, "run", file, "--out", tmp_path / "runs").code == 0
     assert call(capsys, "report", tmp_path / "runs").code == 0
     assert "a$^$" in (tmp_path / "runs/report.html").read_text()
+
+
+def test_doctor_says_what_is_used_and_why(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    found = facts(capsys, "doctor")
+    assert found["torch"] == torch.__version__
+    assert found["native"]["available"] == (why_not() is None)
+    shown = call(capsys, "doctor").out
+    assert all(str(found[name]) in shown for name in ("silobench", "processor", "cores"))
+
+    def nothing() -> None:
+        raise NoNativeError("the compiler ended with code 1")
+
+    monkeypatch.setattr("silobench.kernels.native", nothing)
+    found = facts(capsys, "doctor")["native"]
+    assert (found["available"], found["why"]) == (False, "the compiler ended with code 1")
+    assert "PyTorch for everything" in found["used"]

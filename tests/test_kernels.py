@@ -414,10 +414,10 @@ def test_narrower_vectors_are_right_too(compiler: list[str], tmp_path: Path, fla
 def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """As in a new process with an empty cache."""
     monkeypatch.setenv("SILOBENCH_KERNELS", str(tmp_path))
-    for cached in (build._found, build._say):
+    for cached in (build._found, build.say_why_not):
         cached.cache_clear()
     yield tmp_path
-    for cached in (build._found, build._say):
+    for cached in (build._found, build.say_why_not):
         cached.cache_clear()
 
 

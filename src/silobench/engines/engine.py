@@ -46,6 +46,8 @@ class Engine:
         for way in (begun,) if begun in self.ways else self.ways:
             refusal = _REFUSALS[way](setting)
             if refusal is None:
+                if "native" in self.ways and compiled.can_run(setting):
+                    kernels.say_why_not()
                 return replace(self, ways=(way,))
             refusals.append(f"the engine {way} cannot run this: {refusal}")
         raise ConfigError("; ".join(refusals) + "; use auto.")

@@ -65,17 +65,16 @@ def native() -> Native:
 
 
 def why_not() -> str | None:
-    """Why there is no native step; None if there is one. It says so once besides, since PyTorch takes much longer."""
+    """Why there is no native step; None if there is one."""
     found = _found()
-    if isinstance(found, Native):
-        return None
-    _say(str(found))
-    return str(found)
+    return None if isinstance(found, Native) else str(found)
 
 
 @functools.cache
-def _say(reason: str) -> None:
-    _LOG.warning("no native step, because %s: PyTorch is used instead, which takes longer.", reason)
+def say_why_not() -> None:
+    """Say, once, that PyTorch is used where a native step could be, and why."""
+    if reason := why_not():
+        _LOG.warning("no native step, because %s: PyTorch is used instead, which takes longer.", reason)
 
 
 @functools.cache
