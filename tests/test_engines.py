@@ -728,7 +728,6 @@ def test_auto_prefers_the_native_step(silos, monkeypatch, kind: str, model: str,
         assert {(record.engine, record.workers) for record in others} == {(way if way == "native" else "pool", workers)}
 
 
-@needs_native
 @pytest.mark.parametrize("engine", [*TOGETHER, pytest.param(inline(), id="inline")])
 def test_long_column_numbers_are_read_as_well_as_short_ones(silos, engine: Engine) -> None:
     """Some readers of sparse files give eight bytes to each."""

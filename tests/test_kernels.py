@@ -304,7 +304,6 @@ def test_any_number_of_threads_gives_the_same_bits_also_after_a_resume(spec: str
     assert torch.equal(resumed[-1].state.server.params, alone[-1].state.server.params)
 
 
-@needs_native
 def test_who_stops_listening_does_not_wait_for_parties_that_were_not_begun() -> None:
     begun: list[int] = []
 

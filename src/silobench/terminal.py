@@ -249,7 +249,7 @@ class Progress:
 
 def print_facts(facts: Mapping[str, Any], indent: str = "") -> None:
     """Names and values in two columns; a group of facts under its name."""
-    width = max(map(len, facts))
+    width = max(len(_spoken(name)) for name in facts)
     for name, value in facts.items():
         if isinstance(value, Mapping):
             print(f"{indent}{_spoken(name)}")
