@@ -103,8 +103,8 @@ int call() {
   if (once_in(2)) rule.linear = linear.at;
   if (once_in(2)) rule.drift = drift.at;
   double loss = 0;
-  int64_t hits = 0;
-  if (once_in(3)) return silobench_score(&network, &rows, order.at, visits, params.at, &hits, &loss);
+  Array<int64_t> hits(widths[network.layers] > 0 ? widths[network.layers] : 0);
+  if (once_in(3)) return silobench_score(&network, &rows, order.at, visits, params.at, hits.at, &loss);
   return silobench_train(&network, &rows, &walk, &rule, params.at, once_in(2) ? velocity.at : nullptr, &loss);
 }
 

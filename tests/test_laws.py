@@ -10,11 +10,14 @@ import torch
 from torch import Tensor
 
 from silobench.algorithms import ALGORITHMS, fedavg, feddyn, fednova, fedprox, scaffold
+from silobench.data import load
 from silobench.errors import ConfigError
+from silobench.federation import federate
 from silobench.methods import Method
 from silobench.network import link
 from silobench.rounds import draw_cohort, rounds
 from silobench.solvers import SOLVERS, Problem, sgd
+from silobench.task import task
 from silobench.types import Algorithm, Context, Local, Memory, RoundRecord, Server, State, Transform, Update
 
 SOLVER = sgd(lr=0.1, momentum=0.9, weight_decay=0.01, epochs=2, batch=8)
@@ -573,4 +576,22 @@ def test_accuracy_and_loss_are_those_of_the_shared_model_on_the_test_rows(toy) -
     )
     assert record.accuracy == pytest.approx((logits.argmax(1) == y).float().mean().item())
     assert record.loss == pytest.approx(torch.nn.functional.cross_entropy(logits, y).item(), rel=1e-5)
-    assert (record.accuracy_std, record.validation) == (None, None)
+    found = [(logits.argmax(1) == y)[y == label].tolist() for label in range(3)]
+    assert record.class_accuracy == tuple(sum(right) / len(right) if right else None for right in found)
+    assert None in record.class_accuracy
+    assert (record.accuracy_std, record.validation, record.party_accuracy) == (None, None, None)
+
+
+@pytest.mark.parametrize("spec", ["fedavg", "solo"])
+def test_parties_accuracies_are_on_the_rows_they_keep_aside_by_their_own_models(spec: str) -> None:
+    dataset = load("digits")
+    federation, its_task = federate(dataset, "label-count(k=2)", 5, 0, validation=0.2), task("linear", dataset)
+    record = run(spec, (federation, its_task), rounds=2)[-1]
+    scores = []
+    for party in federation.parties:
+        own = record.state.memory[party.id]["algorithm"]["model"] if spec == "solo" else record.state.server.params
+        x, y = federation.batch(party.validation)
+        weight, bias = own[:640].view(10, 64), own[640:]
+        scores.append((x.flatten(1) @ weight.T + bias).argmax(1) == y)
+    assert record.party_accuracy == pytest.approx([score.float().mean().item() for score in scores])
+    assert record.validation == pytest.approx(torch.cat(scores).float().mean().item())

@@ -98,11 +98,9 @@ class Federation:
         """The features and labels of all test parts."""
         return map(self.part, self.test_parts())
 
-    @cached_property
-    def validation_parts(self) -> list[Part]:
-        """The training rows that parties keep aside, in large batches."""
-        rows = torch.cat([party.validation for party in self.parties])
-        return [Part(some, None) for some in rows.split(self._evaluation_batch) if len(some)]
+    def validation_parts(self, party: Party) -> list[Part]:
+        """The training rows that a party keeps aside, in large batches."""
+        return [Part(some, None) for some in party.validation.split(self._evaluation_batch) if len(some)]
 
     @cached_property
     def _evaluation_batch(self) -> int:

@@ -1,8 +1,9 @@
 """The round loop: a generator of `RoundRecord`. It writes nothing and stops when its caller stops asking."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from silobench.methods import Method
 from silobench.network import Network, link
 from silobench.processes import keep_memory
 from silobench.rng import stream
-from silobench.task import Task, Weights
+from silobench.task import Score, Task, Weights
 from silobench.types import (
     Context,
     Controller,
@@ -141,9 +142,11 @@ class _Loop:
         return RoundRecord(
             round=server.round,
             accuracy=scores.get("accuracy"),
+            class_accuracy=scores.get("class_accuracy"),
             accuracy_std=scores.get("accuracy_std"),
             loss=scores.get("loss"),
             validation=scores.get("validation"),
+            party_accuracy=scores.get("party_accuracy"),
             train_loss=gathered.loss / gathered.weight,
             cohort=cohort,
             steps=gathered.steps,
@@ -171,18 +174,32 @@ class _Loop:
         done = server.round + 1
         return replace(server, params=params, buffers=buffers, extras=extras, optimizer=optimizer, round=done)
 
-    def _scores(self, state: State, tested: float | int) -> dict[str, float]:
+    def _scores(self, state: State, tested: float | int) -> dict[str, Any]:
         """The shared model on the test rows; where parties have their own, the mean over those."""
         algorithm, federation, server = self.setting.method.algorithm, self.setting.federation, state.server
         models = [(server.params, server.buffers)] if algorithm.replica is None else self._replicas(state)
         scores = self.engine.score(self.setting, models, federation.test_parts(tested))
         accuracy = np.array([score.accuracy for score in scores])
-        found = {"accuracy": float(accuracy.mean()), "loss": float(np.mean([score.loss for score in scores]))}
+        found: dict[str, Any] = {
+            "accuracy": float(accuracy.mean()),
+            "loss": float(np.mean([score.loss for score in scores])),
+            "class_accuracy": sum(scores, Score()).by_class,
+        }
         if algorithm.replica is not None:
             found["accuracy_std"] = float(accuracy.std())
-        elif parts := federation.validation_parts:
-            found["validation"] = self.engine.score(self.setting, models, parts)[0].accuracy
+        if any(len(party.validation) for party in federation.parties):
+            found |= self._validated(models)
         return found
+
+    def _validated(self, models: Sequence[Weights]) -> dict[str, Any]:
+        """Each party's accuracy on the rows that it keeps aside, by its own model or the shared one."""
+        parties, score = self.setting.federation.parties, self.engine.score
+        own = models if len(models) == len(parties) else [models[0]] * len(parties)
+        parts = map(self.setting.federation.validation_parts, parties)
+        jobs = zip(own, parts, strict=True)
+        scores = [score(self.setting, [model], some)[0] if some else None for model, some in jobs]
+        accuracies = tuple(score and score.accuracy for score in scores)
+        return {"validation": sum(filter(None, scores), Score()).accuracy, "party_accuracy": accuracies}
 
     def _replicas(self, state: State) -> list[Weights]:
         """The model of every party."""

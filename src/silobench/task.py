@@ -1,11 +1,13 @@
 """`Task`: a network and what is asked of it. Training is the solver's, data are the federation's."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from silobench.data.dataset import Dataset
@@ -14,26 +16,38 @@ from silobench.models import MODELS, Network, Sizes
 from silobench.types import Vector
 
 Weights: TypeAlias = tuple[Vector, Vector]  # the parameters and buffers of a network
+Counts: TypeAlias = NDArray[np.int64]  # by class
+
+
+def _no_rows() -> Counts:
+    return np.zeros(1, np.int64)  # which can be added to counts of any number of classes
 
 
 @dataclass(frozen=True)
 class Score:
-    """How a network does on some rows: what it gets right, and its loss added up."""
+    """How a network does on some rows: what it gets right by class, its loss added up, and the rows of each class."""
 
-    hits: int = 0
+    hits: Counts = field(default_factory=_no_rows)
     total_loss: float = 0.0
-    rows: int = 0
+    rows: Counts = field(default_factory=_no_rows)
 
     def __add__(self, other: "Score") -> "Score":
         return Score(self.hits + other.hits, self.total_loss + other.total_loss, self.rows + other.rows)
 
     @property
     def accuracy(self) -> float:
-        return self.hits / self.rows
+        return float(self.hits.sum() / self.rows.sum())
 
     @property
     def loss(self) -> float:
-        return self.total_loss / self.rows
+        return float(self.total_loss / self.rows.sum())
+
+    @property
+    def by_class(self) -> tuple[float | None, ...]:
+        """The accuracy on the rows of each class; None where there are none."""
+        return tuple(
+            hits / rows if rows else None for hits, rows in zip(self.hits.tolist(), self.rows.tolist(), strict=True)
+        )
 
 
 @dataclass(frozen=True)
@@ -60,10 +74,14 @@ class Task:
         found = []
         for x, y in batches:
             logits = self.network.module(x)
-            hits = int((logits.argmax(1) == y).sum())
-            found.append(Score(hits, float(F.cross_entropy(logits, y, reduction="sum")), len(y)))
+            hits, rows = (_by_class(some, logits.shape[1]) for some in (y[logits.argmax(1) == y], y))
+            found.append(Score(hits, float(F.cross_entropy(logits, y, reduction="sum")), rows))
         self.network.module.train()
         return found
+
+
+def _by_class(labels: Tensor, classes: int) -> Counts:
+    return torch.bincount(labels, minlength=classes).numpy()
 
 
 def task(model: str, dataset: Dataset, seed: int = 0) -> Task:

@@ -314,8 +314,10 @@ class RoundRecord:
     accuracy: float | None  # None in a round that was not evaluated
     loss: float | None
     train_loss: float
+    class_accuracy: tuple[float | None, ...] | None  # by class; None for one without test rows
     accuracy_std: float | None  # over parties' own models, where there are such
     validation: float | None  # accuracy on the rows that parties keep aside, where they do
+    party_accuracy: tuple[float | None, ...] | None  # the same for each party, by its own model where it has one
     cohort: tuple[int, ...]
     steps: int
     bytes_up: int
@@ -329,7 +331,13 @@ class RoundRecord:
 
     def as_json(self) -> dict[str, Any]:
         row = {name: _finite(value) for name, value in vars(self).items() if name != "state"}
-        return row | {"cohort": list(self.cohort), "knobs": dict(self.knobs), "seconds": dict(self.seconds)}
+        short = {name: _rounded(getattr(self, name)) for name in ("class_accuracy", "party_accuracy")}
+        return row | short | {"cohort": list(self.cohort), "knobs": dict(self.knobs), "seconds": dict(self.seconds)}
+
+
+def _rounded(shares: Iterable[float | None] | None) -> list[float | None] | None:
+    """Short in a file, of which there is a line a round."""
+    return None if shares is None else [share if share is None else round(share, 5) for share in shares]
 
 
 def _finite(value: Any) -> Any:

@@ -169,7 +169,7 @@ def score(setting: Setting, models: Sequence[Weights], parts: Sequence[Part], th
     def run(job: tuple[Vector, Part, Rows]) -> Score:
         params, part, rows = job
         hits, loss = native().kernel.score(shape, rows, part.rows.numpy(), params.contiguous().numpy())
-        return Score(hits, loss, len(part.rows))
+        return Score(hits, loss, np.bincount(rows.labels[part.rows.numpy()], minlength=len(hits)))
 
     jobs = ((params, part, _rows_of(*federation.source(part))) for params, _ in models for part in parts)
     scores = [found for _, found in _finished(jobs, run, threads)]

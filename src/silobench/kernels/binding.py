@@ -118,14 +118,14 @@ class Kernel:
         _check(self._train(ctypes.byref(network), ctypes.byref(own), *pointers))
         return loss.value / max(1, len(sizes))
 
-    def score(self, shape: Shape, rows: Rows, order: Longs, params: Floats) -> tuple[int, float]:
-        """How many of some rows a model gets right, and the sum of its losses on them."""
-        hits, loss = ctypes.c_int64(), ctypes.c_double()
+    def score(self, shape: Shape, rows: Rows, order: Longs, params: Floats) -> tuple[Longs, float]:
+        """How many rows of each class a model gets right, among some, and the sum of its losses on them."""
+        hits, loss = np.zeros(shape.widths[-1], np.int64), ctypes.c_double()
         network, own, place = _network(shape), _rows(rows, shape), _vector(params, parameters(shape))
-        results = ctypes.byref(hits), ctypes.byref(loss)
+        results = _at(hits, _LONG), ctypes.byref(loss)
         given = ctypes.byref(network), ctypes.byref(own), _at(order, _LONG), order.size, place
         _check(self._score(*given, *results))
-        return hits.value, loss.value
+        return hits, loss.value
 
 
 class _Network(ctypes.Structure):

@@ -54,7 +54,8 @@ def _error(kernel: Kernel, shape: Shape, kind: str, seed: int) -> float:
     end, momentum_end, loss_end = _by_hand(shape, dense, rows.labels, walk, {**rule, **pulls}, start, velocity)
     hits, total = kernel.score(shape, rows, np.arange(len(rows.labels)), params)
     logits, _ = _forward(shape, _parts(shape, end), dense)
-    right, losses = int((logits.argmax(1) == rows.labels).sum()), -_log_softmax(logits)
+    right = np.bincount(rows.labels[logits.argmax(1) == rows.labels], minlength=shape.widths[-1])
+    losses = -_log_softmax(logits)
     total_end = losses[np.arange(len(losses)), rows.labels].sum()
     errors = (
         np.linalg.norm(params - end) / np.linalg.norm(end - start),
@@ -62,7 +63,7 @@ def _error(kernel: Kernel, shape: Shape, kind: str, seed: int) -> float:
         abs(loss - loss_end) / loss_end,
         abs(total - total_end) / total_end,
     )
-    return max(errors) if hits == right else float("inf")
+    return max(errors) if np.array_equal(hits, right) else float("inf")
 
 
 def _keeps_nan(kernel: Kernel) -> bool:

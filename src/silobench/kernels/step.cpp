@@ -1161,14 +1161,14 @@ struct Model {
   Status score(const int64_t* order, int64_t count, const float* params, int64_t* hits, double* loss) {
     if (!take_in(params, nullptr, nullptr) || !prepare(count < CHUNK ? count : CHUNK, false)) return NO_MEMORY;
     if (is_sparse() && !prepare_sparse({}, {})) return NO_MEMORY;
-    *hits = 0, *loss = 0;
+    *loss = 0, memset(hits, 0, size_t(classes()) * sizeof *hits);
     for (int64_t begin = 0; begin < count; begin += chunk) {
       const ptrdiff_t some = count - begin < chunk ? count - begin : chunk;
       forward_chunk(order + begin, nullptr, some, false, 0);
       for (ptrdiff_t r = 0; r < some; r++) {
         const float* logits = last().values + r * last().line;
         const int64_t label = rows.labels[order[begin + r]];
-        *hits += likeliest(logits, classes()) == label;
+        hits[label] += likeliest(logits, classes()) == label;
         *loss += cross_entropy(logits, classes(), label, 1, last().errors + r * last().line);
       }
     }
@@ -1251,7 +1251,7 @@ PUBLIC int32_t silobench_train(const Network* network, const Rows* rows, const W
                     [&](auto&& model) { return model.train(*walk, *rule, params, velocity, loss); });
 }
 
-// How many of some rows a model gets right, and the sum of its losses on them.
+// How many rows of each class a model gets right, among some, and the sum of its losses on them.
 PUBLIC int32_t silobench_score(const Network* network, const Rows* rows, const int64_t* order, int64_t count,
                                const float* params, int64_t* hits, double* loss) {
   Status status = check_network(*network, *rows);
