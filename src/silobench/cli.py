@@ -15,10 +15,11 @@ import typer
 from silobench import cli_data
 from silobench._version import __version__
 from silobench.cli_data import DataDir, Json
-from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
+from silobench.errors import ConfigError, RecordError, RunError, SilobenchError, StoppedError, suggest
 from silobench.processes import cores, start_server
 
 if TYPE_CHECKING:
+    from silobench.analysis import CellResult
     from silobench.record import StoredRun
 
 app = typer.Typer(
@@ -36,6 +37,7 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option("--plugin", help="A Python file that registers algorithms of your own; may be repeated."),
 ]
+FORMATS = ("terminal", "markdown", "latex", "csv")
 Profile = Annotated[bool, typer.Option("--profile", help="Show where the time of each run went, phase by phase.")]
 
 
@@ -94,7 +96,7 @@ def demo(out: Out = Path("runs/demo")) -> None:
     """Four algorithms under nine skews on embedded data: tables here, and an HTML report."""
     from silobench import suites
 
-    _print_tables(_run_all(suites.path("demo"), out))
+    _print_tables(_run_all(_read(suites.path("demo")), out))
     report(out)
 
 
@@ -103,6 +105,10 @@ def run(
     experiment: Annotated[
         str, typer.Argument(metavar="SUITE|FILE.toml", help="A suite's name, or an experiment file.")
     ],
+    scale: Annotated[
+        str | None,
+        typer.Option(help="How much of a suite: smoke (minutes, embedded data; the default), laptop or paper."),
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a choice; may be repeated.")
     ] = None,
@@ -123,36 +129,58 @@ def run(
     """Run an experiment. Resumable: run it again and it finishes what is missing and redoes nothing."""
     changed = _overrides(set_ or []) | ({"trials": trials} if trials else {})
     path = _experiment_path(experiment)
-    runs = _run_all(path, out, changed, only=only, engine=engine, workers=workers, plugins=plugin or ())
+    choices = _scaled(_read(path), scale)
+    runs = _run_all(choices, out, changed, only=only, engine=engine, workers=workers, plugins=plugin or ())
     _print_tables(runs, profile)
 
 
 @app.command()
 def show(
     directory: Annotated[Path, typer.Argument(help="Directory of runs.")],
+    form: Annotated[
+        str, typer.Option("--format", help="terminal, markdown, latex, or csv (one line for every cell).")
+    ] = "terminal",
+    every: Annotated[
+        bool, typer.Option("--every", help="FedProx at every mu, and not at the best of its grid in each setting.")
+    ] = False,
     profile: Profile = False,
     json_: Json = False,
 ) -> None:
     """Tables of finished runs: accuracy by setting and algorithm, the paper's number beside it, and costs."""
-    from silobench.analysis import collect
+    from silobench.analysis import accuracy_table, collect, export
     from silobench.record import read_runs
 
+    if form not in FORMATS:
+        raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
     runs = read_runs(directory)
     if json_:
         unfinished = sum(not run.complete for run in runs)
         print(json.dumps({"cells": [cell.as_json() for cell in collect(runs)], "unfinished": unfinished}, indent=1))
+    elif form == "terminal":
+        _print_tables(runs, profile, every)
     else:
-        _print_tables(runs, profile)
+        cells = _finished(runs, directory)
+        write = {"markdown": export.markdown, "latex": export.latex}
+        print(export.accuracy_csv(cells, every) if form == "csv" else write[form](accuracy_table(cells, every)))
 
 
-def _print_tables(runs: "list[StoredRun]", profile: bool = False) -> None:
+def _finished(runs: "list[StoredRun]", directory: Path) -> "list[CellResult]":
+    from silobench.analysis import collect
+
+    cells = collect(runs)
+    if not cells:
+        raise RecordError(f"no run in {directory} is finished: run the experiment to its end first.")
+    return cells
+
+
+def _print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = False) -> None:
     from silobench.analysis import accuracy_table, collect, cost_table, profile_table
     from silobench.terminal import print_table
 
-    cells = collect(runs)
-    tables = [accuracy_table, cost_table, *([profile_table] if profile else [])]
-    for table in tables if cells else ():
-        print_table(table(cells))
+    if cells := collect(runs):
+        tables = [accuracy_table(cells, every), cost_table(cells)]
+        for table in [*tables, *([profile_table(cells)] if profile else [])]:
+            print_table(table)
     unfinished = sum(not run.complete for run in runs)
     if unfinished:
         print(f"{unfinished} of {len(runs)} runs are not finished: run the same experiment again to go on.")
@@ -282,6 +310,27 @@ def _experiment_path(given: str) -> Path:
     )
 
 
+def _read(path: Path) -> dict[str, Any]:
+    from silobench import experiment
+
+    return experiment.read_experiment(path)
+
+
+def _scaled(choices: dict[str, Any], scale: str | None) -> dict[str, Any]:
+    """A suite at the scale asked for, which is said; an experiment without scales as it is."""
+    from silobench import experiment
+
+    if scale is None and "scale" not in choices:
+        return choices
+    chosen = experiment.at_scale(choices, scale or "smoke")
+    others = ", ".join(f"--scale {name}" for name in choices["scale"] if name != (scale or "smoke"))
+    print(
+        f"scale {scale or 'smoke'}: {choices['scale'][scale or 'smoke']['note']} ({others} for more or less)",
+        file=sys.stderr,
+    )
+    return chosen
+
+
 def _overrides(settings: list[str]) -> dict[str, Any]:
     """``key=value`` pairs; a value is TOML where it reads as such, else text."""
     found = {}
@@ -297,7 +346,7 @@ def _overrides(settings: list[str]) -> dict[str, Any]:
 
 
 def _run_all(
-    path: Path,
+    choices: Mapping[str, Any],
     out: Path,
     changed: Mapping[str, Any] | None = None,
     *,
@@ -306,7 +355,7 @@ def _run_all(
     workers: int | None = None,
     plugins: Sequence[Path] = (),
 ) -> "list[StoredRun]":
-    """Check every run first, then do those that are missing."""
+    """Check every run first, then do those that are missing; those whose data are not here are told and left out."""
     if (workers or cores()) > 1:
         start_server()  # which imports what workers need, while this process does the same
     from silobench import experiment
@@ -317,7 +366,9 @@ def _run_all(
 
     chosen = ENGINES.build(engine)
     workers = workers or chosen.workers or cores()
-    plans = experiment.plan(experiment.override(experiment.read_experiment(path), changed or {}), only, plugins)
+    cells, absent = experiment.present(experiment.expand(experiment.override(choices, changed or {})), only)
+    plans = experiment.plan_cells(cells, only, plugins)
+    _say_absent(absent)
     missing = [made for made in plans if not experiment.is_complete(made, out)]
     for made in missing:
         experiment.engine_of(experiment.prepare(made), out, chosen)  # every error comes before any round
@@ -330,4 +381,10 @@ def _run_all(
                 progress.show(event)
     except KeyboardInterrupt as error:
         raise StoppedError("stopped; finished rounds are kept, and the same command goes on from them.") from error
+    _say_absent(absent)
     return [read_run(out / made.id) for made in plans]
+
+
+def _say_absent(absent: Mapping[str, int]) -> None:
+    for reason, count in absent.items():
+        print(f"skipped {count} runs: {reason}", file=sys.stderr)

@@ -3,7 +3,8 @@
     SilobenchError
     ├── SpecError        a spec that cannot be read, or names something that does not exist
     ├── ConfigError      an experiment file or a command-line option
-    ├── DataError        a dataset that is missing, empty, malformed or not finite
+    ├── DataError        a dataset that is empty, malformed or not finite
+    │   └── AbsentError  one that is not on this machine
     ├── PartitionError   a split that this dataset cannot give
     ├── RecordError      a run directory that is damaged, busy or not writable
     ├── RunError         code that failed in the middle of a run: a plugin's, or a bug of ours
@@ -30,6 +31,10 @@ class ConfigError(SilobenchError):
 
 
 class DataError(SilobenchError):
+    pass
+
+
+class AbsentError(DataError):
     pass
 
 

@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import runpy
 import tomllib
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -18,7 +19,7 @@ from silobench.algorithms import ALGORITHMS
 from silobench.controllers import CONTROLLERS
 from silobench.data import DATASETS, Dataset, load
 from silobench.engines import ENGINES, Engine
-from silobench.errors import ConfigError, DataError, suggest
+from silobench.errors import AbsentError, ConfigError, DataError, suggest
 from silobench.federation import federate
 from silobench.local import Setting, Stopwatch
 from silobench.methods import Method
@@ -48,6 +49,8 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "solvers": SOLVERS,
     "transforms": TRANSFORMS,
 }
+
+ABOUT = ("title", "paper", "table", "numbers", "scale")  # what a suite says of itself, besides its choices
 
 
 class Cell(BaseModel):
@@ -111,7 +114,7 @@ def expand(choices: Mapping[str, Any]) -> list[dict[str, Any]]:
     >>> [cell["seed"] for cell in expand({"dataset": "digits", "trials": 2, "seed": 5})]
     [5, 6]
     """
-    shared = {key: value for key, value in choices.items() if key not in ("grid", "title")}
+    shared = {key: value for key, value in choices.items() if key not in ("grid", *ABOUT)}
     return [cell for grid in _grids(choices) or [{}] for cell in _product({**shared, **grid})]
 
 
@@ -144,10 +147,61 @@ def override(choices: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str
     return {**choices, **changed} | ({"grid": grids} if grids else {})
 
 
+def at_scale(choices: Mapping[str, Any], scale: str) -> dict[str, Any]:
+    """A suite at one of its scales: what `[scale.NAME]` says replaces the choices above it, grids included.
+
+    >>> suite = {"dataset": "mnist", "rounds": 50, "scale": {"smoke": {"note": "tiny", "rounds": 2}}}
+    >>> at_scale(suite, "smoke")
+    {'dataset': 'mnist', 'rounds': 2}
+    """
+    scales = choices.get("scale", {})
+    if scale not in scales:
+        known = suggest(scale, scales) if scales else "leave --scale out, this experiment has no scales."
+        raise ConfigError(f"there is no scale '{scale}': {known}")
+    whole = {key: value for key, value in choices.items() if key != "scale"}
+    changed = {key: value for key, value in scales[scale].items() if key != "note"}
+    return {**whole, **changed} if "grid" in changed else override(whole, changed)
+
+
+def present(cells: Sequence[Mapping[str, Any]], only: str = "*") -> tuple[list[Mapping[str, Any]], dict[str, int]]:
+    """The cells whose dataset is on this machine; of the others, why not, and how many `only` would have chosen."""
+    why = {name: _absence(name) for name in dict.fromkeys(map(_dataset_of, cells))}
+    here = [cell for cell in cells if not why[_dataset_of(cell)]]
+    gone = [cell for cell in cells if why[_dataset_of(cell)] and fnmatch(_rough_name(cell), only)]
+    if gone and not here:
+        raise AbsentError(why[_dataset_of(gone[0])])
+    return here, Counter(why[_dataset_of(cell)] for cell in gone)
+
+
+def _dataset_of(cell: Mapping[str, Any]) -> str:
+    return str(cell.get("dataset", ""))
+
+
+def _rough_name(cell: Mapping[str, Any]) -> str:
+    """A run's name as far as it is known without its dataset."""
+    parts = [str(cell.get(key, "")) for key in ("dataset", "partition", "algorithm")]
+    return " / ".join([*parts, f"seed {cell.get('seed', 0)}"])
+
+
+def _absence(dataset: str) -> str:
+    """Why a dataset cannot be loaded here; nothing if it can, or if something else is wrong with it."""
+    try:
+        if dataset:
+            load(dataset)
+    except AbsentError as error:
+        return str(error)
+    return ""
+
+
 def plan(choices: Mapping[str, Any], only: str = "*", plugins: Sequence[Path] = ()) -> list[Plan]:
     """Every run an experiment asks for, checked and bound, each once and in the order of the file."""
+    return plan_cells(expand(choices), only, plugins)
+
+
+def plan_cells(cells: Sequence[Mapping[str, Any]], only: str = "*", plugins: Sequence[Path] = ()) -> list[Plan]:
+    """The same for cells that were expanded before."""
     extra = {"plugins": [load_plugin(path) for path in plugins]} if plugins else {}
-    found = {made.id: made for made in (bind(cell, extra) for cell in expand(choices))}
+    found = {made.id: made for made in (bind(cell, extra) for cell in cells)}
     always = ("dataset", "partition", "algorithm")
     shown = (*always, *distinguishing([made.label for made in found.values()], but=(*always, "seed")))
     now = datetime.now(UTC)

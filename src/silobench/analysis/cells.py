@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
-from silobench.analysis.paper import paper_accuracy
+from silobench.analysis.paper import paper_accuracy, paper_cost
 from silobench.record import StoredRun
 
 
@@ -35,7 +35,9 @@ class CellResult:
     seconds: float
     clock: float
     emd_weighted: float
-    paper: dict[str, float] | None
+    paper: dict[str, Any] | None
+    paper_cost: dict[str, float] | None  # of a round
+    cohort: int  # parties in a round
     runs: list[StoredRun]
 
     def as_json(self) -> dict[str, Any]:
@@ -101,5 +103,7 @@ def _cell(runs: list[StoredRun]) -> CellResult:
         clock=fmean(run.rounds[-1]["clock"] for run in runs),
         emd_weighted=fmean(run.facts["partition"]["emd_weighted"] for run in runs),
         paper=paper_accuracy(label, parties),
+        paper_cost=paper_cost(label, parties),
+        cohort=max(1, len(runs[0].rounds[-1]["cohort"])),
         runs=runs,
     )

@@ -1,5 +1,6 @@
 """Tables as values: NIID-Bench's Table III form (settings down, algorithms across) and what each run cost."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -10,6 +11,7 @@ from silobench.record import distinguishing
 from silobench.units import duration, size
 
 _BASELINES = ("solo", "combined")  # what methods are compared with: they win no row
+_SKEWS = ("label", "feature", "quantity", "natural", "mixed", "homogeneous")  # in the order of Table III
 
 
 @dataclass(frozen=True)
@@ -31,35 +33,132 @@ class Table:
     note: str = ""  # how to read it, below the table
 
 
-def accuracy_table(cells: Sequence[CellResult]) -> Table:
-    """Accuracy in percent by setting and algorithm: mean ± std over trials, the best of each row marked."""
-    algorithms = list(dict.fromkeys(cell.label["algorithm"] for cell in cells))
-    names = varying(cells)
+def accuracy_table(cells: Sequence[CellResult], every: bool = False) -> Table:
+    """Accuracy in percent by setting and algorithm, in the form of NIID-Bench's Table III.
+
+    Mean ± std over trials, the paper's number and the difference to it, and the best mean of each row where there is a
+    deviation to judge it by. FedProx over a grid of mu is one column with the best of them, unless `every` is wanted.
+    """
+    chosen = list(cells) if every else best_of_grids(cells)
+    algorithms, names = list(dict.fromkeys(map(column_of(chosen), chosen))), varying(chosen)
+    kinds = [kind for kind in _SKEWS if any(skew_of(cell) == kind for cell in chosen)]
     rows = []
+    for kind in kinds:
+        won: Counter[str] = Counter()
+        settings = [group for group in settings_of(chosen) if skew_of(group[0]) == kind]
+        for setting in settings:
+            by_algorithm = {column_of(chosen)(cell): cell for cell in setting}
+            best = _best(by_algorithm)
+            won.update(best)
+            told = [_entry(by_algorithm.get(name), name in best, name) for name in algorithms]
+            rows.append([Entry(kind), *(Entry(shown(setting[0], name, cells)) for name in names), *told])
+        if won and len(settings) > 1:
+            blank = [Entry("")] * (len(names) - 1)
+            rows.append([Entry(kind), Entry("times best"), *blank, *(Entry(str(won[name])) for name in algorithms)])
+    return Table(_title(chosen), ["skew", *names, *algorithms], rows, _reading(chosen))
+
+
+def skew_of(cell: CellResult) -> str:
+    """What kind of skew a cell's partition has, by its name."""
+    terms = [term.split("(")[0] for term in cell.label["partition"].split(" + ")]
+    if len(terms) > 1:
+        return "mixed"
+    if (cell.label["dataset"], terms[0]) == ("femnist", "by-group"):
+        return "feature"  # as the paper has it: its parties are writers
+    kinds = {"iid": "homogeneous", "noise": "feature", "octants": "feature", "by-group": "natural"}
+    return kinds.get(terms[0], "quantity" if terms[0].startswith("quantity") else "label")
+
+
+# --- FedProx over a grid of mu ------------------------------------------------------------------------
+
+
+def best_of_grids(cells: Sequence[CellResult]) -> list[CellResult]:
+    """The cells, with FedProx in each setting at the mu that has the best mean accuracy, as the paper reports it."""
+    kept = []
     for setting in settings_of(cells):
-        by_algorithm = {cell.label["algorithm"]: cell for cell in setting}
-        rivals = {name: round(c.accuracy.mean, 3) for name, c in by_algorithm.items() if name not in _BASELINES}
-        row = [Entry(shown(setting[0], name, cells)) for name in names]
-        for algorithm in algorithms:
-            cell = by_algorithm.get(algorithm)
-            best = len(rivals) > 1 and rivals.get(algorithm) == max(rivals.values())
-            row.append(Entry(_accuracy(cell), best, _paper(cell)) if cell else Entry(""))
-        rows.append(row)
-    marked = any(entry.best for row in rows for entry in row)
-    return Table(_title(cells), [*names, *algorithms], rows, _reading(cells) if marked else "")
+        proxes = [cell for cell in setting if is_fedprox(cell)]
+        best = max(proxes, key=lambda cell: cell.accuracy.mean, default=None)
+        kept += [cell for cell in setting if cell is best or cell not in proxes]
+    places = {id(cell): place for place, cell in enumerate(cells)}
+    return sorted(kept, key=lambda cell: places[id(cell)])
+
+
+def is_fedprox(cell: CellResult) -> bool:
+    return str(cell.label["algorithm"]).split("(")[0] == "fedprox"
+
+
+def column_of(cells: Sequence[CellResult]) -> "_Columns":
+    """The column of a cell: its algorithm; one for all of FedProx where each setting has one mu, and not the same."""
+    return _Columns(
+        len({cell.label["algorithm"] for cell in cells if is_fedprox(cell)}) > 1
+        and not any(sum(map(is_fedprox, setting)) > 1 for setting in settings_of(cells))
+    )
+
+
+@dataclass(frozen=True)
+class _Columns:
+    folded: bool
+
+    def __call__(self, cell: CellResult) -> str:
+        return "fedprox" if self.folded and is_fedprox(cell) else str(cell.label["algorithm"])
+
+
+# --- what stands in a cell ----------------------------------------------------------------------------
+
+
+def _best(by_algorithm: dict[str, CellResult]) -> set[str]:
+    """The best means of a row, at the precision that is shown; nobody without rivals, or without a deviation."""
+    rivals = {name: cell for name, cell in by_algorithm.items() if name not in _BASELINES}
+    if len(rivals) < 2 or any(cell.accuracy.std is None for cell in rivals.values()):
+        return set()
+    means = {name: round(cell.accuracy.mean, 3) for name, cell in rivals.items()}
+    return {name for name, mean in means.items() if mean == max(means.values())}
+
+
+def _entry(cell: CellResult | None, best: bool, column: str) -> Entry:
+    if cell is None:
+        return Entry("")
+    mu = "" if column != "fedprox" else f" [{_mu(cell)}]"
+    return Entry(_accuracy(cell) + mu, best, _paper(cell))
+
+
+def _mu(cell: CellResult) -> str:
+    algorithm = str(cell.label["algorithm"])
+    return algorithm[8:-1] if "(" in algorithm else "mu=0.01"
+
+
+def _accuracy(cell: CellResult) -> str:
+    text = f"{100 * cell.accuracy.mean:.1f}"
+    if cell.accuracy.std is not None:
+        text += f" ± {100 * cell.accuracy.std:.1f}"
+    return text + (" †" if cell.diverged else "")
+
+
+def _paper(cell: CellResult) -> str:
+    if not cell.paper:
+        return ""
+    spread = f" ± {100 * cell.paper['std']:.1f}" if cell.paper["std"] is not None else ""
+    return f"paper {100 * cell.paper['mean']:.1f}{spread}, {100 * (cell.accuracy.mean - cell.paper['mean']):+.1f}"
 
 
 def _reading(cells: Sequence[CellResult]) -> str:
+    told = []
     if max(len(cell.seeds) for cell in cells) == 1:
-        return "* best of its row in one trial, with no spread to judge it by: --trials 3 or more gives one"
-    return "* best mean of its row; a difference within the spread over trials says little"
+        told.append("one trial has no spread, so no best is marked: --trials 3 or more gives one")
+    elif len({cell.label["algorithm"] for cell in cells}) > 1:
+        told.append(
+            "* best mean of its row; a difference within the spread over trials says little (silobench compare)"
+        )
+    if column_of(cells).folded:
+        told.append("fedprox: the mu with the best accuracy on the test rows, as in the paper")
+    return "; ".join(told)
 
 
 def _title(cells: Sequence[CellResult]) -> str:
     trials = sorted({len(cell.seeds) for cell in cells})
     upto = "" if len(trials) == 1 else "up to "
     over = f"mean ± std over {upto}{trials[-1]} trials" if trials[-1] > 1 else "one trial"
-    beside = f"; paper: {PAPER_SETTING}" if any(cell.paper for cell in cells) else ""
+    beside = f"; paper, and the difference to it: {PAPER_SETTING}" if any(cell.paper for cell in cells) else ""
     lost = "; † diverged, the loss is not finite" if any(cell.diverged for cell in cells) else ""
     return f"Test accuracy in the last round, percent ({over}{beside}{lost})"
 
@@ -73,31 +172,32 @@ def shown(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
     return plain if len(others) == 1 else str(cell.label["dataset"])
 
 
+# --- costs --------------------------------------------------------------------------------------------
+
+
 def cost_table(cells: Sequence[CellResult]) -> Table:
-    """Rounds, bytes and time of a run by dataset and algorithm; bytes are the whole run's, over all parties."""
+    """What a run sends and takes, and a round of it beside the paper's Table IV, by dataset and algorithm."""
     names = [name for name in varying(cells) if name not in ("partition", "rounds")] + ["algorithm"]
     alike: dict[str, list[CellResult]] = {}
     for cell in cells:
         alike.setdefault(repr([cell.label.get(name) for name in (*names, "rounds")]), []).append(cell)
     rows = []
     for group in alike.values():
-        choices = [shown(group[0], name, cells) for name in (*names, "rounds")]
+        choices = [Entry(shown(group[0], name, cells)) for name in (*names, "rounds")]
         up, down = (size(fmean(getattr(c, key) for c in group)) for key in ("bytes_up", "bytes_down"))
         computing, network = (duration(fmean(getattr(c, key) for c in group)) for key in ("seconds", "clock"))
-        rows.append([Entry(text) for text in (*choices, up, down, computing, network)])
-    columns = [*names, "rounds", "sent up", "sent down", "computing", "network"]
-    return Table("Cost of a run (mean over partitions and trials)", columns, rows)
+        rows.append([*choices, *map(Entry, (up, down, computing, network)), *_a_round(group)])
+    columns = [*names, "rounds", "sent up", "sent down", "computing", "network", "a round sends", "a round takes"]
+    note = "a round sends: all parties' messages and one copy of the server's, as the paper counts"
+    return Table("Cost of a run (mean over partitions and trials)", columns, rows, note)
 
 
-def _accuracy(cell: CellResult) -> str:
-    text = f"{100 * cell.accuracy.mean:.1f}"
-    if cell.accuracy.std is not None:
-        text += f" ± {100 * cell.accuracy.std:.1f}"
-    return text + (" †" if cell.diverged else "")
-
-
-def _paper(cell: CellResult) -> str:
-    return f"paper {100 * cell.paper['mean']:.1f} ± {100 * cell.paper['std']:.1f}" if cell.paper else ""
+def _a_round(group: Sequence[CellResult]) -> list[Entry]:
+    sent = fmean((c.bytes_up + c.bytes_down / c.cohort) / c.label["rounds"] for c in group)
+    taken = fmean(c.seconds / c.label["rounds"] for c in group)
+    paper = group[0].paper_cost
+    beside = (f"paper {size(paper['bytes'])}", f"paper {duration(paper['seconds'])}") if paper else ("", "")
+    return [Entry(size(sent), paper=beside[0]), Entry(duration(taken), paper=beside[1])]
 
 
 def settings_of(cells: Sequence[CellResult]) -> list[list[CellResult]]:

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, field_validator
 
 from silobench.atomic import replace_atomically
 from silobench.data.catalog import Entry, Sha256, catalog, find
-from silobench.errors import DataError
+from silobench.errors import AbsentError, DataError
 
 
 def data_dir() -> Path:
@@ -87,7 +87,7 @@ def require(name: str, form: str = "") -> Files:
         return Files(entry, "", home_of(entry), ())
     files = locate(entry, form)
     if files is None:
-        raise DataError(_absent(entry, form))
+        raise AbsentError(_absent(entry, form))
     manifest, read_anew = manifest_of(files), []
     for file in files.names:
         if not _is_known(files, file, manifest):
