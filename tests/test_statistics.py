@@ -171,12 +171,12 @@ def test_the_published_odds_of_oarf_take_a_correlation_above_zero() -> None:
 # --- the signed-rank test ----------------------------------------------------------------------------
 
 
-def slow_signed_rank(z: list[float], rope: float, draws: int) -> list[float]:
+def slow_signed_rank(settings: list[float | Posterior], rope: float, draws: int) -> list[float]:
     """By loops over pairs, with weights as normalised gamma variables of another generator."""
-    rng = np.random.default_rng(99)
-    z, wins = [0.0, *z], [0, 0, 0]
+    rng, wins = np.random.default_rng(99), [0, 0, 0]
     for _ in range(draws):
-        raw = [rng.gamma(0.5), *(rng.exponential() for _ in z[1:])]
+        z = [0.0, *(s if isinstance(s, float) else s.mean + s.scale * rng.standard_t(s.dof) for s in settings)]
+        raw = [rng.gamma(0.5), *(rng.exponential() for _ in settings)]
         mass = [0.0, 0.0, 0.0]
         for one, u in zip(z, raw, strict=True):
             for other, v in zip(z, raw, strict=True):
@@ -185,11 +185,24 @@ def slow_signed_rank(z: list[float], rope: float, draws: int) -> list[float]:
     return [count / draws for count in wins]
 
 
-@pytest.mark.parametrize("z", [[0.03, 0.05, -0.02], [0.004, 0.02, 0.03, -0.015, 0.013]])
-def test_signed_rank_equals_a_slow_version(z: list[float]) -> None:
-    found = signed_rank(z, 0.01)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        [0.03, 0.05, -0.02],
+        [0.004, 0.02, 0.03, -0.015, 0.013],
+        [correlated_t([0.02, 0.04, -0.01], 0.2), 0.015, correlated_t([0.03, 0.02, 0.0, 0.01], 0.1)],
+    ],
+)
+def test_signed_rank_equals_a_slow_version(settings: list[float | Posterior]) -> None:
+    found = signed_rank(settings, 0.01)
     assert sum(found) == pytest.approx(1, abs=1e-12)
-    assert found == pytest.approx(slow_signed_rank(z, 0.01, 4000), abs=0.03)  # four deviations of 4000 draws
+    assert found == pytest.approx(slow_signed_rank(settings, 0.01, 4000), abs=0.03)  # four deviations of 4000 draws
+
+
+def test_settings_that_scatter_are_no_evidence_of_equality() -> None:
+    wide = [correlated_t([0.05, -0.05, 0.001], 0.2)] * 3
+    assert signed_rank([posterior.mean for posterior in wide], 0.01).equal == 1
+    assert signed_rank(wide, 0.01).equal < 0.6
 
 
 def test_one_setting_by_pencil() -> None:

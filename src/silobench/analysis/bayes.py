@@ -11,6 +11,7 @@ from statistics import fmean, variance
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from silobench.errors import ConfigError
@@ -18,7 +19,8 @@ from silobench.rng import stream
 
 DECIDED = 0.95  # a verdict is given in words above this probability
 PRIOR_STRENGTH = 0.5  # of the signed-rank test's one imagined setting without a difference
-DRAWS = 50_000
+DRAWS = 20_000  # a probability is then off by 0.004 at most, by one standard deviation
+_AT_ONCE = 500
 
 
 class Odds(NamedTuple):
@@ -90,23 +92,38 @@ def correlated_t(differences: Sequence[float], rho: float) -> Posterior:
 
 
 def signed_rank(
-    differences: Sequence[float], rope: float, higher_is_better: bool = True, draws: int = DRAWS, seed: int = 0
+    believed: Sequence[float | Posterior], rope: float, higher_is_better: bool = True, draws: int = DRAWS, seed: int = 0
 ) -> Odds:
-    """The Bayesian signed-rank test over settings (Benavoli and others, ICML 2014; JMLR 18, 2017, section 4.2).
+    """The Bayesian signed-rank test over settings (Benavoli and others, ICML 2014; JMLR 18, 2017).
 
-    `differences` are those of the settings' means. Which settings one might meet is uncertain: a Dirichlet process says
-    how likely each of them, and one imagined setting without a difference, is to be met again. Each draw of
-    these weights is won by the region in which most of the pairwise averages (z_i + z_j) / 2 lie.
+    Which settings one might meet is uncertain: a Dirichlet process says how likely each of those at hand, and one
+    imagined setting without a difference, is to be met again. Each draw of these weights is won by the region in which
+    most of the pairwise averages (z_i + z_j) / 2 of the settings' mean differences lie.
+
+    Departure from the papers: they take the z_i as known. Here that holds for a number; of a `Posterior` every draw
+    takes another value, so that a few trials that scatter widely are not taken for evidence of equality.
     """
-    if not differences:
+    if not believed:
         raise ConfigError("a comparison over settings needs at least one setting.")
-    z = np.array([0.0, *differences])
-    averages = (z[:, None] + z) / 2
-    above, below = (averages > rope).astype(float), (averages < -rope).astype(float)
-    prior = [PRIOR_STRENGTH, *[1.0] * len(differences)]
-    weights = stream(seed, "signed-rank").dirichlet(prior, draws)
-    a, b = (((weights @ side) * weights).sum(1) for side in (above, below))
-    mass = np.stack([a, 1 - a - b, b], axis=1)
-    won = mass == mass.max(axis=1, keepdims=True)
-    up, equal, down = (won / won.sum(1, keepdims=True)).mean(0).tolist()  # a draw that is tied counts in parts
+    given = [z if isinstance(z, Posterior) else Posterior(z, 0.0, 1, 1, 0.0) for z in believed]
+    rng, half = stream(seed, "signed-rank"), draws // 2
+    weights = rng.dirichlet([PRIOR_STRENGTH, *[1.0] * len(given)], half)
+    noise = np.stack([np.zeros(half), *(z.scale * rng.standard_t(z.dof, half) for z in given)], axis=1)
+    means = np.array([0.0, *(z.mean for z in given)])
+    wins = np.zeros(3)
+    for part in np.array_split(np.arange(half), 1 + half // _AT_ONCE):
+        for sign in (1, -1):  # each draw with its mirror image: swapping A and B then swaps the odds to the last digit
+            wins += _wins(means + sign * noise[part], weights[part], rope)
+    up, equal, down = (wins / wins.sum()).tolist()
     return Odds(up, equal, down) if higher_is_better else Odds(down, equal, up)
+
+
+def _wins(z: NDArray[np.float64], weights: NDArray[np.float64], rope: float) -> NDArray[np.float64]:
+    """How many draws have most of their mass above, inside and below the region; a tie counts in parts."""
+    averages = (z[:, :, None] + z[:, None, :]) / 2
+    pairs = weights[:, :, None] * weights[:, None, :]
+    above, below = ((pairs * side).sum((1, 2)) for side in (averages > rope, averages < -rope))
+    mass = np.stack([above, 1 - above - below, below], axis=1)
+    won = mass == mass.max(axis=1, keepdims=True)
+    counted: NDArray[np.float64] = (won / won.sum(1, keepdims=True)).sum(0)
+    return counted

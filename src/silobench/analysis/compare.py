@@ -156,7 +156,7 @@ def compare(cells: Sequence[CellResult], a: str, b: str, asked: Question, only: 
         raise RecordError(_why_no_pair(a, b, rivals, asked))
     kind, alone = asked.kind, told[0]
     if len(told) > 1:
-        odds = signed_rank([setting.mean for setting in told], asked.rope, kind.higher_is_better)
+        odds = signed_rank([s.posterior or s.mean for s in told], asked.rope, kind.higher_is_better)
     elif alone.odds:
         odds = alone.odds
     else:
@@ -305,7 +305,7 @@ def _reading(found: Comparison) -> str:
         upto = f" to {rhos[-1]}" if len(rhos) > 1 else ""
         said.append(f"each setting: Bayesian correlated t-test with rho {rhos[0]}{upto}")
     if len(settings) > 1:
-        said.append("all: Bayesian signed-rank test of the settings' mean differences")
+        said.append("all: Bayesian signed-rank test of the settings' differences, each as uncertain as it is")
     never = sum(sum(setting.never) for setting in settings)
     if never:
         said.append(f"runs that never got there count with all their rounds, which is too few: {never}")
