@@ -44,6 +44,7 @@ COMMANDS = {
     "no data file": (["partition", "csv(path=nowhere.csv, label=y)", "iid"], "there is no file nowhere.csv"),
     "no experiment file": (["run", "nowhere.toml"], "there is no experiment file"),
     "no runs": (["show", "nowhere"], "there is no directory nowhere"),
+    "nothing to compare": (["compare", "nowhere", "fedavg", "scaffold"], "there is no directory nowhere"),
     "picture of no kind": (["partition", "digits", "iid", "--plot", "p.gif"], "must end in .png or .svg"),
     "export into a file": (["partition", "digits", "iid", "--export", "/proc/version/x"], "cannot be written"),
 }  # fmt: skip

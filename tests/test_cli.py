@@ -41,7 +41,7 @@ def test_help_and_version_do_not_wait_for_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
-@pytest.mark.parametrize("command", ["", "demo", "run", "show", "report", "partition", "list"])
+@pytest.mark.parametrize("command", ["", "demo", "run", "show", "compare", "report", "partition", "list"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     result = call(capsys, *filter(None, [command, "--help"]))
     assert result.code == 0

@@ -88,6 +88,25 @@ def test_the_session_of_the_readme_prints_what_it_says() -> None:
     assert done.stdout.strip() == shown[1].strip(), done.stderr
 
 
+def test_the_statistics_page_prints_what_it_says(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = (ROOT / "docs/statistics.md").read_text(encoding="utf-8")
+    shown = re.search(r"```text\n(.*?)```", page, re.DOTALL)
+    exec(_code("docs/statistics.md"), {})
+    assert shown is not None
+    assert capsys.readouterr().out == shown[1]
+    experiment = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert experiment is not None
+    file, out = write(tmp_path / "mine.toml", experiment[1]), tmp_path / "runs"
+    assert call(capsys, "run", file, "--workers", "1", "--out", out).code == 0
+    printed = call(capsys, "compare", out, "fedavg", "fedprox(mu=1)").out.splitlines()
+    assert printed[0] in page
+    assert [line.split("  ")[0] for line in printed[2:5]] == [
+        "digits / label-count(k=1)",
+        "digits / label-dirichlet(beta=0.5)",
+        "all 2 settings",
+    ]
+
+
 def test_the_loop_by_hand_learns() -> None:
     example = ROOT / "examples/fedavg_by_hand.py"
     done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=120)

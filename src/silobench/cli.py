@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from silobench import cli_data
+from silobench import cli_compare, cli_data
 from silobench._version import __version__
 from silobench.cli_data import DataDir, Json
 from silobench.errors import ConfigError, RecordError, RunError, SilobenchError, StoppedError, suggest
@@ -202,6 +202,9 @@ def report(
         collect(read_runs(directory)), output or directory / "report.html", f"silobench: {directory.name}"
     )
     print(f"report: {page.resolve()}")
+
+
+app.command()(cli_compare.compare)  # stands here, so that help lists it beside what else reads runs
 
 
 @app.command()
