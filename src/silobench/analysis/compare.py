@@ -68,6 +68,9 @@ class Paired:
     def mean(self) -> float:
         return fmean(self.differences)
 
+    def verdict(self, a: str, b: str) -> str:
+        return _verdict(self.odds, a, b, censored=any(self.never)) if self.odds else "one pair, no spread"
+
     def as_json(self, a: str, b: str) -> dict[str, Any]:
         return {
             "setting": self.setting,
@@ -77,7 +80,7 @@ class Paired:
             "differences": self.differences,
             "never_reached": {"a": self.never[0], "b": self.never[1]},
             **(self.odds._asdict() if self.odds else dict.fromkeys(Odds._fields)),
-            "verdict": self.odds.verdict(a, b) if self.odds else None,
+            "verdict": self.verdict(a, b),
             "posterior": _facts(self.posterior) if self.posterior else None,
         }
 
@@ -97,6 +100,10 @@ class Comparison:
         one = len(self.settings) == 1
         return "Bayesian correlated t-test" if one else "Bayesian signed-rank test over settings"
 
+    @property
+    def verdict(self) -> str:
+        return _verdict(self.odds, self.a, self.b, censored=any(any(paired.never) for paired in self.settings))
+
     def as_json(self) -> dict[str, Any]:
         only, kind = self.settings[0], self.question.kind
         over_settings = {"settings": len(self.settings), "prior_strength": PRIOR_STRENGTH, "draws": DRAWS}
@@ -109,12 +116,18 @@ class Comparison:
             "relative": kind.relative,
             "rope": self.question.rope,
             **self.odds._asdict(),
-            "verdict": self.odds.verdict(self.a, self.b),
+            "verdict": self.verdict,
             "method": self.method,
             "mean_difference": fmean(paired.mean for paired in self.settings),
             "posterior": over_settings if len(self.settings) > 1 else only.posterior and _facts(only.posterior),
             "settings": [paired.as_json(self.a, self.b) for paired in self.settings],
         }
+
+
+def _verdict(odds: Odds, a: str, b: str, censored: bool) -> str:
+    """A run that never reached the target is further behind than it counts: it is no evidence of equality."""
+    said = odds.verdict(a, b)
+    return "undecided" if censored and said == "practically equal" else said
 
 
 def _facts(posterior: Posterior) -> dict[str, Any]:
@@ -267,11 +280,10 @@ def comparison_table(found: Comparison) -> Table:
     rows = []
     for setting in found.settings:
         odds = [f"{p:.3f}" for p in setting.odds] if setting.odds else ["-"] * 3
-        verdict = setting.odds.verdict(a, b) if setting.odds else "one pair, no spread"
-        rows.append([setting.setting, str(len(setting.seeds)), _shown(setting, asked), *odds, verdict])
+        rows.append([setting.setting, str(len(setting.seeds)), _shown(setting, asked), *odds, setting.verdict(a, b)])
     if len(rows) > 1:
         overall = [f"{p:.3f}" for p in found.odds]
-        rows.append([f"all {len(rows)} settings", "", "", *overall, found.odds.verdict(a, b)])
+        rows.append([f"all {len(rows)} settings", "", "", *overall, found.verdict])
     better = "more is better" if asked.kind.higher_is_better else "less is better"
     title = f"A = {a}, B = {b}: {_metric(asked)}, {better}"
     return Table(title, columns, [[Entry(text) for text in row] for row in rows], _reading(found))
