@@ -7,6 +7,7 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -184,6 +185,32 @@ def _print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = 
     unfinished = sum(not run.complete for run in runs)
     if unfinished:
         print(f"{unfinished} of {len(runs)} runs are not finished: run the same experiment again to go on.")
+
+
+@app.command()
+def claims(
+    directory: Annotated[Path, typer.Argument(help="Directory of runs.")],
+    only: Annotated[str, typer.Option(help="Only claims whose id matches this glob, as 'niid-6'.")] = "*",
+    evidence: Annotated[bool, typer.Option("--evidence", help="Show every piece of evidence.")] = False,
+    json_: Json = False,
+) -> None:
+    """What the papers found, judged by these runs: supported, contradicted or undecided, with the evidence."""
+    from silobench.analysis.claims import claims_table, evidence_table, judge
+    from silobench.analysis.niid import FINDINGS
+    from silobench.record import read_runs
+
+    asked = [finding for finding in FINDINGS if fnmatch(finding.id, only)]
+    if not asked:
+        raise ConfigError(f"--only '{only}' matches no claim: {suggest(only, [f.id for f in FINDINGS])}")
+    judged = judge(_finished(read_runs(directory), directory), asked)
+    if json_:
+        print(json.dumps([claim.as_json() for claim in judged], indent=1))
+        return
+    from silobench.terminal import print_table
+
+    print_table(claims_table(judged))
+    for claim in judged if evidence or only != "*" else ():
+        print_table(evidence_table(claim))
 
 
 @app.command()

@@ -1,0 +1,166 @@
+"""Claims: what a paper found, as a statement that stored runs support, contradict or leave open.
+
+A finding looks through cells for what bears on it and gives evidence: each piece names its cells, its numbers and the
+test behind it, and holds, does not hold, or cannot be told. A rule makes a verdict of all pieces of a part of the
+statement; a statement of several parts is supported if all of them are, and contradicted if one of them is.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from silobench.analysis.bayes import DECIDED, Posterior, correlated_t
+from silobench.analysis.cells import CellResult
+from silobench.analysis.compare import Question, paired
+from silobench.analysis.tables import Entry, Table
+
+Verdict: TypeAlias = Literal["supported", "contradicted", "undecided"]
+_MOST = 0.75  # of the pieces that can be told
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One thing that was looked at."""
+
+    part: str  # of the statement
+    cells: str
+    numbers: str
+    test: str
+    holds: bool | None  # None if it cannot be told
+    counts: bool = True  # whether it bears on the verdict, or is only worth knowing
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A paper's finding: its parts with their rules, and how to look for evidence."""
+
+    id: str
+    paper: str
+    statement: str
+    parts: Mapping[str, Literal["all", "most"]]
+    look: Callable[[Sequence[CellResult]], Iterator[Evidence]]
+    suite: str  # that makes the runs it needs
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A finding, judged."""
+
+    finding: Finding
+    evidence: list[Evidence]
+
+    @property
+    def verdict(self) -> Verdict:
+        parts = [judged(rule, [e for e in self.evidence if e.part == p]) for p, rule in self.finding.parts.items()]
+        if "contradicted" in parts:
+            return "contradicted"
+        return "supported" if set(parts) == {"supported"} else "undecided"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.finding.id,
+            "paper": self.finding.paper,
+            "statement": self.finding.statement,
+            "verdict": self.verdict,
+            "evidence": [vars(piece) for piece in self.evidence],
+            "suite": self.finding.suite,
+        }
+
+
+def judged(rule: Literal["all", "most"], evidence: Sequence[Evidence]) -> Verdict:
+    """A verdict from pieces of evidence: `all` of them must hold, or `most` of those that can be told.
+
+    >>> piece = lambda holds: Evidence("", "", "", "", holds)
+    >>> judged("most", [piece(True), piece(True), piece(True), piece(False), piece(None)])
+    'supported'
+    >>> judged("all", [piece(True), piece(False)])
+    'contradicted'
+    """
+    pieces = [piece.holds for piece in evidence if piece.counts]
+    decided = [holds for holds in pieces if holds is not None]
+    if not decided:
+        return "undecided"
+    share = sum(decided) / len(decided)
+    if rule == "all":
+        return "contradicted" if share < 1 else "supported" if len(decided) == len(pieces) else "undecided"
+    return "supported" if share >= _MOST else "contradicted" if share <= 1 - _MOST else "undecided"
+
+
+def judge(cells: Sequence[CellResult], findings: Sequence[Finding]) -> list[Claim]:
+    return [Claim(finding, list(finding.look(cells))) for finding in findings]
+
+
+# --- tests that findings use --------------------------------------------------------------------------
+
+
+def more_than(posterior: Posterior | None, least: float) -> bool | None:
+    """Whether a mean difference is above `least`; None if neither yes nor no has a probability above 0.95."""
+    if posterior is None:
+        return None
+    probability = posterior.odds(0.0).better_a if least == 0 else _above(posterior, least)
+    return True if probability > DECIDED else False if probability < 1 - DECIDED else None
+
+
+def _above(posterior: Posterior, least: float) -> float:
+    moved = Posterior(posterior.mean - least, posterior.scale, posterior.dof, posterior.n, posterior.rho)
+    return moved.odds(0.0).better_a
+
+
+def within(posterior: Posterior | None, rope: float) -> bool | None:
+    """Whether a mean difference is at most `rope`, either way."""
+    if posterior is None:
+        return None
+    equal = posterior.odds(rope).equal
+    return True if equal > DECIDED else False if equal < 1 - DECIDED else None
+
+
+def accuracy_gap(a: CellResult, b: CellResult) -> Posterior | None:
+    """What is believed of the accuracy of `a` less that of `b`; None of fewer than two shared seeds."""
+    found = paired(a, b, Question())
+    return found.posterior if found else None
+
+
+def gap(a: Mapping[int, float], b: Mapping[int, float]) -> Posterior | None:
+    """The same of any number that runs have, by seed; trials are taken for independent."""
+    differences = [a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())]
+    return correlated_t(differences, 0.0) if len(differences) > 1 else None
+
+
+def told(posterior: Posterior | None, unit: str = "points", factor: float = 100) -> str:
+    """A difference with its 95% interval."""
+    if posterior is None:
+        return "too few trials"
+    low, high = posterior.interval()
+    return f"{factor * posterior.mean:+.1f} [{factor * low:+.1f}, {factor * high:+.1f}] {unit}"
+
+
+# --- what a person sees -------------------------------------------------------------------------------
+
+
+def claims_table(claims: Sequence[Claim]) -> Table:
+    """One row a claim."""
+    rows = []
+    for claim in claims:
+        pieces = [piece.holds for piece in claim.evidence if piece.counts]
+        count = f"{pieces.count(True)} for, {pieces.count(False)} against, {pieces.count(None)} open"
+        said = count if pieces else f"no runs that bear on it: silobench run {claim.finding.suite}"
+        rows.append([Entry(text) for text in (claim.finding.id, claim.verdict, claim.finding.statement, said)])
+    note = "for, against: with a probability above 0.95; --evidence shows every piece"
+    return Table("What the papers found, by these runs", ["claim", "verdict", "statement", "evidence"], rows, note)
+
+
+def evidence_table(claim: Claim) -> Table:
+    """Every piece of evidence of a claim."""
+    parts = list(claim.finding.parts)
+    words = {True: "holds", False: "does not hold", None: "cannot be told"}
+    rows = [
+        [
+            Entry(text)
+            for text in (e.part, e.cells, e.numbers, e.test, words[e.holds] + ("" if e.counts else " (aside)"))
+        ]
+        for e in sorted(
+            claim.evidence, key=lambda piece: (not piece.counts, parts.index(piece.part) if piece.counts else 0)
+        )
+    ]
+    title = f"{claim.finding.id}, {claim.verdict}: {claim.finding.statement}"
+    return Table(title, ["part", "cells", "numbers", "test", ""], rows)

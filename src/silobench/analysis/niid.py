@@ -1,0 +1,393 @@
+"""NIID-Bench's eleven findings (Li, Diao, Chen and He, ICDE 2022), each as a look through stored runs.
+
+Where the paper says "little" or "large" without a number, the number here is ours and stands in the test's text.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from statistics import fmean
+from typing import Any, TypeAlias
+
+from silobench.analysis.cells import CellResult
+from silobench.analysis.claims import Evidence, Finding, accuracy_gap, gap, more_than, told, within
+from silobench.analysis.compare import Question, paired
+from silobench.analysis.statistics import curve_of, stability
+from silobench.analysis.tables import best_of_grids, is_fedprox, settings_of, skew_of
+from silobench.record import StoredRun
+
+Cells: TypeAlias = Sequence[CellResult]
+PAPER = "NIID-Bench"
+FOUR = ("fedavg", "fedprox", "scaffold", "fednova")
+_TABULAR = ("adult", "rcv1", "covtype")
+_SETTLED = 15  # rounds
+
+
+def hardest_skew(cells: Cells) -> Iterator[Evidence]:
+    for family in families(chosen(cells, "fedavg"), "partition"):
+        one, others = family.get("label-count(k=1)"), [c for p, c in family.items() if p != "label-count(k=1)"]
+        if one and others:
+            rival = min(others, key=mean)
+            found = accuracy_gap(rival, one)
+            names = f"{place(one)}: one class a party against {rival.label['partition']}, the hardest of the others"
+            numbers = f"{percent(one)} and {percent(rival)}, {told(found)}"
+            yield Evidence("one class a party is the hardest", names, numbers, "correlated t: > 0", more_than(found, 0))
+        if iid := family.get("iid"):
+            for cell in family.values():
+                if skew_of(cell) in ("feature", "quantity"):
+                    lost = accuracy_gap(iid, cell)
+                    names = f"{place(cell)}: iid against {cell.label['partition']}"
+                    numbers = f"{percent(iid)} and {percent(cell)}, {told(lost)}"
+                    holds = turned(more_than(lost, 0.02))
+                    test = "correlated t: FedAvg loses at most 2 points"
+                    yield Evidence("feature and quantity skew hardly hurt FedAvg", names, numbers, test, holds)
+
+
+def nobody_is_best(cells: Cells) -> Iterator[Evidence]:
+    settings = [by_algorithm(setting) for setting in settings_of(four(cells))]
+    whole = [setting for setting in settings if set(FOUR) <= setting.keys()]
+    if not whole:
+        return
+    for name in FOUR:
+        beaten, beats = [], []
+        for setting in whole:
+            gaps = {other: accuracy_gap(setting[other], setting[name]) for other in FOUR if other != name}
+            beaten += [f"{other} on {where(setting[name])}" for other, g in gaps.items() if more_than(g, 0.01)]
+            beats += [setting] * all(more_than(g, 0.01) is False for g in gaps.values())
+        holds = True if beaten else False if len(beats) > 0.75 * len(whole) else None
+        numbers = f"{len(beaten)} in all, first by {beaten[0]}" if beaten else f"never in {len(whole)} settings"
+        test = "correlated t: another is better by more than 1 point somewhere"
+        yield Evidence("everyone is beaten somewhere", name, numbers, test, holds)
+    for name in FOUR[1:]:
+        pairs = [(setting[name], setting["fedavg"]) for setting in whole]
+        wins, losses = (
+            sum(bool(more_than(accuracy_gap(a, b), 0.01)) for a, b in some)
+            for some in (pairs, [(b, a) for a, b in pairs])
+        )
+        numbers = f"better in {wins} of {len(whole)} settings, worse in {losses}"
+        test = "correlated t: better by more than 1 point in less than half of the settings"
+        holds = wins < len(whole) / 2 if any(len(a.seeds) > 1 for a, _ in pairs) else None
+        yield Evidence("FedAvg is beaten only in some settings", f"{name} against fedavg", numbers, test, holds)
+
+
+def hard_and_easy_tasks(cells: Cells) -> Iterator[Evidence]:
+    easy = [by_algorithm(s) for s in settings_of(four(cells)) if s[0].label["dataset"] == "mnist"]
+    for setting in easy:
+        if set(FOUR) <= setting.keys() and setting["fedavg"].label["partition"] != "label-count(k=1)":
+            best, worst = max(setting.values(), key=mean), min(setting.values(), key=mean)
+            found = accuracy_gap(best, worst)
+            numbers = f"{name_of(best)} {percent(best)}, {name_of(worst)} {percent(worst)}, {told(found)}"
+            test = "correlated t: best and worst of four differ by at most 3 points"
+            holds = turned(more_than(found, 0.03))
+            yield Evidence("on MNIST all do alike", where(setting["fedavg"]), numbers, test, holds)
+    losses = {}
+    for family in families(chosen(cells, "fedavg"), "partition"):
+        iid, skewed = family.get("iid"), family.get("label-dirichlet(beta=0.5)")
+        if iid and skewed:
+            ours, theirs = by_seed(iid, last), by_seed(skewed, last)
+            losses[iid.label["dataset"]] = {seed: ours[seed] - theirs[seed] for seed in ours.keys() & theirs.keys()}
+    for name in [name for name in ("cifar-10", *_TABULAR) if name in losses and "mnist" in losses]:
+        found = gap(losses[name], losses["mnist"])
+        test = "t: FedAvg loses more to Dir(0.5) than on MNIST, by more than 1 point"
+        part = "CIFAR-10 and tables suffer more than MNIST"
+        yield Evidence(part, f"{name} against mnist", told(found), test, more_than(found, 0.01))
+
+
+def speed_and_steadiness(cells: Cells) -> Iterator[Evidence]:
+    for setting in settings_of(four(cells)):
+        own = by_algorithm(setting)
+        average = own.get("fedavg")
+        if average is None or average.label["rounds"] < 5:
+            continue
+        if "fedprox" in own:
+            target, rope = 0.9 * min(mean(average), mean(own["fedprox"])), max(1.0, 0.1 * average.label["rounds"])
+            found = paired(own["fedprox"], average, Question(metric="rounds", target=target, rope=rope))
+            rounds = found.posterior if found else None
+            test = f"t: rounds to {100 * target:.0f}% differ by at most {rope:.0f}"
+            holds = within(rounds, rope)
+            yield Evidence("FedProx is as fast as FedAvg", where(average), told(rounds, "rounds", 1), test, holds)
+        for name in ("scaffold", "fednova"):
+            if name in own and skew_of(average) != "homogeneous" and average.label["rounds"] >= _SETTLED:
+                found_ = gap(by_seed(own[name], unrest), by_seed(average, unrest))
+                test = "t: the deviation over its last 10 rounds is larger than FedAvg's"
+                names = f"{name}, {where(average)}"
+                holds = more_than(found_, 0)
+                yield Evidence("SCAFFOLD and FedNova are less steady", names, told(found_), test, holds)
+
+
+def local_epochs(cells: Cells) -> Iterator[Evidence]:
+    best: dict[str, dict[str, tuple[int, Mapping[Any, CellResult]]]] = {}
+    for family in families(four(cells), "solver", key=epochs_of):
+        top, bottom = max(family, key=lambda e: mean(family[e])), min(family, key=lambda e: mean(family[e]))
+        found = accuracy_gap(family[top], family[bottom])
+        cell = family[top]
+        names = f"{name_of(cell)}, {where(cell)}: {top} against {bottom} epochs"
+        numbers = f"{percent(cell)} and {percent(family[bottom])}, {told(found)}"
+        test = "correlated t: best and worst differ by more than 2 points"
+        yield Evidence("their number matters", names, numbers, test, more_than(found, 0.02))
+        best.setdefault(f"{name_of(cell)}, {cell.label['dataset']}", {})[cell.label["partition"]] = (top, family)
+    for name, partitions in best.items():
+        if len(partitions) > 1:
+            numbers = ", ".join(f"{partition}: {top}" for partition, (top, _) in partitions.items())
+            holds = _optimum_moves(partitions)
+            test = "correlated t: one partition's best is worse than another's own best by more than 1 point"
+            yield Evidence("the best number depends on the skew", name, numbers, test, holds)
+
+
+def _optimum_moves(partitions: Mapping[str, tuple[int, Mapping[Any, CellResult]]]) -> bool | None:
+    decided = []
+    for (one, own), (other, _) in combinations(partitions.values(), 2):
+        if one != other and other in own:
+            decided.append(more_than(accuracy_gap(own[one], own[other]), 0.01))
+    return True if True in decided else False if not decided else None
+
+
+def party_sampling(cells: Cells) -> Iterator[Evidence]:
+    sampled = [cell for cell in cells if cell.cohort < cell.parties]
+    for setting in settings_of(sampled):
+        own = by_algorithm(setting)
+        average = own.get("fedavg")
+        for name, part, counts in (
+            ("scaffold", "SCAFFOLD fails", True),
+            ("scaffold(init=random)", "SCAFFOLD with random first control variates fails", False),
+        ):
+            if average and name in own:
+                found = accuracy_gap(average, own[name])
+                numbers = f"fedavg {percent(average)}, {name} {percent(own[name])}, {told(found)}"
+                test = "correlated t: FedAvg is better by more than 5 points"
+                yield Evidence(part, where(average), numbers, test, more_than(found, 0.05), counts)
+    for family in families([cell for cell in four(sampled) if name_of(cell) != "scaffold"], "partition"):
+        if iid := family.get("iid"):
+            for cell in family.values():
+                if cell is not iid:
+                    found = gap(by_seed(cell, unrest), by_seed(iid, unrest))
+                    test = "t: the deviation over its last 10 rounds is larger than when iid"
+                    names = f"{name_of(cell)}, {where(cell)}"
+                    yield Evidence("the others are unsteady", names, told(found), test, more_than(found, 0))
+
+
+def many_parties(cells: Cells) -> Iterator[Evidence]:
+    whole = [cell for cell in four(cells) if cell.cohort == cell.parties]
+    for family in families(whole, "parties", key=lambda cell: cell.parties):
+        few, many = family[min(family)], family[max(family)]
+        found = accuracy_gap(few, many)
+        names = f"{name_of(few)}, {where(few)}: {few.parties} against {many.parties} parties"
+        numbers = f"{percent(few)} and {percent(many)}, {told(found)}"
+        yield Evidence("more parties, less accuracy", names, numbers, "correlated t: > 0", more_than(found, 0))
+
+
+def costs(cells: Cells) -> Iterator[Evidence]:
+    for setting in settings_of(four(cells)):
+        own = by_algorithm(setting)
+        average = own.get("fedavg")
+        if average and "fedprox" in own:
+            ours, theirs = by_seed(own["fedprox"], training_seconds), by_seed(average, training_seconds)
+            share = {seed: ours[seed] / theirs[seed] - 1 for seed in ours.keys() & theirs.keys()}
+            found = gap(share, dict.fromkeys(share, 0.0))
+            test = "t: parties train more than 10% longer than for FedAvg"
+            numbers = told(found, "% of the time")
+            yield Evidence("FedProx takes much more time", where(average), numbers, test, more_than(found, 0.1))
+        if average and "scaffold" in own:
+            sent = [cell.bytes_up + cell.bytes_down for cell in (own["scaffold"], average)]
+            holds = abs(sent[0] / sent[1] - 2) < 0.02
+            numbers = f"{sent[0] / sent[1]:.3f} times the bytes"
+            yield Evidence("SCAFFOLD sends twice the bytes", where(average), numbers, "2 within 1%", holds)
+
+
+def mixed_skew(cells: Cells) -> Iterator[Evidence]:
+    for family in families(four(cells), "partition"):
+        for partition, mixed in family.items():
+            for term in partition.split(" + ") if skew_of(mixed) == "mixed" else ():
+                if single := family.get(term):
+                    found = accuracy_gap(single, mixed)
+                    names = f"{name_of(mixed)}, {where(mixed)}, against {term} alone"
+                    numbers = f"{percent(mixed)} and {percent(single)}, {told(found)}"
+                    test = "correlated t: > 0"
+                    yield Evidence("two skews are harder than one", names, numbers, test, more_than(found, 0))
+
+
+def batch_size(cells: Cells) -> Iterator[Evidence]:
+    effects: dict[str, dict[str, dict[int, float]]] = {}
+    for family in families(four(cells), "solver", key=batch_of):
+        small, large = family[min(family)], family[max(family)]
+        ours, theirs = by_seed(small, last), by_seed(large, last)
+        name = f"{name_of(small)}, {small.label['dataset']}, batches of {min(family)} against {max(family)}"
+        effect = {seed: ours[seed] - theirs[seed] for seed in ours.keys() & theirs.keys()}
+        effects.setdefault(name, {})[small.label["partition"]] = effect
+    for name, partitions in effects.items():
+        for partition, effect in partitions.items():
+            if partition != "iid" and "iid" in partitions:
+                found = gap(effect, partitions["iid"])
+                numbers = f"{100 * average_of(effect):+.1f} points, iid {100 * average_of(partitions['iid']):+.1f}"
+                test = "t: what a small batch gains differs from iid by at most 2 points"
+                part = "skew does not change what the batch size does"
+                yield Evidence(part, f"{name}, {partition}", f"{numbers}, {told(found)}", test, within(found, 0.02))
+
+
+def batch_norm(cells: Cells) -> Iterator[Evidence]:
+    for family in families(four(cells), "model"):
+        for model, averaged in family.items():
+            if not model.startswith("resnet") or "norm=" in model or skew_of(averaged) == "homogeneous":
+                continue
+            plain = model[:-1] if model.endswith(")") else f"{model}("
+            joint = "" if plain.endswith("(") else ", "
+            for other in (f"{plain}{joint}norm=group)", "vgg9"):
+                if other in family:
+                    found = gap(by_seed(averaged, unrest), by_seed(family[other], unrest))
+                    names = f"{name_of(averaged)}, {where(averaged)}: {model} against {other}"
+                    numbers = f"accuracy {percent(averaged)} and {percent(family[other])}; deviation {told(found)}"
+                    test = "t: the deviation over its last 10 rounds is larger"
+                    part = "averaged BatchNorm is less steady under skew"
+                    yield Evidence(part, names, numbers, test, more_than(found, 0))
+
+
+# --- cells --------------------------------------------------------------------------------------------
+
+
+def four(cells: Cells) -> list[CellResult]:
+    """The cells of the paper's four algorithms; FedProx once a setting, at its best mu, and by that name."""
+    return [
+        replace(cell, label={**cell.label, "algorithm": name_of(cell)})
+        for cell in best_of_grids(cells)
+        if name_of(cell) in FOUR
+    ]
+
+
+def chosen(cells: Cells, algorithm: str) -> list[CellResult]:
+    return [cell for cell in cells if cell.label["algorithm"] == algorithm]
+
+
+def name_of(cell: CellResult) -> str:
+    return "fedprox" if is_fedprox(cell) else str(cell.label["algorithm"])
+
+
+def by_algorithm(setting: Cells) -> dict[str, CellResult]:
+    return {cell.label["algorithm"]: cell for cell in setting}
+
+
+def families(
+    cells: Cells, choice: str, key: Callable[[CellResult], Any] | None = None
+) -> Iterator[dict[Any, CellResult]]:
+    """Cells that differ in one choice alone, by what they have there; two at least, in the order of the cells."""
+    found: dict[str, dict[Any, CellResult]] = {}
+    for cell in cells:
+        value = key(cell) if key else cell.label[choice]
+        if value is None:
+            continue
+        rest = {name: kept for name, kept in cell.label.items() if name != choice}
+        config = cell.runs[0].facts["config"][choice] if key and choice == "solver" else ""
+        same = re.sub(rf"\b(epochs|batch)={value}\b", "", config)  # the solver, but for what varies
+        found.setdefault(repr((rest, same)), {})[value] = cell
+    yield from (family for family in found.values() if len(family) > 1)
+
+
+def epochs_of(cell: CellResult) -> int | None:
+    return _number(cell, "epochs")
+
+
+def batch_of(cell: CellResult) -> int | None:
+    return _number(cell, "batch")
+
+
+def _number(cell: CellResult, name: str) -> int | None:
+    found = re.search(rf"\b{name}=(\d+)", cell.runs[0].facts["config"]["solver"])
+    return int(found[1]) if found else None
+
+
+def where(cell: CellResult) -> str:
+    return f"{place(cell)} {cell.label['partition']}"
+
+
+def place(cell: CellResult) -> str:
+    return str(cell.runs[0].facts["dataset"]["name"])
+
+
+def mean(cell: CellResult) -> float:
+    return cell.accuracy.mean
+
+
+def percent(cell: CellResult) -> str:
+    spread = "" if cell.accuracy.std is None else f" ± {100 * cell.accuracy.std:.1f}"
+    return f"{100 * cell.accuracy.mean:.1f}{spread}"
+
+
+def by_seed(cell: CellResult, of: Callable[[StoredRun], float | None]) -> dict[int, float]:
+    values = {seed: of(run) for seed, run in zip(cell.seeds, cell.runs, strict=True)}
+    return {seed: value for seed, value in values.items() if value is not None}
+
+
+def last(run: StoredRun) -> float:
+    return curve_of(run)[-1][1]
+
+
+def unrest(run: StoredRun) -> float | None:
+    """How much the accuracy still moves over the last 10 rounds; None of a run that is too short to have settled."""
+    return stability(curve_of(run)) if len(run.rounds) >= _SETTLED else None
+
+
+def training_seconds(run: StoredRun) -> float:
+    return float(sum(row["seconds"]["train"] for row in run.rounds))
+
+
+def average_of(values: Mapping[int, float]) -> float:
+    return fmean(values.values())
+
+
+def turned(holds: bool | None) -> bool | None:
+    return None if holds is None else not holds
+
+
+FINDINGS = (
+    Finding(
+        "niid-1", PAPER, "One class a party is the hardest case; feature and quantity skew hardly hurt FedAvg.",
+        {"one class a party is the hardest": "most", "feature and quantity skew hardly hurt FedAvg": "most"},
+        hardest_skew, "niid-table3",
+    ),
+    Finding(
+        "niid-2", PAPER, "No algorithm is best in all settings; FedAvg is clearly beaten only in some of them.",
+        {"everyone is beaten somewhere": "all", "FedAvg is beaten only in some settings": "all"},
+        nobody_is_best, "niid-table3",
+    ),
+    Finding(
+        "niid-3", PAPER, "CIFAR-10 and tables suffer from skew; on MNIST all algorithms do nearly alike.",
+        {"on MNIST all do alike": "most", "CIFAR-10 and tables suffer more than MNIST": "most"},
+        hard_and_easy_tasks, "niid-table3 --scale laptop",
+    ),
+    Finding(
+        "niid-4", PAPER, "FedProx converges as fast as FedAvg; SCAFFOLD and FedNova are less steady.",
+        {"FedProx is as fast as FedAvg": "most", "SCAFFOLD and FedNova are less steady": "most"},
+        speed_and_steadiness, "niid-curves",
+    ),
+    Finding(
+        "niid-5", PAPER, "The number of local epochs matters much, and the best one depends on the skew.",
+        {"their number matters": "most", "the best number depends on the skew": "most"},
+        local_epochs, "niid-local-epochs",
+    ),
+    Finding(
+        "niid-6", PAPER, "Under party sampling SCAFFOLD fails, and the others are unsteady.",
+        {"SCAFFOLD fails": "most", "the others are unsteady": "most"},
+        party_sampling, "niid-party-sampling",
+    ),
+    Finding(
+        "niid-7", PAPER, "Accuracy falls as the number of parties grows.",
+        {"more parties, less accuracy": "most"}, many_parties, "niid-parties",
+    ),
+    Finding(
+        "niid-8", PAPER, "FedProx takes much more computing time than FedAvg, and SCAFFOLD sends twice the bytes.",
+        {"FedProx takes much more time": "most", "SCAFFOLD sends twice the bytes": "all"},
+        costs, "niid-efficiency",
+    ),
+    Finding(
+        "niid-9", PAPER, "Two kinds of skew at once are harder than one.",
+        {"two skews are harder than one": "most"}, mixed_skew, "niid-mixed-skew",
+    ),
+    Finding(
+        "niid-10", PAPER, "The batch size does under skew what it does without.",
+        {"skew does not change what the batch size does": "most"}, batch_size, "niid-batch-size",
+    ),
+    Finding(
+        "niid-11", PAPER, "Averaging BatchNorm layers makes training less steady under skew.",
+        {"averaged BatchNorm is less steady under skew": "most"}, batch_norm, "niid-architectures",
+    ),
+)  # fmt: skip
