@@ -144,21 +144,33 @@ def show(
     every: Annotated[
         bool, typer.Option("--every", help="FedProx at every mu, and not at the best of its grid in each setting.")
     ] = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="Best and last round, steadiness, the worst class and party of each cell.")
+    ] = False,
+    target: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="An accuracy, as 0.9: the rounds and bytes until it was reached (--details)."),
+    ] = None,
     profile: Profile = False,
     json_: Json = False,
 ) -> None:
-    """Tables of finished runs: accuracy by setting and algorithm, the paper's number beside it, and costs."""
-    from silobench.analysis import accuracy_table, collect, export
+    """Tables of finished runs: accuracy as in NIID-Bench's Table III, the paper's number beside it; ranks; costs."""
+    from silobench.analysis import accuracy_table, collect, details_table, export, ranking
+    from silobench.analysis.details import details as of_cell
     from silobench.record import read_runs
+    from silobench.terminal import print_table
 
     if form not in FORMATS:
         raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
     runs = read_runs(directory)
     if json_:
-        unfinished = sum(not run.complete for run in runs)
-        print(json.dumps({"cells": [cell.as_json() for cell in collect(runs)], "unfinished": unfinished}, indent=1))
+        unfinished, cells = sum(not run.complete for run in runs), collect(runs)
+        told = [cell.as_json() | of_cell(cell, target) for cell in cells]
+        print(json.dumps({"cells": told, "ranking": ranking(cells).as_json(), "unfinished": unfinished}, indent=1))
     elif form == "terminal":
         _print_tables(runs, profile, every)
+        if details or target is not None:
+            print_table(details_table(_finished(runs, directory), target))
     else:
         cells = _finished(runs, directory)
         write = {"markdown": export.markdown, "latex": export.latex}
@@ -175,13 +187,16 @@ def _finished(runs: "list[StoredRun]", directory: Path) -> "list[CellResult]":
 
 
 def _print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = False) -> None:
-    from silobench.analysis import accuracy_table, collect, cost_table, profile_table
+    from silobench.analysis import accuracy_table, collect, cost_table, profile_table, ranking_table
     from silobench.terminal import print_table
 
     if cells := collect(runs):
-        tables = [accuracy_table(cells, every), cost_table(cells)]
-        for table in [*tables, *([profile_table(cells)] if profile else [])]:
-            print_table(table)
+        print_table(accuracy_table(cells, every))
+        if (ranks := ranking_table(cells, every)).rows:
+            print_table(ranks)
+        print_table(cost_table(cells))
+        if profile:
+            print_table(profile_table(cells))
     unfinished = sum(not run.complete for run in runs)
     if unfinished:
         print(f"{unfinished} of {len(runs)} runs are not finished: run the same experiment again to go on.")

@@ -15,10 +15,9 @@ import numpy as np
 from silobench.analysis.bayes import DECIDED
 from silobench.analysis.cells import CellResult
 from silobench.analysis.compare import Question, paired
-from silobench.analysis.tables import Entry, Table, settings_of
+from silobench.analysis.tables import BASELINES, Entry, Table, folded, settings_of
 from silobench.rng import stream
 
-_BASELINES = ("solo", "combined")  # what methods are compared with: they take no rank
 _RESAMPLES = 10_000
 
 
@@ -47,9 +46,15 @@ class Ranking:
         return asdict(self)
 
 
-def ranking(cells: Sequence[CellResult], rope: float = Question.rope, rho: float | None = None) -> Ranking:
-    """Rank algorithms by accuracy in every setting that has them all, and over these settings."""
-    rivals = [cell for cell in cells if cell.label["algorithm"] not in _BASELINES]
+def ranking(
+    cells: Sequence[CellResult], rope: float = Question.rope, rho: float | None = None, every: bool = False
+) -> Ranking:
+    """Rank algorithms by accuracy in every setting that has them all, and over these settings.
+
+    FedProx over a grid of mu is one algorithm, at the best of them in each setting, unless `every` is wanted.
+    """
+    chosen = cells if every else folded(cells)
+    rivals = [cell for cell in chosen if cell.label["algorithm"] not in BASELINES]
     names = list(dict.fromkeys(cell.label["algorithm"] for cell in rivals))
     settings = [{cell.label["algorithm"]: cell for cell in setting} for setting in settings_of(rivals)]
     whole = [setting for setting in settings if len(setting) == len(names) > 1]
@@ -101,9 +106,9 @@ def _interval(ranks: Sequence[float]) -> tuple[float, float] | None:
     return low, high
 
 
-def ranking_table(cells: Sequence[CellResult]) -> Table:
+def ranking_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     """Mean rank over settings, with its 95% interval, and how many settings an algorithm won or shared."""
-    found = ranking(cells)
+    found = ranking(cells, every=every)
     rows = []
     for standing in found.standings:
         interval = "-" if standing.interval is None else "[{:.2f}, {:.2f}]".format(*standing.interval)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from silobench.analysis.cells import CellResult
@@ -10,7 +10,7 @@ from silobench.analysis.paper import PAPER_SETTING
 from silobench.record import distinguishing
 from silobench.units import duration, size
 
-_BASELINES = ("solo", "combined")  # what methods are compared with: they win no row
+BASELINES = ("solo", "combined")  # what methods are compared with: they win no row
 _SKEWS = ("label", "feature", "quantity", "natural", "mixed", "homogeneous")  # in the order of Table III
 
 
@@ -83,6 +83,12 @@ def best_of_grids(cells: Sequence[CellResult]) -> list[CellResult]:
     return sorted(kept, key=lambda cell: places[id(cell)])
 
 
+def folded(cells: Sequence[CellResult]) -> list[CellResult]:
+    """The same with FedProx by one name in all settings, as far as it has several mu."""
+    column = column_of(chosen := best_of_grids(cells))
+    return [replace(cell, label={**cell.label, "algorithm": column(cell)}) for cell in chosen]
+
+
 def is_fedprox(cell: CellResult) -> bool:
     return str(cell.label["algorithm"]).split("(")[0] == "fedprox"
 
@@ -108,7 +114,7 @@ class _Columns:
 
 def _best(by_algorithm: dict[str, CellResult]) -> set[str]:
     """The best means of a row, at the precision that is shown; nobody without rivals, or without a deviation."""
-    rivals = {name: cell for name, cell in by_algorithm.items() if name not in _BASELINES}
+    rivals = {name: cell for name, cell in by_algorithm.items() if name not in BASELINES}
     if len(rivals) < 2 or any(cell.accuracy.std is None for cell in rivals.values()):
         return set()
     means = {name: round(cell.accuracy.mean, 3) for name, cell in rivals.items()}

@@ -1,0 +1,106 @@
+"""What lies behind an accuracy: best and last round, steadiness, cost of a target, classes and parties."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from statistics import fmean
+from typing import Any
+
+from silobench.analysis.cells import CellResult
+from silobench.analysis.statistics import (
+    bytes_to,
+    class_accuracy,
+    curve_of,
+    party_accuracy,
+    rounds_to,
+    spread,
+    stability,
+)
+from silobench.analysis.tables import Entry, Table, shown, varying
+from silobench.units import size
+
+_LAST = 10  # rounds over which steadiness is measured
+
+
+def details_table(cells: Sequence[CellResult], target: float | None = None) -> Table:
+    """A row a cell; `target` is an accuracy, of which the rounds and bytes until it was reached are told."""
+    names = [*varying(cells), "algorithm"]
+    rows = [[*(Entry(shown(cell, name, cells)) for name in names), *map(Entry, _told(cell, target))] for cell in cells]
+    reached = [f"rounds to {100 * target:g}%", f"bytes to {100 * target:g}%"] if target is not None else []
+    steady = f"std of last {_LAST} rounds"
+    columns = ["last round", "best round", steady, *reached, "worst class", "parties", "worst party"]
+    note = (
+        "percent, mean ± std over trials; parties: mean ± std over parties of the accuracy on rows they keep aside, "
+        "or (expected) of the class accuracies by each party's own labels"
+    )
+    return Table("Behind the accuracy", [*names, *columns], rows, note)
+
+
+def details(cell: CellResult, target: float | None = None) -> dict[str, Any]:
+    """The same as numbers, over trials."""
+    curves = [curve_of(run) for run in cell.runs]
+    classes = [known for known in map(class_accuracy, cell.runs) if known]
+    parties = [known for known in map(party_accuracy, cell.runs) if known]
+    found: dict[str, Any] = {
+        "last": _facts(curve[-1][1] for curve in curves),
+        "best": _facts(max(accuracy for _, accuracy in curve) for curve in curves),
+        "stability": _facts(known for known in (stability(curve, _LAST) for curve in curves) if known is not None),
+        "class_accuracy": [_mean(column) for column in zip(*classes, strict=True)] if classes else None,
+        "party_accuracy": {
+            "mean": fmean(known.spread.mean for known in parties),
+            "std": _mean([known.spread.std for known in parties]),
+            "worst": fmean(known.spread.worst for known in parties),
+            "kind": parties[0].kind,
+        }
+        if parties
+        else None,
+    }
+    if target is not None:
+        found["rounds_to_target"] = [rounds_to(curve, target) for curve in curves]
+        found["bytes_to_target"] = [bytes_to(run, target) for run in cell.runs]
+    return found
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _facts(values: Iterable[float]) -> dict[str, float | None] | None:
+    over = spread(values)
+    return None if over is None else asdict(over)
+
+
+def _told(cell: CellResult, target: float | None) -> list[str]:
+    found = details(cell, target)
+    reached: list[str] = []
+    if target is not None:
+        reached = [_until(found["rounds_to_target"], "{:.0f}".format), _until(found["bytes_to_target"], size)]
+    classes = [accuracy for accuracy in found["class_accuracy"] or [] if accuracy is not None]
+    parties = found["party_accuracy"]
+    return [
+        *(_percent(found[key]) for key in ("last", "best", "stability")),
+        *reached,
+        f"{100 * min(classes):.1f}" if classes else "",
+        _of_parties(parties) if parties else "",
+        f"{100 * parties['worst']:.1f}" if parties else "",
+    ]
+
+
+def _of_parties(parties: dict[str, Any]) -> str:
+    spread_ = "" if parties["std"] is None else f" ± {100 * parties['std']:.1f}"
+    return f"{100 * parties['mean']:.1f}{spread_}" + (" (expected)" if parties["kind"] != "measured" else "")
+
+
+def _percent(over: dict[str, float | None] | None) -> str:
+    if over is None or over["mean"] is None:
+        return ""
+    return f"{100 * over['mean']:.1f}" + ("" if over["std"] is None else f" ± {100 * over['std']:.1f}")
+
+
+def _until(values: Sequence[float | None], written: Callable[[float], str]) -> str:
+    """The mean of the trials that got there, and how many did if not all."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "never"
+    few = "" if len(known) == len(values) else f" ({len(known)} of {len(values)})"
+    return written(fmean(known)) + few
