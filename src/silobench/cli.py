@@ -426,7 +426,8 @@ def _run_all(
                 progress.show(event)
     except KeyboardInterrupt as error:
         raise StoppedError("stopped; finished rounds are kept, and the same command goes on from them.") from error
-    _say_absent(absent)
+    if absent:
+        print(f"{sum(absent.values())} runs were skipped, whose data are not here: see above.", file=sys.stderr)
     return [read_run(out / made.id) for made in plans]
 
 
