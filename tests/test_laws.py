@@ -13,7 +13,8 @@ from silobench.algorithms import ALGORITHMS, fedavg, feddyn, fednova, fedprox, s
 from silobench.errors import ConfigError
 from silobench.methods import Method
 from silobench.network import link
-from silobench.rounds import draw_cohort, rounds
+from silobench.rounds import rounds
+from silobench.selection import draw_cohort
 from silobench.solvers import SOLVERS, Problem, sgd
 from silobench.types import Algorithm, Context, Local, Memory, RoundRecord, Server, State, Transform, Update
 
