@@ -36,9 +36,9 @@ def resnet(
     """Residual networks in their CIFAR form (He et al., CVPR 2016): a 3x3 convolution first, and no pool after it.
 
     20 is the paper's own for CIFAR (16, 32, 64 channels; a shortcut into more channels pads with zeros); 18 and 50 have
-    64 to 512 and projections. `norm=group` normalises groups of `group_size` channels (2 in the quagmire study), `layer`
-    all channels together. `norm=none` has biases instead and begins near the identity: the last convolution of every
-    block is zero and the others are scaled as in Fixup (Zhang et al., ICLR 2019), whose scalars it does without.
+    64 to 512 and projections. `norm=group` normalises groups of `group_size` channels (2 in the quagmire study),
+    `layer` all channels together. `norm=none` has biases instead and begins near the identity: the last convolution of
+    every block is zero and the others are scaled as in Fixup (Zhang et al., ICLR 2019), whose scalars it does without.
 
     Where a batch has one value per channel, which is its own mean, BatchNorm uses its running statistics.
     """
