@@ -20,6 +20,7 @@ from silobench.types import Algorithm, Context, Local, Memory, RoundRecord, Serv
 
 SOLVER = sgd(lr=0.1, momentum=0.9, weight_decay=0.01, epochs=2, batch=8)
 SCAFFOLDS = [f"scaffold(option={o}, momentum={m})" for o in (1, 2) for m in ("outside", "inside")]
+BY_TORCH = ["moon(mu=0.5)", "fedrs(alpha=0.5)"]  # their loss is a function of their own
 EVERY = [
     "fedavg",
     "fedprox(mu=0.1)",
@@ -29,6 +30,8 @@ EVERY = [
     *SCAFFOLDS,
     "scaffold(init=random)",
     "feddyn(alpha=0.1)",
+    "fedbn",
+    *BY_TORCH,
 ]
 
 
