@@ -15,7 +15,7 @@ def fedrs(alpha: Fraction = 0.5) -> Algorithm:
 
         p(c) = exp(α_c h_c) / Σ_j exp(α_j h_j),    α_c = 1 for c in C_i, else α
 
-    Departures from the paper: its last layer has no bias; ours has one, which is scaled with its weights.
+    Departures from the paper: its logits are products w_c · h; ours have a bias too, which is scaled with the weights.
     """
 
     def loss(batch: Batch, server: Server, memory: Memory) -> Tensor:
