@@ -173,8 +173,8 @@ def test_runs_that_differ_in_anything_are_told_apart(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     "kind",
     [
-    "algorithms", "controllers", "datasets", "engines", "models", "networks", "partitions", "schedules", "servers",
-    "solvers", "suites", "transforms",
+    "algorithms", "controllers", "datasets", "engines", "models", "networks", "partitions", "schedules",
+    "selections", "servers", "solvers", "suites", "transforms",
 ])  # fmt: skip
 def test_list_says_what_there_is(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = facts(capsys, "list", kind)

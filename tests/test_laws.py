@@ -15,13 +15,15 @@ from silobench.errors import ConfigError
 from silobench.federation import federate
 from silobench.methods import Method
 from silobench.network import link
-from silobench.rounds import draw_cohort, rounds
+from silobench.rounds import rounds
+from silobench.selection import draw_cohort
 from silobench.solvers import SOLVERS, Problem, sgd
 from silobench.task import task
 from silobench.types import Algorithm, Context, Local, Memory, RoundRecord, Server, State, Transform, Update
 
 SOLVER = sgd(lr=0.1, momentum=0.9, weight_decay=0.01, epochs=2, batch=8)
 SCAFFOLDS = [f"scaffold(option={o}, momentum={m})" for o in (1, 2) for m in ("outside", "inside")]
+BY_TORCH = ["moon(mu=0.5)", "fedrs(alpha=0.5)"]  # their loss is a function of their own
 EVERY = [
     "fedavg",
     "fedprox(mu=0.1)",
@@ -31,6 +33,8 @@ EVERY = [
     *SCAFFOLDS,
     "scaffold(init=random)",
     "feddyn(alpha=0.1)",
+    "fedbn",
+    *BY_TORCH,
 ]
 
 

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Any
 from silobench._version import __version__
 
 if TYPE_CHECKING:
-    from silobench.algorithms import ALGORITHMS, combined, fedavg, feddyn, fednova, fedprox, scaffold, solo
+    from silobench.algorithms import (
+        ALGORITHMS,
+        combined,
+        fedavg,
+        fedbn,
+        feddyn,
+        fednova,
+        fedprox,
+        fedrs,
+        moon,
+        scaffold,
+        solo,
+    )
     from silobench.data import Dataset, Split, load
     from silobench.engines import Engine, auto, inline, native, pool, stacked
     from silobench.errors import SilobenchError
@@ -19,12 +31,38 @@ if TYPE_CHECKING:
     from silobench.methods import Method
     from silobench.partition import Partition, measure, partition
     from silobench.rounds import rounds
+    from silobench.selection import by_size, round_robin, stratified, uniform
+    from silobench.servers import adagrad, adam, momentum, step, yogi
     from silobench.solvers import sgd
     from silobench.task import Task, task
-    from silobench.types import Algorithm, Layout, Local, Memory, Pull, RoundRecord, Server, Transform, Update, Vector
+    from silobench.types import (
+        Algorithm,
+        Batch,
+        Layout,
+        Local,
+        Memory,
+        Pull,
+        RoundRecord,
+        Server,
+        Transform,
+        Update,
+        Vector,
+    )
 
 _HOMES = {
-    "algorithms": ("ALGORITHMS", "combined", "fedavg", "feddyn", "fednova", "fedprox", "scaffold", "solo"),
+    "algorithms": (
+        "ALGORITHMS",
+        "combined",
+        "fedavg",
+        "fedbn",
+        "feddyn",
+        "fednova",
+        "fedprox",
+        "fedrs",
+        "moon",
+        "scaffold",
+        "solo",
+    ),
     "data": ("Dataset", "Split", "load"),
     "engines": ("Engine", "auto", "inline", "native", "pool", "stacked"),
     "errors": ("SilobenchError",),
@@ -32,10 +70,13 @@ _HOMES = {
     "methods": ("Method",),
     "partition": ("Partition", "measure", "partition"),
     "rounds": ("rounds",),
+    "selection": ("by_size", "round_robin", "stratified", "uniform"),
+    "servers": ("adagrad", "adam", "momentum", "step", "yogi"),
     "solvers": ("sgd",),
     "task": ("Task", "task"),
     "types": (
         "Algorithm",
+        "Batch",
         "Layout",
         "Local",
         "Memory",
@@ -52,6 +93,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "ALGORITHMS",
     "Algorithm",
+    "Batch",
     "Dataset",
     "Engine",
     "Federation",
@@ -70,25 +112,37 @@ __all__ = [
     "Update",
     "Vector",
     "__version__",
+    "adagrad",
+    "adam",
     "auto",
+    "by_size",
     "combined",
     "fedavg",
+    "fedbn",
     "feddyn",
     "federate",
     "fednova",
     "fedprox",
+    "fedrs",
     "inline",
     "load",
     "measure",
+    "momentum",
+    "moon",
     "native",
     "partition",
     "pool",
+    "round_robin",
     "rounds",
     "scaffold",
     "sgd",
     "solo",
     "stacked",
+    "step",
+    "stratified",
     "task",
+    "uniform",
+    "yogi",
 ]
 
 

@@ -313,7 +313,7 @@ def doctor(json_: Json = False) -> None:
 
 KINDS = (
     "algorithms", "controllers", "datasets", "engines", "models", "networks", "partitions",
-    "schedules", "servers", "solvers", "suites", "transforms",
+    "schedules", "selections", "servers", "solvers", "suites", "transforms",
 )  # fmt: skip
 
 

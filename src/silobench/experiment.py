@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatch
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,13 +23,15 @@ from silobench.engines import ENGINES, Engine
 from silobench.errors import AbsentError, ConfigError, DataError, suggest
 from silobench.federation import federate
 from silobench.local import Setting, Stopwatch
-from silobench.methods import Method
+from silobench.methods import Buffers, Method
 from silobench.models import MODELS
 from silobench.network import NETWORKS, Network
 from silobench.partition import PARTITIONS, bind_sum, measure
 from silobench.partition.label import counts_digest
+from silobench.partition.measures import count, emd_weighted
 from silobench.record import begun_by, distinguishing, open_run, read_run, run_id, versions
-from silobench.rounds import draw_cohort, rounds
+from silobench.rounds import rounds
+from silobench.selection import SELECTIONS, Selection, cohort_size
 from silobench.servers import SERVERS
 from silobench.solvers import SCHEDULES, SOLVERS
 from silobench.spec import Bound, Registry
@@ -45,10 +48,13 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "networks": NETWORKS,
     "partitions": PARTITIONS,
     "schedules": SCHEDULES,
+    "selections": SELECTIONS,
     "servers": SERVERS,
     "solvers": SOLVERS,
     "transforms": TRANSFORMS,
 }
+_LATER = {"selection": "uniform", "buffers": "average"}  # keys that came later: at these they do not name a run anew
+_SKEWED = 0.5  # weighted earth mover's distance of labels above which averaged statistics describe no party
 
 ABOUT = ("title", "paper", "table", "numbers", "scale")  # what a suite says of itself, besides its choices
 
@@ -62,11 +68,13 @@ class Cell(BaseModel):
     partition: str = "iid"
     parties: Count | None = None
     participation: Annotated[float, Gt(0), Le(1)] | Count = 1.0
+    selection: str = "uniform"
     model: str = "mlp"
     algorithm: str = "fedavg"
     solver: str = "sgd"
     transforms: str = ""
     server: str = "step"
+    buffers: Buffers = "average"
     controller: str = "fixed"
     network: str = "100Mbps"
     rounds: Count = 50
@@ -92,7 +100,8 @@ class Plan:
 
     @property
     def name(self) -> str:
-        return " / ".join((*(str(self.label[key]) for key in self.shown), f"seed {self.cell.seed}"))
+        label = _LATER | self.label
+        return " / ".join((*(str(label[key]) for key in self.shown), f"seed {self.cell.seed}"))
 
 
 # --- from a file to plans ----------------------------------------------------------------------------
@@ -245,15 +254,21 @@ def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> 
     plain = cell.model_dump(exclude={"dataset", *specs})
     return Plan(
         cell,
-        config={
-            "dataset": str(data.full),
-            "checksum": dataset.checksum,
-            **_texts(specs, "full"),
-            **plain,
-            **extra,
-        },
-        label={"dataset": str(data.short), **_texts(specs, "short"), **plain},
+        config=_without_later(
+            {
+                "dataset": str(data.full),
+                "checksum": dataset.checksum,
+                **_texts(specs, "full"),
+                **plain,
+                **extra,
+            }
+        ),
+        label=_without_later({"dataset": str(data.short), **_texts(specs, "short"), **plain}),
     )
+
+
+def _without_later(choices: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in choices.items() if key not in _LATER or value != _LATER[key]}
 
 
 def _check_keys(choices: Mapping[str, Any]) -> None:
@@ -275,6 +290,7 @@ def _bind_specs(cell: Cell) -> dict[str, list[Bound[Any]]]:
         "solver": [SOLVERS.bind(cell.solver)],
         "transforms": list(bind_chain(cell.transforms)),
         "server": [SERVERS.bind(cell.server)],
+        "selection": [SELECTIONS.bind(cell.selection)],
         "controller": [CONTROLLERS.bind(cell.controller)],
         "network": [NETWORKS.bind(cell.network)],
     }
@@ -297,6 +313,7 @@ class Ready:
     setting: Setting
     controller: Controller
     network: Network
+    selection: Selection
     seconds: float  # that this took
 
     def facts(self) -> dict[str, Any]:
@@ -323,7 +340,28 @@ class Ready:
                 **measure(partition, self.dataset).as_json(),
             },
             "parameters": self.setting.task.network.layout.size,
+            **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of this run before its first round."""
+        return (*self.dataset.notes, *self.warnings)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """Choices that are known not to go together."""
+        setting, train = self.setting, self.dataset.train
+        if setting.buffers != "average" or not setting.task.buffers.numel() or setting.method.algorithm.pooled:
+            return ()
+        distance = emd_weighted(count(setting.federation.partition, train.y, len(self.dataset.classes)))
+        if distance <= _SKEWED:
+            return ()
+        return (
+            f"{self.plan.cell.model} averages BatchNorm statistics over parties whose labels differ (weighted EMD "
+            f"{distance:.2f}), and the mean fits none of them (NIID-Bench, finding 11): use norm=group, buffers=local "
+            "or fedbn.",
+        )
 
 
 def prepare(made: Plan, dataset: Dataset | None = None) -> Ready:
@@ -335,17 +373,19 @@ def prepare(made: Plan, dataset: Dataset | None = None) -> Ready:
             f"{cell.dataset} has changed since this experiment was planned: run it again to use it as it is."
         )
     federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation)
-    draw_cohort(len(federation.parties), cell.participation, cell.seed, 0)
+    cohort_size(len(federation.parties), cell.participation)
     method = Method(
         ALGORITHMS.build(cell.algorithm),
         SOLVERS.build(cell.solver),
         tuple(transform.build() for transform in bind_chain(cell.transforms)),
         SERVERS.build(cell.server),
+        buffers=cell.buffers,
     )
     setting = Setting(method, federation, task(cell.model, dataset, cell.seed), cell.seed)
     controller, network = CONTROLLERS.build(cell.controller), NETWORKS.build(cell.network)
     watch.lap("data")
-    return Ready(made, dataset, setting, controller, network, watch.laps["data"])
+    selection = SELECTIONS.build(cell.selection)
+    return Ready(made, dataset, setting, controller, network, selection, watch.laps["data"])
 
 
 def engine_of(ready: Ready, out: Path, engine: str | Engine) -> Engine:
@@ -373,6 +413,7 @@ def execute(ready: Ready, out: Path, engine: str | Engine = "auto") -> Generator
             seed=cell.seed,
             rounds=cell.rounds,
             participation=cell.participation,
+            selection=ready.selection,
             eval_every=cell.eval_every,
             eval_on=cell.eval_on,
             engine=chosen,

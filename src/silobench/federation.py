@@ -79,6 +79,12 @@ class Federation:
     def y(self) -> Tensor:
         return torch.from_numpy(self.dataset.train.y)
 
+    @cached_property
+    def held(self) -> Tensor:
+        """How many rows of each class each party trains on, [parties, classes]."""
+        classes = len(self.dataset.classes)
+        return torch.stack([torch.bincount(self.y[party.rows], minlength=classes) for party in self.parties])
+
     def batch(self, rows: Tensor, augmented: bool = False) -> tuple[Tensor, Tensor]:
         """The features and labels of some training rows, ready for a network; augmented if the dataset asks for it."""
         x = as_input(self.x, rows)

@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
+from typing import Literal, TypeAlias
 
 from silobench.servers import step
 from silobench.solvers import Solver, sgd
 from silobench.types import Algorithm, ServerOptimizer, Transform, Update
+
+Buffers: TypeAlias = Literal["average", "local", "keep"]
 
 
 def total(updates: Iterable[Update]) -> Update:
@@ -24,3 +27,6 @@ class Method:
     transforms: tuple[Transform, ...] = ()
     server: ServerOptimizer = field(default_factory=step)
     aggregate: Callable[[Iterable[Update]], Update] = total
+    buffers: Buffers = "average"
+    """What becomes of normalisation statistics: averaged by samples; left with each party, by which its model is then
+    tested (SiloBN, Andreux et al., 2020); or kept by the server as they began, as if parameters alone were averaged."""

@@ -16,7 +16,7 @@ from silobench.local import BUFFERS, LocalRound, Setting, Stopwatch
 from silobench.methods import Method
 from silobench.network import Network, link
 from silobench.processes import keep_memory
-from silobench.rng import stream
+from silobench.selection import Selection, cohort_size, uniform
 from silobench.task import Score, Task, Weights
 from silobench.types import (
     Context,
@@ -38,6 +38,7 @@ def rounds(
     seed: int = 0,
     rounds: int = 50,
     participation: float | int = 1.0,
+    selection: Selection | None = None,
     eval_every: int = 1,
     eval_on: float | int = 1.0,
     engine: Engine | None = None,
@@ -47,8 +48,9 @@ def rounds(
 ) -> Iterator[RoundRecord]:
     """Run a method over a federation, one record a round; `state` goes on from an earlier record's.
 
-    `participation` is a fraction of the parties, or a count if it is an integer. The model is tested every
-    `eval_every` rounds on `eval_on` of the test rows (a fraction, or a count), and after the last round on all of them.
+    `participation` is a fraction of the parties, or a count if it is an integer; `selection` draws them, uniformly by
+    default. The model is tested every `eval_every` rounds on `eval_on` of the test rows (a fraction, or a count), and
+    after the last round on all of them.
     """
     if method.algorithm.pooled:
         federation, participation = federation.pooled(), 1.0
@@ -61,33 +63,14 @@ def rounds(
     setting = Setting(method, federation, task, seed)
     loop = _Loop(setting, (engine or inline()).settled(setting), controller or fixed(), network or link())
     state = state or loop.begin()
+    choose, size = selection or uniform(), cohort_size(len(federation.parties), participation)
     for now in range(state.server.round, rounds):
-        cohort = draw_cohort(len(federation.parties), participation, seed, now)
+        cohort = choose(federation, size, seed, now)
         share = 1.0 if now + 1 == rounds else eval_on if (now + 1) % eval_every == 0 else 0
         with _steady():
             record = loop.round(state, cohort, share)
         state = record.state
         yield record
-
-
-def draw_cohort(parties: int, participation: float | int, seed: int, round: int) -> tuple[int, ...]:
-    """The parties of a round, drawn uniformly without replacement, in ascending order."""
-    if participation <= 0:
-        raise ConfigError(
-            f"participation {participation} draws no party: give a fraction above 0 or a count of at least 1."
-        )
-    if isinstance(participation, int) and participation > parties:
-        raise ConfigError(
-            f"participation {participation} is a count above the {parties} parties: give at most that many."
-        )
-    size = participation if isinstance(participation, int) else max(1, round_half_up(participation * parties))
-    if size >= parties:
-        return tuple(range(parties))
-    return tuple(np.sort(stream(seed, "cohort", round).choice(parties, size, replace=False)).tolist())
-
-
-def round_half_up(value: float) -> int:
-    return int(value + 0.5)
 
 
 @contextmanager
@@ -126,7 +109,7 @@ class _Loop:
         """One round, tested on a share of the test rows; 0 for not at all."""
         method, watch, gathered = self.setting.method, Stopwatch(), _Gathered()
         server = replace(state.server, knobs=self.controller(state.server))
-        sent = server.broadcast(method.algorithm.broadcast)
+        sent = self.setting.sent(server)
         kept = {party: state.memory.get(party, {}) for party in cohort}
         engine, replies = self.engine.train(LocalRound(self.setting, sent), kept)
         update = method.aggregate(gathered.updates(replies))
@@ -165,19 +148,19 @@ class _Loop:
         parts = dict(update.total)
         buffers = parts.pop(BUFFERS) / update.weight if BUFFERS in parts else server.buffers
         update = replace(update, total=parts)
-        context = Context(self.setting.seed, server.round, -1, self.setting.task.network.layout, server.knobs)
+        context = Context(self.setting.seed, server.round, -1, self.setting.shared, server.knobs)
         method = self.setting.method
         for transform in reversed(() if method.algorithm.silent else method.transforms):
             update = transform.decode(update, context)
-        direction, extras = method.algorithm.absorb(server, update)
+        direction, extras = method.algorithm.absorb(server, self.setting.with_personal(update))
         params, optimizer = method.server.apply(server.params, direction, server.optimizer)
         done = server.round + 1
         return replace(server, params=params, buffers=buffers, extras=extras, optimizer=optimizer, round=done)
 
     def _scores(self, state: State, tested: float | int) -> dict[str, Any]:
         """The shared model on the test rows; where parties have their own, the mean over those."""
-        algorithm, federation, server = self.setting.method.algorithm, self.setting.federation, state.server
-        models = [(server.params, server.buffers)] if algorithm.replica is None else self._replicas(state)
+        federation, server, apart = self.setting.federation, state.server, self.setting.own_models
+        models = self._replicas(state) if apart else [(server.params, server.buffers)]
         scores = self.engine.score(self.setting, models, federation.test_parts(tested))
         accuracy = np.array([score.accuracy for score in scores])
         found: dict[str, Any] = {
@@ -185,7 +168,7 @@ class _Loop:
             "loss": float(np.mean([score.loss for score in scores])),
             "class_accuracy": sum(scores, Score()).by_class,
         }
-        if algorithm.replica is not None:
+        if apart:
             found["accuracy_std"] = float(accuracy.std())
         if any(len(party.validation) for party in federation.parties):
             found |= self._validated(models)
@@ -203,14 +186,8 @@ class _Loop:
 
     def _replicas(self, state: State) -> list[Weights]:
         """The model of every party."""
-        task, replica = self.setting.task, self.setting.method.algorithm.replica
-        assert replica is not None
-        fresh = {
-            "algorithm": self.setting.method.algorithm.memory(task.initial),
-            "network": {"buffers": task.buffers},
-        }
-        kept = [{**fresh, **state.memory.get(party.id, {})} for party in self.setting.federation.parties]
-        return [(replica(state.server, memory["algorithm"]), memory["network"]["buffers"]) for memory in kept]
+        kept = [state.memory.get(party.id, {}) for party in self.setting.federation.parties]
+        return [self.setting.model_at(state.server, memory) for memory in kept]
 
 
 def _remembered(before: Mapping[int, PartyMemory], changed: Mapping[int, PartyMemory]) -> Mapping[int, PartyMemory]:

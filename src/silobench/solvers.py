@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from silobench.federation import Federation, Party
 from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.task import Task
-from silobench.types import BelowOne, Count, Knob, Local, Memory, NonNegative, Positive, Pull, Server, Vector, at
+from silobench.types import Batch, BelowOne, Count, Knob, Local, Memory, NonNegative, Positive, Pull, Server, Vector, at
 
 Correct = Callable[[Vector, Vector], Vector]  # (gradient, where) -> gradient
 _GRADIENT_BATCH = 1000
@@ -24,19 +24,26 @@ _GRADIENT_BATCH = 1000
 
 @dataclass(frozen=True)
 class Problem:
-    """What one party minimises in one round: a task on its own rows."""
+    """What one party minimises in one round: a task on its own rows, by the task's loss unless there is another."""
 
     task: Task
     federation: Federation
     party: Party
     seed: int
+    other_loss: Callable[[Batch], Tensor] | None = None
 
     def backward(self, rows: Tensor, augmented: bool = False) -> Tensor:
         """The loss on some rows at the network's parameters; its gradient fills ``network.grad``."""
         self.task.network.grad.zero_()
-        loss = self.task.loss(*self.federation.batch(rows, augmented))
+        loss = self._loss(*self.federation.batch(rows, augmented))
         loss.backward()
         return loss.detach()
+
+    def _loss(self, x: Tensor, y: Tensor) -> Tensor:
+        if self.other_loss is None:
+            return self.task.loss(x, y)
+        held = self.federation.held[self.party.id]
+        return self.other_loss(Batch(x, y, held, partial(self.task.network.answer, x)))
 
     def gradient(self, params: Vector) -> Vector:
         """The gradient of the loss over all of the party's rows, as they are."""

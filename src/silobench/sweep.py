@@ -190,7 +190,7 @@ def _events(made: Plan, out: Path, engine: Engine, dataset: Dataset | None = Non
 
 def _rounds(made: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> Generator[Event]:
     ready = prepare(made, dataset)
-    said = Event("begin", made.id, made.name, made.cell.rounds, notes=ready.dataset.notes)
+    said = Event("begin", made.id, made.name, made.cell.rounds, notes=ready.notes)
     yield said
     with closing(execute(ready, out, engine)) as records:
         for record in records:

@@ -5,7 +5,7 @@ arithmetic on ``[..., d]``. Algorithms and transforms import this module and not
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -36,6 +36,7 @@ class Layout:
     names: tuple[str, ...]
     shapes: tuple[torch.Size, ...]
     trainable: int  # entries [trainable:] are buffers, such as BatchNorm statistics
+    norms: frozenset[str] = frozenset()  # the tensors of normalisation layers: weights, biases and buffers
 
     @cached_property
     def size(self) -> int:
@@ -56,6 +57,17 @@ class Layout:
             for (name, place), shape in zip(self.slices.items(), self.shapes, strict=True)
             if place.stop <= vector.shape[-1]
         }
+
+    def without(self, names: Collection[str]) -> "Layout":
+        """The layout of vectors that lack these trainable tensors."""
+        kept = [pair for pair in zip(self.names, self.shapes, strict=True) if pair[0] not in names]
+        gone = sum(place.stop - place.start for name, place in self.slices.items() if name in names)
+        return Layout(
+            tuple(name for name, _ in kept),
+            tuple(shape for _, shape in kept),
+            self.trainable - gone,
+            self.norms.difference(names),
+        )
 
 
 @dataclass(frozen=True)
@@ -156,6 +168,20 @@ class Local:
         return self.end - self.start
 
 
+@dataclass(frozen=True)
+class Batch:
+    """What a loss sees in one step: some rows of a party, and the network that is trained."""
+
+    x: Tensor
+    y: Tensor
+    held: Tensor  # [classes]: how many rows of each the party trains on
+    network: Callable[[Vector | None], tuple[Tensor, Tensor]]
+    """(None) -> representation and logits of x at the parameters in training; (params) -> at others, without gradient.
+
+    A representation is what the last layer reads.
+    """
+
+
 # --- the method: an algorithm, a solver, transforms, a server optimizer -------------------------------
 
 
@@ -216,18 +242,27 @@ class Algorithm:
     """(server, memory) -> what is added to every step of a round."""
     correct: Callable[[Vector, Vector, Server, Memory], Vector] | None = None
     """(grad, at, server, memory) -> gradient of every step, before momentum: what no `Pull` can say. Run by PyTorch."""
+    loss: Callable[[Batch, Server, Memory], Tensor] | None = None
+    """(batch, server, memory) -> what a step minimises, where that is not the task's mean loss. Run by PyTorch."""
     message: Callable[[Local, Server, Memory], tuple[Update, Memory]] = send_delta
     """(local, server, memory) -> what the party sends, and what it keeps."""
     absorb: Callable[[Server, Update], tuple[Vector, Mapping[str, Vector]]] = _mean_delta
     """(server, summed update) -> direction for the server optimizer, and new extras."""
     replica: Callable[[Server, Memory], Vector] | None = None
     """(server, memory) -> a party's own model, where there is no shared one to evaluate."""
+    personal: Callable[[Layout], Collection[str]] | None = None
+    """(layout) -> the tensors that stay with each party, as normalisation statistics then do: never sent either way."""
     broadcast: tuple[str, ...] | None = None
     """The extras that parties are sent; None for all."""
     silent: bool = False
     """Nothing crosses the network (the baselines)."""
     pooled: bool = False
     """All rows at one party (the centralised baseline)."""
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether its steps are those of SGD on the task's loss with at most a pull: what needs no PyTorch."""
+        return self.correct is None and self.loss is None
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,12 @@
 
 from silobench.algorithms import baselines as _baselines
 from silobench.algorithms import fedavg as _fedavg
+from silobench.algorithms import fedbn as _fedbn
 from silobench.algorithms import feddyn as _feddyn
 from silobench.algorithms import fednova as _fednova
 from silobench.algorithms import fedprox as _fedprox
+from silobench.algorithms import fedrs as _fedrs
+from silobench.algorithms import moon as _moon
 from silobench.algorithms import scaffold as _scaffold
 from silobench.spec import Registry
 from silobench.types import Algorithm
@@ -16,5 +19,8 @@ fedprox = ALGORITHMS.register(_fedprox.fedprox)
 scaffold = ALGORITHMS.register(_scaffold.scaffold)
 fednova = ALGORITHMS.register(_fednova.fednova)
 feddyn = ALGORITHMS.register(_feddyn.feddyn)
+moon = ALGORITHMS.register(_moon.moon)
+fedrs = ALGORITHMS.register(_fedrs.fedrs)
+fedbn = ALGORITHMS.register(_fedbn.fedbn)
 solo = ALGORITHMS.register(_baselines.solo)
 combined = ALGORITHMS.register(_baselines.combined)

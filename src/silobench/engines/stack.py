@@ -34,8 +34,8 @@ def can_stack(setting: Setting) -> bool:
     if not isinstance(setting.task.network.module, Mlp) or setting.federation.dataset.augment != "none":
         return False
     algorithm, initial = setting.method.algorithm, setting.task.initial
-    if not setting.federation.is_sparse or algorithm.correct is not None:
-        return algorithm.correct is None
+    if not setting.federation.is_sparse or not setting.is_affine:
+        return setting.is_affine
     server = Server(initial, algorithm.extras(initial), {}, 0, len(setting.federation.parties), {})
     pull = algorithm.pull(server, algorithm.memory(initial))
     return not pull.strength and pull.linear is None  # these move every column in every step

@@ -1,6 +1,21 @@
 """Networks as vectors: `MODELS` names the architectures, `Network` lays one out flat."""
 
 from silobench.models.architectures import MODELS, Cnn, Mlp, Model, Sizes, bag, cnn, linear, mlp
-from silobench.models.network import Network
+from silobench.models.deep import resnet, vgg9
+from silobench.models.network import Classifier, Network
 
-__all__ = ["MODELS", "Cnn", "Mlp", "Model", "Network", "Sizes", "bag", "cnn", "linear", "mlp"]
+__all__ = [
+    "MODELS",
+    "Classifier",
+    "Cnn",
+    "Mlp",
+    "Model",
+    "Network",
+    "Sizes",
+    "bag",
+    "cnn",
+    "linear",
+    "mlp",
+    "resnet",
+    "vgg9",
+]

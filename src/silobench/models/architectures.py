@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError
+from silobench.models.network import Classifier
 from silobench.models.pooling import relu_of_pool, relu_of_pooled_convolution
 from silobench.rng import torch_seed
 from silobench.spec import Registry
@@ -81,8 +82,8 @@ def bag(width: Count = 32) -> Model:
     return Model(lambda sizes: _Bag(sizes, width), reads_words=True)
 
 
-class Cnn(nn.Module):
-    """NIID-Bench's network. Engines may compute it by other means than `forward`."""
+class Cnn(Classifier):
+    """NIID-Bench's network. Engines may compute it by other means than its methods."""
 
     def __init__(self, sizes: Sizes):
         super().__init__()
@@ -101,14 +102,16 @@ class Cnn(nn.Module):
         self.widths = (16 * height * width, 120, 84, sizes.classes)  # of the dense layers, inputs first
         self.fc1, self.fc2, self.out = (nn.Linear(a, b) for a, b in pairwise(self.widths))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def features(self, x: Tensor) -> Tensor:
         x = relu_of_pool(self.conv1(x)) if torch.is_grad_enabled() else relu_of_pooled_convolution(self.conv1, x)
         x = relu_of_pool(self.conv2(x)).flatten(1)
-        x = F.relu(self.fc2(F.relu(self.fc1(x))))
-        return self.out(x)  # type: ignore[no-any-return]  # torch types module calls as Any
+        return F.relu(self.fc2(F.relu(self.fc1(x))))
+
+    def last(self, features: Tensor) -> Tensor:
+        return self.out(features)  # type: ignore[no-any-return]  # torch types module calls as Any
 
 
-class Mlp(nn.Module):
+class Mlp(Classifier):
     """Linear layers with ReLU between them: the network that engines can also compute for many parties at once."""
 
     def __init__(self, sizes: Sizes, widths: tuple[int, ...], init: str):
@@ -121,12 +124,19 @@ class Mlp(nn.Module):
                 nn.init.normal_(layer.weight, 0.0, 0.1)
                 nn.init.constant_(layer.bias, 0.1)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def features(self, x: Tensor) -> Tensor:
         x = x if x.is_sparse_csr else x.flatten(1)  # sparse rows are flat already
-        *hidden, last = (layer for layer in self.layers if isinstance(layer, nn.Linear))
+        *hidden, _ = self._linear
         for layer in hidden:
             x = F.relu(_affine(x, layer))
-        return _affine(x, last)
+        return x
+
+    def last(self, features: Tensor) -> Tensor:
+        return _affine(features, self._linear[-1])
+
+    @property
+    def _linear(self) -> list[nn.Linear]:
+        return [layer for layer in self.layers if isinstance(layer, nn.Linear)]
 
 
 def _affine(x: Tensor, layer: nn.Linear) -> Tensor:
@@ -135,12 +145,15 @@ def _affine(x: Tensor, layer: nn.Linear) -> Tensor:
     return F.linear(x, layer.weight, layer.bias)
 
 
-class _Bag(nn.Module):
+class _Bag(Classifier):
     def __init__(self, sizes: Sizes, width: int):
         super().__init__()
         self.words = nn.EmbeddingBag(sizes.vocabulary, width, mode="sum", padding_idx=0)
         nn.init.normal_(self.words.weight, 0.0, 0.1)
         self.out = nn.Linear(width, sizes.classes)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.out(self.words(x))  # type: ignore[no-any-return]  # torch types module calls as Any
+    def features(self, x: Tensor) -> Tensor:
+        return self.words(x)  # type: ignore[no-any-return]  # torch types module calls as Any
+
+    def last(self, features: Tensor) -> Tensor:
+        return self.out(features)  # type: ignore[no-any-return]
