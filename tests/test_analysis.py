@@ -74,7 +74,7 @@ def grid() -> list[CellResult]:
 
 def test_table_3_has_skews_the_best_mu_the_paper_and_the_difference(grid: list[CellResult]) -> None:
     table = accuracy_table(grid)
-    assert table.columns == ["skew", "dataset", "partition", "fedavg", "fedprox", "scaffold"]
+    assert table.columns == ["skew", "dataset", "partition", "fedavg", "fedprox (best mu)", "scaffold"]
     texts = [[entry.text for entry in row] for row in table.rows]
     assert [row[0] for row in texts] == ["label", "label", "label", "homogeneous"]
     assert texts[0][3:] == ["80.0 ± 0.2", "85.0 ± 0.2 [mu=0.001]", "60.0 ± 0.2"]
@@ -104,7 +104,7 @@ def test_tables_as_csv_markdown_and_latex(grid: list[CellResult]) -> None:
     }  # fmt: skip
     assert len(export.accuracy_csv(grid, every=True).splitlines()) == 16
     markdown = export.markdown(accuracy_table(grid)).splitlines()
-    assert markdown[2] == "| skew | dataset | partition | fedavg | fedprox | scaffold |"
+    assert markdown[2] == "| skew | dataset | partition | fedavg | fedprox (best mu) | scaffold |"
     assert "| **85.0 ± 0.2 [mu=0.001]** (paper 98.9 ± 0.1, -13.9) |" in markdown[4]
     latex = export.latex(accuracy_table(grid)).splitlines()
     assert latex[1] == r"\begin{tabular}{llllll}"
@@ -114,7 +114,7 @@ def test_tables_as_csv_markdown_and_latex(grid: list[CellResult]) -> None:
 
 def test_fedprox_is_one_rival_in_ranks(grid: list[CellResult]) -> None:
     found = ranking(grid)
-    assert [standing.algorithm for standing in found.standings] == ["fedprox", "fedavg", "scaffold"]
+    assert [standing.algorithm for standing in found.standings] == ["fedprox (best mu)", "fedavg", "scaffold"]
     assert found.standings[0].won == 3
     assert len(ranking(grid, every=True).standings) == 5
 

@@ -137,15 +137,15 @@ def told(posterior: Posterior | None, unit: str = "points", factor: float = 100)
 # --- what a person sees -------------------------------------------------------------------------------
 
 
-def claims_table(claims: Sequence[Claim]) -> Table:
-    """One row a claim."""
+def claims_table(claims: Sequence[Claim], more: str = "--evidence shows every piece") -> Table:
+    """One row a claim; `more` says where the evidence is."""
     rows = []
     for claim in claims:
         pieces = [piece.holds for piece in claim.evidence if piece.counts]
         count = f"{pieces.count(True)} for, {pieces.count(False)} against, {pieces.count(None)} open"
         said = count if pieces else f"no runs that bear on it: silobench run {claim.finding.suite}"
         rows.append([Entry(text) for text in (claim.finding.id, claim.verdict, claim.finding.statement, said)])
-    note = "for, against: with a probability above 0.95; --evidence shows every piece"
+    note = f"for, against: with a probability above 0.95; {more}"
     return Table("What the papers found, by these runs", ["claim", "verdict", "statement", "evidence"], rows, note)
 
 

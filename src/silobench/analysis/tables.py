@@ -1,7 +1,7 @@
 """Tables as values: NIID-Bench's Table III form (settings down, algorithms across) and what each run cost."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -11,6 +11,7 @@ from silobench.record import distinguishing
 from silobench.units import duration, size
 
 BASELINES = ("solo", "combined")  # what methods are compared with: they win no row
+GRID = "fedprox (best mu)"
 _SKEWS = ("label", "feature", "quantity", "natural", "mixed", "homogeneous")  # in the order of Table III
 
 
@@ -39,23 +40,23 @@ def accuracy_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     Mean ± std over trials, the paper's number and the difference to it, and the best mean of each row where there is a
     deviation to judge it by. FedProx over a grid of mu is one column with the best of them, unless `every` is wanted.
     """
-    chosen = list(cells) if every else best_of_grids(cells)
-    algorithms, names = list(dict.fromkeys(map(column_of(chosen), chosen))), varying(chosen)
+    chosen, column = (list(cells) if every else best_of_grids(cells)), _columns(cells, every)
+    algorithms, names = list(dict.fromkeys(map(column, chosen))), varying(chosen)
     kinds = [kind for kind in _SKEWS if any(skew_of(cell) == kind for cell in chosen)]
     rows = []
     for kind in kinds:
         won: Counter[str] = Counter()
         settings = [group for group in settings_of(chosen) if skew_of(group[0]) == kind]
         for setting in settings:
-            by_algorithm = {column_of(chosen)(cell): cell for cell in setting}
+            by_algorithm = {column(cell): cell for cell in setting}
             best = _best(by_algorithm)
             won.update(best)
-            told = [_entry(by_algorithm.get(name), name in best, name) for name in algorithms]
+            told = [_entry(by_algorithm.get(name), name in best, name == GRID) for name in algorithms]
             rows.append([Entry(kind), *(Entry(shown(setting[0], name, cells)) for name in names), *told])
         if won and len(settings) > 1:
             blank = [Entry("")] * (len(names) - 1)
             rows.append([Entry(kind), Entry("times best"), *blank, *(Entry(str(won[name])) for name in algorithms)])
-    return Table(_title(chosen), ["skew", *names, *algorithms], rows, _reading(chosen))
+    return Table(_title(chosen), ["skew", *names, *algorithms], rows, _reading(chosen, GRID in algorithms))
 
 
 def skew_of(cell: CellResult) -> str:
@@ -84,29 +85,19 @@ def best_of_grids(cells: Sequence[CellResult]) -> list[CellResult]:
 
 
 def folded(cells: Sequence[CellResult]) -> list[CellResult]:
-    """The same with FedProx by one name in all settings, as far as it has several mu."""
-    column = column_of(chosen := best_of_grids(cells))
-    return [replace(cell, label={**cell.label, "algorithm": column(cell)}) for cell in chosen]
+    """The same with FedProx by one name in all settings, where there is a grid of mu."""
+    column = _columns(cells)
+    return [replace(cell, label={**cell.label, "algorithm": column(cell)}) for cell in best_of_grids(cells)]
 
 
 def is_fedprox(cell: CellResult) -> bool:
     return str(cell.label["algorithm"]).split("(")[0] == "fedprox"
 
 
-def column_of(cells: Sequence[CellResult]) -> "_Columns":
-    """The column of a cell: its algorithm; one for all of FedProx where each setting has one mu, and not the same."""
-    return _Columns(
-        len({cell.label["algorithm"] for cell in cells if is_fedprox(cell)}) > 1
-        and not any(sum(map(is_fedprox, setting)) > 1 for setting in settings_of(cells))
-    )
-
-
-@dataclass(frozen=True)
-class _Columns:
-    folded: bool
-
-    def __call__(self, cell: CellResult) -> str:
-        return "fedprox" if self.folded and is_fedprox(cell) else str(cell.label["algorithm"])
+def _columns(cells: Sequence[CellResult], every: bool = False) -> Callable[[CellResult], str]:
+    """The column of a cell: its algorithm; one for all of FedProx where some setting has several mu."""
+    one = not every and any(sum(map(is_fedprox, setting)) > 1 for setting in settings_of(cells))
+    return lambda cell: GRID if one and is_fedprox(cell) else str(cell.label["algorithm"])
 
 
 # --- what stands in a cell ----------------------------------------------------------------------------
@@ -121,11 +112,10 @@ def _best(by_algorithm: dict[str, CellResult]) -> set[str]:
     return {name for name, mean in means.items() if mean == max(means.values())}
 
 
-def _entry(cell: CellResult | None, best: bool, column: str) -> Entry:
+def _entry(cell: CellResult | None, best: bool, of_grid: bool) -> Entry:
     if cell is None:
         return Entry("")
-    mu = "" if column != "fedprox" else f" [{_mu(cell)}]"
-    return Entry(_accuracy(cell) + mu, best, _paper(cell))
+    return Entry(_accuracy(cell) + (f" [{_mu(cell)}]" if of_grid else ""), best, _paper(cell))
 
 
 def _mu(cell: CellResult) -> str:
@@ -147,7 +137,7 @@ def _paper(cell: CellResult) -> str:
     return f"paper {100 * cell.paper['mean']:.1f}{spread}, {100 * (cell.accuracy.mean - cell.paper['mean']):+.1f}"
 
 
-def _reading(cells: Sequence[CellResult]) -> str:
+def _reading(cells: Sequence[CellResult], of_grid: bool) -> str:
     told = []
     if max(len(cell.seeds) for cell in cells) == 1:
         told.append("one trial has no spread, so no best is marked: --trials 3 or more gives one")
@@ -155,8 +145,8 @@ def _reading(cells: Sequence[CellResult]) -> str:
         told.append(
             "* best mean of its row; a difference within the spread over trials says little (silobench compare)"
         )
-    if column_of(cells).folded:
-        told.append("fedprox: the mu with the best accuracy on the test rows, as in the paper")
+    if of_grid:
+        told.append(f"{GRID}: the mu with the best accuracy on the test rows, as in the paper")
     return "; ".join(told)
 
 

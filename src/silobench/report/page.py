@@ -7,9 +7,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from silobench._version import __version__
-from silobench.analysis import CellResult, accuracy_table, cost_table
+from silobench.analysis import CellResult, accuracy_table, cost_table, details_table, ranking_table
+from silobench.analysis.claims import claims_table, judge
+from silobench.analysis.niid import FINDINGS
 from silobench.analysis.tables import settings_of, shown, varying
 from silobench.errors import RecordError
+from silobench.record import StoredRun
 from silobench.report.figures import curves_svg, partition_svg
 
 _CHOICES = ("model", "solver", "rounds", "participation")
@@ -22,10 +25,14 @@ def write_report(cells: Sequence[CellResult], path: Path, title: str = "silobenc
     environment = Environment(
         loader=PackageLoader("silobench.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    bearing = [claim for claim in judge(cells, FINDINGS) if claim.evidence]
     page = environment.get_template("report.html").render(
         title=title,
         version=__version__,
         accuracy=accuracy_table(cells),
+        ranks=ranking_table(cells),
+        claims=claims_table(bearing, "silobench claims --evidence shows every piece"),
+        details=details_table(cells),
         cost=cost_table(cells),
         settings=[_setting(group, varying(cells), cells) for group in settings_of(cells)],
         summary=_summary(cells),
@@ -58,7 +65,6 @@ def _setting(cells: list[CellResult], names: Sequence[str], everything: Sequence
 
 def _summary(cells: Sequence[CellResult]) -> list[tuple[str, Any]]:
     runs = [run for cell in cells for run in cell.runs]
-    first = runs[0].facts
     datasets = {run.facts["dataset"]["name"]: run.facts["dataset"] for run in runs}
     return [
         ("runs", len(runs)),
@@ -66,5 +72,10 @@ def _summary(cells: Sequence[CellResult]) -> list[tuple[str, Any]]:
         ("data", "; ".join(f"{n}: {d['train']} / {d['test']} rows, {d['licence']}" for n, d in datasets.items())),
         *[("note", f"{name}: {note}") for name, data in datasets.items() for note in data["notes"]],
         *[(key, ", ".join(dict.fromkeys(str(run.facts["label"][key]) for run in runs))) for key in _CHOICES],
-        ("made by", ", ".join(f"{name} {version}" for name, version in first["made_by"].items())),
+        ("made by", ", ".join(f"{name} {version}" for name, version in _made_by(runs))),
     ]
+
+
+def _made_by(runs: Sequence[StoredRun]) -> list[tuple[str, str]]:
+    """Everything that any run was made by, once."""
+    return list(dict.fromkeys(pair for run in runs for pair in run.facts["made_by"].items()))
