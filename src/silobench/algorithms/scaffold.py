@@ -28,8 +28,9 @@ def scaffold(
     momentum builds up anew in every round, so that a bias of the order of the learning rate remains at the optimum;
     inside, or with `keep_momentum`, there is none.
 
-    `init=random` starts c and every c_i at a random network, as that public code does: harmless when all
-    parties take part in every round, ruinous under party sampling. The paper, and the default, start at zero.
+    `init=random` starts c and every c_i at one random network, as that public code does. The paper, and the default,
+    start at zero. The first c_i⁺ of a party forgets where it began, and c - c_i is zero on average over the parties, so
+    that little of it is seen even under party sampling (docs/results/niid-bench.md).
 
     Departures from the paper: models are averaged by samples, as in NIID-Bench, while c is the plain mean over
     parties, so with unequal sizes the fixed point is that of the plain mean of the parties' losses. Option 1
