@@ -123,15 +123,24 @@ def run(
     engine: Annotated[str, typer.Option(help="Where parties run: auto, or one of `silobench list engines`.")] = "auto",
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; as many as cores by default.")] = None,
     out: Out = Path("runs"),
+    records_only: Annotated[
+        bool,
+        typer.Option("--records-only", help="Delete the checkpoint of every run that is complete: it is not needed."),
+    ] = False,
     plugin: Plugins = None,
     profile: Profile = False,
     data_dir: DataDir = None,
 ) -> None:
     """Run an experiment. Resumable: run it again and it finishes what is missing and redoes nothing."""
+    from silobench.record import discard_checkpoint
+
     changed = _overrides(set_ or []) | ({"trials": trials} if trials else {})
     path = _experiment_path(experiment)
     choices = _scaled(_read(path), scale)
     runs = _run_all(choices, out, changed, only=only, engine=engine, workers=workers, plugins=plugin or ())
+    if records_only:
+        for run in runs:
+            discard_checkpoint(run.path)
     _print_tables(runs, profile)
 
 

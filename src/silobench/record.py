@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -201,6 +202,13 @@ def open_run(path: Path, made_by: Mapping[str, str], describe: Callable[[], Mapp
         lock.release()
         raise
     return RunWriter(path, stored.facts, state, stored.rounds, lock, size, digest)
+
+
+def discard_checkpoint(path: Path) -> None:
+    """Keep the records of a finished run alone, which is all that tables and pages need; one under way keeps all."""
+    if (path / "run.json").exists() and read_run(path).complete:
+        with _writing(path):
+            shutil.rmtree(path / "checkpoint", ignore_errors=True)
 
 
 def begun_by(path: Path) -> dict[str, str]:
