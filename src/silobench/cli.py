@@ -139,8 +139,8 @@ def run(
     choices = _scaled(_read(path), scale)
     runs = _run_all(choices, out, changed, only=only, engine=engine, workers=workers, plugins=plugin or ())
     if records_only:
-        for run in runs:
-            discard_checkpoint(run.path)
+        for finished in runs:
+            discard_checkpoint(finished.path)
     _print_tables(runs, profile)
 
 
