@@ -228,7 +228,9 @@ def cell(setting: str, algorithm: str, *accuracies: float) -> CellResult:
     runs = [run_of([accuracy], seed) for seed, accuracy in enumerate(accuracies)]
     label = {"dataset": setting, "partition": "iid", "algorithm": algorithm}
     mean = float(np.mean(accuracies))
-    blank = dict.fromkeys(("parties", "diverged", "curve", "bytes_up", "bytes_down", "seconds", "clock", "cohort"), 0)
+    blank = dict.fromkeys(
+        ("parties", "diverged", "curve", "bytes_up", "bytes_down", "seconds", "clock", "cohort", "round_seconds"), 0
+    )
     over: Any = {**blank, "emd_weighted": 0.0, "paper": None, "paper_cost": None}
     return CellResult(label, list(range(len(runs))), accuracy=Accuracy(mean, None, mean, mean), runs=runs, **over)
 

@@ -56,15 +56,18 @@ def test_table_3_is_whole() -> None:
 
 
 def test_the_papers_numbers_stand_beside_the_papers_setting_alone() -> None:
-    plain = {"participation": 1.0, "transforms": "", "server": "step", "model": "cnn"}
+    plain = {"participation": 1.0, "transforms": "", "server": "step", "model": "cnn", "solver": "sgd(epochs=2)"}
     label = {"dataset": "cifar-10", "partition": "label-dirichlet(beta=0.5)", "algorithm": "fedprox(mu=0.1)", **plain}
     assert paper_accuracy(label, 10) == {"mean": 0.679, "std": 0.007, "table": "Table III"}
     mixed = {**label, "partition": "label-dirichlet(beta=0.5) + noise(sigma=0.1)"}
     assert paper_accuracy(mixed, 10) == {"mean": 0.648, "std": None, "table": "Table V"}
     sampled = paper_accuracy({**label, "algorithm": "scaffold", "participation": 0.1}, 100)
-    assert sampled == {"mean": 0.1, "std": None, "table": "the authors' leaderboard, 500 rounds"}
+    assert sampled == {"mean": 0.1, "std": None, "table": "leaderboard"}
+    counted = paper_accuracy({**label, "algorithm": "scaffold", "participation": 10}, 100)
+    assert counted == sampled
+    assert paper_accuracy({**label, "participation": 1}, 10) is None
     assert paper_cost(label, 10) == {"seconds": 233.0, "bytes": 2.73e6}
-    for other in ({"model": "mlp"}, {"server": "adam"}, {"buffers": "local"}, {"algorithm": "fedprox(mu=3.0)"}):
+    for other in ({"model": "mlp"}, {"server": "adam"}, {"buffers": "local"}, {"solver": "sgd(lr=5.0)"}):
         assert paper_accuracy({**label, **other}, 10) is None
     assert paper_accuracy(label, 20) is None
 
@@ -119,7 +122,13 @@ def test_an_experiment_of_which_nothing_is_here_is_refused(capsys: pytest.Captur
     assert "the dataset mnist is not in" in result.err
     only = call(capsys, "run", write(file, MIXED), "--only", "adult*", "--out", tmp_path, "--data-dir", tmp_path / "d")
     assert only.code == 2
-    assert "adult" in only.err
+    assert "the dataset adult is not in" in only.err
+    for pattern in ("*quantity*", "*zzz*"):
+        options = ["--scale", "laptop", "--only", pattern, "--out", tmp_path, "--data-dir", tmp_path / "d"]
+        result = call(capsys, "run", "niid-curves", *options)
+        assert result.code == 2
+        said = "the dataset cifar-10 is not in" if "q" in pattern else "--only '*zzz*' matches none of 32 runs"
+        assert said in result.err
 
 
 def test_the_scale_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

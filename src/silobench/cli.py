@@ -171,11 +171,14 @@ def show(
 
     if form not in FORMATS:
         raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
+    if form != "terminal" and (json_ or details or profile or target is not None):
+        raise ConfigError(f"--format {form} writes the table of accuracies alone: leave the other options out.")
     runs = read_runs(directory)
     if json_:
         unfinished, cells = sum(not run.complete for run in runs), collect(runs)
         told = [cell.as_json() | of_cell(cell, target) for cell in cells]
-        print(json.dumps({"cells": told, "ranking": ranking(cells).as_json(), "unfinished": unfinished}, indent=1))
+        ranks = ranking(cells, every=every).as_json()
+        print(json.dumps({"cells": told, "ranking": ranks, "unfinished": unfinished}, indent=1))
     elif form == "terminal":
         _print_tables(runs, profile, every)
         if details or target is not None:
@@ -376,12 +379,11 @@ def _scaled(choices: dict[str, Any], scale: str | None) -> dict[str, Any]:
 
     if scale is None and "scale" not in choices:
         return choices
-    chosen = experiment.at_scale(choices, scale or "smoke")
-    others = ", ".join(f"--scale {name}" for name in choices["scale"] if name != (scale or "smoke"))
-    print(
-        f"scale {scale or 'smoke'}: {choices['scale'][scale or 'smoke']['note']} ({others} for more or less)",
-        file=sys.stderr,
-    )
+    name = scale or "smoke"
+    chosen, scales = experiment.at_scale(choices, name), choices["scale"]
+    others = ", ".join(f"--scale {other}" for other in scales if other != name)
+    note, more = scales[name].get("note", ""), f" ({others} for more or less)" if others else ""
+    print(f"scale {name}{': ' if note else ''}{note}{more}", file=sys.stderr)
     return chosen
 
 
@@ -420,8 +422,7 @@ def _run_all(
 
     chosen = ENGINES.build(engine)
     workers = workers or chosen.workers or cores()
-    cells, absent = experiment.present(experiment.expand(experiment.override(choices, changed or {})), only)
-    plans = experiment.plan_cells(cells, only, plugins)
+    plans, absent = experiment.plan_present(experiment.override(choices, changed or {}), only, plugins)
     _say_absent(absent)
     missing = [made for made in plans if not experiment.is_complete(made, out)]
     for made in missing:

@@ -29,7 +29,7 @@ from silobench.network import NETWORKS, Network
 from silobench.partition import PARTITIONS, bind_sum, measure
 from silobench.partition.label import counts_digest
 from silobench.partition.measures import count, emd_weighted
-from silobench.record import begun_by, distinguishing, open_run, read_run, run_id, versions
+from silobench.record import LATER, begun_by, distinguishing, open_run, read_run, run_id, versions
 from silobench.rounds import rounds
 from silobench.selection import SELECTIONS, Selection, cohort_size
 from silobench.servers import SERVERS
@@ -53,7 +53,6 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "solvers": SOLVERS,
     "transforms": TRANSFORMS,
 }
-_LATER = {"selection": "uniform", "buffers": "average"}  # keys that came later: at these they do not name a run anew
 _SKEWED = 0.5  # weighted earth mover's distance of labels above which averaged statistics describe no party
 
 ABOUT = ("title", "paper", "table", "numbers", "scale")  # what a suite says of itself, besides its choices
@@ -100,7 +99,7 @@ class Plan:
 
     @property
     def name(self) -> str:
-        label = _LATER | self.label
+        label = LATER | self.label
         return " / ".join((*(str(label[key]) for key in self.shown), f"seed {self.cell.seed}"))
 
 
@@ -164,6 +163,8 @@ def at_scale(choices: Mapping[str, Any], scale: str) -> dict[str, Any]:
     {'dataset': 'mnist', 'rounds': 2}
     """
     scales = choices.get("scale", {})
+    if not isinstance(scales, dict) or not all(isinstance(told, dict) for told in scales.values()):
+        raise ConfigError("scale must be tables of choices: write [scale.smoke] above those of the scale smoke.")
     if scale not in scales:
         known = suggest(scale, scales) if scales else "leave --scale out, this experiment has no scales."
         raise ConfigError(f"there is no scale '{scale}': {known}")
@@ -172,24 +173,15 @@ def at_scale(choices: Mapping[str, Any], scale: str) -> dict[str, Any]:
     return {**whole, **changed} if "grid" in changed else override(whole, changed)
 
 
-def present(cells: Sequence[Mapping[str, Any]], only: str = "*") -> tuple[list[Mapping[str, Any]], dict[str, int]]:
-    """The cells whose dataset is on this machine; of the others, why not, and how many `only` would have chosen."""
-    why = {name: _absence(name) for name in dict.fromkeys(map(_dataset_of, cells))}
-    here = [cell for cell in cells if not why[_dataset_of(cell)]]
-    gone = [cell for cell in cells if why[_dataset_of(cell)] and fnmatch(_rough_name(cell), only)]
-    if gone and not here:
-        raise AbsentError(why[_dataset_of(gone[0])])
-    return here, Counter(why[_dataset_of(cell)] for cell in gone)
-
-
 def _dataset_of(cell: Mapping[str, Any]) -> str:
     return str(cell.get("dataset", ""))
 
 
 def _rough_name(cell: Mapping[str, Any]) -> str:
     """A run's name as far as it is known without its dataset."""
-    parts = [str(cell.get(key, "")) for key in ("dataset", "partition", "algorithm")]
-    return " / ".join([*parts, f"seed {cell.get('seed', 0)}"])
+    partition = " + ".join(str(term.short) for term in bind_sum(str(cell.get("partition", "iid"))))
+    algorithm = ALGORITHMS.bind(str(cell.get("algorithm", "fedavg"))).short
+    return f"{_dataset_of(cell)} / {partition} / {algorithm} / seed {cell.get('seed', 0)}"
 
 
 def _absence(dataset: str) -> str:
@@ -204,24 +196,41 @@ def _absence(dataset: str) -> str:
 
 def plan(choices: Mapping[str, Any], only: str = "*", plugins: Sequence[Path] = ()) -> list[Plan]:
     """Every run an experiment asks for, checked and bound, each once and in the order of the file."""
-    return plan_cells(expand(choices), only, plugins)
+    plans, absent = plan_present(choices, only, plugins)
+    if absent:
+        raise AbsentError(next(iter(absent)))
+    return plans
 
 
-def plan_cells(cells: Sequence[Mapping[str, Any]], only: str = "*", plugins: Sequence[Path] = ()) -> list[Plan]:
-    """The same for cells that were expanded before."""
+def plan_present(
+    choices: Mapping[str, Any], only: str = "*", plugins: Sequence[Path] = ()
+) -> tuple[list[Plan], dict[str, int]]:
+    """The same of the runs whose dataset is on this machine; of the others, why it is not, and how many there are."""
     extra = {"plugins": [load_plugin(path) for path in plugins]} if plugins else {}
-    found = {made.id: made for made in (bind(cell, extra) for cell in cells)}
+    cells = expand(choices)
+    why = {name: _absence(name) for name in dict.fromkeys(map(_dataset_of, cells))}
+    gone = [cell for cell in cells if why[_dataset_of(cell)]]
+    named = _named([bind(cell, extra) for cell in cells if not why[_dataset_of(cell)]])
+    chosen = [made for made in named if fnmatch(made.name, only)]
+    absent = Counter(why[_dataset_of(cell)] for cell in gone if fnmatch(_rough_name(cell), only))
+    if not chosen and absent:
+        raise AbsentError(next(iter(absent)))
+    if not chosen:
+        such = named[0].name if named else _rough_name(gone[0])
+        raise ConfigError(f"--only '{only}' matches none of {len(named) + len(gone)} runs, such as '{such}'.")
+    return chosen, absent
+
+
+def _named(plans: Sequence[Plan]) -> list[Plan]:
+    """Each plan once, with the choices that tell it from the others, and a place in their order."""
+    found = {made.id: made for made in plans}
     always = ("dataset", "partition", "algorithm")
     shown = (*always, *distinguishing([made.label for made in found.values()], but=(*always, "seed")))
     now = datetime.now(UTC)
-    named = [
+    return [
         replace(made, shown=shown, created=(now + timedelta(microseconds=place)).isoformat(timespec="microseconds"))
         for place, made in enumerate(found.values())
     ]
-    chosen = [made for made in named if fnmatch(made.name, only)]
-    if not chosen:
-        raise ConfigError(f"--only '{only}' matches none of {len(found)} runs, such as '{named[0].name}'.")
-    return chosen
 
 
 def load_plugin(path: Path) -> str:
@@ -268,7 +277,7 @@ def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> 
 
 
 def _without_later(choices: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in choices.items() if key not in _LATER or value != _LATER[key]}
+    return {key: value for key, value in choices.items() if key not in LATER or value != LATER[key]}
 
 
 def _check_keys(choices: Mapping[str, Any]) -> None:

@@ -36,6 +36,7 @@ from silobench.errors import RecordError
 from silobench.types import PartyMemory, RoundRecord, Server, State, Vector
 
 FORMAT = 1
+LATER = {"selection": "uniform", "buffers": "average"}  # keys that came later: at these they do not name a run anew
 _FACTS = {
     "format": int, "id": str, "status": str, "created": str, "made_by": dict, "config": dict, "label": dict,
     "dataset": dict, "partition": dict,

@@ -72,12 +72,14 @@ class Posterior:
         return self.mean - half, self.mean + half
 
 
-def correlated_t(differences: Sequence[float], rho: float) -> Posterior:
+def correlated_t(differences: Sequence[float], rho: float, grain: float = 0.0) -> Posterior:
     """The Bayesian correlated t-test of paired results (Corani and Benavoli, Machine Learning 100, 2015).
 
     The posterior of the mean difference, under the vague prior, is Student's t with n - 1 degrees of freedom around
     the mean of the differences, with scale^2 = (1/n + rho/(1 - rho)) * variance. `rho` is the correlation between
-    pairs: more of it widens the posterior, and it stays wide however many trials are added.
+    pairs: more of it widens the posterior, and it stays wide however many trials are added. Where results are counted
+    in steps of `grain` (one test row, one round), equal differences may hide a spread as large as rounding makes: the
+    variance is taken to be at least that of two rounded numbers.
 
     >>> correlated_t([0.02, 0.03, 0.04], rho=0.0).mean
     0.03
@@ -87,7 +89,7 @@ def correlated_t(differences: Sequence[float], rho: float) -> Posterior:
         raise ConfigError(f"a comparison needs at least 2 pairs of trials, but {n} was given: run more seeds.")
     if not 0 <= rho < 1:
         raise ConfigError(f"rho must be at least 0 and below 1, but {rho} was given.")
-    scale = math.sqrt((1 / n + rho / (1 - rho)) * variance(differences))
+    scale = math.sqrt((1 / n + rho / (1 - rho)) * max(variance(differences), grain**2 / 6))
     return Posterior(fmean(differences), scale, n - 1, n, rho)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from silobench.analysis.paper import paper_accuracy, paper_cost
 from silobench.record import StoredRun
 
+_AT_WORK = ("train", "encode", "idle", "aggregate")  # phases of a round; not tests, files and loading
+
 
 @dataclass(frozen=True)
 class Accuracy:
@@ -33,6 +35,7 @@ class CellResult:
     bytes_up: float  # per trial, whole run
     bytes_down: float
     seconds: float
+    round_seconds: float  # of a round, parties and server at work
     clock: float
     emd_weighted: float
     paper: dict[str, Any] | None
@@ -100,6 +103,7 @@ def _cell(runs: list[StoredRun]) -> CellResult:
         bytes_up=fmean(sum(row["bytes_up"] for row in run.rounds) for run in runs),
         bytes_down=fmean(sum(row["bytes_down"] for row in run.rounds) for run in runs),
         seconds=fmean(sum(sum(row["seconds"].values()) for row in run.rounds) for run in runs),
+        round_seconds=fmean(sum(row["seconds"].get(p, 0.0) for p in _AT_WORK) for run in runs for row in run.rounds),
         clock=fmean(run.rounds[-1]["clock"] for run in runs),
         emd_weighted=fmean(run.facts["partition"]["emd_weighted"] for run in runs),
         paper=paper_accuracy(label, parties),

@@ -129,7 +129,7 @@ def gap(a: Mapping[int, float], b: Mapping[int, float]) -> Posterior | None:
 def told(posterior: Posterior | None, unit: str = "points", factor: float = 100) -> str:
     """A difference with its 95% interval."""
     if posterior is None:
-        return "too few trials"
+        return "too few trials or rounds"
     low, high = posterior.interval()
     return f"{factor * posterior.mean:+.1f} [{factor * low:+.1f}, {factor * high:+.1f}] {unit}"
 
@@ -145,7 +145,7 @@ def claims_table(claims: Sequence[Claim], more: str = "--evidence shows every pi
         count = f"{pieces.count(True)} for, {pieces.count(False)} against, {pieces.count(None)} open"
         said = count if pieces else f"no runs that bear on it: silobench run {claim.finding.suite}"
         rows.append([Entry(text) for text in (claim.finding.id, claim.verdict, claim.finding.statement, said)])
-    note = f"for, against: with a probability above 0.95; {more}"
+    note = f"for, against: what its test decides, with a probability above 0.95; {more}"
     return Table("What the papers found, by these runs", ["claim", "verdict", "statement", "evidence"], rows, note)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
@@ -12,7 +13,7 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.statistics import bytes_until, curve_of, rounds_to
 from silobench.analysis.tables import Entry, Table, settings_of
 from silobench.errors import ConfigError, RecordError, suggest
-from silobench.record import StoredRun, distinguishing
+from silobench.record import LATER, StoredRun, distinguishing
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def paired(a: CellResult, b: CellResult, asked: Question, setting: str = "") -> 
         differences.append(_difference(one, other, asked.kind.relative))
     if not seeds:
         return None
-    posterior = correlated_t(differences, _rho(a, asked)) if len(seeds) > 1 else None
+    posterior = correlated_t(differences, _rho(a, asked), _grain(a, asked)) if len(seeds) > 1 else None
     odds = posterior.odds(asked.rope, asked.kind.higher_is_better) if posterior else None
     return Paired(setting, seeds, differences, (never[0], never[1]), posterior, odds)
 
@@ -212,6 +213,14 @@ def _difference(one: float, other: float, relative: bool) -> float:
     if not relative:
         return one - other
     return 2 * (one - other) / (one + other) if one + other else 0.0
+
+
+def _grain(cell: CellResult, asked: Question) -> float:
+    """The step in which a metric is counted: a test row, or the rounds from one test to the next."""
+    if asked.metric in ("accuracy", "best"):
+        return 1 / int(cell.runs[0].facts["dataset"]["test"])
+    tested = [row["round"] for row in cell.runs[0].rounds if row["accuracy"] is not None]
+    return float(max((b - a for a, b in pairwise(tested)), default=1)) if asked.metric == "rounds" else 0.0
 
 
 def _rho(cell: CellResult, asked: Question) -> float:
@@ -245,7 +254,8 @@ def _rivals(cells: Sequence[CellResult], a: str, b: str, only: str) -> dict[str,
     for setting in settings_of(cells):
         one, other = ([cell for cell in setting if cell.label["algorithm"] == name] for name in (a, b))
         if one and other and _data(one[0]) == _data(other[0]):
-            name = " / ".join(str(one[0].label[key]) for key in names if key in one[0].label)
+            label = LATER | one[0].label
+            name = " / ".join(str(label[key]) for key in names if key in label)
             found[name] = (one[0], other[0])
     if not found:
         raise RecordError(f"no setting has finished runs of both {a} and {b}: run them in one experiment.")

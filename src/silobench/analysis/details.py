@@ -1,7 +1,6 @@
 """What lies behind an accuracy: best and last round, steadiness, cost of a target, classes and parties."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
@@ -18,7 +17,7 @@ from silobench.analysis.statistics import (
 from silobench.analysis.tables import Entry, Table, shown, varying
 from silobench.units import size
 
-_LAST = 10  # rounds over which steadiness is measured
+_LAST = 10  # tests over which steadiness is measured
 
 
 def details_table(cells: Sequence[CellResult], target: float | None = None) -> Table:
@@ -26,7 +25,7 @@ def details_table(cells: Sequence[CellResult], target: float | None = None) -> T
     names = [*varying(cells), "algorithm"]
     rows = [[*(Entry(shown(cell, name, cells)) for name in names), *map(Entry, _told(cell, target))] for cell in cells]
     reached = [f"rounds to {100 * target:g}%", f"bytes to {100 * target:g}%"] if target is not None else []
-    steady = f"std of last {_LAST} rounds"
+    steady = f"std of last {_LAST} tests"
     columns = ["last round", "best round", steady, *reached, "worst class", "parties", "worst party"]
     note = (
         "percent, mean ± std over trials; parties: mean ± std over parties of the accuracy on rows they keep aside, "
@@ -67,7 +66,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 def _facts(values: Iterable[float]) -> dict[str, float | None] | None:
     over = spread(values)
-    return None if over is None else asdict(over)
+    return None if over is None else {"mean": over.mean, "std": over.std, "least": over.worst, "most": over.best}
 
 
 def _told(cell: CellResult, target: float | None) -> list[str]:

@@ -60,7 +60,7 @@ def accuracy_csv(cells: Sequence[CellResult], every: bool = False) -> str:
     """One line a cell: the choices, the accuracy in percent, the paper's, and the difference."""
     chosen, text = list(cells) if every else best_of_grids(cells), io.StringIO()
     names = [*varying(chosen), "algorithm"]
-    numbers = ("accuracy", "std", "best_round", "trials", "rounds", "paper", "paper_std", "difference", "paper_table")
+    numbers = ("accuracy", "std", "best", "trials", "rounds", "paper", "paper_std", "difference", "paper_table")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["skew", *names, *(name for name in numbers if name not in names)])
     for cell in chosen:

@@ -94,7 +94,7 @@ def party_accuracy(run: StoredRun) -> PartyAccuracy | None:
     if measured is not None:
         return _of_parties(measured, "measured")
     by_class = class_accuracy(run)
-    if by_class is None:
+    if by_class is None or _last(run).get("accuracy_std") is not None:  # parties' own models, added up
         return None
     counts = run.facts["partition"]["counts"]
     return _of_parties([_expected(held, by_class) for held in counts], "expected from class accuracies")

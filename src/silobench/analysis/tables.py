@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from silobench.analysis.cells import CellResult
-from silobench.analysis.paper import PAPER_SETTING
-from silobench.record import distinguishing
+from silobench.analysis.paper import SETTINGS
+from silobench.record import LATER, distinguishing
 from silobench.units import duration, size
 
 BASELINES = ("solo", "combined")  # what methods are compared with: they win no row
@@ -95,8 +95,8 @@ def is_fedprox(cell: CellResult) -> bool:
 
 
 def _columns(cells: Sequence[CellResult], every: bool = False) -> Callable[[CellResult], str]:
-    """The column of a cell: its algorithm; one for all of FedProx where some setting has several mu."""
-    one = not every and any(sum(map(is_fedprox, setting)) > 1 for setting in settings_of(cells))
+    """The column of a cell: its algorithm; one for all of FedProx where there are several mu."""
+    one = not every and len({cell.label["algorithm"] for cell in cells if is_fedprox(cell)}) > 1
     return lambda cell: GRID if one and is_fedprox(cell) else str(cell.label["algorithm"])
 
 
@@ -151,10 +151,11 @@ def _reading(cells: Sequence[CellResult], of_grid: bool) -> str:
 
 
 def _title(cells: Sequence[CellResult]) -> str:
+    tables = dict.fromkeys(cell.paper["table"] for cell in cells if cell.paper)
     trials = sorted({len(cell.seeds) for cell in cells})
     upto = "" if len(trials) == 1 else "up to "
     over = f"mean ± std over {upto}{trials[-1]} trials" if trials[-1] > 1 else "one trial"
-    beside = f"; paper, and the difference to it: {PAPER_SETTING}" if any(cell.paper for cell in cells) else ""
+    beside = "".join(f"; paper, and the difference to it: {SETTINGS[table]}" for table in tables)
     lost = "; † diverged, the loss is not finite" if any(cell.diverged for cell in cells) else ""
     return f"Test accuracy in the last round, percent ({over}{beside}{lost})"
 
@@ -162,7 +163,7 @@ def _title(cells: Sequence[CellResult]) -> str:
 def shown(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
     """A choice as tables show it; a dataset by its plain name, where no other has the same."""
     if name != "dataset":
-        return str(cell.label.get(name, ""))
+        return str(cell.label.get(name, LATER.get(name, "")))
     plain = cell.runs[0].facts["dataset"]["name"]
     others = {other.label["dataset"] for other in cells if other.runs[0].facts["dataset"]["name"] == plain}
     return plain if len(others) == 1 else str(cell.label["dataset"])
@@ -184,13 +185,16 @@ def cost_table(cells: Sequence[CellResult]) -> Table:
         computing, network = (duration(fmean(getattr(c, key) for c in group)) for key in ("seconds", "clock"))
         rows.append([*choices, *map(Entry, (up, down, computing, network)), *_a_round(group)])
     columns = [*names, "rounds", "sent up", "sent down", "computing", "network", "a round sends", "a round takes"]
-    note = "a round sends: all parties' messages and one copy of the server's, as the paper counts"
+    note = (
+        "a round sends: all parties' messages and one copy of the server's, as the paper counts; "
+        "a round takes: parties and server at work, without tests"
+    )
     return Table("Cost of a run (mean over partitions and trials)", columns, rows, note)
 
 
 def _a_round(group: Sequence[CellResult]) -> list[Entry]:
     sent = fmean((c.bytes_up + c.bytes_down / c.cohort) / c.label["rounds"] for c in group)
-    taken = fmean(c.seconds / c.label["rounds"] for c in group)
+    taken = fmean(c.round_seconds for c in group)
     paper = group[0].paper_cost
     beside = (f"paper {size(paper['bytes'])}", f"paper {duration(paper['seconds'])}") if paper else ("", "")
     return [Entry(size(sent), paper=beside[0]), Entry(duration(taken), paper=beside[1])]
