@@ -1,6 +1,7 @@
 """The published experiments: whole, at every scale, and honest about data that are not here."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,19 +9,21 @@ from commands import call, write
 from silobench import suites
 from silobench.analysis.niid import FINDINGS
 from silobench.analysis.paper import _rows, paper_accuracy, paper_cost
+from silobench.data import load
 from silobench.errors import ConfigError
 from silobench.experiment import at_scale, bind, expand, read_experiment
+from silobench.federation import federate
 from silobench.partition import bind_sum
 
 PUBLISHED = [name for name in suites.names() if name != "demo"]
 EMBEDDED = {"digits", "breast-cancer", "fcube"}
 
 
-def suite(name: str, scale: str) -> list[dict[str, object]]:
+def suite(name: str, scale: str) -> list[dict[str, Any]]:
     return expand(at_scale(read_experiment(suites.path(name)), scale))
 
 
-def partition_of(cell: dict[str, object]) -> str:
+def partition_of(cell: dict[str, Any]) -> str:
     return " + ".join(str(term.short) for term in bind_sum(str(cell["partition"])))
 
 
@@ -44,6 +47,13 @@ def test_every_cell_of_a_suite_can_be_bound_on_embedded_data(name: str) -> None:
             assert scale != "smoke" or cell["dataset"] in EMBEDDED
             stand_in = "digits" if cell["dataset"] in pictures else "breast-cancer"
             bind(cell if cell["dataset"] in EMBEDDED else {**cell, "dataset": stand_in})
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_federations_of_a_smoke_scale_can_be_cut(name: str) -> None:
+    for cell in {repr([c["dataset"], c["partition"], c.get("parties")]): c for c in suite(name, "smoke")}.values():
+        for seed in range(3):
+            assert federate(load(cell["dataset"]), cell["partition"], cell.get("parties"), seed).parties
 
 
 def test_table_3_is_whole() -> None:
