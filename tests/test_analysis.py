@@ -369,3 +369,6 @@ def test_claims_of_a_directory(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert "fcube" in call(capsys, "show", tmp_path, "--details", "--target", "0.5").out
     assert call(capsys, "show", tmp_path, "--format", "latex").out.startswith("% Test accuracy")
     assert call(capsys, "show", tmp_path, "--format", "word").code == 2
+    refused = call(capsys, "show", tmp_path, "--format", "csv", "--details")
+    assert refused.code == 2
+    assert "leave the other options out" in refused.err

@@ -155,3 +155,39 @@ def test_records_alone_are_enough_for_tables(capsys: pytest.CaptureFixture[str],
     assert {file.name for file in tmp_path.glob("*/*")} - {".lock"} == {"rounds.jsonl", "run.json"}
     assert "fcube" in call(capsys, "show", tmp_path).out
     assert "2 of 2 runs are there already" in call(capsys, "run", "niid-table3", *options).err
+
+
+@pytest.mark.parametrize("scale", ['scale = "smoke"', "scale = 3", "[scale]\nsmoke = 3"])
+def test_a_scale_that_is_no_table_is_refused(scale: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = write(tmp_path / "e.toml", f'dataset = "fcube"\nrounds = 1\n{scale}\n')
+    result = call(capsys, "run", file, "--out", tmp_path / "runs")
+    assert result.code == 2
+    assert "write [scale.smoke] above" in result.err
+
+
+def test_a_scale_needs_no_note(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = write(tmp_path / "e.toml", 'dataset = "fcube"\nsolver = "sgd(epochs=1)"\n[scale.smoke]\nrounds = 1\n')
+    result = call(capsys, "run", file, "--out", tmp_path / "runs")
+    assert result.code == 0, result.err
+    assert "scale smoke\n" in result.err
+
+
+PLUGIN = """
+import numpy as np
+import silobench as sb
+from silobench.data import DATASETS, Split
+
+@DATASETS.register
+def coins() -> sb.Dataset:
+    "Coins."
+    rng = np.random.default_rng(0)
+    split = Split(rng.normal(size=(40, 2)).astype(np.float32), rng.integers(0, 2, 40))
+    return sb.Dataset("coins", split, split, ("heads", "tails"), "none")
+"""
+
+
+def test_a_plugin_may_bring_its_dataset(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    plugin = write(tmp_path / "coins.py", PLUGIN)
+    file = write(tmp_path / "e.toml", 'dataset = "coins"\nparties = 2\nsolver = "sgd(epochs=1)"\nrounds = 1\n')
+    result = call(capsys, "run", file, "--plugin", plugin, "--workers", "1", "--out", tmp_path / "runs")
+    assert result.code == 0, result.err

@@ -345,6 +345,8 @@ def list_(
     from silobench.terminal import print_list
 
     print_list(kind, rows)
+    if kind == "suites":
+        print("silobench run SUITE --scale smoke|laptop|paper runs one; --json says what each scale is.")
 
 
 def _describe(kind: str, plugins: list[Path]) -> list[dict[str, str]]:
