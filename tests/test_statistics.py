@@ -253,8 +253,11 @@ def test_ties_that_do_not_chain_have_ranks_too() -> None:
 
 
 def test_single_trials_are_told_by_the_region_alone_and_said_to_be() -> None:
-    found = ranking_table([cell("s", "a", 0.9), cell("s", "b", 0.85), cell("s", "c", 0.895)])
-    assert [[entry.text for entry in row][:2] for row in found.rows] == [["a", "1.50"], ["c", "1.50"], ["b", "3.00"]]
+    single = [cell("s", "a", 0.9), cell("s", "b", 0.85), cell("s", "c", 0.895)]
+    assert not ranking_table(single).rows  # no error to judge by, so that nobody is ranked
+    several = [cell("t", name, 0.8, 0.81, 0.8) for name in "abc"]
+    found = ranking_table([*single, *several])
+    assert [[entry.text for entry in row][:2] for row in found.rows] == [["a", "1.75"], ["c", "1.75"], ["b", "2.50"]]
     assert "no spread to judge by" in found.note
 
 

@@ -107,10 +107,13 @@ def _interval(ranks: Sequence[float]) -> tuple[float, float] | None:
 
 
 def ranking_table(cells: Sequence[CellResult], every: bool = False) -> Table:
-    """Mean rank over settings, with its 95% interval, and how many settings an algorithm won or shared."""
+    """Mean rank over settings, with its 95% interval, and how many settings an algorithm won or shared.
+
+    Without rows if no setting has a second trial: there is then no error to judge a rank by.
+    """
     found = ranking(cells, every=every)
     rows = []
-    for standing in found.standings:
+    for standing in found.standings if found.without_spread < found.settings else ():
         interval = "-" if standing.interval is None else "[{:.2f}, {:.2f}]".format(*standing.interval)
         texts = [f"{standing.mean_rank:.2f}", interval, str(standing.won), str(standing.shared)]
         rows.append([Entry(standing.algorithm), *map(Entry, texts)])
