@@ -7,20 +7,19 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from silobench import cli_compare, cli_data
+from silobench import cli_data, cli_results
 from silobench._version import __version__
 from silobench.cli_data import DataDir, Json
-from silobench.errors import ConfigError, RecordError, RunError, SilobenchError, StoppedError, suggest
+from silobench.cli_results import Profile
+from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
 from silobench.processes import cores, start_server
 
 if TYPE_CHECKING:
-    from silobench.analysis import CellResult
     from silobench.record import StoredRun
 
 app = typer.Typer(
@@ -38,8 +37,6 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option("--plugin", help="A Python file that registers algorithms of your own; may be repeated."),
 ]
-FORMATS = ("terminal", "markdown", "latex", "csv")
-Profile = Annotated[bool, typer.Option("--profile", help="Show where the time of each run went, phase by phase.")]
 
 
 def main() -> None:
@@ -97,8 +94,8 @@ def demo(out: Out = Path("runs/demo")) -> None:
     """Four algorithms under nine skews on embedded data: tables here, and an HTML report."""
     from silobench import suites
 
-    _print_tables(_run_all(_read(suites.path("demo")), out))
-    report(out)
+    cli_results.print_tables(_run_all(_read(suites.path("demo")), out))
+    cli_results.report(out)
 
 
 @app.command()
@@ -141,124 +138,11 @@ def run(
     if records_only:
         for finished in runs:
             discard_checkpoint(finished.path)
-    _print_tables(runs, profile)
+    cli_results.print_tables(runs, profile)
 
 
-@app.command()
-def show(
-    directory: Annotated[Path, typer.Argument(help="Directory of runs.")],
-    form: Annotated[
-        str, typer.Option("--format", help="terminal, markdown, latex, or csv (one line for every cell).")
-    ] = "terminal",
-    every: Annotated[
-        bool, typer.Option("--every", help="FedProx at every mu, and not at the best of its grid in each setting.")
-    ] = False,
-    details: Annotated[
-        bool, typer.Option("--details", help="Best and last round, steadiness, the worst class and party of each cell.")
-    ] = False,
-    target: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="An accuracy, as 0.9: the rounds and bytes until it was reached (--details)."),
-    ] = None,
-    profile: Profile = False,
-    json_: Json = False,
-) -> None:
-    """Tables of finished runs: accuracy as in NIID-Bench's Table III, the paper's number beside it; ranks; costs."""
-    from silobench.analysis import accuracy_table, collect, details_table, export, ranking
-    from silobench.analysis.details import details as of_cell
-    from silobench.record import read_runs
-    from silobench.terminal import print_table
-
-    if form not in FORMATS:
-        raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
-    if form != "terminal" and (json_ or details or profile or target is not None):
-        raise ConfigError(f"--format {form} writes the table of accuracies alone: leave the other options out.")
-    runs = read_runs(directory)
-    if json_:
-        unfinished, cells = sum(not run.complete for run in runs), collect(runs)
-        told = [cell.as_json() | of_cell(cell, target) for cell in cells]
-        ranks = ranking(cells, every=every).as_json()
-        print(json.dumps({"cells": told, "ranking": ranks, "unfinished": unfinished}, indent=1))
-    elif form == "terminal":
-        _print_tables(runs, profile, every)
-        if details or target is not None:
-            print_table(details_table(_finished(runs, directory), target))
-    else:
-        cells = _finished(runs, directory)
-        write = {"markdown": export.markdown, "latex": export.latex}
-        print(export.accuracy_csv(cells, every) if form == "csv" else write[form](accuracy_table(cells, every)))
-
-
-def _finished(runs: "list[StoredRun]", directory: Path) -> "list[CellResult]":
-    from silobench.analysis import collect
-
-    cells = collect(runs)
-    if not cells:
-        raise RecordError(f"no run in {directory} is finished: run the experiment to its end first.")
-    return cells
-
-
-def _print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = False) -> None:
-    from silobench.analysis import accuracy_table, collect, cost_table, profile_table, ranking_table
-    from silobench.terminal import print_table
-
-    if cells := collect(runs):
-        print_table(accuracy_table(cells, every))
-        if (ranks := ranking_table(cells, every)).rows:
-            print_table(ranks)
-        print_table(cost_table(cells))
-        if profile:
-            print_table(profile_table(cells))
-    unfinished = sum(not run.complete for run in runs)
-    if unfinished:
-        print(f"{unfinished} of {len(runs)} runs are not finished: run the same experiment again to go on.")
-
-
-@app.command()
-def claims(
-    directory: Annotated[Path, typer.Argument(help="Directory of runs.")],
-    only: Annotated[str, typer.Option(help="Only claims whose id matches this glob, as 'niid-6'.")] = "*",
-    evidence: Annotated[bool, typer.Option("--evidence", help="Show every piece of evidence.")] = False,
-    json_: Json = False,
-) -> None:
-    """What the papers found, judged by these runs: supported, contradicted or undecided, with the evidence."""
-    from silobench.analysis.claims import claims_table, evidence_table, judge
-    from silobench.analysis.niid import FINDINGS
-    from silobench.record import read_runs
-
-    asked = [finding for finding in FINDINGS if fnmatch(finding.id, only)]
-    if not asked:
-        raise ConfigError(f"--only '{only}' matches no claim: {suggest(only, [f.id for f in FINDINGS])}")
-    judged = judge(_finished(read_runs(directory), directory), asked)
-    if json_:
-        print(json.dumps([claim.as_json() for claim in judged], indent=1))
-        return
-    from silobench.terminal import print_table
-
-    print_table(claims_table(judged))
-    for claim in judged if evidence or only != "*" else ():
-        print_table(evidence_table(claim))
-
-
-@app.command()
-def report(
-    directory: Annotated[Path, typer.Argument(help="Directory of runs.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", help="The page to write; DIR/report.html by default.")
-    ] = None,
-) -> None:
-    """Write the HTML page of finished runs: tables, partitions, training curves; one file, nothing loaded."""
-    from silobench.analysis import collect
-    from silobench.record import read_runs
-    from silobench.report import write_report
-
-    page = write_report(
-        collect(read_runs(directory)), output or directory / "report.html", f"silobench: {directory.name}"
-    )
-    print(f"report: {page.resolve()}")
-
-
-app.command()(cli_compare.compare)  # stands here, so that help lists it beside what else reads runs
+for command in (cli_results.show, cli_results.claims, cli_results.report, cli_results.compare):
+    app.command()(command)
 
 
 @app.command()

@@ -114,6 +114,11 @@ def within(posterior: Posterior | None, rope: float) -> bool | None:
     return True if equal > DECIDED else False if equal < 1 - DECIDED else None
 
 
+def turned(holds: bool | None) -> bool | None:
+    """The opposite, where anything can be told."""
+    return None if holds is None else not holds
+
+
 def accuracy_gap(a: CellResult, b: CellResult) -> Posterior | None:
     """What is believed of the accuracy of `a` less that of `b`; None of fewer than two shared seeds."""
     found = paired(a, b, Question())

@@ -1,6 +1,7 @@
 """A torch module whose parameters and gradients are views of two flat vectors, and the shape that modules have."""
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import torch
@@ -13,14 +14,14 @@ from silobench.types import Layout, Vector
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm, nn.LayerNorm)
 
 
-class Classifier(nn.Module):
+class Classifier(nn.Module, ABC):
     """A network in two parts: `features` gives the representation of rows, `last`, a linear layer, reads it."""
 
-    def features(self, x: Tensor) -> Tensor:
-        raise NotImplementedError
+    @abstractmethod
+    def features(self, x: Tensor) -> Tensor: ...
 
-    def last(self, features: Tensor) -> Tensor:
-        raise NotImplementedError
+    @abstractmethod
+    def last(self, features: Tensor) -> Tensor: ...
 
     def forward(self, x: Tensor) -> Tensor:
         return self.last(self.features(x))
