@@ -34,12 +34,12 @@ def run(capsys: pytest.CaptureFixture[str], folder: Path, text: str, *options: s
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from silobench import experiment
+    from silobench import execution, experiment
 
     folder = tmp_path_factory.mktemp("compare")
     plans = experiment.plan(experiment.read_experiment(write(folder / "e.toml", TWELVE)))
     for made in plans:
-        for _ in experiment.execute(experiment.prepare(made), folder / "runs"):
+        for _ in execution.execute(execution.prepare(made), folder / "runs"):
             pass
     return folder / "runs"
 

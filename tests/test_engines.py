@@ -24,7 +24,8 @@ from silobench.engines import ENGINES, Engine, auto, inline, native, pool, stack
 from silobench.engines import engine as engines
 from silobench.engines.sparse import Columns, Coordinates, Rule, SparseRows
 from silobench.errors import ConfigError, RecordError
-from silobench.experiment import execute, plan, prepare
+from silobench.execution import execute, prepare
+from silobench.experiment import plan
 from silobench.federation import federate
 from silobench.methods import Method
 from silobench.record import read_run

@@ -6,7 +6,8 @@ import pytest
 
 from commands import call, write
 from silobench.errors import SilobenchError
-from silobench.experiment import bind, plan, prepare
+from silobench.execution import prepare
+from silobench.experiment import bind, plan
 from silobench.record import read_runs
 
 RESNET = """

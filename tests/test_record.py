@@ -11,7 +11,8 @@ import torch
 from commands import TINY, call, write
 from natives import FIRST_CHOICE
 from silobench.errors import DataError, RecordError
-from silobench.experiment import execute, plan, prepare, read_experiment
+from silobench.execution import execute, prepare
+from silobench.experiment import plan, read_experiment
 from silobench.record import load_state, open_run, read_run, read_runs, run_id
 
 

@@ -25,7 +25,8 @@ from silobench.data.dataset import Dataset, Split
 from silobench.engines import Engine, inline
 from silobench.engines.workers import Job, workers_of_this_command
 from silobench.errors import RecordError, RunError
-from silobench.experiment import Plan, execute, plan, prepare
+from silobench.execution import execute, prepare
+from silobench.experiment import Plan, plan
 from silobench.federation import federate
 from silobench.methods import Method, total
 from silobench.partition import partition

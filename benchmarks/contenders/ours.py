@@ -7,7 +7,8 @@ from pathlib import Path
 from contenders.gate import Gate
 from workloads import LR, MOMENTUM, SEED, read_facts
 
-from silobench.experiment import bind, execute, prepare
+from silobench.execution import execute, prepare
+from silobench.experiment import bind
 from silobench.types import RoundRecord
 
 

@@ -300,7 +300,7 @@ def _run_all(
     """Check every run first, then do those that are missing; those whose data are not here are told and left out."""
     if (workers or cores()) > 1:
         start_server()  # which imports what workers need, while this process does the same
-    from silobench import experiment
+    from silobench import execution, experiment
     from silobench.engines import ENGINES
     from silobench.record import read_run
     from silobench.sweep import sweep
@@ -310,9 +310,9 @@ def _run_all(
     workers = workers or chosen.workers or cores()
     plans, absent = experiment.plan_present(experiment.override(choices, changed or {}), only, plugins)
     _say_absent(absent)
-    missing = [made for made in plans if not experiment.is_complete(made, out)]
+    missing = [made for made in plans if not execution.is_complete(made, out)]
     for made in missing:
-        experiment.engine_of(experiment.prepare(made), out, chosen)  # every error comes before any round
+        execution.engine_of(execution.prepare(made), out, chosen)  # every error comes before any round
     try:
         with (
             Progress(total=len(plans), done=len(plans) - len(missing)) as progress,

@@ -1,15 +1,14 @@
-"""Experiments: a TOML file of choices, the grid of cells it spans, and one cell run into its directory."""
+"""Experiments: a TOML file of choices, the grid of cells it spans, and each cell bound to a plan."""
 
 import hashlib
 import itertools
 import runpy
 import tomllib
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatch
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,26 +17,21 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from silobench.algorithms import ALGORITHMS
 from silobench.controllers import CONTROLLERS
-from silobench.data import DATASETS, Dataset, load
-from silobench.engines import ENGINES, Engine
-from silobench.errors import AbsentError, ConfigError, DataError, suggest
-from silobench.federation import federate
-from silobench.local import Setting, Stopwatch
-from silobench.methods import Buffers, Method
+from silobench.data import DATASETS, load
+from silobench.engines import ENGINES
+from silobench.errors import AbsentError, ConfigError, suggest
+from silobench.methods import Buffers
 from silobench.models import MODELS
-from silobench.network import NETWORKS, Network
-from silobench.partition import PARTITIONS, bind_sum, measure
+from silobench.network import NETWORKS
+from silobench.partition import PARTITIONS, bind_sum
 from silobench.partition.label import counts_digest
-from silobench.partition.measures import count, emd_weighted
-from silobench.record import LATER, begun_by, distinguishing, open_run, read_run, run_id, versions
-from silobench.rounds import rounds
-from silobench.selection import SELECTIONS, Selection, cohort_size
+from silobench.record import LATER, distinguishing, run_id
+from silobench.selection import SELECTIONS
 from silobench.servers import SERVERS
 from silobench.solvers import SCHEDULES, SOLVERS
 from silobench.spec import Bound, Registry
-from silobench.task import task
 from silobench.transforms import TRANSFORMS, bind_chain
-from silobench.types import Controller, Count, RoundRecord
+from silobench.types import Count
 
 REGISTRIES: dict[str, Registry[Any]] = {
     "algorithms": ALGORITHMS,
@@ -53,7 +47,6 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "solvers": SOLVERS,
     "transforms": TRANSFORMS,
 }
-_SKEWED = 0.5  # weighted earth mover's distance of labels above which averaged statistics describe no party
 
 ABOUT = ("title", "paper", "table", "numbers", "scale")  # what a suite says of itself, besides its choices
 
@@ -308,138 +301,3 @@ def _bind_specs(cell: Cell) -> dict[str, list[Bound[Any]]]:
 def _texts(specs: dict[str, list[Bound[Any]]], form: str) -> dict[str, str]:
     joints = {"partition": " + ", "transforms": " | "}
     return {key: joints.get(key, "").join(str(getattr(term, form)) for term in terms) for key, terms in specs.items()}
-
-
-# --- running a plan ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A plan with its objects built, before its first round."""
-
-    plan: Plan
-    dataset: Dataset
-    setting: Setting
-    controller: Controller
-    network: Network
-    selection: Selection
-    seconds: float  # that this took
-
-    def facts(self) -> dict[str, Any]:
-        """What run.json says of a run besides its origin and status."""
-        train, federation = self.dataset.train, self.setting.federation
-        partition = federation.partition
-        return {
-            "id": self.plan.id,
-            "config": self.plan.config,
-            "label": self.plan.label,
-            "created": self.plan.created,
-            "dataset": {
-                "name": self.dataset.name,
-                "checksum": self.dataset.checksum,
-                "train": len(train),
-                "test": len(self.dataset.test),
-                "classes": list(self.dataset.classes),
-                "licence": self.dataset.licence,
-                "notes": list(self.dataset.notes),
-            },
-            "partition": {
-                "fingerprint": partition.fingerprint,
-                "parties": [party.name for party in federation.parties],
-                **measure(partition, self.dataset).as_json(),
-            },
-            "parameters": self.setting.task.network.layout.size,
-            **({"warnings": list(self.warnings)} if self.warnings else {}),
-        }
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a person should know of this run before its first round."""
-        return (*self.dataset.notes, *self.warnings)
-
-    @cached_property
-    def warnings(self) -> tuple[str, ...]:
-        """Choices that are known not to go together."""
-        setting, train = self.setting, self.dataset.train
-        if setting.buffers != "average" or not setting.task.buffers.numel() or setting.method.algorithm.pooled:
-            return ()
-        distance = emd_weighted(count(setting.federation.partition, train.y, len(self.dataset.classes)))
-        if distance <= _SKEWED:
-            return ()
-        return (
-            f"{self.plan.cell.model} averages BatchNorm statistics over parties whose labels differ (weighted EMD "
-            f"{distance:.2f}), and the mean fits none of them (NIID-Bench, finding 11): use norm=group, buffers=local "
-            "or fedbn.",
-        )
-
-
-def prepare(made: Plan, dataset: Dataset | None = None) -> Ready:
-    """Load, cut and build; every error a configuration can cause comes before round 0."""
-    watch = Stopwatch()
-    cell, dataset = made.cell, dataset or load(made.cell.dataset)
-    if dataset.checksum != made.config["checksum"]:
-        raise DataError(
-            f"{cell.dataset} has changed since this experiment was planned: run it again to use it as it is."
-        )
-    federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation)
-    cohort_size(len(federation.parties), cell.participation)
-    method = Method(
-        ALGORITHMS.build(cell.algorithm),
-        SOLVERS.build(cell.solver),
-        tuple(transform.build() for transform in bind_chain(cell.transforms)),
-        SERVERS.build(cell.server),
-        buffers=cell.buffers,
-    )
-    setting = Setting(method, federation, task(cell.model, dataset, cell.seed), cell.seed)
-    controller, network = CONTROLLERS.build(cell.controller), NETWORKS.build(cell.network)
-    watch.lap("data")
-    selection = SELECTIONS.build(cell.selection)
-    return Ready(made, dataset, setting, controller, network, selection, watch.laps["data"])
-
-
-def engine_of(ready: Ready, out: Path, engine: str | Engine) -> Engine:
-    """The engine for a plan, settled; a run that is under way goes on as it was begun."""
-    chosen = ENGINES.build(engine) if isinstance(engine, str) else engine
-    return chosen.settled(ready.setting, begun_by(out / ready.plan.id).get("engine"))
-
-
-def execute(ready: Ready, out: Path, engine: str | Engine = "auto") -> Generator[RoundRecord]:
-    """Run a plan into ``out/<id>``, going on where it stopped; yields the rounds that were still missing.
-
-    Close it to stop: what is not yet on disk is then committed, and a disk that refuses is heard.
-    """
-    cell, watch = ready.plan.cell, Stopwatch()
-    chosen = engine_of(ready, out, engine)
-    with open_run(out / ready.plan.id, {**versions(), **chosen.made_by}, ready.facts) as run:
-        if run.facts["status"] == "complete":
-            return
-        watch.lap("data")
-        between = {"data": ready.seconds + watch.laps["data"], "record": 0.0}
-        for record in rounds(
-            ready.setting.method,
-            ready.setting.federation,
-            ready.setting.task,
-            seed=cell.seed,
-            rounds=cell.rounds,
-            participation=cell.participation,
-            selection=ready.selection,
-            eval_every=cell.eval_every,
-            eval_on=cell.eval_on,
-            engine=chosen,
-            controller=ready.controller,
-            network=ready.network,
-            state=run.state,
-        ):
-            watch.lap("round")
-            timed = replace(record, seconds={**between, **record.seconds})
-            run.append(timed)
-            yield timed
-            watch.lap("record")  # of this round, told with the next
-            between = {"data": 0.0, "record": watch.laps["record"]}
-        run.finish()
-
-
-def is_complete(made: Plan, out: Path) -> bool:
-    """Whether a plan's directory is there and finished; a damaged one is refused."""
-    path = out / made.id
-    return (path / "run.json").exists() and read_run(path).complete

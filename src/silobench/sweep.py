@@ -18,7 +18,8 @@ from silobench.data import Dataset, load
 from silobench.engines import ENGINES, Engine
 from silobench.engines.workers import Job, workers_of_this_command
 from silobench.errors import RunError, SilobenchError
-from silobench.experiment import Plan, execute, load_plugin, prepare
+from silobench.execution import execute, prepare
+from silobench.experiment import Plan, load_plugin
 from silobench.solvers import SOLVERS
 from silobench.types import RoundRecord
 

@@ -1,0 +1,162 @@
+"""One plan into its run directory: load, cut and build, then round by round."""
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from silobench.algorithms import ALGORITHMS
+from silobench.controllers import CONTROLLERS
+from silobench.data import Dataset, load
+from silobench.engines import ENGINES, Engine
+from silobench.errors import DataError
+from silobench.experiment import Plan
+from silobench.federation import federate
+from silobench.local import Setting, Stopwatch
+from silobench.methods import Method
+from silobench.network import NETWORKS, Network
+from silobench.partition import measure
+from silobench.partition.measures import count, emd_weighted
+from silobench.record import begun_by, open_run, read_run, versions
+from silobench.rounds import rounds
+from silobench.selection import SELECTIONS, Selection, cohort_size
+from silobench.servers import SERVERS
+from silobench.solvers import SOLVERS
+from silobench.task import task
+from silobench.transforms import bind_chain
+from silobench.types import Controller, RoundRecord
+
+_SKEWED = 0.5  # weighted earth mover's distance of labels above which averaged statistics describe no party
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A plan with its objects built, before its first round."""
+
+    plan: Plan
+    dataset: Dataset
+    setting: Setting
+    controller: Controller
+    network: Network
+    selection: Selection
+    seconds: float  # that this took
+
+    def facts(self) -> dict[str, Any]:
+        """What run.json says of a run besides its origin and status."""
+        train, federation = self.dataset.train, self.setting.federation
+        partition = federation.partition
+        return {
+            "id": self.plan.id,
+            "config": self.plan.config,
+            "label": self.plan.label,
+            "created": self.plan.created,
+            "dataset": {
+                "name": self.dataset.name,
+                "checksum": self.dataset.checksum,
+                "train": len(train),
+                "test": len(self.dataset.test),
+                "classes": list(self.dataset.classes),
+                "licence": self.dataset.licence,
+                "notes": list(self.dataset.notes),
+            },
+            "partition": {
+                "fingerprint": partition.fingerprint,
+                "parties": [party.name for party in federation.parties],
+                **measure(partition, self.dataset).as_json(),
+            },
+            "parameters": self.setting.task.network.layout.size,
+            **({"warnings": list(self.warnings)} if self.warnings else {}),
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of this run before its first round."""
+        return (*self.dataset.notes, *self.warnings)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """Choices that are known not to go together."""
+        setting, train = self.setting, self.dataset.train
+        if setting.buffers != "average" or not setting.task.buffers.numel() or setting.method.algorithm.pooled:
+            return ()
+        distance = emd_weighted(count(setting.federation.partition, train.y, len(self.dataset.classes)))
+        if distance <= _SKEWED:
+            return ()
+        return (
+            f"{self.plan.cell.model} averages BatchNorm statistics over parties whose labels differ (weighted EMD "
+            f"{distance:.2f}), and the mean fits none of them (NIID-Bench, finding 11): use norm=group, buffers=local "
+            "or fedbn.",
+        )
+
+
+def prepare(made: Plan, dataset: Dataset | None = None) -> Ready:
+    """Load, cut and build; every error a configuration can cause comes before round 0."""
+    watch = Stopwatch()
+    cell, dataset = made.cell, dataset or load(made.cell.dataset)
+    if dataset.checksum != made.config["checksum"]:
+        raise DataError(
+            f"{cell.dataset} has changed since this experiment was planned: run it again to use it as it is."
+        )
+    federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation)
+    cohort_size(len(federation.parties), cell.participation)
+    method = Method(
+        ALGORITHMS.build(cell.algorithm),
+        SOLVERS.build(cell.solver),
+        tuple(transform.build() for transform in bind_chain(cell.transforms)),
+        SERVERS.build(cell.server),
+        buffers=cell.buffers,
+    )
+    setting = Setting(method, federation, task(cell.model, dataset, cell.seed), cell.seed)
+    controller, network = CONTROLLERS.build(cell.controller), NETWORKS.build(cell.network)
+    watch.lap("data")
+    selection = SELECTIONS.build(cell.selection)
+    return Ready(made, dataset, setting, controller, network, selection, watch.laps["data"])
+
+
+def engine_of(ready: Ready, out: Path, engine: str | Engine) -> Engine:
+    """The engine for a plan, settled; a run that is under way goes on as it was begun."""
+    chosen = ENGINES.build(engine) if isinstance(engine, str) else engine
+    return chosen.settled(ready.setting, begun_by(out / ready.plan.id).get("engine"))
+
+
+def execute(ready: Ready, out: Path, engine: str | Engine = "auto") -> Generator[RoundRecord]:
+    """Run a plan into ``out/<id>``, going on where it stopped; yields the rounds that were still missing.
+
+    Close it to stop: what is not yet on disk is then committed, and a disk that refuses is heard.
+    """
+    cell, watch = ready.plan.cell, Stopwatch()
+    chosen = engine_of(ready, out, engine)
+    with open_run(out / ready.plan.id, {**versions(), **chosen.made_by}, ready.facts) as run:
+        if run.facts["status"] == "complete":
+            return
+        watch.lap("data")
+        between = {"data": ready.seconds + watch.laps["data"], "record": 0.0}
+        for record in rounds(
+            ready.setting.method,
+            ready.setting.federation,
+            ready.setting.task,
+            seed=cell.seed,
+            rounds=cell.rounds,
+            participation=cell.participation,
+            selection=ready.selection,
+            eval_every=cell.eval_every,
+            eval_on=cell.eval_on,
+            engine=chosen,
+            controller=ready.controller,
+            network=ready.network,
+            state=run.state,
+        ):
+            watch.lap("round")
+            timed = replace(record, seconds={**between, **record.seconds})
+            run.append(timed)
+            yield timed
+            watch.lap("record")  # of this round, told with the next
+            between = {"data": 0.0, "record": watch.laps["record"]}
+        run.finish()
+
+
+def is_complete(made: Plan, out: Path) -> bool:
+    """Whether a plan's directory is there and finished; a damaged one is refused."""
+    path = out / made.id
+    return (path / "run.json").exists() and read_run(path).complete
