@@ -49,6 +49,8 @@ SPECS = [
     "label-count(k=2) + quantity-power-law + noise(sigma=0.1, as=std, test=noisy)",
     "label-dirichlet(beta=0.5, min_size=1) + quantity-power-law",
     "noise(sigma=0.1) + quantity-dirichlet(beta=0.5, min_size=1)",
+    "label-dirichlet(beta=0.5) + share(beta=0)",
+    "share(beta=0)",
 ]
 
 

@@ -1,6 +1,6 @@
 """One plan into its run directory: load, cut and build, then round by round."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,22 +10,24 @@ from silobench.algorithms import ALGORITHMS
 from silobench.controllers import CONTROLLERS
 from silobench.data import Dataset, load
 from silobench.engines import ENGINES, Engine
-from silobench.errors import DataError
+from silobench.errors import ConfigError, DataError
 from silobench.experiment import Plan
 from silobench.federation import federate
 from silobench.local import Setting, Stopwatch
+from silobench.measures import MEASURES, Course, Measure, measured
 from silobench.methods import Method
 from silobench.network import NETWORKS, Network
-from silobench.partition import measure
+from silobench.partition import Sharing, measure, sharing
 from silobench.partition.measures import count, emd_weighted
 from silobench.record import begun_by, open_run, read_run, versions
-from silobench.rounds import rounds
+from silobench.rounds import beginning, rounds
 from silobench.selection import SELECTIONS, Selection, cohort_size
 from silobench.servers import SERVERS
 from silobench.solvers import SOLVERS
+from silobench.starts import STARTS, started, warmed_up
 from silobench.task import task
 from silobench.transforms import bind_chain
-from silobench.types import Controller, RoundRecord
+from silobench.types import Controller, RoundRecord, State
 
 _SKEWED = 0.5  # weighted earth mover's distance of labels above which averaged statistics describe no party
 
@@ -40,6 +42,9 @@ class Ready:
     controller: Controller
     network: Network
     selection: Selection
+    cohort: int  # parties in a round
+    measures: dict[str, Measure]
+    sharing: Sharing | None
     seconds: float  # that this took
 
     def facts(self) -> dict[str, Any]:
@@ -64,6 +69,7 @@ class Ready:
                 "fingerprint": partition.fingerprint,
                 "parties": [party.name for party in federation.parties],
                 **measure(partition, self.dataset).as_json(),
+                **({"shared": self.sharing.as_json()} if self.sharing else {}),
             },
             "parameters": self.setting.task.network.layout.size,
             **({"warnings": list(self.warnings)} if self.warnings else {}),
@@ -99,7 +105,7 @@ def prepare(made: Plan, dataset: Dataset | None = None) -> Ready:
             f"{cell.dataset} has changed since this experiment was planned: run it again to use it as it is."
         )
     federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation)
-    cohort_size(len(federation.parties), cell.participation)
+    cohort = cohort_size(len(federation.parties), cell.participation)
     method = Method(
         ALGORITHMS.build(cell.algorithm),
         SOLVERS.build(cell.solver),
@@ -108,10 +114,23 @@ def prepare(made: Plan, dataset: Dataset | None = None) -> Ready:
         buffers=cell.buffers,
     )
     setting = Setting(method, federation, task(cell.model, dataset, cell.seed), cell.seed)
+    setting = started(setting, STARTS.build(cell.start).path)
     controller, network = CONTROLLERS.build(cell.controller), NETWORKS.build(cell.network)
     watch.lap("data")
-    selection = SELECTIONS.build(cell.selection)
-    return Ready(made, dataset, setting, controller, network, selection, watch.laps["data"])
+    selection, shared = SELECTIONS.build(cell.selection), sharing(federation.partition, dataset)
+    measures = _measures(cell.measure, setting, cohort)
+    return Ready(made, dataset, setting, controller, network, selection, cohort, measures, shared, watch.laps["data"])
+
+
+def _measures(asked: Sequence[str], setting: Setting, cohort: int) -> dict[str, Measure]:
+    """By name; refused are one that cannot be had of this run, and the same one twice."""
+    found: dict[str, Measure] = {}
+    for spec in map(MEASURES.bind, asked):
+        if spec.full.name in found:
+            raise ConfigError(f"measure has {spec.full.name} twice: ask for it once.")
+        found[spec.full.name] = spec.build()
+        found[spec.full.name].check(setting, cohort)
+    return found
 
 
 def engine_of(ready: Ready, out: Path, engine: str | Engine) -> Engine:
@@ -125,28 +144,14 @@ def execute(ready: Ready, out: Path, engine: str | Engine = "auto") -> Generator
 
     Close it to stop: what is not yet on disk is then committed, and a disk that refuses is heard.
     """
-    cell, watch = ready.plan.cell, Stopwatch()
-    chosen = engine_of(ready, out, engine)
+    watch, chosen = Stopwatch(), engine_of(ready, out, engine)
     with open_run(out / ready.plan.id, {**versions(), **chosen.made_by}, ready.facts) as run:
         if run.facts["status"] == "complete":
             return
+        setting, told = warmed_up(_at_its_start(ready, out), chosen)
         watch.lap("data")
         between = {"data": ready.seconds + watch.laps["data"], "record": 0.0}
-        for record in rounds(
-            ready.setting.method,
-            ready.setting.federation,
-            ready.setting.task,
-            seed=cell.seed,
-            rounds=cell.rounds,
-            participation=cell.participation,
-            selection=ready.selection,
-            eval_every=cell.eval_every,
-            eval_on=cell.eval_on,
-            engine=chosen,
-            controller=ready.controller,
-            network=ready.network,
-            state=run.state,
-        ):
+        for record in _records(ready, setting, chosen, run.state, told):
             watch.lap("round")
             timed = replace(record, seconds={**between, **record.seconds})
             run.append(timed)
@@ -154,6 +159,43 @@ def execute(ready: Ready, out: Path, engine: str | Engine = "auto") -> Generator
             watch.lap("record")  # of this round, told with the next
             between = {"data": 0.0, "record": watch.laps["record"]}
         run.finish()
+
+
+def _at_its_start(ready: Ready, out: Path) -> Setting:
+    """With the model of the run that was made first, where there is such."""
+    origin = ready.plan.origin
+    return ready.setting if origin is None else started(ready.setting, out / origin.id)
+
+
+def _records(
+    ready: Ready, setting: Setting, engine: Engine, state: State | None, told: Mapping[str, Any]
+) -> Iterator[RoundRecord]:
+    """The rounds still missing, measured; the first tells what came before it: the warm-up, bytes of shared rows."""
+    cell, method, federation = ready.plan.cell, setting.method, setting.federation
+    shared = None if method.algorithm.pooled else ready.sharing
+    took = ready.network.seconds(shared.largest, 0) if shared else 0.0
+    records = rounds(
+        method,
+        federation,
+        setting.task,
+        seed=cell.seed,
+        rounds=cell.rounds,
+        participation=cell.participation,
+        selection=ready.selection,
+        eval_every=cell.eval_every,
+        eval_on=cell.eval_on,
+        engine=engine,
+        controller=ready.controller,
+        network=ready.network,
+        state=state or (beginning(method, federation, setting.task, took) if shared else None),
+    )
+    if ready.measures:
+        course = Course(setting, engine, cell.rounds, ready.cohort, cell.eval_every, cell.eval_on)
+        records = measured(records, ready.measures, course, state)
+    for record in records:
+        before = shared.bytes if shared and record.round == 1 else 0
+        said = told if record.round == 1 else {}
+        yield replace(record, bytes_down=record.bytes_down + before, measures={**said, **record.measures})
 
 
 def is_complete(made: Plan, out: Path) -> bool:

@@ -20,6 +20,7 @@ from silobench.controllers import CONTROLLERS
 from silobench.data import DATASETS, load
 from silobench.engines import ENGINES
 from silobench.errors import AbsentError, ConfigError, suggest
+from silobench.measures import MEASURES
 from silobench.methods import Buffers
 from silobench.models import MODELS
 from silobench.network import NETWORKS
@@ -30,6 +31,7 @@ from silobench.selection import SELECTIONS
 from silobench.servers import SERVERS
 from silobench.solvers import SCHEDULES, SOLVERS
 from silobench.spec import Bound, Registry
+from silobench.starts import STARTS, Start, digest_of
 from silobench.transforms import TRANSFORMS, bind_chain
 from silobench.types import Count
 
@@ -38,6 +40,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "controllers": CONTROLLERS,
     "datasets": DATASETS,
     "engines": ENGINES,
+    "measures": MEASURES,
     "models": MODELS,
     "networks": NETWORKS,
     "partitions": PARTITIONS,
@@ -45,6 +48,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "selections": SELECTIONS,
     "servers": SERVERS,
     "solvers": SOLVERS,
+    "starts": STARTS,
     "transforms": TRANSFORMS,
 }
 
@@ -67,6 +71,7 @@ class Cell(BaseModel):
     transforms: str = ""
     server: str = "step"
     buffers: Buffers = "average"
+    start: str = "random"
     controller: str = "fixed"
     network: str = "100Mbps"
     rounds: Count = 50
@@ -74,6 +79,7 @@ class Cell(BaseModel):
     eval_on: Annotated[float, Gt(0), Le(1)] | Count = 1.0
     validation: Annotated[float, Ge(0), Lt(1)] = 0.0
     seed: Annotated[int, Ge(0)] = 0
+    measure: list[str] = []
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,7 @@ class Plan:
     label: dict[str, Any]
     shown: tuple[str, ...] = ("dataset", "partition", "algorithm")  # the choices that tell it from the other plans
     created: str = ""  # when it was planned; in the order of the experiment, however runs are scheduled
+    origin: "Plan | None" = None  # the run that is made first, at whose model this one begins
 
     @property
     def id(self) -> str:
@@ -134,12 +141,16 @@ def _product(choices: dict[str, Any]) -> Iterator[dict[str, Any]]:
         raise ConfigError(f"seed is a list and trials is {trials}: give a list of seeds, or one seed and trials.")
     if isinstance(seed, int):
         choices["seed"] = list(range(seed, seed + trials))
-    axes = {key: value if isinstance(value, list) else [value] for key, value in choices.items()}
+    axes = {key: value if _is_axis(key, value) else [value] for key, value in choices.items()}
     for key, values in axes.items():
         if not values:
             raise ConfigError(f"{key} is an empty list: give at least one value.")
     for chosen in itertools.product(*axes.values()):
         yield dict(zip(axes, chosen, strict=True))
+
+
+def _is_axis(key: str, value: Any) -> bool:
+    return isinstance(value, list) and key != "measure"  # a run can measure several things
 
 
 def override(choices: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,7 +215,7 @@ def plan_present(
     why = {name: _absence(name) for name in dict.fromkeys(map(_dataset_of, cells))}
     gone = [cell for cell in cells if why[_dataset_of(cell)]]
     named = _named([bind(cell, extra) for cell in cells if not why[_dataset_of(cell)]])
-    chosen = [made for made in named if fnmatch(made.name, only)]
+    chosen = _with_origins([made for made in named if fnmatch(made.name, only)], named)
     absent = Counter(why[_dataset_of(cell)] for cell in gone if fnmatch(_rough_name(cell), only))
     if not chosen and absent:
         raise AbsentError(next(iter(absent)))
@@ -214,9 +225,15 @@ def plan_present(
     return chosen, absent
 
 
+def _with_origins(chosen: Sequence[Plan], named: Sequence[Plan]) -> list[Plan]:
+    """The plans that were chosen and those whose models they begin at, in their order."""
+    wanted = {made.id for made in chosen} | {made.origin.id for made in chosen if made.origin}
+    return [made for made in named if made.id in wanted]
+
+
 def _named(plans: Sequence[Plan]) -> list[Plan]:
-    """Each plan once, with the choices that tell it from the others, and a place in their order."""
-    found = {made.id: made for made in plans}
+    """Each plan once, what it begins at before it, with the choices that tell it from others and a place in order."""
+    found = {made.id: made for plan in plans for made in (plan.origin, plan) if made}
     always = ("dataset", "partition", "algorithm")
     shown = (*always, *distinguishing([made.label for made in found.values()], but=(*always, "seed")))
     now = datetime.now(UTC)
@@ -244,15 +261,20 @@ def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> 
     data = DATASETS.bind(str(choices["dataset"]))
     try:
         suited = {"model": "cnn" if len(dataset.shape) == 3 else "mlp", **dataset.defaults}
-        cell = Cell.model_validate({**suited, **choices, "dataset": str(data.full)})
+        asked = choices.get("measure", [])
+        measure = [asked] if isinstance(asked, str) else asked
+        cell = Cell.model_validate({**suited, **choices, "dataset": str(data.full), "measure": measure})
     except ValidationError as error:
         problem = error.errors()[0]
         needed = problem["msg"].removeprefix("Input should be ")
         raise ConfigError(f"{problem['loc'][0]} must be {needed}, but {problem['input']!r} was given.") from error
     specs = _bind_specs(cell)
+    start: Start = specs["start"][0].build()
+    origin = start.origin(cell.model_dump())
     likes = [dict(term.full.kwargs) for term in specs["partition"] if term.full.name == "like"]
     references = [counts_digest(str(like["reference"]), str(like["level"])) for like in likes]
     extra = {**(extra or {}), **({"references": references} if references else {})}
+    begins = {"start_model": digest_of(start.path)} if start.path else {}
     plain = cell.model_dump(exclude={"dataset", *specs})
     return Plan(
         cell,
@@ -263,9 +285,11 @@ def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> 
                 **_texts(specs, "full"),
                 **plain,
                 **extra,
+                **begins,
             }
         ),
         label=_without_later({"dataset": str(data.short), **_texts(specs, "short"), **plain}),
+        origin=bind(origin, extra) if origin else None,
     )
 
 
@@ -295,9 +319,11 @@ def _bind_specs(cell: Cell) -> dict[str, list[Bound[Any]]]:
         "selection": [SELECTIONS.bind(cell.selection)],
         "controller": [CONTROLLERS.bind(cell.controller)],
         "network": [NETWORKS.bind(cell.network)],
+        "start": [STARTS.bind(cell.start)],
+        "measure": [MEASURES.bind(measure) for measure in cell.measure],
     }
 
 
 def _texts(specs: dict[str, list[Bound[Any]]], form: str) -> dict[str, str]:
-    joints = {"partition": " + ", "transforms": " | "}
+    joints = {"partition": " + ", "transforms": " | ", "measure": " + "}
     return {key: joints.get(key, "").join(str(getattr(term, form)) for term in terms) for key, terms in specs.items()}

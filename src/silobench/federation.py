@@ -79,6 +79,11 @@ class Federation:
     def y(self) -> Tensor:
         return torch.from_numpy(self.dataset.train.y)
 
+    @property
+    def shared_rows(self) -> Tensor:
+        """The rows that were set aside to be shared, [n]; none unless the partition says so."""
+        return _tensor(self.partition.shared)
+
     @cached_property
     def held(self) -> Tensor:
         """How many rows of each class each party trains on, [parties, classes]."""
@@ -154,6 +159,8 @@ class Federation:
     def pooled(self) -> "Federation":
         """The same rows, noise and all, at one single party."""
         rows = torch.cat([party.rows for party in self.parties])
+        if len(self.partition.shared):
+            rows = rows.unique()  # what every party has a copy of is there once
         validation = torch.cat([party.validation for party in self.parties])
         return replace(self, parties=(Party(0, rows, validation, "all"),))
 

@@ -36,7 +36,8 @@ from silobench.errors import RecordError
 from silobench.types import PartyMemory, RoundRecord, Server, State, Vector
 
 FORMAT = 1
-LATER = {"selection": "uniform", "buffers": "average"}  # keys that came later: at these they do not name a run anew
+# Keys that came later: at these they do not name a run anew.
+LATER = {"selection": "uniform", "buffers": "average", "start": "random", "measure": ""}
 _FACTS = {
     "format": int, "id": str, "status": str, "created": str, "made_by": dict, "config": dict, "label": dict,
     "dataset": dict, "partition": dict,
@@ -323,6 +324,8 @@ def _arrays(state: State) -> dict[str, Any]:
     for party, owners in state.memory.items():
         for owner, kept in owners.items():
             tensors |= {f"party/{party}/{owner}/{name}": value for name, value in kept.items()}
+    for measure, kept in state.measures.items():
+        tensors |= {f"measure/{measure}/{name}": value for name, value in kept.items()}
     return {name: tensor.contiguous().numpy() for name, tensor in sorted(tensors.items())}
 
 
@@ -363,6 +366,7 @@ def _unpack(path: Path) -> State | None:
         raise _damaged(file)
     server: dict[str, dict[str, Vector]] = {"extras": {}, "optimizer": {}}
     memory: dict[int, dict[str, dict[str, Vector]]] = {}
+    measures: dict[str, dict[str, Vector]] = {}
     for name, array in arrays.items():
         place, _, rest = name.partition("/")
         if place == "server" and "/" in rest:
@@ -371,6 +375,9 @@ def _unpack(path: Path) -> State | None:
         elif place == "party":
             party, owner, key = rest.split("/", 2)  # a name may have slashes of its own
             memory.setdefault(int(party), {}).setdefault(owner, {})[key] = torch.from_numpy(array)
+        elif place == "measure":
+            measure, key = rest.split("/", 1)
+            measures.setdefault(measure, {})[key] = torch.from_numpy(array)
     return State(
         Server(
             torch.from_numpy(arrays["server/params"]),
@@ -383,6 +390,7 @@ def _unpack(path: Path) -> State | None:
         ),
         dict[int, PartyMemory](memory),
         header["clock"],
+        measures,
     )
 
 

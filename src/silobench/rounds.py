@@ -62,19 +62,26 @@ def rounds(
     keep_memory()
     setting = Setting(method, federation, task, seed)
     loop = _Loop(setting, (engine or inline()).settled(setting), controller or fixed(), network or link())
-    state = state or loop.begin()
+    state = state or beginning(method, federation, task)
     choose, size = selection or uniform(), cohort_size(len(federation.parties), participation)
     for now in range(state.server.round, rounds):
         cohort = choose(federation, size, seed, now)
         share = 1.0 if now + 1 == rounds else eval_on if (now + 1) % eval_every == 0 else 0
-        with _steady():
+        with steady():
             record = loop.round(state, cohort, share)
         state = record.state
         yield record
 
 
+def beginning(method: Method, federation: Federation, task: Task, clock: float = 0.0) -> State:
+    """The state before the first round, after so many virtual seconds."""
+    extras, optimizer = method.algorithm.extras(task.initial), method.server.init(task.initial)
+    server = Server(task.initial, extras, optimizer, 0, len(federation.parties), {}, task.buffers)
+    return State(server, clock=clock)
+
+
 @contextmanager
-def _steady() -> Iterator[None]:
+def steady() -> Iterator[None]:
     """The same bits on every machine's cores, in a time that does not depend on the numbers.
 
     Sums split over threads round differently, so there is one thread. And the momentum of a weight that gets no
@@ -97,13 +104,6 @@ class _Loop:
     engine: Engine
     controller: Controller
     network: Network
-
-    def begin(self) -> State:
-        """The state before the first round."""
-        task, method = self.setting.task, self.setting.method
-        extras, optimizer = method.algorithm.extras(task.initial), method.server.init(task.initial)
-        parties = len(self.setting.federation.parties)
-        return State(Server(task.initial, extras, optimizer, 0, parties, {}, task.buffers))
 
     def round(self, state: State, cohort: tuple[int, ...], tested: float | int) -> RoundRecord:
         """One round, tested on a share of the test rows; 0 for not at all."""

@@ -55,10 +55,16 @@ class Site:
 def sweep(
     plans: Sequence[Plan], out: Path, engine: str = "auto", workers: int = 1, plugins: Sequence[Path] = ()
 ) -> Generator[Event]:
-    """Run every plan into ``out`` with so many workers, and tell what happens.
+    """Run every plan into ``out`` with so many workers, and tell what happens; first those at which others begin.
 
     Close it to stop: every run then commits its rounds. One of this process that cannot is heard.
     """
+    for wave in ([made for made in plans if made.origin is None], [made for made in plans if made.origin]):
+        if wave:
+            yield from _sweep(wave, out, engine, workers, plugins)
+
+
+def _sweep(plans: Sequence[Plan], out: Path, engine: str, workers: int, plugins: Sequence[Path]) -> Generator[Event]:
     chosen = ENGINES.build(engine)
     together = replace(chosen, workers=workers if workers > 1 and chosen.workers else 0)
     if workers == 1:

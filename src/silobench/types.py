@@ -339,6 +339,7 @@ class State:
     server: Server
     memory: Mapping[int, PartyMemory] = field(default_factory=dict)  # only parties that have any
     clock: float = 0.0  # virtual seconds spent on the network
+    measures: Mapping[str, Memory] = field(default_factory=dict)  # what measures remember, by name
 
 
 @dataclass(frozen=True)
@@ -363,9 +364,11 @@ class RoundRecord:
     workers: int  # in so many processes, which bears on no bit
     seconds: Mapping[str, float]  # of the clock, by phase
     state: State
+    measures: Mapping[str, Any] = field(default_factory=dict)  # what was measured besides, by name
 
     def as_json(self) -> dict[str, Any]:
-        row = {name: _finite(value) for name, value in vars(self).items() if name != "state"}
+        unsaid = {"state"} if self.measures else {"state", "measures"}
+        row = {name: _finite(value) for name, value in vars(self).items() if name not in unsaid}
         short = {name: _rounded(getattr(self, name)) for name in ("class_accuracy", "party_accuracy")}
         return row | short | {"cohort": list(self.cohort), "knobs": dict(self.knobs), "seconds": dict(self.seconds)}
 

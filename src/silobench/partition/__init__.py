@@ -10,12 +10,14 @@ from silobench.partition import label as _label
 from silobench.partition import mixed as _mixed
 from silobench.partition import natural as _natural
 from silobench.partition import quantity as _quantity
+from silobench.partition import sharing as _sharing
 from silobench.partition.measures import Skewness, measure
 from silobench.partition.partition import Partition, Skew
+from silobench.partition.sharing import Sharing, sharing
 from silobench.rng import stream
 from silobench.spec import Bound, Registry, parse_terms
 
-__all__ = ["PARTITIONS", "Partition", "Skew", "Skewness", "measure", "partition"]
+__all__ = ["PARTITIONS", "Partition", "Sharing", "Skew", "Skewness", "measure", "partition", "sharing"]
 
 PARTITIONS: Registry[Skew] = Registry("partition")
 
@@ -31,6 +33,7 @@ quantity_power_law = PARTITIONS.register(_quantity.quantity_power_law)
 noise = PARTITIONS.register(_feature.noise)
 octants = PARTITIONS.register(_feature.octants)
 by_group = PARTITIONS.register(_natural.by_group)
+share = PARTITIONS.register(_sharing.share)
 
 DEFAULT_PARTIES = 10
 

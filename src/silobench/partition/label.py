@@ -172,6 +172,10 @@ def _counts_of_emd(target: float, sizes: list[int], parties: int, rng: np.random
         wanted = (mix * extreme + (1 - mix) / classes)[shift]
         return np.stack([apportion(n, wanted[:, k]) for k, n in enumerate(sizes)], axis=1)
 
+    if parties >= classes:
+        purest = counts(np.eye(classes)[0], 1.0)  # one class a party, and not nearly so, where that is meant
+        if abs(emd_weighted(purest) - target) < 0.005 and (purest.sum(1) > 0).all():
+            return purest
     best, best_gap = None, np.inf
     for concentration in np.geomspace(2.0, 0.02, 30):  # ever more concentrated, down to one class
         extreme = rng.dirichlet(np.full(classes, concentration)) if concentration > 0.03 else np.eye(classes)[0]

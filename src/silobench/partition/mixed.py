@@ -9,12 +9,16 @@ from silobench.partition.partition import Partition, Skew
 
 def add(first: Skew, second: Skew) -> Skew:
     """A mixed skew: the second acts inside the first's parties."""
+    if second.after is not None:
+        return second.after(first)
     refine = second.refine
     if refine is None:
         raise PartitionError(
-            "only noise and quantity skews can stand after a +, because they act inside the parties of the "
+            "only noise, quantity skews and share can stand after a +, because they act inside the parties of the "
             "first term: put the label or group skew first."
         )
+    if first.after is not None:
+        raise PartitionError("share stands last: put the other skews before it.")
     if first.natural and second.moves_rows:
         raise PartitionError(
             "a quantity skew after by-group or octants would move rows between real silos: leave one of them out."

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +23,8 @@ class Partition:
     noise: tuple[float, ...] = ()  # standard deviation per party; empty for none
     noisy_test: bool = False
     names: tuple[str, ...] = ()  # of the parties, where they have any
+    shared: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # rows that were set aside to be shared
+    warmup: int = 0  # epochs of training on these before the first round
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -34,6 +36,8 @@ class Partition:
         for rows in self.rows:
             digest.update(f"|{len(rows)}|".encode())
             digest.update(np.sort(rows).astype("<i8").tobytes())
+        if len(self.shared):
+            digest.update(b"|shared|" + np.sort(self.shared).astype("<i8").tobytes())
         return digest.hexdigest()[:16]
 
 
@@ -41,12 +45,15 @@ class Partition:
 class Skew:
     """`cut` splits rows among parties; `refine`, where there is one, acts inside another skew's parties.
 
+    `after` goes further: it makes a skew of the whole one that it stands behind.
+
     `natural` is the number of parties that the data themselves suggest; `moves_rows` says that `refine` gives rows to
     other parties, which must not happen to natural ones.
     """
 
     cut: Callable[[Split, int, np.random.Generator], Partition]
     refine: Callable[[Split, Partition, np.random.Generator], Partition] | None = None
+    after: Callable[["Skew"], "Skew"] | None = None
     natural: Callable[[Split], int] | None = None
     moves_rows: bool = False
 

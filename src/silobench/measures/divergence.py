@@ -1,0 +1,286 @@
+"""Weight divergence (Zhao et al., 2018, equation 1) and the bound on it (their Proposition 3.1)."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from silobench.errors import ConfigError
+from silobench.federation import Party
+from silobench.local import Setting
+from silobench.measures.measure import MEASURES, Course, Findings, Measure, Observe
+from silobench.methods import Method
+from silobench.models import Mlp
+from silobench.rng import stream
+from silobench.rounds import beginning, rounds, steady
+from silobench.solvers import Problem, Solver
+from silobench.types import Algorithm, Count, Layout, Memory, RoundRecord, State, Vector, at
+
+
+@MEASURES.register
+def weight_divergence(bound: Literal["sampled", "logistic"] | None = None, rows: Count = 500) -> Measure:
+    """How far the model is from that of centralised SGD, layer by layer: ‖w - w_sgd‖ / ‖w_sgd‖ (Zhao et al., eq. 1).
+
+    A shadow run is trained beside: all rows in one place, the same initial vector, the same schedule, and batches as
+    large as those of all parties of a round together. Its accuracy is told too. `bound` evaluates Proposition 3.1 for
+    FedAvg under plain SGD: `sampled` measures the classes' gradients on so many `rows` of each and estimates their
+    Lipschitz constants from those; `logistic` has proven constants and all steps, for the model linear and batch=full.
+    """
+
+    def check(setting: Setting, cohort: int) -> None:
+        if setting.method.algorithm.replica is not None:
+            raise ConfigError(
+                "weight-divergence needs one shared model, and here every party has its own: leave one of them out."
+            )
+        if bound is not None:
+            _need_plain_fedavg(setting, cohort)
+        if bound == "logistic":
+            _need_softmax_regression(setting)
+
+    def begin(course: Course, state: State | None, memory: Memory) -> Observe:
+        limit = None if bound is None else _BOUNDS[bound](course, rows)
+        return _Divergence(course, state, memory, limit)
+
+    return Measure(begin, check)
+
+
+class _Divergence:
+    """The shadow run, and the comparison with it after every round."""
+
+    def __init__(self, course: Course, state: State | None, memory: Memory, limit: "_Bound | None"):
+        setting = course.setting
+        self.layers = layers(setting.task.network.layout, setting.shared)
+        self.limit = limit
+        self.shadow = _shadow(course, memory)
+        self.before = state.server.params if state else setting.task.initial  # of the run
+        self.shadow_before = memory["params"] if memory else setting.task.initial
+        if limit:
+            limit.remember(memory)
+
+    def __call__(self, record: RoundRecord) -> tuple[Findings, Memory]:
+        beside = next(self.shadow)
+        run, shadow = record.state.server.params, beside.state.server.params
+        found: Findings = {
+            "layers": {name: _ratio(run, shadow, places) for name, places in self.layers.items()},
+            "all": _ratio(run, shadow, [place for places in self.layers.values() for place in places]),
+            "distance": _distance(run, shadow),
+            "sgd_accuracy": beside.accuracy,
+        }
+        memory = _kept(beside.state)
+        if self.limit:
+            apart = _distance(self.before, self.shadow_before)
+            with steady():
+                value = self.limit(apart, self.shadow_before, shadow, run, record.round - 1)
+            found |= {"bound": value, "estimated": self.limit.estimated}
+            memory |= self.limit.memory
+        self.before, self.shadow_before = run, shadow
+        return found, memory
+
+
+# --- the shadow run -----------------------------------------------------------------------------------
+
+
+def _shadow(course: Course, memory: Memory) -> Iterator[RoundRecord]:
+    setting = course.setting
+    method = Method(Algorithm(), _centralised(course), buffers=setting.method.buffers)
+    pooled, task = setting.federation.pooled(), setting.task
+    state = beginning(method, pooled, task)
+    if memory:
+        momentum = {0: {"solver": {"momentum": memory["momentum"]}}} if "momentum" in memory else {}
+        server = replace(state.server, params=memory["params"], buffers=memory["buffers"], round=int(memory["round"]))
+        state = State(server, momentum)
+    return rounds(
+        method,
+        pooled,
+        task,
+        seed=setting.seed,
+        rounds=course.rounds,
+        eval_every=course.eval_every,
+        eval_on=course.eval_on,
+        engine=course.engine,
+        state=state,
+    )
+
+
+def _kept(state: State) -> dict[str, Vector]:
+    server, kept = state.server, {}
+    if 0 in state.memory:
+        kept["momentum"] = state.memory[0]["solver"]["momentum"]
+    return {"params": server.params, "buffers": server.buffers, "round": torch.tensor(server.round), **kept}
+
+
+def _centralised(course: Course) -> Solver:
+    """The parties' solver for one party that has all rows: batches as large as a cohort's together, and as many."""
+    solver, parties = course.setting.method.solver, course.setting.federation.parties
+    if course.setting.method.algorithm.pooled:
+        return solver
+    whole = replace(solver, batch=None if solver.batch is None else solver.batch * course.cohort)
+    if course.cohort == len(parties) or solver.steps is not None:
+        return whole
+    steps = np.mean([solver.count(party.samples) for party in parties])
+    return replace(whole, steps=max(1, round(float(steps))))  # a cohort's epoch is only a part of an epoch of all rows
+
+
+def layers(layout: Layout, shared: Layout) -> dict[str, list[slice]]:
+    """Where the parameters of each layer lie, first to last: weight and bias are one layer; what is not shared is none.
+
+    >>> sizes = torch.Size([2, 3]), torch.Size([2])
+    >>> layers(*[Layout(("out.weight", "out.bias"), sizes, trainable=8)] * 2)
+    {'out': [slice(0, 6, None), slice(6, 8, None)]}
+    """
+    found: dict[str, list[slice]] = {}
+    for name, place in layout.slices.items():
+        if place.stop <= layout.trainable and name in shared.slices:
+            found.setdefault(name.rpartition(".")[0] or name, []).append(place)
+    return found
+
+
+def _distance(a: Vector, b: Vector) -> float:
+    return float(torch.linalg.vector_norm(a.double() - b.double()))
+
+
+def _ratio(run: Vector, shadow: Vector, places: list[slice]) -> float | None:
+    """None where the shadow's layer is zero."""
+    a, b = (torch.cat([vector[place] for place in places]) for vector in (run, shadow))
+    length = float(torch.linalg.vector_norm(b.double()))
+    return _distance(a, b) / length if length else None
+
+
+# --- the bound ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Bound(ABC):
+    """Proposition 3.1, in the form that its proof gives (the statement's index k of g_max is j):
+
+    ‖w_f - w_c‖ ≤ Σ_k n_k/n [ a_k^T (the distance a round before) + lr EMD_k Σ_{j=1..T-1} a_k^j g_max(w_c, T-1-j) ]
+
+    where a_k = 1 + lr Σ_i p_k(i) λ_i, λ_i is the Lipschitz constant of class i's gradient, and g_max(w_c, t) the
+    longest of the classes' gradients at step t of the centralised run.
+    """
+
+    course: Course
+    rows: int
+    estimated = False
+
+    def __post_init__(self) -> None:
+        setting = self.course.setting
+        held = setting.federation.held.double().numpy()
+        self.share = held.sum(1) / held.sum()
+        self.mix = held / held.sum(1, keepdims=True)
+        self.whole = held.sum(0) / held.sum()
+        self.emd = np.abs(self.mix - self.whole).sum(1)
+        self.solver = _centralised(self.course)
+        self.steps = self.solver.count(int(held.sum()))
+        self.memory: dict[str, Vector] = {}
+        self.problems = [self._problem(label) for label in range(held.shape[1])]
+
+    def _problem(self, label: int) -> Problem:
+        """To find the gradient on the rows of one class."""
+        setting = self.course.setting
+        federation = setting.federation.pooled()
+        rows = federation.parties[0].rows
+        rows = rows[federation.y[rows] == label]
+        if self.estimated and len(rows) > self.rows:
+            drawn = stream(setting.seed, "bound", party=label).choice(len(rows), self.rows, replace=False)
+            rows = rows[torch.from_numpy(np.sort(drawn))]
+        return Problem(setting.task, federation, Party(0, rows, rows[:0], str(label)), setting.seed)
+
+    def gradients(self, params: Vector) -> Tensor:
+        """Of every class's mean loss, [classes, d]; zeros of a class that has no rows."""
+        zeros = torch.zeros_like(params)
+        return torch.stack([p.gradient(params) if p.party.samples else zeros for p in self.problems])
+
+    def remember(self, memory: Memory) -> None:
+        self.memory = {name: memory[name] for name in ("lipschitz",) if name in memory}
+
+    @abstractmethod
+    def __call__(self, apart: float, start: Vector, end: Vector, run: Vector, now: int) -> float:
+        """For a round that the shadow walked from start to end, and the run from `apart` off to `run`."""
+
+    def evaluate(self, apart: float, lr: float, lipschitz: NDArray[np.float64], longest: NDArray[np.float64]) -> float:
+        """`longest` is g_max at each of the steps 0 .. T-1 of the centralised run; the last has no part in it."""
+        growth = 1 + lr * self.mix @ lipschitz
+        with np.errstate(over="ignore", invalid="ignore"):
+            powers = growth[:, None] ** np.arange(1, len(longest))
+            pushed = (powers * longest[:-1][::-1]).sum(1)
+            return float(self.share @ (growth ** len(longest) * apart + lr * self.emd * pushed))
+
+    def lr(self, now: int) -> float:
+        setting = self.course.setting
+        server = beginning(setting.method, setting.federation, setting.task).server
+        return at(self.solver.lr, replace(server, round=now))
+
+
+class _Sampled(_Bound):
+    """Gradients at the ends of a round stand for those in it, and the steepest change seen so far for λ."""
+
+    estimated = True
+
+    def __call__(self, apart: float, start: Vector, end: Vector, run: Vector, now: int) -> float:
+        points = [start, end, run]
+        slopes = [self.gradients(point) for point in points]
+        steepest = self.memory.get("lipschitz", torch.zeros(len(self.problems), dtype=torch.float64))
+        for a, b in ((0, 1), (1, 2), (0, 2)):
+            if way := _distance(points[a], points[b]):
+                change = torch.linalg.vector_norm((slopes[a] - slopes[b]).double(), dim=1) / way
+                steepest = torch.maximum(steepest, change)
+        self.memory = {"lipschitz": steepest}
+        decay = self.solver.weight_decay
+        longest = max(float(torch.linalg.vector_norm(slope.double(), dim=1).max()) for slope in slopes[:2])
+        return self.evaluate(apart, self.lr(now), steepest.numpy() + decay, np.full(self.steps, longest))
+
+
+class _Logistic(_Bound):
+    """Constants that are proven: the Hessian of softmax regression is at most half of E[x xᵀ], x with a 1 behind it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        moments = [self._second_moment(problem) for problem in self.problems]
+        largest = np.array([np.linalg.eigvalsh(moment)[-1] for moment in moments])
+        self.lipschitz = largest / 2 + self.solver.weight_decay
+
+    def _second_moment(self, problem: Problem) -> NDArray[np.float64]:
+        width = problem.federation.dataset.train.x.reshape(len(problem.federation.y), -1).shape[1] + 1
+        total = np.zeros((width, width))
+        for rows in problem.party.rows.split(1000):
+            x = problem.federation.batch(rows)[0].flatten(1).double().numpy()
+            x = np.hstack([x, np.ones((len(x), 1))])
+            total += x.T @ x / problem.party.samples
+        return total
+
+    def __call__(self, apart: float, start: Vector, end: Vector, run: Vector, now: int) -> float:
+        here, lr, longest = start.clone(), self.lr(now), np.zeros(self.steps)
+        for step in range(self.steps):
+            slopes = self.gradients(here)
+            longest[step] = float(torch.linalg.vector_norm(slopes.double(), dim=1).max())
+            mean = (torch.from_numpy(self.whole)[:, None] * slopes.double()).sum(0).float()
+            here -= lr * (mean + self.solver.weight_decay * here)
+        return self.evaluate(apart, lr, self.lipschitz, longest)
+
+
+_BOUNDS: dict[str, Callable[[Course, int], _Bound]] = {"sampled": _Sampled, "logistic": _Logistic}
+
+
+def _need_plain_fedavg(setting: Setting, cohort: int) -> None:
+    """Proposition 3.1 is about nothing else."""
+    method, everyone = setting.method, cohort == len(setting.federation.parties)
+    if method.algorithm != Algorithm() or method.transforms or method.solver.momentum or not everyone:
+        raise ConfigError(
+            "weight-divergence: Proposition 3.1 bounds fedavg with momentum=0 and all parties in every round: choose "
+            "these, or leave its bound out."
+        )
+
+
+def _need_softmax_regression(setting: Setting) -> None:
+    module = setting.task.network.module
+    if not isinstance(module, Mlp) or len(module.widths) != 2 or setting.method.solver.batch is not None:
+        raise ConfigError(
+            "weight-divergence(bound=logistic) is for the model linear and batch=full, where its constants are proven: "
+            "choose these, or bound=sampled."
+        )
