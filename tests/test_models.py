@@ -182,7 +182,7 @@ def test_linear_is_an_affine_map() -> None:
     assert network.module(torch.tensor([[1.0, 10.0]])).tolist() == [[26.0, 49.0]]
 
 
-@pytest.mark.parametrize("spec", ["cnn", "mlp", "linear"])
+@pytest.mark.parametrize("spec", ["cnn", "mlp", "linear", "mcmahan-mnist", "mcmahan-cifar"])
 def test_the_seed_alone_decides_the_start(spec: str) -> None:
     first = Network(build(spec, (1, 8, 8), seed=3)).params
     with torch.random.fork_rng(devices=[]):
@@ -192,7 +192,7 @@ def test_the_seed_alone_decides_the_start(spec: str) -> None:
     assert not torch.equal(first, Network(build(spec, (1, 8, 8), seed=4)).params)
 
 
-@pytest.mark.parametrize("spec", ["cnn", "mlp", "linear"])
+@pytest.mark.parametrize("spec", ["cnn", "mlp", "linear", "mcmahan-mnist", "mcmahan-cifar"])
 def test_building_leaves_the_global_generator_alone(spec: str) -> None:
     before = torch.get_rng_state()
     build(spec, (1, 8, 8))

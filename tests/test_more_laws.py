@@ -393,7 +393,9 @@ def test_fedbn_without_normalisation_runs_as_fedavg_does(toy) -> None:
 # --- the network at other parameters ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", ["cnn", "mlp(6)", "linear", "resnet(depth=20)", "vgg9(dropout=False)"])
+@pytest.mark.parametrize(
+    "model", ["cnn", "mlp(6)", "linear", "resnet(depth=20)", "vgg9(dropout=False)", "mcmahan-cifar"]
+)
 def test_a_network_answers_at_other_parameters_and_is_not_disturbed(model: str) -> None:
     from silobench.data import digits
 

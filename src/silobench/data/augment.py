@@ -10,19 +10,35 @@ def crop_and_flip(images: Tensor, pad: int = 4) -> Tensor:
     What the window shows beyond the edge is the image reflected: the same as padding by reflection, cropping at
     random and flipping at random, but nothing is padded. Draws from torch's generator. Images are ``[n, c, h, w]``.
     """
-    count, channels, height, width = images.shape
+    count, _, height, width = images.shape
     down, right, mirrored = draw_windows(count, pad).long().unsqueeze(2).unbind(1)
     rows = _reflected(height, pad)[pad + down + torch.arange(height)]
     columns = _reflected(width, pad)[pad + right + torch.arange(width)]
-    columns = torch.where(mirrored > 0, columns.flip(1), columns)
-    pixels = (rows[:, :, None] * width + columns[:, None, :]).view(count, 1, -1).expand(count, channels, -1)
-    return images.reshape(count, channels, -1).gather(2, pixels).view_as(images)
+    return _seen(images, rows, torch.where(mirrored > 0, columns.flip(1), columns))
+
+
+def random_windows(images: Tensor, side: int) -> Tensor:
+    """A square window of each image, anywhere within it, mirrored left to right half of the time.
+
+    Draws from torch's generator. Images are ``[n, c, h, w]``, of at least `side` pixels a side.
+    """
+    count, _, height, width = images.shape
+    rows, columns = (torch.randint(whole - side + 1, (count, 1)) + torch.arange(side) for whole in (height, width))
+    return _seen(images, rows, torch.where(torch.rand(count, 1) < 0.5, columns.flip(1), columns))
 
 
 def draw_windows(count: int, pad: int = 4) -> Tensor:
     """How far each image's window is shifted down and to the right, and if it is mirrored: ``[n, 3]`` of int8."""
     shifts = torch.randint(0, 2 * pad + 1, (2, count, 1)) - pad
     return torch.cat([*shifts, torch.rand(count, 1) < 0.5], 1).to(torch.int8)
+
+
+def _seen(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """The pixels of each image in its own rows ``[n, h]`` and columns ``[n, w]``."""
+    count, channels, _, width = images.shape
+    pixels = (rows[:, :, None] * width + columns[:, None, :]).view(count, 1, -1).expand(count, channels, -1)
+    found = images.reshape(count, channels, -1).gather(2, pixels)
+    return found.view(count, channels, rows.shape[1], columns.shape[1])
 
 
 def _reflected(side: int, pad: int) -> Tensor:

@@ -3,6 +3,7 @@
 from silobench.models.architectures import MODELS, Cnn, Mlp, Model, Sizes, bag, cnn, linear, mlp
 from silobench.models.deep import resnet, vgg9
 from silobench.models.network import Classifier, Network
+from silobench.models.published import kws, mcmahan_cifar, mcmahan_mnist
 
 __all__ = [
     "MODELS",
@@ -14,7 +15,10 @@ __all__ = [
     "Sizes",
     "bag",
     "cnn",
+    "kws",
     "linear",
+    "mcmahan_cifar",
+    "mcmahan_mnist",
     "mlp",
     "resnet",
     "vgg9",

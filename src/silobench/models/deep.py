@@ -123,7 +123,9 @@ class _Block(nn.Module):
         return F.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.wider))
 
 
-class _BatchNorm(nn.BatchNorm2d):
+class BatchNorm(nn.BatchNorm2d):
+    """Torch's, but that a batch with one value per channel is normalised by the running statistics."""
+
     def forward(self, x: Tensor) -> Tensor:
         if self.training and x.numel() == x.shape[1]:  # torch would refuse: a value less its own mean is 0
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
@@ -142,7 +144,7 @@ def _group(size: int) -> Norm:
 
 
 _NORMS: dict[str, Callable[[int], Norm]] = {
-    "batch": lambda size: _BatchNorm,
+    "batch": lambda size: BatchNorm,
     "group": _group,
     "layer": lambda size: lambda channels: nn.GroupNorm(1, channels),
 }
