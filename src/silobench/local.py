@@ -159,8 +159,8 @@ class LocalRound:
                 self.pull(own),
                 memory.get("solver", {}),
             )
-        buffers = network.buffers.clone()  # before a message that asks for a gradient runs the network again
-        return self.reply(party, memory, own, local, momentum, buffers, watch)
+            buffers = network.buffers.clone()  # before a message that asks for a gradient runs the network again
+            return self.reply(party, memory, own, local, momentum, buffers, watch)
 
     @contextmanager
     def drawing(self, party: int) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """Weight divergence (Zhao et al., 2018, equation 1) and the bound on it (their Proposition 3.1)."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ from silobench.rng import stream
 from silobench.rounds import beginning, rounds, steady
 from silobench.solvers import Problem, Solver
 from silobench.types import Algorithm, Count, Layout, Memory, RoundRecord, State, Vector, at
+
+_BLOCK = 1000  # rows at a time
 
 
 @MEASURES.register
@@ -246,13 +249,13 @@ class _Logistic(_Bound):
         self.lipschitz = largest / 2 + self.solver.weight_decay
 
     def _second_moment(self, problem: Problem) -> NDArray[np.float64]:
-        width = problem.federation.dataset.train.x.reshape(len(problem.federation.y), -1).shape[1] + 1
+        width = math.prod(problem.federation.dataset.shape) + 1
         total = np.zeros((width, width))
-        for rows in problem.party.rows.split(1000):
+        for rows in problem.party.rows.split(_BLOCK):
             x = problem.federation.batch(rows)[0].flatten(1).double().numpy()
             x = np.hstack([x, np.ones((len(x), 1))])
-            total += x.T @ x / problem.party.samples
-        return total
+            total += x.T @ x
+        return total / max(1, problem.party.samples)
 
     def __call__(self, apart: float, start: Vector, end: Vector, run: Vector, now: int) -> float:
         here, lr, longest = start.clone(), self.lr(now), np.zeros(self.steps)
@@ -278,9 +281,10 @@ def _need_plain_fedavg(setting: Setting, cohort: int) -> None:
 
 
 def _need_softmax_regression(setting: Setting) -> None:
-    module = setting.task.network.module
-    if not isinstance(module, Mlp) or len(module.widths) != 2 or setting.method.solver.batch is not None:
+    module, dense = setting.task.network.module, not setting.federation.is_sparse
+    linear = isinstance(module, Mlp) and len(module.widths) == 2
+    if not (linear and dense and setting.method.solver.batch is None):
         raise ConfigError(
-            "weight-divergence(bound=logistic) is for the model linear and batch=full, where its constants are proven: "
-            "choose these, or bound=sampled."
+            "weight-divergence(bound=logistic) is for the model linear on dense rows and batch=full, where its constants "
+            "are proven: choose these, or bound=sampled."
         )
