@@ -285,6 +285,6 @@ def _need_softmax_regression(setting: Setting) -> None:
     linear = isinstance(module, Mlp) and len(module.widths) == 2
     if not (linear and dense and setting.method.solver.batch is None):
         raise ConfigError(
-            "weight-divergence(bound=logistic) is for the model linear on dense rows and batch=full, where its constants "
+            "weight-divergence(bound=logistic) is for the model linear on dense rows and batch=full, whose constants "
             "are proven: choose these, or bound=sampled."
         )
