@@ -163,12 +163,12 @@ def partition(
 ) -> None:
     """Cut a dataset among parties and measure the skew; nothing is trained."""
     from silobench.data import load
-    from silobench.partition import bind_sum, measure
+    from silobench.partition import bind_sum, measure, sharing
     from silobench.partition import partition as cut
 
     data = load(dataset)
     made = cut(data, spec, parties, seed)
-    skew = measure(made, data)
+    skew, shared = measure(made, data), sharing(made, data)
     canonical = " + ".join(str(term.short) for term in bind_sum(spec))
     names = list(made.names or map(str, range(len(made))))
     classes = data.classes or ("rows",)  # numbers have no classes to tell apart
@@ -182,13 +182,14 @@ def partition(
         export_partition(made, skew.counts, names, classes, export)
     facts = {"dataset": data.name, "spec": canonical, "parties": len(made), "seed": seed, "names": names}
     if json_:
-        extra = {"fingerprint": made.fingerprint, "noise": list(made.noise), "classes": list(data.classes)}
+        extra: dict[str, Any] = {"shared": shared.as_json()} if shared else {}
+        extra |= {"fingerprint": made.fingerprint, "noise": list(made.noise), "classes": list(data.classes)}
         of_classes = dict.fromkeys(("emd", "emd_weighted", "jensen_shannon")) if not data.classes else {}
         print(json.dumps({**facts, **skew.as_json(), **of_classes, **extra, "notes": list(data.notes)}))
         return
     from silobench.terminal import print_partition
 
-    print_partition(facts, skew, data, made.fingerprint)
+    print_partition(facts, skew, data, made.fingerprint, shared)
     for written in filter(None, (plot, export)):
         print(f"wrote {written}")
 

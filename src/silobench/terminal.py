@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from silobench.analysis.tables import Entry, Table
     from silobench.data import Dataset
     from silobench.data.fetch import Step
-    from silobench.partition import Skewness
+    from silobench.partition import Sharing, Skewness
     from silobench.sweep import Event
 
 _MOST_CLASSES = 20
@@ -58,7 +58,9 @@ def print_list(kind: str, rows: Sequence[dict[str, str]]) -> None:
     _console().print(shown)
 
 
-def print_partition(facts: dict[str, Any], skew: "Skewness", dataset: "Dataset", fingerprint: str) -> None:
+def print_partition(
+    facts: dict[str, Any], skew: "Skewness", dataset: "Dataset", fingerprint: str, shared: "Sharing | None" = None
+) -> None:
     """Sizes, distances and a heatmap of party x class counts."""
     console = _console()
     console.print(
@@ -83,6 +85,11 @@ def print_partition(facts: dict[str, Any], skew: "Skewness", dataset: "Dataset",
         else "labels are numbers, "
     )
     console.print(f"{of_labels}Gini of sizes {skew.gini:.3f}, feature shift {skew.feature_shift:.3f}")
+    if shared:
+        console.print(
+            f"shared: {shared.rows} rows were set aside and {shared.each} of them given to each party, "
+            f"{size(shared.bytes)} in all; mean EMD before {shared.emd_weighted_before:.3f}"
+        )
     for note in dataset.notes:
         console.print(f"note: {escape(note)}")
 

@@ -7,7 +7,7 @@ from silobench.analysis.tables import Entry, Table, shown, varying
 from silobench.record import StoredRun
 from silobench.units import duration
 
-PHASES = ("data", "train", "encode", "aggregate", "evaluate", "record", "idle")
+PHASES = ("data", "train", "encode", "aggregate", "evaluate", "measure", "record", "idle")
 
 
 def profile_table(cells: Sequence[CellResult]) -> Table:

@@ -189,7 +189,8 @@ def _counts_of_emd(target: float, sizes: list[int], parties: int, rng: np.random
             low, high = ((low + high) / 2, high) if measured < target else (low, (low + high) / 2)
         if best is not None and best_gap < 0.005:
             return best
-    if best is None or best_gap > 0.02:
+    whole_rows = parties * classes / (2 * sum(sizes))  # what a party's EMD may be off where rows cannot be cut
+    if best is None or best_gap > max(0.02, whole_rows):
         nearest = "none" if best is None else f"{emd_weighted(best):.3f}"
         raise PartitionError(
             f"target-emd(emd={target:g}) cannot be reached by {parties} parties over {classes} classes "
