@@ -1,6 +1,7 @@
 """Deep networks: their sizes, what they accept, and that every normalisation trains."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,9 +10,12 @@ from torch import nn
 from silobench.algorithms import fedavg
 from silobench.data import digits
 from silobench.errors import ConfigError, SpecError
+from silobench.execution import execute, prepare
+from silobench.experiment import plan
 from silobench.federation import federate
 from silobench.methods import Method
 from silobench.models import MODELS, Classifier, Network, Sizes
+from silobench.record import read_run
 from silobench.rounds import rounds
 from silobench.solvers import sgd
 from silobench.task import task
@@ -118,3 +122,15 @@ def test_each_learns(spec: str, scale: float) -> None:
     method = Method(fedavg(), sgd(lr=0.01 if spec == "vgg9" else 0.05, steps=30, batch=16, keep_momentum=True))
     losses = [record.train_loss for record in rounds(method, federation, its_task, rounds=4, eval_on=64)]
     assert losses[-1] < 0.7 * losses[0], losses
+
+
+def test_a_message_that_asks_for_a_gradient_draws_from_the_partys_own_stream(tmp_path: Path) -> None:
+    """SCAFFOLD's option 1 runs the network once more: what dropout draws there must not depend on who drew before."""
+    found = []
+    for name in ("a", "b"):
+        cell = {"dataset": "digits", "model": "vgg9", "algorithm": "scaffold(option=1)", "parties": 3, "rounds": 1}
+        (made,) = plan({**cell, "solver": "sgd(lr=0.01, steps=1, batch=8)"})
+        torch.rand(len(found) + 1)
+        list(execute(prepare(made), tmp_path / name))
+        found.append(read_run(tmp_path / name / made.id).facts["state_sha256"])
+    assert found[0] == found[1]
