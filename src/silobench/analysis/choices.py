@@ -15,6 +15,7 @@ class Sharing:
     beta: float  # rows of G, as a share of the parties' rows
     alpha: float  # of G that each party is given
     warmup: int  # epochs of a first model, trained on G
+    holdout: float | None  # of all rows, set aside to draw G from
 
     @property
     def received(self) -> float:
@@ -54,11 +55,11 @@ def sharing_of(label: Mapping[str, Any]) -> Sharing | None:
     """What is shared, None if nothing is.
 
     >>> sharing_of({"partition": "shards(per_party=1) + share(beta=0.1, alpha=0.5)"})
-    Sharing(base='shards(per_party=1)', beta=0.1, alpha=0.5, warmup=0)
+    Sharing(base='shards(per_party=1)', beta=0.1, alpha=0.5, warmup=0, holdout=None)
     """
     terms = parse_terms(str(label["partition"]), "+")
     given: dict[str, Any] = next((arguments(term) for term in terms if term.name == "share"), {})
     if not given:
         return None
     base = " + ".join(str(term) for term in terms if term.name != "share")
-    return Sharing(base, given["beta"], given.get("alpha", 1.0), given.get("warmup", 0))
+    return Sharing(base, given["beta"], given.get("alpha", 1.0), given.get("warmup", 0), given.get("holdout"))

@@ -33,6 +33,7 @@ class Shared:
             "beta": self.sharing.beta,
             "alpha": self.sharing.alpha,
             "warmup": self.sharing.warmup,
+            "holdout": self.sharing.holdout,
             "shared_rows": facts["rows"],
             "rows_each": facts["each"],
             "bytes": facts["bytes"],
@@ -62,7 +63,7 @@ def _order(sharing: Sharing) -> tuple[float, ...]:
 
 def study_of(one: Shared) -> str:
     """All but what is shared, to tell studies apart by."""
-    return rest_of(one.cell, "partition") + one.sharing.base
+    return f"{rest_of(one.cell, 'partition')} {one.sharing.base} {one.sharing.holdout}"
 
 
 def sharing_studies(cells: Cells) -> list[list[Shared]]:
@@ -82,17 +83,20 @@ def sharing_table(cells: Cells) -> Table:
     names = choices([one.cell for one in found])
     rows = [[*(Entry(shown(one.cell, name, cells)) for name in names), *_told(one)] for one in found]
     columns = [
-        "partition", "beta", "alpha", "warm-up", "shared rows", "each gets", "sent", "EMD before", "EMD", "accuracy",
-        "without sharing", "gain",
+        "partition", "beta", "alpha", "warm-up", "held out", "shared rows", "each gets", "sent", "EMD before", "EMD",
+        "accuracy", "without sharing", "gain",
     ]  # fmt: skip
-    note = "beta: shared rows as a share of the parties'; alpha: of them, what each party gets; warm-up in epochs"
+    note = (
+        "beta: shared rows as a share of the parties'; alpha: of them, what each party gets; warm-up: epochs of a "
+        "first model, on them; held out: share of all rows that they are drawn from"
+    )
     return Table("Sharing a little data, accuracy in percent", [*names, *columns], rows, note)
 
 
 def _told(one: Shared) -> list[Entry]:
     facts, cell, sharing, alone = one.fact, one.cell, one.sharing, one.alone
     gain = "" if alone is None else f"{100 * (cell.accuracy.mean - alone.accuracy.mean):+.1f}"
-    choice = (sharing.base, f"{sharing.beta:g}", f"{sharing.alpha:g}", str(sharing.warmup or "none"))
+    choice = (sharing.base, f"{sharing.beta:g}", f"{sharing.alpha:g}", str(sharing.warmup), f"{sharing.holdout or 0:g}")
     sent = (f"{facts['rows']:.0f}", f"{facts['each']:.0f}", size(facts["bytes"]))
     distances = (f"{facts['emd_weighted_before']:.3f}", f"{cell.emd_weighted:.3f}")
     own = Entry(percent(cell), paper=beside(cell))
