@@ -83,12 +83,13 @@ def sharing_table(cells: Cells) -> Table:
     names = choices([one.cell for one in found])
     rows = [[*(Entry(shown(one.cell, name, cells)) for name in names), *_told(one)] for one in found]
     columns = [
-        "partition", "beta", "alpha", "warm-up", "held out", "shared rows", "each gets", "sent", "EMD before", "EMD",
-        "accuracy", "without sharing", "gain",
+        "partition", "beta", "alpha", "warm-up", "held out", "shared rows", "each gets", "sent", "EMD", "accuracy",
+        "without", "gain",
     ]  # fmt: skip
     note = (
         "beta: shared rows as a share of the parties'; alpha: of them, what each party gets; warm-up: epochs of a "
-        "first model, on them; held out: share of all rows that they are drawn from"
+        "first model, on them; held out: share of all rows that they are drawn from; "
+        "EMD before and after"
     )
     return Table("Sharing a little data, accuracy in percent", [*names, *columns], rows, note)
 
@@ -98,6 +99,6 @@ def _told(one: Shared) -> list[Entry]:
     gain = "" if alone is None else f"{100 * (cell.accuracy.mean - alone.accuracy.mean):+.1f}"
     choice = (sharing.base, f"{sharing.beta:g}", f"{sharing.alpha:g}", str(sharing.warmup), f"{sharing.holdout or 0:g}")
     sent = (f"{facts['rows']:.0f}", f"{facts['each']:.0f}", size(facts["bytes"]))
-    distances = (f"{facts['emd_weighted_before']:.3f}", f"{cell.emd_weighted:.3f}")
+    distances = f"{facts['emd_weighted_before']:.3f} to {cell.emd_weighted:.3f}"
     own = Entry(percent(cell), paper=beside(cell))
-    return [*map(Entry, (*choice, *sent, *distances)), own, Entry(percent(alone) if alone else ""), Entry(gain)]
+    return [*map(Entry, (*choice, *sent, distances)), own, Entry(percent(alone) if alone else ""), Entry(gain)]

@@ -92,6 +92,8 @@ def lines_svg(lines: Sequence[Line], x: str, y: str, right: str = "") -> str:
         drawn = [_draw(other if line.right else axes, line) for line in lines]
         axes.set_xlabel(x)
         axes.set_ylabel(y)
+        if x == "round":
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.25, linewidth=0.5)
         for side in {id(axes): axes, id(other): other}.values():
             side.spines["top"].set_visible(False)
@@ -107,9 +109,10 @@ def lines_svg(lines: Sequence[Line], x: str, y: str, right: str = "") -> str:
 def _draw(axes: Axes, line: Line) -> Any:
     colour = _COLOURS[line.colour % len(_COLOURS)]
     x, y, spreads = zip(*line.points, strict=True)
+    marker = "" if len(x) > _MOST_LABELLED else "s" if line.right else "o"
     return axes.errorbar(
-        x, y, yerr=[spread or 0.0 for spread in spreads], color=colour, linestyle="--" if line.paper else "-",
-        linewidth=1.3, elinewidth=0.8, capsize=2, marker="s" if line.right else "o", markersize=3.5,
+        x, y, yerr=[spread or 0.0 for spread in spreads], errorevery=1 + len(x) // _MOST_LABELLED, color=colour,
+        linestyle="--" if line.paper else "-", linewidth=1.3, elinewidth=0.8, capsize=2, marker=marker, markersize=3.5,
         markerfacecolor="white" if line.paper else colour,
     )  # fmt: skip
 

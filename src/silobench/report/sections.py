@@ -13,7 +13,7 @@ from silobench.analysis.zhao_paper import table2
 from silobench.report.figures import Line, Point, lines_svg
 
 _ACCURACY = "test accuracy, percent"
-_EMD_COLOUR = 5
+_GREY = 5
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,13 @@ def sections(cells: Sequence[CellResult]) -> list[Section]:
 def _names(studies: Sequence[Sequence[CellResult]], cells: Sequence[CellResult]) -> list[str]:
     """What tells each study from the others."""
     names = choices([cell for study in studies for cell in study])
-    return [" · ".join(filter(None, (shown(study[0], name, cells) for name in names))) for study in studies]
+    return [" · ".join(filter(None, (_choice(study[0], name, cells) for name in names))) for study in studies]
+
+
+def _choice(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
+    """A number does not say what it is of."""
+    said = shown(cell, name, cells)
+    return said if isinstance(cell.label.get(name, ""), str) else f"{name} {said}"
 
 
 def _percent(at: float, mean: float, std: float | None) -> Point:
@@ -69,7 +75,7 @@ def _accuracy(cells: Sequence[CellResult]) -> Iterator[Drawing]:
         lines = [Line(kind, points, colour) for colour, (kind, points) in enumerate(found)]
         if any(cell.paper and cell.paper["table"] == "Zhao Table 2" for cell in study):
             paper = [_percent(*point) for point in table2(study[0].label["dataset"])]
-            lines.append(Line("Zhao et al., Table 2", paper, len(lines), paper=True))
+            lines.append(Line("Zhao et al., Table 2", paper, _GREY, paper=True))
         if lines:
             yield Drawing(name, lines_svg(lines, "EMD", _ACCURACY))
 
@@ -137,7 +143,7 @@ def _by_beta(whole: Sequence[Shared], alone: CellResult | None) -> Iterator[Line
             yield Line(f"Zhao et al., {_warmed(warmup)}", paper, colour, paper=True)
     distances = {one.sharing.beta: one.cell.emd_weighted for one in whole}
     distances |= {0.0: alone.emd_weighted} if alone else {}
-    yield Line("EMD", [(beta, emd, None) for beta, emd in sorted(distances.items())], _EMD_COLOUR, right=True)
+    yield Line("EMD", [(beta, emd, None) for beta, emd in sorted(distances.items())], _GREY, right=True)
 
 
 def _by_alpha(study: Sequence[Shared]) -> Iterator[Line]:
