@@ -37,7 +37,10 @@ def show(
     profile: Profile = False,
     json_: Json = False,
 ) -> None:
-    """Tables of finished runs: accuracy as in NIID-Bench's Table III, the paper's number beside it; ranks; costs."""
+    """Tables of finished runs: accuracy as in NIID-Bench's Table III, the paper's number beside it; ranks; costs.
+
+    Also accuracy against EMD, weight divergence and data sharing, as Zhao et al. have them, of runs that bear on these.
+    """
     from silobench.analysis import accuracy_table, collect, details_table, export, ranking, skew_json
     from silobench.analysis.details import details as of_cell
     from silobench.record import read_runs

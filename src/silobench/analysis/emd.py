@@ -50,7 +50,7 @@ def _kind(cell: CellResult) -> str:
 
 def accuracy_by_emd(cells: Cells) -> list[list[CellResult]]:
     """The studies in which there is more than one EMD; not of runs that end too soon to have learnt, but measured."""
-    whole = [cell for cell in cells if cell.label["rounds"] >= LEARNT or "measure" not in cell.label]
+    whole = [cell for cell in cells if cell.label["rounds"] >= LEARNT or not cell.label.get("measure")]
     return [study for study in studies(whole) if several(study)]
 
 

@@ -115,9 +115,9 @@ def _ends(ladder: Cells) -> str:
 def ends_diverge_most(cells: Cells) -> Iterator[Evidence]:
     for ladder, layers in _first_rounds(cells):
         rises = {layer: differences(steps[-1], steps[0]) for layer, steps in layers.items()}
-        first, *inner, final = [layer for layer in rises if rises[layer]] or [""] * 2
-        for end in (first, final) if inner else ():
-            more = [more_than(gap(rises[end], rises[layer]), 0) for layer in inner]
+        known = [layer for layer in rises if rises[layer]]  # but layers of zeros
+        for end in (known[0], known[-1]) if len(known) > 2 else ():
+            more = [more_than(gap(rises[end], rises[layer]), 0) for layer in known[1:-1]]
             holds = False if False in more else None if None in more else True
             names = f"{place(ladder[0])}, layer {end}: {_ends(ladder)}"
             numbers = ", ".join(f"{layer} {fmean(rise.values()):+.3g}" for layer, rise in rises.items() if rise)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from silobench.analysis.choices import sharing_of, solver_of, start_of
 from silobench.analysis.published import fraction, rows
-from silobench.spec import parse_terms
+from silobench.spec import parse, parse_terms
 
 SETTINGS = {
     "Zhao Table 2": "Zhao et al., Table 2: McMahan et al.'s CNN (KWS: a small CNN), 500 rounds, 5 distributions",
@@ -43,7 +43,7 @@ def zhao_accuracy(label: Mapping[str, Any]) -> dict[str, Any] | None:
     `share`. SGD has no momentum and no weight decay; the network, the learning rate and the rounds may be others:
     `SETTINGS` has the paper's.
     """
-    solver, dataset = solver_of(label), str(label["dataset"])
+    solver, dataset = solver_of(label), dataset_of(label)
     if not _plain(solver) or dataset not in _LARGE:
         return None
     setting = (label["algorithm"], _batch(label, solver), solver.get("epochs"), start_of(label) is None)
@@ -58,6 +58,11 @@ def zhao_accuracy(label: Mapping[str, Any]) -> dict[str, Any] | None:
     return _number(_table3().get((_training(label), *setting[1:3], dataset)), None, "Zhao Table 3")
 
 
+def dataset_of(label: Mapping[str, Any]) -> str:
+    """Of CIFAR-10 without how its pictures are cropped and where they came from; all else as it stands."""
+    return "cifar-10" if parse(label["dataset"]).name == "cifar-10" else str(label["dataset"])
+
+
 def _plain(solver: Mapping[str, Any]) -> bool:
     """Whether it is SGD as the paper has it; the defaults are NIID-Bench's."""
     stated = (solver.get("momentum"), solver.get("weight_decay")) == (0.0, 0.0)
@@ -67,7 +72,7 @@ def _plain(solver: Mapping[str, Any]) -> bool:
 def _batch(label: Mapping[str, Any], solver: Mapping[str, Any]) -> str | None:
     """The paper's name of a batch size; of SGD it is that of all parties together."""
     times = _PARTIES if label["algorithm"] == "combined" else 1
-    names: dict[Any, str] = {times * _SMALL: "small", times * _LARGE[label["dataset"]]: "large"}
+    names: dict[Any, str] = {times * _SMALL: "small", times * _LARGE[dataset_of(label)]: "large"}
     return names.get(solver.get("batch"))
 
 

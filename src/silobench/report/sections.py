@@ -9,7 +9,7 @@ from silobench.analysis.divergence import divergence, divergence_table, measured
 from silobench.analysis.emd import accuracy_by_emd, choices, emd_table, ladders
 from silobench.analysis.sharing import Shared, sharing_studies, sharing_table
 from silobench.analysis.tables import shown
-from silobench.analysis.zhao_paper import table2
+from silobench.analysis.zhao_paper import dataset_of, table2
 from silobench.report.figures import Line, Point, lines_svg
 
 _ACCURACY = "test accuracy, percent"
@@ -74,7 +74,7 @@ def _accuracy(cells: Sequence[CellResult]) -> Iterator[Drawing]:
         ]
         lines = [Line(kind, points, colour) for colour, (kind, points) in enumerate(found)]
         if any(cell.paper and cell.paper["table"] == "Zhao Table 2" for cell in study):
-            paper = [_percent(*point) for point in table2(study[0].label["dataset"])]
+            paper = [_percent(*point) for point in table2(dataset_of(study[0].label))]
             lines.append(Line("Zhao et al., Table 2", paper, _GREY, paper=True))
         if lines:
             yield Drawing(name, lines_svg(lines, "EMD", _ACCURACY))
