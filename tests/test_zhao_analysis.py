@@ -279,7 +279,7 @@ def test_what_sharing_costs_and_brings() -> None:
     rows = texts(sharing_table(found))
     assert rows[0] == {
         "dataset": "cifar-10", "partition": ONE, "beta": "0.1", "alpha": "0.5", "warm-up": "0", "held out": "0.2",
-        "shared rows": "40", "each gets": "20", "sent": "20 kB", "EMD": "1.800 to 1.100",
+        "shared": "40", "each gets": "20", "sent": "20 kB", "EMD": "1.800 to 1.100",
         "accuracy": "70.0 ± 0.2", "without": "44.0 ± 0.2", "gain": "+26.0",
     }  # fmt: skip
     table = sharing_table(found)
@@ -475,7 +475,7 @@ def test_the_sections_of_a_page() -> None:
     found = {section.title: section for section in sections(everything())}
     assert list(found) == ["Accuracy against EMD", "Weight divergence against EMD", "Sharing a little data"]
     (accuracy,) = found["Accuracy against EMD"].drawings  # what was measured for two rounds has learnt nothing yet
-    for name in ("target-emd", "iid and shards", "Zhao et al., Table 2", "EMD"):
+    for name in ("target-emd", "iid and shards", "Zhao et al., Table 2", "Zhao et al., Table 3", "EMD"):
         assert f">{name}<" in accuracy.svg
     by_emd, by_round = found["Weight divergence against EMD"].drawings
     assert by_emd.name.endswith("target-emd, after the first measured round")
@@ -487,6 +487,20 @@ def test_the_sections_of_a_page() -> None:
     assert ">Zhao et al., from scratch<" in by_beta.svg
     assert all(f">{name}<" in by_alpha.svg for name in ("beta=0.1, 5 epochs of warm-up", "Zhao et al., beta=0.2"))
     assert not sections(cells(trials(0.8)))
+
+
+def test_one_partition_of_a_kind_is_drawn_too() -> None:
+    """Neither of the two is a ladder; together they are a study."""
+    (only,) = sections(
+        cells(trials(0.8, dataset="mnist"), trials(0.7, dataset="mnist", partition="target-emd(emd=1.8)"))
+    )
+    (drawing,) = only.drawings
+    assert all(f">{name}<" in drawing.svg for name in ("target-emd", "iid and shards"))
+
+
+def test_baselines_are_no_rivals_in_a_row() -> None:
+    table = accuracy_table(cells(trials(0.8), trials(0.82, algorithm="combined", solver=solver(1000))))
+    assert not table.note
 
 
 def test_a_page_shows_them(tmp_path: Path) -> None:

@@ -29,10 +29,13 @@ def studies(cells: Cells) -> list[list[CellResult]]:
 def ladders(cells: Cells) -> Iterator[list[CellResult]]:
     """The partitions of one kind in each study, where they have more than one EMD."""
     for study in studies(cells):
-        for kinds in _LADDERS:
-            ladder = [cell for cell in study if _kind(cell) in kinds]
-            if several(ladder):
-                yield ladder
+        yield from (ladder for ladder in by_kind(study).values() if several(ladder))
+
+
+def by_kind(study: Cells) -> dict[str, list[CellResult]]:
+    """The partitions of each kind that a study has."""
+    found = {" and ".join(kinds): [cell for cell in study if _kind(cell) in kinds] for kinds in _LADDERS}
+    return {kind: ladder for kind, ladder in found.items() if ladder}
 
 
 def several(cells: Cells) -> bool:

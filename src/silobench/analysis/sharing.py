@@ -83,7 +83,7 @@ def sharing_table(cells: Cells) -> Table:
     names = choices([one.cell for one in found])
     rows = [[*(Entry(shown(one.cell, name, cells)) for name in names), *_told(one)] for one in found]
     columns = [
-        "partition", "beta", "alpha", "warm-up", "held out", "shared rows", "each gets", "sent", "EMD", "accuracy",
+        "partition", "beta", "alpha", "warm-up", "held out", "shared", "each gets", "sent", "EMD", "accuracy",
         "without", "gain",
     ]  # fmt: skip
     note = (

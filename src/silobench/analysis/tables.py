@@ -143,7 +143,7 @@ def _reading(cells: Sequence[CellResult], of_grid: bool) -> str:
     told = []
     if max(len(cell.seeds) for cell in cells) == 1:
         told.append("one trial has no spread, so no best is marked: --trials 3 or more gives one")
-    elif len({cell.label["algorithm"] for cell in cells}) > 1:
+    elif len({cell.label["algorithm"] for cell in cells} - set(BASELINES)) > 1:
         told.append(
             "* best mean of its row; a difference within the spread over trials says little (silobench compare)"
         )

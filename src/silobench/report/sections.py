@@ -4,15 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from silobench.analysis import CellResult, Table
-from silobench.analysis.choices import kinds_of
 from silobench.analysis.divergence import divergence, divergence_table, measured_studies, over_rounds, rounds_of
-from silobench.analysis.emd import accuracy_by_emd, choices, emd_table, ladders
+from silobench.analysis.emd import accuracy_by_emd, by_kind, choices, emd_table, several
 from silobench.analysis.sharing import Shared, sharing_studies, sharing_table
 from silobench.analysis.tables import shown
 from silobench.analysis.zhao_paper import dataset_of, table2
 from silobench.report.figures import Line, Point, lines_svg
 
 _ACCURACY = "test accuracy, percent"
+_COLOURS = {"target-emd": 0, "iid and shards": 1}
 _GREY = 5
 
 
@@ -69,19 +69,21 @@ def _accuracy_at(at: float, cell: CellResult) -> Point:
 def _accuracy(cells: Sequence[CellResult]) -> Iterator[Drawing]:
     studies = accuracy_by_emd(cells)
     for name, study in zip(_names(studies, cells), studies, strict=True):
-        found = [
-            (_kind(ladder), [_accuracy_at(cell.emd_weighted, cell) for cell in ladder]) for ladder in ladders(study)
+        lines = [
+            Line(kind, [_accuracy_at(cell.emd_weighted, cell) for cell in ladder], _COLOURS[kind])
+            for kind, ladder in by_kind(study).items()
         ]
-        lines = [Line(kind, points, colour) for colour, (kind, points) in enumerate(found)]
-        if any(cell.paper and cell.paper["table"] == "Zhao Table 2" for cell in study):
-            paper = [_percent(*point) for point in table2(dataset_of(study[0].label))]
-            lines.append(Line("Zhao et al., Table 2", paper, _GREY, paper=True))
-        if lines:
-            yield Drawing(name, lines_svg(lines, "EMD", _ACCURACY))
+        yield Drawing(name, lines_svg([*lines, *_papers(study)], "EMD", _ACCURACY))
 
 
-def _kind(ladder: Sequence[CellResult]) -> str:
-    return "target-emd" if "target-emd" in kinds_of(ladder[0].label) else "iid and shards"
+def _papers(study: Sequence[CellResult]) -> Iterator[Line]:
+    """The whole of Table 2 where a cell is of it; of Table 3 what was run, at the EMD that was measured."""
+    known = [(cell.emd_weighted, cell.paper) for cell in study if cell.paper]
+    if any(paper["table"] == "Zhao Table 2" for _, paper in known):
+        points = [_percent(*point) for point in table2(dataset_of(study[0].label))]
+        yield Line("Zhao et al., Table 2", points, _COLOURS["target-emd"], paper=True)
+    if third := [_percent(at, paper["mean"], None) for at, paper in known if paper["table"] == "Zhao Table 3"]:
+        yield Line("Zhao et al., Table 3", third, _COLOURS["iid and shards"], paper=True)
 
 
 # --- weight divergence --------------------------------------------------------------------------------
@@ -90,8 +92,9 @@ def _kind(ladder: Sequence[CellResult]) -> str:
 def _divergence(cells: Sequence[CellResult]) -> Iterator[Drawing]:
     studies = measured_studies(cells)
     for name, study in zip(_names(studies, cells), studies, strict=True):
-        for ladder in ladders(study):
-            yield Drawing(f"{name}: {_kind(ladder)}, after the first measured round", _by_emd(ladder))
+        for kind, ladder in by_kind(study).items():
+            if several(ladder):
+                yield Drawing(f"{name}: {kind}, after the first measured round", _by_emd(ladder))
         worst = study[-1]
         if len(rounds_of(worst)) > 1:
             yield Drawing(f"{name}: {worst.label['partition']}, over rounds", _by_round(worst))
