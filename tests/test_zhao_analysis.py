@@ -323,7 +323,9 @@ def test_finding_1_needs_a_fall_without_rises_that_is_steeper_at_the_end() -> No
     assert verdict("zhao-1", *sweep(0.8, 0.8, 0.74, 0.44)) == "supported"
     assert verdict("zhao-1", *sweep(0.8, 0.8, 0.74, 0.9)) == "contradicted"  # it rises
     assert verdict("zhao-1", *sweep(0.8, 0.85, 0.74, 0.44)) == "contradicted"  # a step rises
+    assert verdict("zhao-1", *sweep(0.8, 0.6, 0.65, 0.3)) == "contradicted"  # a later one does
     assert verdict("zhao-1", *sweep(0.8, 0.6, 0.45, 0.44)) == "contradicted"  # the end is flat
+    assert verdict("zhao-1", *sweep(0.8, 0.75, 0.7, 0.64)) == "supported"  # 6 points in 0.36 are more than 10 in 1.44
     assert verdict("zhao-1", *sweep(0.8, 0.8, 0.74, 0.44, noise=0.2)) == "undecided"
     assert verdict("zhao-1", *sweep(0.8, 0.8, 0.74, 0.44)[:3]) == "undecided"  # nothing beyond 1.44
     short = claim("zhao-1", *sweep(0.8, 0.8, 0.74, 0.44, rounds=1))
@@ -415,6 +417,8 @@ def test_finding_6_wants_all_and_half_within_a_point() -> None:
     warm, cold = f"{ONE} + share(beta=0.1, warmup=5)", f"{ONE} + share(beta=0.1, alpha=0.5)"
     other = [trials(0.74, partition=warm), trials(0.7, partition=cold)]
     assert not claim("zhao-6", *other).evidence  # one with a warm-up, one without
+    held = [trials(0.74, partition=f"{ONE} + share(beta=0.1, holdout=0.2)"), trials(0.7, partition=cold)]
+    assert not claim("zhao-6", *held).evidence  # one trains on fewer rows
 
 
 def test_finding_7_compares_with_a_batch_of_all_parties() -> None:
