@@ -14,7 +14,7 @@ from silobench.analysis import CellResult, accuracy_table, collect, cost_table, 
 from silobench.analysis.bayes import Posterior
 from silobench.analysis.claims import Claim, Evidence, Finding, judge, judged, more_than, within
 from silobench.analysis.details import details, details_table
-from silobench.analysis.niid import FINDINGS
+from silobench.analysis.findings import FINDINGS
 from silobench.record import StoredRun
 
 MU = ("0.001", "0.1", "1.0")
@@ -356,7 +356,7 @@ def test_claims_of_a_directory(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     options = ["--only", "fcube*", "--set", "rounds=1", "--set", "solver=sgd(epochs=1)", "--out", tmp_path]
     assert call(capsys, "run", "niid-table3", *options).code == 0
     found = json.loads(call(capsys, "claims", tmp_path, "--json").out)
-    assert len(found) == 11
+    assert len(found) == len(FINDINGS) == 19
     for claim in found:
         assert claim.keys() >= {"id", "paper", "statement", "verdict", "evidence"}
         assert claim["verdict"] in ("supported", "contradicted", "undecided")

@@ -37,8 +37,11 @@ def show(
     profile: Profile = False,
     json_: Json = False,
 ) -> None:
-    """Tables of finished runs: accuracy as in NIID-Bench's Table III, the paper's number beside it; ranks; costs."""
-    from silobench.analysis import accuracy_table, collect, details_table, export, ranking
+    """Tables of finished runs: accuracy as in NIID-Bench's Table III, the paper's number beside it; ranks; costs.
+
+    Also accuracy against EMD, weight divergence and data sharing, as Zhao et al. have them, of runs that bear on these.
+    """
+    from silobench.analysis import accuracy_table, collect, details_table, export, ranking, skew_json
     from silobench.analysis.details import details as of_cell
     from silobench.record import read_runs
     from silobench.terminal import print_table
@@ -52,7 +55,7 @@ def show(
         unfinished, cells = sum(not run.complete for run in runs), collect(runs)
         told = [cell.as_json() | of_cell(cell, target) for cell in cells]
         ranks = ranking(cells, every=every).as_json()
-        print(json.dumps({"cells": told, "ranking": ranks, "unfinished": unfinished}, indent=1))
+        print(json.dumps({"cells": told, "ranking": ranks, "unfinished": unfinished, **skew_json(cells)}, indent=1))
     elif form == "terminal":
         print_tables(runs, profile, every)
         if details or target is not None:
@@ -73,13 +76,14 @@ def _finished(runs: "list[StoredRun]", directory: Path) -> "list[CellResult]":
 
 
 def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = False) -> None:
-    from silobench.analysis import accuracy_table, collect, cost_table, profile_table, ranking_table
+    from silobench.analysis import accuracy_table, collect, cost_table, profile_table, ranking_table, skew_tables
     from silobench.terminal import print_table
 
     if cells := collect(runs):
         print_table(accuracy_table(cells, every))
-        if (ranks := ranking_table(cells, every)).rows:
-            print_table(ranks)
+        for table in (*skew_tables(cells), ranking_table(cells, every)):
+            if table.rows:
+                print_table(table)
         print_table(cost_table(cells))
         if profile:
             print_table(profile_table(cells))
@@ -90,13 +94,13 @@ def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = F
 
 def claims(
     directory: Directory,
-    only: Annotated[str, typer.Option(help="Only claims whose id matches this glob, as 'niid-6'.")] = "*",
+    only: Annotated[str, typer.Option(help="Only claims whose id matches this glob, as 'niid-6' or 'zhao-*'.")] = "*",
     evidence: Annotated[bool, typer.Option("--evidence", help="Show every piece of evidence.")] = False,
     json_: Json = False,
 ) -> None:
     """What the papers found, judged by these runs: supported, contradicted or undecided, with the evidence."""
     from silobench.analysis.claims import claims_table, evidence_table, judge
-    from silobench.analysis.niid import FINDINGS
+    from silobench.analysis.findings import FINDINGS
     from silobench.record import read_runs
 
     asked = [finding for finding in FINDINGS if fnmatch(finding.id, only)]

@@ -5,6 +5,7 @@ from silobench.analysis.cells import CellResult, collect
 from silobench.analysis.details import details_table
 from silobench.analysis.profile import profile_table
 from silobench.analysis.ranking import ranking, ranking_table
+from silobench.analysis.skew import skew_json, skew_tables
 from silobench.analysis.tables import Table, accuracy_table, cost_table
 
 __all__ = [
@@ -18,4 +19,6 @@ __all__ = [
     "profile_table",
     "ranking",
     "ranking_table",
+    "skew_json",
+    "skew_tables",
 ]

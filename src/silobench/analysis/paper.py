@@ -1,16 +1,20 @@
 """The papers' own numbers, to stand beside ours."""
 
-import csv
 import re
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import Any
+
+from silobench.analysis import zhao_paper
+from silobench.analysis.choices import start_of
+from silobench.analysis.published import fraction as _fraction
+from silobench.analysis.published import rows as _rows
 
 SETTINGS = {
     "Table III": "NIID-Bench, Table III: 50 rounds of 10 local epochs, 3 trials",
     "Table V": "NIID-Bench, Table V: 50 rounds of 10 local epochs",
     "leaderboard": "NIID-Bench's leaderboard: 500 rounds of 10 local epochs",
+    **zhao_paper.SETTINGS,
 }
 _FEDPROX_GRID = ["fedprox", *(f"fedprox(mu={mu})" for mu in (0.001, 0.1, 1.0))]  # 0.01 is the default
 _MODELS = {"fcube": "linear", "adult": "mlp", "rcv1": "mlp", "covtype": "mlp"}  # the CNN for all others
@@ -25,18 +29,20 @@ _CHOICES = {
 
 
 def paper_accuracy(label: Mapping[str, Any], parties: int) -> dict[str, Any] | None:
-    """NIID-Bench's accuracy in a setting, as fractions, and where it stands; None if the paper has no such cell.
+    """A paper's accuracy in a setting, as fractions, and where it stands; None if no paper has such a cell.
 
-    Table III, Table V for mixed skew, and the authors' leaderboard for a tenth of 100 parties. The data, the network,
-    the federation and the algorithm must be the paper's (FedProx at any mu of its grid: the paper gives the best);
-    rounds, local epochs and the batch may be others: `SETTINGS` has the paper's.
+    NIID-Bench's Table III, Table V for mixed skew, and its authors' leaderboard for a tenth of 100 parties. The data,
+    the network, the federation and the algorithm must be the paper's (FedProx at any mu of its grid: the paper gives
+    the best); rounds, local epochs and the batch may be others: `SETTINGS` has the paper's. Runs whose SGD has neither
+    momentum nor weight decay are none of NIID-Bench's, and stand beside Zhao et al.
 
     >>> plain = {"participation": 1.0, "transforms": "", "server": "step", "model": "linear", "solver": "sgd"}
     >>> paper_accuracy({"dataset": "fcube", "partition": "octants", "algorithm": "fedavg", **plain}, parties=4)
     {'mean': 0.998, 'std': 0.002, 'table': 'Table III'}
     """
     if not _is_the_papers(label):
-        return None
+        ten = (parties, _share(label, parties)) == (10, 1)
+        return zhao_paper.zhao_accuracy(label) if ten and _is_plain(label) else None
     algorithm = "fedprox" if label["algorithm"] in _FEDPROX_GRID else label["algorithm"]
     key = label["dataset"], label["partition"], algorithm
     if (parties, _share(label, parties)) == (100, 0.1):
@@ -52,10 +58,15 @@ def _share(label: Mapping[str, Any], parties: int) -> float:
 
 
 def _is_the_papers(label: Mapping[str, Any]) -> bool:
-    plain = all(label.get(key, usual) == usual for key, usual in _CHOICES.items())
+    """Whether network and solver are NIID-Bench's."""
     solver = label["solver"].replace("lr=0.1, " if label["dataset"] == "rcv1" else "", "")
     as_given = set(re.findall(r"(\w+)=", solver)) <= {"epochs", "batch"}
-    return plain and as_given and label["model"] == _MODELS.get(label["dataset"], "cnn")
+    own = as_given and label["model"] == _MODELS.get(label["dataset"], "cnn")
+    return own and _is_plain(label) and start_of(label) is None
+
+
+def _is_plain(label: Mapping[str, Any]) -> bool:
+    return all(label.get(key, usual) == usual for key, usual in _CHOICES.items())
 
 
 def paper_cost(label: Mapping[str, Any], parties: int) -> dict[str, float] | None:
@@ -116,12 +127,3 @@ def _sampled() -> dict[tuple[str, str, str], dict[str, Any]]:
         }
         for row in _rows("niid_party_sampling.csv")
     }
-
-
-def _rows(file: str) -> list[dict[str, str]]:
-    text = (resources.files("silobench.suites") / file).read_text(encoding="utf-8")
-    return list(csv.DictReader(text.splitlines()))
-
-
-def _fraction(percent: str) -> float:
-    return round(float(percent) / 100, 6)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from silobench.analysis.cells import CellResult
+from silobench.analysis.choices import kinds_of
 from silobench.analysis.paper import SETTINGS
 from silobench.record import LATER, distinguishing
 from silobench.units import duration, size
@@ -60,8 +61,8 @@ def accuracy_table(cells: Sequence[CellResult], every: bool = False) -> Table:
 
 
 def skew_of(cell: CellResult) -> str:
-    """What kind of skew a cell's partition has, by its name."""
-    terms = [term.split("(")[0] for term in cell.label["partition"].split(" + ")]
+    """What kind of skew a cell's partition has, by its name; rows shared with everyone are none."""
+    terms = kinds_of(cell.label)
     if len(terms) > 1:
         return "mixed"
     if (cell.label["dataset"], terms[0]) == ("femnist", "by-group"):
@@ -115,7 +116,7 @@ def _best(by_algorithm: dict[str, CellResult]) -> set[str]:
 def _entry(cell: CellResult | None, best: bool, of_grid: bool) -> Entry:
     if cell is None:
         return Entry("")
-    return Entry(_accuracy(cell) + (f" [{_mu(cell)}]" if of_grid else ""), best, _paper(cell))
+    return Entry(_accuracy(cell) + (f" [{_mu(cell)}]" if of_grid else ""), best, beside(cell))
 
 
 def _mu(cell: CellResult) -> str:
@@ -130,7 +131,8 @@ def _accuracy(cell: CellResult) -> str:
     return text + (" †" if cell.diverged else "")
 
 
-def _paper(cell: CellResult) -> str:
+def beside(cell: CellResult) -> str:
+    """The paper's number, and the difference to it."""
     if not cell.paper:
         return ""
     spread = f" ± {100 * cell.paper['std']:.1f}" if cell.paper["std"] is not None else ""
@@ -141,7 +143,7 @@ def _reading(cells: Sequence[CellResult], of_grid: bool) -> str:
     told = []
     if max(len(cell.seeds) for cell in cells) == 1:
         told.append("one trial has no spread, so no best is marked: --trials 3 or more gives one")
-    elif len({cell.label["algorithm"] for cell in cells}) > 1:
+    elif len({cell.label["algorithm"] for cell in cells} - set(BASELINES)) > 1:
         told.append(
             "* best mean of its row; a difference within the spread over trials says little (silobench compare)"
         )
@@ -155,9 +157,10 @@ def _title(cells: Sequence[CellResult]) -> str:
     trials = sorted({len(cell.seeds) for cell in cells})
     upto = "" if len(trials) == 1 else "up to "
     over = f"mean ± std over {upto}{trials[-1]} trials" if trials[-1] > 1 else "one trial"
-    beside = "".join(f"; paper, and the difference to it: {SETTINGS[table]}" for table in tables)
+    papers = "; paper, and the difference to it: " if tables else ""
+    papers += "; ".join(SETTINGS[table] for table in tables)
     lost = "; † diverged, the loss is not finite" if any(cell.diverged for cell in cells) else ""
-    return f"Test accuracy in the last round, percent ({over}{beside}{lost})"
+    return f"Test accuracy in the last round, percent ({over}{papers}{lost})"
 
 
 def shown(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:

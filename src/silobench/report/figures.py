@@ -3,8 +3,9 @@
 import io
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import matplotlib
 
@@ -27,6 +28,19 @@ _COLOURS = ["#1b6ca8", "#d1495b", "#2e933c", "#8d5fd3", "#e09f3e", "#5c6b73", "#
 _LINES = ["-", "--", ":"]
 _LEGEND_COLUMNS = 3
 _MOST_LABELLED = 30
+
+Point: TypeAlias = tuple[float, float, float | None]  # x, y, and the standard deviation of y where there is one
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points with error bars, joined where there are several."""
+
+    name: str
+    points: Sequence[Point]
+    colour: int
+    paper: bool = False  # a paper's: dashed, and its points hollow
+    right: bool = False  # read off the axis on the right
 
 
 def plot_partition(
@@ -66,6 +80,41 @@ def curves_svg(curves: Mapping[str, Sequence[tuple[int, float]]]) -> str:
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=_LEGEND_COLUMNS)
         return _svg(figure)
+
+
+def lines_svg(lines: Sequence[Line], x: str, y: str, right: str = "") -> str:
+    """Any number against any other; `right` names a second axis, for those lines that are read off it."""
+    with matplotlib.rc_context(_STYLE):
+        columns = 2 if max(len(line.name) for line in lines) > 12 else _LEGEND_COLUMNS
+        figure = Figure(figsize=(4.2, 2.5 + 0.18 * -(-len(lines) // columns)), layout="constrained")
+        axes = figure.add_subplot()
+        other = axes.twinx() if right else axes
+        drawn = [_draw(other if line.right else axes, line) for line in lines]
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
+        if x == "round":
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(alpha=0.25, linewidth=0.5)
+        for side in {id(axes): axes, id(other): other}.values():
+            side.spines["top"].set_visible(False)
+            side.spines["right"].set_visible(bool(right))
+        if right:
+            other.set_ylabel(right)
+            other.set_ylim(bottom=0)
+        names = [line.name for line in lines]
+        figure.legend(drawn, names, loc="outside upper center", ncols=columns, frameon=False, fontsize=7)
+        return _svg(figure)
+
+
+def _draw(axes: Axes, line: Line) -> Any:
+    colour = _COLOURS[line.colour % len(_COLOURS)]
+    x, y, spreads = zip(*line.points, strict=True)
+    marker = "" if len(x) > _MOST_LABELLED else "s" if line.right else "o"
+    return axes.errorbar(
+        x, y, yerr=[spread or 0.0 for spread in spreads], errorevery=1 + len(x) // _MOST_LABELLED, color=colour,
+        linestyle="--" if line.paper else "-", linewidth=1.3, elinewidth=0.8, capsize=2, marker=marker, markersize=3.5,
+        markerfacecolor="white" if line.paper else colour,
+    )  # fmt: skip
 
 
 def _partition_figure(

@@ -9,11 +9,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from silobench._version import __version__
 from silobench.analysis import CellResult, accuracy_table, cost_table, details_table, ranking_table
 from silobench.analysis.claims import claims_table, judge
-from silobench.analysis.niid import FINDINGS
+from silobench.analysis.findings import FINDINGS
 from silobench.analysis.tables import settings_of, shown, varying
 from silobench.errors import RecordError
 from silobench.record import StoredRun
 from silobench.report.figures import curves_svg, partition_svg
+from silobench.report.sections import sections
 
 _CHOICES = ("model", "solver", "rounds", "participation")
 
@@ -31,6 +32,7 @@ def write_report(cells: Sequence[CellResult], path: Path, title: str = "silobenc
         version=__version__,
         accuracy=accuracy_table(cells),
         ranks=ranking_table(cells),
+        sections=sections(cells),
         claims=claims_table(bearing, "silobench claims --evidence shows every piece"),
         details=details_table(cells),
         cost=cost_table(cells),
