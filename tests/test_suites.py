@@ -7,7 +7,7 @@ import pytest
 
 from commands import call, write
 from silobench import suites
-from silobench.analysis.niid import FINDINGS
+from silobench.analysis.findings import FINDINGS
 from silobench.analysis.paper import _rows, paper_accuracy, paper_cost
 from silobench.data import load
 from silobench.errors import ConfigError
@@ -83,7 +83,8 @@ def test_the_papers_numbers_stand_beside_the_papers_setting_alone() -> None:
 
 
 def test_claims_name_suites_that_there_are() -> None:
-    assert [finding.id for finding in FINDINGS] == [f"niid-{number}" for number in range(1, 12)]
+    published = [*(f"niid-{number}" for number in range(1, 12)), *(f"zhao-{number}" for number in range(1, 9))]
+    assert [finding.id for finding in FINDINGS] == published
     assert {finding.suite.split()[0] for finding in FINDINGS} <= set(suites.names())
 
 
