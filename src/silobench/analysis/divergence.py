@@ -1,5 +1,6 @@
 """Weight divergence from centralised SGD, by layer, EMD and round (Zhao et al., Figures 2 and 4)."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from silobench.analysis.tables import Entry, Table, shown
 from silobench.record import StoredRun
 
 MEASURE = "weight-divergence"
+_LONG = 1e5  # numbers above it are read by their exponents
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,8 @@ def divergence_table(cells: Cells) -> Table:
     """One row a partition and round: each layer's divergence, the distance, and its bound where there is one."""
     found = divergences(cells)
     told = [one.cell for one in found]
-    names, layers = choices(told), list(dict.fromkeys(name for cell in told for name in layers_of(cell)))
+    names = [name for name in choices(told) if name != "measure"]  # which the columns show
+    layers = list(dict.fromkeys(name for cell in told for name in layers_of(cell)))
     bounded = any(one.bound for one in found)
     rows = [
         [
@@ -139,7 +142,9 @@ def divergence_table(cells: Cells) -> Table:
 def _number(over: Spread | None) -> str:
     if over is None:
         return ""
-    return f"{over.mean:.3g}" + ("" if over.std is None else f" ± {over.std:.1g}")
+    decimals = max(0, 2 - math.floor(math.log10(over.mean))) if over.mean else 3  # three digits that count
+    form = f".{decimals}f" if over.mean < _LONG else ".2e"
+    return f"{over.mean:{form}}" + ("" if over.std is None else f" ± {over.std:{form}}")
 
 
 def _bound(one: Divergence) -> str:

@@ -48,13 +48,23 @@ class Shared:
 
 def shared(cells: Cells) -> list[Shared]:
     """All cells that share rows, by study, then warm-up, beta and alpha."""
-    without = {rest_of(cell, "partition") + str(cell.label["partition"]): cell for cell in cells}
+    without = dict(filter(None, map(_without, cells)))
     found = []
     for cell in cells:
         if (sharing := sharing_of(cell.label)) and "shared" in cell.runs[0].facts["partition"]:
-            found.append(Shared(cell, sharing, without.get(rest_of(cell, "partition") + sharing.base)))
+            same = rest_of(cell, "partition") + sharing.base
+            alone = without.get((same, sharing.holdout), without.get((same, None)))
+            found.append(Shared(cell, sharing, alone))
     places = {study: place for place, study in enumerate(dict.fromkeys(map(study_of, found)))}
     return sorted(found, key=lambda one: (places[study_of(one)], *_order(one.sharing)))
+
+
+def _without(cell: CellResult) -> tuple[tuple[str, float | None], CellResult] | None:
+    """A cell that shares nothing, by what else it chose and how much it sets aside all the same."""
+    sharing, rest = sharing_of(cell.label), rest_of(cell, "partition")
+    if sharing is None:
+        return (rest + str(cell.label["partition"]), None), cell
+    return ((rest + sharing.base, sharing.holdout), cell) if sharing.beta == 0 else None
 
 
 def _order(sharing: Sharing) -> tuple[float, ...]:
