@@ -14,6 +14,7 @@ from silobench.analysis.claims import Claim, judge
 from silobench.analysis.divergence import divergence, divergence_table, over_rounds, rounds_of
 from silobench.analysis.emd import emd_table
 from silobench.analysis.findings import FINDINGS
+from silobench.analysis.loss import losses
 from silobench.analysis.paper import SETTINGS, paper_accuracy
 from silobench.analysis.sharing import sharing_table
 from silobench.analysis.tables import Table, skew_of
@@ -239,7 +240,7 @@ def test_one_emd_is_no_study() -> None:
     assert not skew_tables(cells(trials(0.8), trials(0.8, partition="target-emd(emd=0.0)")))
     assert not skew_tables(cells(*sweep(0.8, 0.7, 0.6, 0.5, algorithm="combined")))  # which has no parties
     other = cells(trials(0.8), trials(0.7, partition=ONE, model="mlp"))
-    assert skew_json(other) == {"emd": [], "divergence": [], "sharing": []}
+    assert skew_json(other) == {"emd": [], "divergence": [], "sharing": [], "loss": []}
 
 
 def test_the_divergence_of_a_round() -> None:
@@ -253,7 +254,11 @@ def test_the_divergence_of_a_round() -> None:
     ]
     rows = texts(divergence_table([cell]))
     assert [row["round"] for row in rows] == ["1", "2"]
-    assert (rows[0]["conv1"], rows[1]["conv1"], rows[0]["distance"]) == ("0.1 ± 0.01", "0.2 ± 0.02", "0.5 ± 0")
+    assert (rows[0]["conv1"], rows[1]["conv1"], rows[0]["distance"]) == (
+        "0.100 ± 0.010",
+        "0.200 ± 0.020",
+        "0.500 ± 0.000",
+    )
     assert "bound" not in rows[0]
     (told, _) = skew_json([cell])["divergence"]
     assert list(told["layers"]) == ["conv1", "out"]
@@ -267,7 +272,7 @@ def test_a_bound_stands_beside_its_distance_and_a_layer_of_zeros_is_blank() -> N
         run([0.3], seed, {1: measure(layers, bound=3.2)}, measure="weight-divergence(bound=sampled)") for seed in (0, 1)
     ]
     (row,) = texts(divergence_table(cells(runs)))
-    assert (row["conv1"], row["distance"], row["bound"]) == ("", "0.5 ± 0", "3.2 ± 0 (estimate)")
+    assert (row["conv1"], row["distance"], row["bound"]) == ("", "0.500 ± 0.000", "3.20 ± 0.00 (estimate)")
     exact = [run([0.3], 0, {1: measure(layers, bound=3.2) | {"estimated": False}})]
     (row,) = texts(divergence_table(cells(exact)))
     assert row["bound"] == "3.2"
@@ -547,3 +552,41 @@ def test_real_runs_are_shown_judged_and_reported(capsys: pytest.CaptureFixture[s
     page = (out / "report.html").read_text()
     assert "<h2>Accuracy against EMD</h2>" in page
     assert "Zhao et al., Table 2" not in page  # which has no digits
+
+
+# --- what is lost against SGD -------------------------------------------------------------------------
+
+
+def test_the_loss_is_table_1() -> None:
+    """98.69 - 92.17 = 6.52 of MNIST with one class a party, and 6.77 with five local epochs."""
+    sgd = trials(0.98, dataset="mnist", algorithm="combined", solver=solver(1000))
+    one = trials(0.90, dataset="mnist", partition=ONE)
+    five = trials(0.91, dataset="mnist", partition=ONE, solver=solver(epochs=5))
+    small = trials(0.7, dataset="mnist", partition=ONE, solver=solver(batch=10))
+    found = losses(cells(sgd, one, five, small))
+    assert [(round(loss.lost, 4), round(loss.paper or 0, 4)) for loss in found] == [(0.08, 0.0652), (0.07, 0.0677)]
+    (table,) = [table for table in skew_tables(cells(sgd, one, five)) if "lost" in table.columns]
+    assert [(row[-1].text, row[-1].paper) for row in table.rows] == [("8.0", "paper 6.5"), ("7.0", "paper 6.8")]
+    assert [row["lost"] for row in skew_json(cells(sgd, one))["loss"]] == [pytest.approx(0.08)]
+
+
+def test_sgd_with_as_many_epochs_is_the_nearer_rival_and_without_any_there_is_no_loss() -> None:
+    five = trials(0.5, solver=solver(epochs=5), partition=ONE)
+    rivals = [trials(0.8, algorithm="combined", solver=solver(1000, epochs)) for epochs in (1, 5)]
+    (found,) = losses(cells(five, *rivals))
+    assert "epochs=5" in found.sgd.label["solver"]
+    assert losses(cells(five)) == losses(cells(rivals[0])) == []
+    assert not [table for table in skew_tables(cells(five)) if "lost" in table.columns]
+
+
+def test_a_cell_that_sets_rows_aside_and_shares_none_is_what_sharing_is_compared_with() -> None:
+    def shared(accuracy: float, beta: float) -> list[StoredRun]:
+        made = trials(accuracy, partition=f"{ONE} + share(beta={beta}, holdout=0.2)")
+        for one in made if beta == 0 else ():
+            one.facts["partition"].pop("shared")
+        return made
+
+    plain = trials(0.6, partition=ONE)
+    rows = {row[1].text: row[-2].text for row in sharing_table(cells(plain, shared(0.44, 0.0), shared(0.74, 0.1))).rows}
+    assert list(rows.values()) == ["44.0 ± 0.2"]
+    assert [row[-2].text for row in sharing_table(cells(plain, shared(0.74, 0.1))).rows] == ["60.0 ± 0.2"]

@@ -26,8 +26,8 @@ def four(cells: Cells) -> list[CellResult]:
     ]
 
 
-def chosen(cells: Cells, algorithm: str) -> list[CellResult]:
-    return [cell for cell in cells if cell.label["algorithm"] == algorithm]
+def chosen(cells: Cells, *algorithms: str) -> list[CellResult]:
+    return [cell for cell in cells if cell.label["algorithm"] in algorithms]
 
 
 def name_of(cell: CellResult) -> str:

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from silobench.analysis.cells import CellResult
-from silobench.analysis.choices import solver_of, start_of
+from silobench.analysis.choices import start_of
 from silobench.analysis.claims import Evidence, Finding, accuracy_gap, gap, more_than, told, turned, within
 from silobench.analysis.divergence import layers_of, of_layer, rounds_of
 from silobench.analysis.emd import APART, LEARNT, ladders, several
@@ -22,9 +22,9 @@ from silobench.analysis.families import (
     last,
     percent,
     place,
-    rest_of,
     where,
 )
+from silobench.analysis.loss import losses, solver, training
 from silobench.analysis.sharing import shared, sharing_studies
 from silobench.analysis.zhao_paper import ONE_CLASS
 
@@ -141,44 +141,29 @@ def five_epochs(cells: Cells) -> Iterator[Evidence]:
 
 
 def like_sgd(cells: Cells) -> Iterator[Evidence]:
-    sgd = {_training(cell, cell.label["rounds"]): cell for cell in chosen(cells, "combined")}
-    for cell in chosen(cells, "fedavg"):
-        batch = _solver(cell).get("batch")
-        if cell.label["partition"] != "iid" or start_of(cell.label) or not isinstance(batch, int):
-            continue
-        if rival := sgd.get(_training(cell, cell.label["rounds"], cell.cohort * batch)):
-            found = accuracy_gap(cell, rival)
-            numbers = f"{percent(cell)} and {percent(rival)}, {told(found)}"
+    for one in losses(chosen(cells, "fedavg", "combined")):
+        cell, batch = one.cell, solver(one.cell)["batch"]
+        if cell.label["partition"] == "iid" and solver(cell)["epochs"] == 1 and not start_of(cell.label):
+            found = accuracy_gap(cell, one.sgd)
+            numbers = f"{percent(cell)} and {percent(one.sgd)}, {told(found)}"
             names = f"{place(cell)}: fedavg with batches of {batch} against SGD with {cell.cohort * batch}"
             test = "correlated t: they differ by at most 1 point"
             yield Evidence("FedAvg on iid data is SGD", names, numbers, test, within(found, _POINT))
 
 
 def pretrained(cells: Cells) -> Iterator[Evidence]:
-    sgd = {_training(cell, cell.label["rounds"]): cell for cell in chosen(cells, "combined")}
+    sgd = {training(cell, cell.label["rounds"]): cell for cell in chosen(cells, "combined")}
     for cell in chosen(cells, "fedavg"):
         start: Mapping[str, Any] | None = start_of({**cell.label, **cell.runs[0].facts["config"]})
         if cell.label["partition"] != ONE_CLASS or start is None:
             continue
-        batch = start.get("batch") or cell.cohort * _solver(cell)["batch"]
-        if before := sgd.get(_training(cell, start.get("rounds"), batch)):
+        batch = start.get("batch") or solver(cell)["batch"]
+        if before := sgd.get(training(cell, start.get("rounds"), batch)):
             found = accuracy_gap(cell, before)
             numbers = f"{percent(cell)}, before {percent(before)}, {told(found)}"
             test = "correlated t: not better by more than 1 point than the model it began with"
             names = f"{where(cell)}, from {cell.label['start']}"
             yield Evidence("it does not learn", names, numbers, test, turned(more_than(found, _POINT)))
-
-
-def _training(cell: CellResult, rounds: Any, batch: Any = None) -> str:
-    """What a cell's training shares with SGD's: all but who trains, at this batch and for so many rounds."""
-    same = rest_of(cell, "algorithm", "solver", "partition", "rounds", "start", "measure", "eval_every")
-    solver = {**_solver(cell), **({} if batch is None else {"batch": batch})}
-    return f"{same} {sorted(map(str, solver.items()))} {rounds}"
-
-
-def _solver(cell: CellResult) -> dict[str, Any]:
-    """Every argument, with those left to their defaults."""
-    return dict(solver_of(cell.runs[0].facts["config"]))
 
 
 # --- sharing ------------------------------------------------------------------------------------------

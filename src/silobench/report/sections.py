@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from silobench.analysis import CellResult, Table
 from silobench.analysis.divergence import divergence, divergence_table, measured_studies, over_rounds, rounds_of
 from silobench.analysis.emd import accuracy_by_emd, by_kind, choices, emd_table, several
+from silobench.analysis.loss import loss_table
 from silobench.analysis.sharing import Shared, sharing_studies, sharing_table
 from silobench.analysis.tables import shown
 from silobench.analysis.zhao_paper import dataset_of, table2
@@ -36,6 +37,7 @@ class Section:
 def sections(cells: Sequence[CellResult]) -> list[Section]:
     """Those that these cells bear on."""
     found = [
+        Section("What is lost against centralised SGD", (), loss_table(cells)),
         Section("Accuracy against EMD", list(_accuracy(cells)), emd_table(cells)),
         Section("Weight divergence against EMD", list(_divergence(cells)), divergence_table(cells)),
         Section("Sharing a little data", list(_sharing(cells)), sharing_table(cells)),
