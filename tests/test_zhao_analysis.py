@@ -275,7 +275,7 @@ def test_a_bound_stands_beside_its_distance_and_a_layer_of_zeros_is_blank() -> N
     assert (row["conv1"], row["distance"], row["bound"]) == ("", "0.500 ± 0.000", "3.20 ± 0.00 (estimate)")
     exact = [run([0.3], 0, {1: measure(layers, bound=3.2) | {"estimated": False}})]
     (row,) = texts(divergence_table(cells(exact)))
-    assert row["bound"] == "3.2"
+    assert row["bound"] == "3.20"
 
 
 def test_what_sharing_costs_and_brings() -> None:
