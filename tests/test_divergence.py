@@ -53,7 +53,7 @@ def run(directory: Path, engine: str = "auto", **changed: Any) -> list[dict[str,
 # --- laws ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("partition", ["iid", "shards(1)", "quantity-dirichlet(0.5)"])
+@pytest.mark.parametrize("partition", ["iid", "shards(1)", "quantity-dirichlet(0.5)", "shards(1) + share(beta=0.1)"])
 def test_one_round_of_one_full_batch_is_centralised_sgd_to_rounding(tmp_path: Path, partition: str) -> None:
     """Means of parties' gradients by rows are the gradient of all rows."""
     solver = "sgd(lr=0.1, momentum=0, weight_decay=0, epochs=1, batch=full)"
@@ -294,6 +294,38 @@ def test_an_estimated_bound_says_so_and_grows_with_the_skew(tmp_path: Path) -> N
     assert all(found["distance"] <= found["bound"] for found in first[1:])
 
 
+def test_the_bound_holds_where_rows_are_shared(tmp_path: Path) -> None:
+    solver = "sgd(lr=0.1, momentum=0, weight_decay=0, epochs=1, batch=full)"
+    choices = {"partition": "shards(1) + share(beta=0.1)", "solver": solver, "rounds": 1}
+    (found,) = run(tmp_path, measure="weight-divergence(bound=logistic)", **choices)
+    assert found["distance"] <= found["bound"] + 1e-6
+
+
+def test_a_bound_of_a_network_that_draws_is_the_same_every_time(tmp_path: Path) -> None:
+    choices = {"model": "mcmahan-cifar(crop=6)", "measure": "weight-divergence(bound=sampled, rows=5)", "parties": 2}
+    solver = "sgd(lr=0.01, momentum=0, weight_decay=0, steps=1, batch=8)"
+    found = []
+    for name in ("a", "b"):
+        torch.rand(len(found) + 1)
+        found.append(run(tmp_path / name, partition="shards(1)", solver=solver, rounds=1, **choices))
+    assert found[0] == found[1]
+
+
+def test_parties_with_statistics_of_their_own_can_be_measured(tmp_path: Path) -> None:
+    solver = "sgd(lr=0.01, steps=1, batch=8, keep_momentum=true)"
+    choices = {"model": "resnet(depth=20)", "buffers": "local", "parties": 2, "solver": solver}
+    assert all(row["all"] > 0 for row in run(tmp_path, rounds=2, partition="shards(1)", **choices))
+
+
+def test_a_run_that_diverged_beyond_all_numbers_can_be_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for partition in ("iid", "shards(1)"):
+        run(tmp_path, partition=partition, solver=PLAIN.replace("0.05", "1e30"), rounds=2)
+    for command in ("show", "claims", "report"):
+        assert call(capsys, command, tmp_path).code == 0
+
+
 def test_a_bound_beyond_all_numbers_is_null(tmp_path: Path) -> None:
     solver = "sgd(lr=50.0, momentum=0, weight_decay=0, steps=200, batch=full)"
     found = run(tmp_path, measure="weight-divergence(bound=logistic)", partition="shards(1)", solver=solver, rounds=1)
@@ -302,7 +334,15 @@ def test_a_bound_beyond_all_numbers_is_null(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "changed",
-    [{"algorithm": "scaffold"}, {"participation": 2}, {"solver": "sgd"}, {"transforms": "clip(norm=1)"}],
+    [
+        {"algorithm": "scaffold"},
+        {"participation": 2},
+        {"solver": "sgd"},
+        {"transforms": "clip(norm=1)"},
+        {"server": "adam"},
+        {"server": "step(lr=2)"},
+        {"server": "momentum"},
+    ],
 )
 def test_the_proposition_is_about_plain_fedavg_alone(changed: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"Proposition 3\.1 bounds fedavg"):

@@ -1,6 +1,7 @@
 """Data sharing: who holds what, what it costs, and where the model begins."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -130,12 +131,24 @@ def test_bytes_of_sparse_rows_are_those_of_their_entries() -> None:
 def test_what_cannot_stand_together_is_refused() -> None:
     for spec, reason in [
         ("share(beta=0.1) + noise(0.1)", "share stands last"),
+        ("shards(1) + share(beta=0.1) + noise(0.1)", "share stands last"),
+        ("iid + share(beta=0.1) + quantity-dirichlet(0.5)", "share stands last"),
+        ("shards(1) + share(beta=0.1) + share(beta=0.1)", "share stands last, and once"),
+        ("iid + share(beta=0.00001)", "less than one of 1438 rows"),
         ("noise(0.1) + share(beta=0.1)", "a noise for every party"),
         ("shards(1) + share(beta=300)", "wants 144 rows of each class, but 142"),
-        ("shards(1) + share(beta=0.5, holdout=0.999)", "leaves 1 rows"),
+        ("shards(1) + share(beta=1, holdout=0.999)", "leaves 1 rows"),
     ]:
         with pytest.raises(PartitionError, match=reason):
             partition(DIGITS, spec, 10)
+
+
+def test_rows_that_are_kept_aside_are_nobodys_to_train_on() -> None:
+    federation = federate(DIGITS, "shards(1) + share(beta=0.2)", 10, 0, validation=0.2)
+    kept = set(torch.cat([party.validation for party in federation.parties]).tolist())
+    assert len(kept) == pytest.approx(0.2 * len(DIGITS.train) / 1.2, abs=10)
+    assert not kept & set(torch.cat([party.rows for party in federation.parties]).tolist())
+    assert not kept & set(federation.shared_rows.tolist())
 
 
 def test_all_in_one_place_a_shared_row_is_there_once() -> None:
@@ -257,8 +270,57 @@ def test_a_model_that_is_not_there_or_does_not_fit_is_refused(
     gone = call(capsys, "run", file, "--out", tmp_path / "b")
     assert gone.code == 2
     assert "nowhere" in gone.err
+    assert "there is no run at nowhere" in gone.err
+    for choices in ({"algorithm": "solo"}, {"buffers": "local"}):
+        (own,) = plan({**CELL, **choices})
+        list(execute(prepare(own), tmp_path))
+        with pytest.raises(ConfigError, match="every party has a model of its own"):
+            bind({**CELL, "start": f"run(path={tmp_path / own.id})"})
     begun = execute(prepare(bind({**CELL, "seed": 5})), tmp_path / "c")
     next(begun)
     begun.close()
     with pytest.raises(ConfigError, match="is not finished"):
         bind({**CELL, "start": f"run(path={next((tmp_path / 'c').iterdir())})"})
+
+
+def test_a_model_at_which_more_runs_may_begin_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = f'dataset = "digits"\nmodel = "linear"\nrounds = 1\nsolver = "{SGD}"\nstart = "centralised(rounds=2)"'
+    file, out = write(tmp_path / "x.toml", lines), tmp_path / "runs"
+    assert call(capsys, "run", file, "--out", out, "--records-only").code == 0
+    (kept,) = out.glob("*/checkpoint")
+    assert read_run(kept.parent).facts["label"]["algorithm"] == "combined"
+    assert call(capsys, "run", file, "--out", out, "--set", "partition=shards(1)").code == 0
+    shutil.rmtree(kept)
+    gone = call(capsys, "run", file, "--out", out, "--set", "partition=shards(2)")
+    assert gone.code == 2
+    assert "delete that run to make it anew" in gone.err
+
+
+def test_a_run_does_not_begin_at_one_that_is_not_finished(tmp_path: Path) -> None:
+    origin, made = plan({**CELL, "start": "centralised(rounds=3)"})
+    begun = execute(prepare(origin), tmp_path)
+    next(begun)
+    begun.close()
+    with pytest.raises(ConfigError, match="is not finished"):
+        list(execute(prepare(made), tmp_path))
+
+
+def test_runs_that_differ_in_their_partition_begin_at_one_model(tmp_path: Path) -> None:
+    counts = tmp_path / "counts.csv"
+    counts.write_text("\n".join(["1,2,3,4,5,6,7,8,9,10"] * 12))
+    cells = [{**CELL, "partition": p, "start": "centralised(rounds=2)"} for p in ("iid", f"like(reference={counts})")]
+    first, second = (bind(cell).origin for cell in cells)
+    assert first
+    assert second
+    assert first.id == second.id
+
+
+def test_statistics_of_the_model_a_run_begins_at_come_with_it(tmp_path: Path) -> None:
+    cell = {**CELL, "model": "resnet(depth=20)", "buffers": "local", "start": "centralised(rounds=1)", "rounds": 1}
+    origin, made = plan({**cell, "solver": "sgd(lr=0.01, steps=1, batch=8)", "parties": 2})
+    assert "buffers" not in origin.label
+    list(execute(prepare(origin), tmp_path))
+    list(execute(prepare(made), tmp_path))
+    before, after = (load_state(tmp_path / p.id).server.buffers for p in (origin, made))
+    torch.testing.assert_close(after, before)
+    assert not torch.equal(before, prepare(origin).setting.task.buffers)

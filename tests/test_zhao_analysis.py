@@ -144,9 +144,9 @@ def paper(partition: str = "iid", parties: int = 10, **choices: Any) -> tuple[fl
         ({"partition": ONE, "solver": solver(10), "dataset": "kws"}, 0.3178, "Zhao Table 3"),
         ({"partition": ONE, "solver": solver(epochs=5)}, 0.444, "Zhao Table 3"),
         ({"partition": ONE, "start": "centralised(rounds=100, batch=1000)"}, 0.6172, "Zhao Table 3"),
-        ({"partition": f"{ONE} + share(beta=0.1)"}, 0.7412, "Zhao Figure 7"),
+        ({"partition": f"{ONE} + share(beta=0.1, holdout=0.2)"}, 0.7412, "Zhao Figure 7"),
         ({"partition": f"{ONE} + share(beta=0.25, holdout=0.2)"}, 0.7872, "Zhao Figure 7"),
-        ({"partition": f"{ONE} + share(beta=0.2, warmup=20)"}, 0.7708, "Zhao Figure 7"),
+        ({"partition": f"{ONE} + share(beta=0.2, warmup=20, holdout=0.2)"}, 0.7708, "Zhao Figure 7"),
         ({"partition": f"{ONE} + share(beta=0.1, warmup=5, holdout=0.2)"}, 0.7312, "Zhao Figure 7"),
     ],
 )
@@ -180,10 +180,15 @@ def test_table_2_has_its_deviation_and_is_whole() -> None:
         {"parties": 20},
         {"algorithm": "combined", "solver": solver(10)},  # SGD has batches of all ten
         {"start": "centralised(rounds=100, batch=1000)"},  # iid
-        {"partition": f"{ONE} + share(beta=0.1, alpha=0.5)"},
-        {"partition": f"{ONE} + share(beta=0.3)"},
-        {"partition": "shards + share(beta=0.1)"},
-        {"partition": f"{ONE} + share(beta=0.1)", "dataset": "mnist"},
+        {"partition": f"{ONE} + share(beta=0.1, alpha=0.5, holdout=0.2)"},
+        {"partition": f"{ONE} + share(beta=0.1)"},
+        {"partition": f"{ONE} + share(beta=0.3, holdout=0.2)"},
+        {"partition": "shards + share(beta=0.1, holdout=0.2)"},
+        {"partition": f"{ONE} + share(beta=0.1, holdout=0.2)", "dataset": "mnist"},
+        {"start": "run(path=runs/0123)"},
+        {"partition": "target-emd(emd=0.0)", "start": "run(path=runs/0123)"},
+        {"algorithm": "combined", "solver": solver(1000), "partition": "noise(sigma=0.1)"},
+        {"model": "linear"},
     ],
 )
 def test_other_settings_have_none(choices: dict[str, Any]) -> None:
@@ -280,7 +285,7 @@ def test_a_bound_stands_beside_its_distance_and_a_layer_of_zeros_is_blank() -> N
 
 def test_what_sharing_costs_and_brings() -> None:
     shared = trials(0.7, partition=f"{ONE} + share(beta=0.1, alpha=0.5, holdout=0.2)")
-    found = cells(shared, trials(0.44, partition=ONE), trials(0.74, partition=f"{ONE} + share(beta=0.1)"))
+    found = cells(shared, trials(0.44, partition=ONE), trials(0.74, partition=f"{ONE} + share(beta=0.1, holdout=0.2)"))
     rows = texts(sharing_table(found))
     assert rows[0] == {
         "dataset": "cifar-10", "partition": ONE, "beta": "0.1", "alpha": "0.5", "warm-up": "0", "held out": "0.2",
@@ -462,10 +467,10 @@ def test_a_figure_has_its_lines() -> None:
 
 def sharing_runs() -> list[list[StoredRun]]:
     whole = {0.05: 0.68, 0.1: 0.74, 0.25: 0.78}
-    groups = [trials(a, 0.01, partition=f"{ONE} + share(beta={beta})") for beta, a in whole.items()]
+    groups = [trials(a, 0.01, partition=f"{ONE} + share(beta={beta}, holdout=0.2)") for beta, a in whole.items()]
     parts = {(0.1, "alpha=0.5, "): 0.72, (0.1, ""): 0.73, (0.2, "alpha=0.5, "): 0.76, (0.2, ""): 0.77}
     for (beta, alpha), accuracy in parts.items():
-        groups += [trials(accuracy, 0.01, partition=f"{ONE} + share(beta={beta}, {alpha}warmup=5)")]
+        groups += [trials(accuracy, 0.01, partition=f"{ONE} + share(beta={beta}, {alpha}warmup=5, holdout=0.2)")]
     return groups
 
 

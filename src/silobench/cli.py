@@ -122,22 +122,20 @@ def run(
     out: Out = Path("runs"),
     records_only: Annotated[
         bool,
-        typer.Option("--records-only", help="Delete the checkpoint of every run that is complete: it is not needed."),
+        typer.Option(
+            "--records-only", help="Delete the checkpoint of every run that is complete and at whose model none begins."
+        ),
     ] = False,
     plugin: Plugins = None,
     profile: Profile = False,
     data_dir: DataDir = None,
 ) -> None:
     """Run an experiment. Resumable: run it again and it finishes what is missing and redoes nothing."""
-    from silobench.record import discard_checkpoint
-
     changed = _overrides(set_ or []) | ({"trials": trials} if trials else {})
     path = _experiment_path(experiment)
     choices = _scaled(_read(path), scale)
-    runs = _run_all(choices, out, changed, only=only, engine=engine, workers=workers, plugins=plugin or ())
-    if records_only:
-        for finished in runs:
-            discard_checkpoint(finished.path)
+    options: dict[str, Any] = {"only": only, "engine": engine, "workers": workers, "plugins": plugin or ()}
+    runs = _run_all(choices, out, changed, **options, records_only=records_only)
     cli_results.print_tables(runs, profile)
 
 
@@ -297,13 +295,14 @@ def _run_all(
     engine: str = "auto",
     workers: int | None = None,
     plugins: Sequence[Path] = (),
+    records_only: bool = False,
 ) -> "list[StoredRun]":
     """Check every run first, then do those that are missing; those whose data are not here are told and left out."""
     if (workers or cores()) > 1:
         start_server()  # which imports what workers need, while this process does the same
     from silobench import execution, experiment
     from silobench.engines import ENGINES
-    from silobench.record import read_run
+    from silobench.record import discard_checkpoint, read_run
     from silobench.sweep import sweep
     from silobench.terminal import Progress
 
@@ -313,7 +312,8 @@ def _run_all(
     _say_absent(absent)
     missing = [made for made in plans if not execution.is_complete(made, out)]
     for made in missing:
-        execution.engine_of(execution.prepare(made), out, chosen)  # every error comes before any round
+        execution.check_origin(made, out)  # every error comes before any round
+        execution.engine_of(execution.prepare(made), out, chosen)
     try:
         with (
             Progress(total=len(plans), done=len(plans) - len(missing)) as progress,
@@ -325,6 +325,10 @@ def _run_all(
         raise StoppedError("stopped; finished rounds are kept, and the same command goes on from them.") from error
     if absent:
         print(f"{sum(absent.values())} runs were skipped, whose data are not here: see above.", file=sys.stderr)
+    origins = {made.origin.id for made in plans if made.origin}
+    for made in plans if records_only else ():
+        if made.id not in origins:  # at whose models more runs may begin
+            discard_checkpoint(out / made.id)
     return [read_run(out / made.id) for made in plans]
 
 

@@ -24,7 +24,7 @@ from silobench.rounds import beginning, rounds
 from silobench.selection import SELECTIONS, Selection, cohort_size
 from silobench.servers import SERVERS
 from silobench.solvers import SOLVERS
-from silobench.starts import STARTS, started, warmed_up
+from silobench.starts import STARTS, digest_of, started, warmed_up
 from silobench.task import task
 from silobench.transforms import bind_chain
 from silobench.types import Controller, RoundRecord, State
@@ -164,7 +164,10 @@ def execute(ready: Ready, out: Path, engine: str | Engine = "auto") -> Generator
 def _at_its_start(ready: Ready, out: Path) -> Setting:
     """With the model of the run that was made first, where there is such."""
     origin = ready.plan.origin
-    return ready.setting if origin is None else started(ready.setting, out / origin.id)
+    if origin is None:
+        return ready.setting
+    digest_of(out / origin.id)  # refuses one that is not finished
+    return started(ready.setting, out / origin.id)
 
 
 def _records(
@@ -196,6 +199,12 @@ def _records(
         before = shared.bytes if shared and record.round == 1 else 0
         said = told if record.round == 1 else {}
         yield replace(record, bytes_down=record.bytes_down + before, measures={**said, **record.measures})
+
+
+def check_origin(made: Plan, out: Path) -> None:
+    """Refuse a run that begins at the model of another which was made, but whose model is gone."""
+    if made.origin and is_complete(made.origin, out):
+        digest_of(out / made.origin.id)
 
 
 def is_complete(made: Plan, out: Path) -> bool:

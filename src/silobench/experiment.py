@@ -273,7 +273,7 @@ def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> 
     origin = start.origin(cell.model_dump())
     likes = [dict(term.full.kwargs) for term in specs["partition"] if term.full.name == "like"]
     references = [counts_digest(str(like["reference"]), str(like["level"])) for like in likes]
-    extra = {**(extra or {}), **({"references": references} if references else {})}
+    more = {**(extra or {}), **({"references": references} if references else {})}
     begins = {"start_model": digest_of(start.path)} if start.path else {}
     plain = cell.model_dump(exclude={"dataset", *specs})
     return Plan(
@@ -284,7 +284,7 @@ def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> 
                 "checksum": dataset.checksum,
                 **_texts(specs, "full"),
                 **plain,
-                **extra,
+                **more,
                 **begins,
             }
         ),

@@ -156,11 +156,11 @@ class Federation:
     def _last_copy(self) -> "dict[int, Tensor | sparse.csr_matrix]":
         return {}
 
-    def pooled(self) -> "Federation":
-        """The same rows, noise and all, at one single party."""
+    def pooled(self, once: bool = True) -> "Federation":
+        """The same rows, noise and all, at one single party; each `once`, or as often as parties have a copy of it."""
         rows = torch.cat([party.rows for party in self.parties])
-        if len(self.partition.shared):
-            rows = rows.unique()  # what every party has a copy of is there once
+        if once and len(self.partition.shared):
+            rows = rows.unique()
         validation = torch.cat([party.validation for party in self.parties])
         return replace(self, parties=(Party(0, rows, validation, "all"),))
 
@@ -174,10 +174,11 @@ def federate(
     partition = cut(dataset, spec, parties, seed)
     made = []
     for party, rows in enumerate(partition.rows):
-        order = stream(seed, "validation", party=party).permutation(rows) if validation else rows
-        aside = min(round(validation * len(rows)), len(rows) - 1)
+        own = np.setdiff1d(rows, partition.shared) if validation else rows  # what is shared, others train on
+        order = stream(seed, "validation", party=party).permutation(own) if validation else own
+        aside = np.sort(order[: min(round(validation * len(own)), len(own) - 1)])
         name = partition.names[party] if partition.names else str(party)
-        made.append(Party(party, _tensor(np.sort(order[aside:])), _tensor(np.sort(order[:aside])), name))
+        made.append(Party(party, _tensor(np.setdiff1d(rows, aside, assume_unique=True)), _tensor(aside), name))
     return Federation(dataset, partition, seed, tuple(made))
 
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from silobench.algorithms import ALGORITHMS
 from silobench.engines import Engine
 from silobench.errors import ConfigError
 from silobench.federation import Party
 from silobench.local import Setting
 from silobench.methods import Method
-from silobench.record import load_state, read_run
+from silobench.record import StoredRun, load_state, read_run
 from silobench.rng import torch_seed
 from silobench.rounds import rounds
 from silobench.solvers import SOLVERS
@@ -47,7 +48,8 @@ class Start:
         solver = SOLVERS.bind(str(choices["solver"])).full
         if self.batch is not None:
             solver = Spec(solver.name, solver.args, tuple({**dict(solver.kwargs), "batch": self.batch}.items()))
-        return {**choices, **_CENTRALISED, "rounds": self.rounds, "solver": str(solver)}
+        buffers = "keep" if choices["buffers"] == "keep" else "average"  # one party has none of its own
+        return {**choices, **_CENTRALISED, "buffers": buffers, "rounds": self.rounds, "solver": str(solver)}
 
 
 STARTS: Registry[Start] = Registry("start")
@@ -76,10 +78,25 @@ def centralised(rounds: Count, batch: Count | None = None) -> Start:
 
 def digest_of(path: Path) -> str:
     """The digest of a finished run's model: a run that begins elsewhere is another run."""
+    if not (path / "run.json").is_file():
+        raise ConfigError(f"start: there is no run at {path}: give the directory of one, as run(path=runs/01234...).")
     stored = read_run(path)
     if not stored.complete:
         raise ConfigError(f"start: {path} is not finished, and a run begins at the end of another: finish it first.")
-    return str(stored.facts["model_sha256"])
+    if not (path / "checkpoint" / "state.safetensors").is_file():
+        raise ConfigError(f"start: the model of {path} was deleted (--records-only): delete that run to make it anew.")
+    _need_one_model(stored)
+    return str(stored.facts.get("model_sha256"))
+
+
+def _need_one_model(stored: StoredRun) -> None:
+    config = stored.facts["config"]
+    algorithm = ALGORITHMS.build(str(config["algorithm"]))
+    if algorithm.replica or algorithm.personal or config.get("buffers") == "local":
+        raise ConfigError(
+            f"start: in {stored.path} every party has a model of its own ({config['algorithm']}): give a run with one "
+            "model for all."
+        )
 
 
 def started(setting: Setting, origin: Path | None) -> Setting:

@@ -36,8 +36,12 @@ def solver_of(label: Mapping[str, Any]) -> dict[str, Value]:
     return arguments(parse(str(label["solver"])))
 
 
+def begins_at_random(label: Mapping[str, Any]) -> bool:
+    return parse(str(label.get("start") or "random")).name == "random"
+
+
 def start_of(label: Mapping[str, Any]) -> dict[str, Value] | None:
-    """How the model was trained that a run goes on from; None of a random start.
+    """How a model was trained by SGD that a run goes on from; None of any other start.
 
     >>> start_of({"start": "centralised(rounds=100, batch=1000)"})
     {'rounds': 100, 'batch': 1000}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from silobench.analysis.cells import CellResult
-from silobench.analysis.choices import solver_of
+from silobench.analysis.choices import begins_at_random, solver_of
 from silobench.analysis.emd import choices, of_label
 from silobench.analysis.families import Cells, chosen, percent, rest_of
 from silobench.analysis.tables import BASELINES, Entry, Table, beside, shown
@@ -39,15 +39,21 @@ def losses(cells: Cells) -> list[Loss]:
 
 
 def _losses(cells: Cells) -> Iterator[Loss]:
-    sgd = {training(cell, cell.label["rounds"]): cell for cell in chosen(cells, "combined")}
+    sgd = centralised(cells)
     for cell in cells:
         batch = solver(cell).get("batch")
         if cell.label["algorithm"] in BASELINES or not isinstance(batch, int):
             continue
         # The paper compares five local epochs with SGD that makes one pass a round.
-        ways = (training(cell, cell.label["rounds"], cell.cohort * batch, epochs) for epochs in (None, 1))
+        ways = [training(cell, cell.label["rounds"], cell.cohort * batch, epochs) for epochs in (None, 1)]
         if rival := next((sgd[way] for way in ways if way in sgd), None):
             yield Loss(cell, rival)
+
+
+def centralised(cells: Cells) -> dict[str, CellResult]:
+    """The cells of SGD on all rows as they are, from a random start, by how they were trained."""
+    plain = [c for c in chosen(cells, "combined") if c.label["partition"] == "iid" and begins_at_random(c.label)]
+    return {training(cell, cell.label["rounds"]): cell for cell in plain}
 
 
 def training(cell: CellResult, rounds: Any, batch: Any = None, epochs: Any = None) -> str:

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from silobench.analysis import zhao_paper
-from silobench.analysis.choices import start_of
+from silobench.analysis.choices import begins_at_random
 from silobench.analysis.published import fraction as _fraction
 from silobench.analysis.published import rows as _rows
 
@@ -62,7 +62,7 @@ def _is_the_papers(label: Mapping[str, Any]) -> bool:
     solver = label["solver"].replace("lr=0.1, " if label["dataset"] == "rcv1" else "", "")
     as_given = set(re.findall(r"(\w+)=", solver)) <= {"epochs", "batch"}
     own = as_given and label["model"] == _MODELS.get(label["dataset"], "cnn")
-    return own and _is_plain(label) and start_of(label) is None
+    return own and _is_plain(label) and begins_at_random(label)
 
 
 def _is_plain(label: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from silobench.analysis.cells import CellResult
-from silobench.analysis.choices import start_of
+from silobench.analysis.choices import begins_at_random, start_of
 from silobench.analysis.claims import Evidence, Finding, accuracy_gap, gap, more_than, told, turned, within
 from silobench.analysis.divergence import layers_of, of_layer, rounds_of
 from silobench.analysis.emd import APART, LEARNT, ladders, several
@@ -24,7 +24,7 @@ from silobench.analysis.families import (
     place,
     where,
 )
-from silobench.analysis.loss import losses, solver, training
+from silobench.analysis.loss import centralised, losses, solver, training
 from silobench.analysis.sharing import shared, sharing_studies
 from silobench.analysis.zhao_paper import ONE_CLASS
 
@@ -143,7 +143,7 @@ def five_epochs(cells: Cells) -> Iterator[Evidence]:
 def like_sgd(cells: Cells) -> Iterator[Evidence]:
     for one in losses(chosen(cells, "fedavg", "combined")):
         cell, batch = one.cell, solver(one.cell)["batch"]
-        if cell.label["partition"] == "iid" and solver(cell)["epochs"] == 1 and not start_of(cell.label):
+        if cell.label["partition"] == "iid" and solver(cell)["epochs"] == 1 and begins_at_random(cell.label):
             found = accuracy_gap(cell, one.sgd)
             numbers = f"{percent(cell)} and {percent(one.sgd)}, {told(found)}"
             names = f"{place(cell)}: fedavg with batches of {batch} against SGD with {cell.cohort * batch}"
@@ -152,7 +152,7 @@ def like_sgd(cells: Cells) -> Iterator[Evidence]:
 
 
 def pretrained(cells: Cells) -> Iterator[Evidence]:
-    sgd = {training(cell, cell.label["rounds"]): cell for cell in chosen(cells, "combined")}
+    sgd = centralised(cells)
     for cell in chosen(cells, "fedavg"):
         start: Mapping[str, Any] | None = start_of({**cell.label, **cell.runs[0].facts["config"]})
         if cell.label["partition"] != ONE_CLASS or start is None:

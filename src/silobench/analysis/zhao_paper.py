@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from silobench.analysis.choices import sharing_of, solver_of, start_of
+from silobench.analysis.choices import begins_at_random, sharing_of, solver_of, start_of
 from silobench.analysis.published import fraction, rows
 from silobench.spec import parse, parse_terms
 
@@ -17,6 +17,7 @@ ONE_CLASS = "shards(per_party=1)"
 _LARGE = {"mnist": 100, "cifar-10": 100, "kws": 50}  # batches
 _SMALL = 10
 _PARTIES = 10
+_HOLDOUT = 0.2
 _USUAL = ("fedavg", "large", 1, True)  # algorithm, batch, local epochs, a random start
 _TRAINING = {"iid": "fedavg iid", "shards": "fedavg 2-class", ONE_CLASS: "fedavg 1-class"}
 _SHARED = {  # beta, and whether training begins with a warm-up model
@@ -40,15 +41,17 @@ def zhao_accuracy(label: Mapping[str, Any]) -> dict[str, Any] | None:
     """The paper's accuracy where ten parties train, all in every round; None if it has no such cell.
 
     Table 2 for `target-emd`, Table 3 for SGD (`combined`, with batches of all ten), iid and shards, Figure 7 for
-    `share`. SGD has no momentum and no weight decay; the network, the learning rate and the rounds may be others:
+    `share`. SGD has no momentum and no weight decay; the convolutions, the learning rate and the rounds may be others:
     `SETTINGS` has the paper's.
     """
     solver, dataset = solver_of(label), dataset_of(label)
-    if not _plain(solver) or dataset not in _LARGE:
+    pictured = parse(str(label["model"])).name not in ("linear", "mlp", "bag")
+    if not (pictured and _plain(solver) and dataset in _LARGE):
         return None
-    setting = (label["algorithm"], _batch(label, solver), solver.get("epochs"), start_of(label) is None)
+    setting = (label["algorithm"], _batch(label, solver), solver.get("epochs"), begins_at_random(label))
     if sharing := sharing_of(label):
-        papers = (dataset, sharing.base, sharing.alpha, setting) == ("cifar-10", ONE_CLASS, 1.0, _USUAL)
+        own = (dataset, sharing.base, sharing.alpha, sharing.holdout, setting)
+        papers = own == ("cifar-10", ONE_CLASS, 1.0, _HOLDOUT, _USUAL)
         found = _figure7().get((sharing.beta, sharing.warmup > 0)) if papers else None
         return _number(found, None, "Zhao Figure 7")
     if (emd := _target(label)) is not None:
@@ -85,11 +88,11 @@ def _target(label: Mapping[str, Any]) -> float | None:
 def _training(label: Mapping[str, Any]) -> str | None:
     """The row of Table 3 that a cell belongs to."""
     if label["algorithm"] == "combined":
-        return "sgd" if start_of(label) is None else None
+        return "sgd" if label["partition"] == "iid" and begins_at_random(label) else None
     name = _TRAINING.get(label["partition"]) if label["algorithm"] == "fedavg" else None
-    if start_of(label) is None:
+    if begins_at_random(label):
         return name
-    return f"{name} pre-trained" if label["partition"] == ONE_CLASS and name else None
+    return f"{name} pre-trained" if start_of(label) and label["partition"] == ONE_CLASS and name else None
 
 
 def _number(mean: float | None, std: float | None, table: str) -> dict[str, Any] | None:

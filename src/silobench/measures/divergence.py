@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from silobench.errors import ConfigError
-from silobench.federation import Party
+from silobench.federation import Federation, Party
 from silobench.local import Setting
 from silobench.measures.measure import MEASURES, Course, Findings, Measure, Observe
-from silobench.methods import Method
+from silobench.methods import Buffers, Method
 from silobench.models import Mlp
-from silobench.rng import stream
+from silobench.rng import stream, torch_seed
 from silobench.rounds import beginning, rounds, steady
 from silobench.solvers import Problem, Solver
-from silobench.types import Algorithm, Count, Layout, Memory, RoundRecord, State, Vector, at
+from silobench.types import Algorithm, Count, Layout, Memory, RoundRecord, ServerOptimizer, State, Vector, at
 
 _BLOCK = 1000  # rows at a time
 
@@ -58,6 +58,7 @@ class _Divergence:
     def __init__(self, course: Course, state: State | None, memory: Memory, limit: "_Bound | None"):
         setting = course.setting
         self.layers = layers(setting.task.network.layout, setting.shared)
+        self.places = [place for places in self.layers.values() for place in places]
         self.limit = limit
         self.shadow = _shadow(course, memory)
         self.before = state.server.params if state else setting.task.initial  # of the run
@@ -70,8 +71,8 @@ class _Divergence:
         run, shadow = record.state.server.params, beside.state.server.params
         found: Findings = {
             "layers": {name: _ratio(run, shadow, places) for name, places in self.layers.items()},
-            "all": _ratio(run, shadow, [place for places in self.layers.values() for place in places]),
-            "distance": _distance(run, shadow),
+            "all": _ratio(run, shadow, self.places),
+            "distance": _distance(_taken(run, self.places), _taken(shadow, self.places)),
             "sgd_accuracy": beside.accuracy,
         }
         memory = _kept(beside.state)
@@ -90,8 +91,9 @@ class _Divergence:
 
 def _shadow(course: Course, memory: Memory) -> Iterator[RoundRecord]:
     setting = course.setting
-    method = Method(Algorithm(), _centralised(course), buffers=setting.method.buffers)
-    pooled, task = setting.federation.pooled(), setting.task
+    buffers: Buffers = "keep" if setting.method.buffers == "keep" else "average"  # one party has none of its own
+    method = Method(Algorithm(), _centralised(course), buffers=buffers)
+    pooled, task = _pooled(setting), setting.task
     state = beginning(method, pooled, task)
     if memory:
         momentum = {0: {"solver": {"momentum": memory["momentum"]}}} if "momentum" in memory else {}
@@ -112,9 +114,14 @@ def _shadow(course: Course, memory: Memory) -> Iterator[RoundRecord]:
 
 def _kept(state: State) -> dict[str, Vector]:
     server, kept = state.server, {}
-    if 0 in state.memory:
+    if "solver" in state.memory.get(0, {}):
         kept["momentum"] = state.memory[0]["solver"]["momentum"]
     return {"params": server.params, "buffers": server.buffers, "round": torch.tensor(server.round), **kept}
+
+
+def _pooled(setting: Setting) -> Federation:
+    """All rows in one place, one that parties share as often as they have it: their mean gradient is that of these."""
+    return setting.federation.pooled(once=setting.method.algorithm.pooled)
 
 
 def _centralised(course: Course) -> Solver:
@@ -147,9 +154,13 @@ def _distance(a: Vector, b: Vector) -> float:
     return float(torch.linalg.vector_norm(a.double() - b.double()))
 
 
+def _taken(vector: Vector, places: list[slice]) -> Vector:
+    return torch.cat([vector[place] for place in places])
+
+
 def _ratio(run: Vector, shadow: Vector, places: list[slice]) -> float | None:
     """None where the shadow's layer is zero."""
-    a, b = (torch.cat([vector[place] for place in places]) for vector in (run, shadow))
+    a, b = _taken(run, places), _taken(shadow, places)
     length = float(torch.linalg.vector_norm(b.double()))
     return _distance(a, b) / length if length else None
 
@@ -186,7 +197,7 @@ class _Bound(ABC):
     def _problem(self, label: int) -> Problem:
         """To find the gradient on the rows of one class."""
         setting = self.course.setting
-        federation = setting.federation.pooled()
+        federation = _pooled(setting)
         rows = federation.parties[0].rows
         rows = rows[federation.y[rows] == label]
         if self.estimated and len(rows) > self.rows:
@@ -197,7 +208,9 @@ class _Bound(ABC):
     def gradients(self, params: Vector) -> Tensor:
         """Of every class's mean loss, [classes, d]; zeros of a class that has no rows."""
         zeros = torch.zeros_like(params)
-        return torch.stack([p.gradient(params) if p.party.samples else zeros for p in self.problems])
+        with torch.random.fork_rng(devices=[]):  # every point sees the same draws of a network that makes any
+            torch.manual_seed(torch_seed(self.course.setting.seed, "bound"))
+            return torch.stack([p.gradient(params) if p.party.samples else zeros for p in self.problems])
 
     def remember(self, memory: Memory) -> None:
         self.memory = {name: memory[name] for name in ("lipschitz",) if name in memory}
@@ -273,11 +286,19 @@ _BOUNDS: dict[str, Callable[[Course, int], _Bound]] = {"sampled": _Sampled, "log
 def _need_plain_fedavg(setting: Setting, cohort: int) -> None:
     """Proposition 3.1 is about nothing else."""
     method, everyone = setting.method, cohort == len(setting.federation.parties)
-    if method.algorithm != Algorithm() or method.transforms or method.solver.momentum or not everyone:
+    plain = method.algorithm == Algorithm() and not method.transforms and not method.solver.momentum
+    if not (plain and everyone and _is_plain_step(method.server)):
         raise ConfigError(
-            "weight-divergence: Proposition 3.1 bounds fedavg with momentum=0 and all parties in every round: choose "
-            "these, or leave its bound out."
+            "weight-divergence: Proposition 3.1 bounds fedavg with momentum=0, server=step(lr=1) and all parties in "
+            "every round: choose these, or leave its bound out."
         )
+
+
+def _is_plain_step(server: ServerOptimizer) -> bool:
+    """Whether the server goes where the parties' mean is, and remembers nothing."""
+    here, way = torch.tensor([2.0]), torch.tensor([0.5])
+    state = server.init(here)
+    return not state and bool(server.apply(here, way, state)[0] == here + way)
 
 
 def _need_softmax_regression(setting: Setting) -> None:

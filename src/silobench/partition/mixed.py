@@ -9,6 +9,8 @@ from silobench.partition.partition import Partition, Skew
 
 def add(first: Skew, second: Skew) -> Skew:
     """A mixed skew: the second acts inside the first's parties."""
+    if first.after is not None:
+        raise PartitionError("share stands last, and once: put the other skews before it.")
     if second.after is not None:
         return second.after(first)
     refine = second.refine
@@ -17,8 +19,6 @@ def add(first: Skew, second: Skew) -> Skew:
             "only noise, quantity skews and share can stand after a +, because they act inside the parties of the "
             "first term: put the label or group skew first."
         )
-    if first.after is not None:
-        raise PartitionError("share stands last: put the other skews before it.")
     if first.natural and second.moves_rows:
         raise PartitionError(
             "a quantity skew after by-group or octants would move rows between real silos: leave one of them out."

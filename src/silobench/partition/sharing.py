@@ -44,7 +44,7 @@ def share(
             rows = tuple(np.sort(np.append(private[held], draw.permutation(public)[:each])) for held in own.rows)
             return replace(own, rows=rows, shared=public, warmup=warmup if len(public) else 0)
 
-        return Skew(cut, natural=first.natural)
+        return Skew(cut, after=after, natural=first.natural)  # which says that nothing may stand behind it
 
     return Skew(after(iid.iid()).cut, after=after)
 
@@ -59,6 +59,8 @@ def _drawn(split: Split, beta: float, holdout: float | None, rng: np.random.Gene
         parts = apportion(round(holdout * len(split)), np.array([len(pile) for pile in piles]))
         aside = [pile[:part] for pile, part in zip(piles, parts, strict=True)]
         size = round(beta * (len(split) - int(parts.sum())))
+    if beta > 0 and size == 0:
+        raise PartitionError(f"share(beta={beta:g}) is less than one of {len(split)} rows: take a larger beta, or 0.")
     wanted = apportion(size, np.array([len(pile) > 0 for pile in piles]))
     for label, (pile, some) in enumerate(zip(aside, wanted, strict=True)):
         if some > len(pile):

@@ -95,11 +95,11 @@ def _divergence(cells: Sequence[CellResult]) -> Iterator[Drawing]:
     studies = measured_studies(cells)
     for name, study in zip(_names(studies, cells), studies, strict=True):
         for kind, ladder in by_kind(study).items():
-            if several(ladder):
-                yield Drawing(f"{name}: {kind}, after the first measured round", _by_emd(ladder))
+            if several(ladder) and (drawn := _by_emd(ladder)):
+                yield Drawing(f"{name}: {kind}, after the first measured round", drawn)
         worst = study[-1]
-        if len(rounds_of(worst)) > 1:
-            yield Drawing(f"{name}: {worst.label['partition']}, over rounds", _by_round(worst))
+        if len(rounds_of(worst)) > 1 and (drawn := _by_round(worst)):
+            yield Drawing(f"{name}: {worst.label['partition']}, over rounds", drawn)
 
 
 def _by_emd(ladder: Sequence[CellResult]) -> str:
@@ -115,6 +115,9 @@ def _by_round(cell: CellResult) -> str:
 
 
 def _by_layer(points: Mapping[str, list[Point]], x: str) -> str:
+    """Nothing of a run that diverged beyond all numbers."""
+    if not points:
+        return ""
     lines = [Line(layer, found, colour) for colour, (layer, found) in enumerate(points.items())]
     return lines_svg(lines, x, "weight divergence")
 
