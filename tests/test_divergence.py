@@ -15,7 +15,6 @@ from commands import call, write
 from silobench.algorithms import ALGORITHMS
 from silobench.data import Dataset
 from silobench.data.dataset import Split
-from silobench.engines import inline
 from silobench.errors import ConfigError
 from silobench.execution import execute, prepare
 from silobench.experiment import bind, expand, plan
@@ -142,7 +141,7 @@ def test_of_a_part_of_the_parties_the_shadow_takes_as_many_steps_and_no_more(tmp
     """Two of five: 15 steps of a party a round, and the shadow's of 2 x 20 rows as many."""
     (made,) = plan({**CELL, "participation": 2, "partition": "iid"})
     ready = prepare(made)
-    course = Course(ready.setting, inline(), 3, 2, 1, 1.0)
+    course = Course(ready.setting, rounds=3, participation=2)
     solver = _centralised(course)
     assert (solver.batch, solver.steps) == (40, 15)
     assert all(row["all"] > 0 for row in run(tmp_path, participation=2, partition="iid"))
@@ -221,13 +220,12 @@ def copies(points: np.ndarray, counts: np.ndarray) -> Federation:
 
 def measure_of(federation: Federation, solver: Solver, count: int, bound: Any) -> list[dict[str, Any]]:
     setting = Setting(Method(ALGORITHMS.build("fedavg"), solver), federation, task("linear", federation.dataset, 0), 0)
-    course = Course(setting, inline().settled(setting), count, len(federation.parties), 1, 1.0)
+    course = Course(setting, count)
     records: Sequence[RoundRecord] = list(
         measured(
-            rounds(setting.method, federation, setting.task, seed=0, rounds=count, engine=course.engine),
+            rounds(setting.method, federation, setting.task, seed=0, rounds=count),
             {"it": weight_divergence(bound=bound)},
             course,
-            None,
         )
     )
     return [record.measures["it"] for record in records]

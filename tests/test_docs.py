@@ -113,6 +113,13 @@ def test_the_loop_by_hand_learns() -> None:
     assert float(done.stdout.split()[-1]) > 0.8, done.stderr
 
 
+def test_divergence_is_measured_from_python_as_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(_code("docs/zhao.md"), {})
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("1 {'layers.0': 0.")
+    assert second.startswith("2 {'layers.0': 0.")
+
+
 def test_every_link_of_a_document_leads_somewhere() -> None:
     for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):

@@ -1,4 +1,4 @@
-"""The examples that are ablations: the algorithm itself where what they change cannot matter, and not elsewhere."""
+"""The examples: ablations are the algorithm itself where what they change cannot matter, a measure measures."""
 
 import runpy
 from pathlib import Path
@@ -7,7 +7,10 @@ import pytest
 import torch
 
 from silobench.algorithms import ALGORITHMS
+from silobench.execution import execute, prepare
+from silobench.experiment import plan
 from silobench.methods import Method
+from silobench.record import read_run
 from silobench.rounds import rounds
 from silobench.solvers import sgd
 
@@ -37,3 +40,20 @@ def test_a_plain_mean_is_the_mean_by_samples_of_equal_parties(toy) -> None:
     equal, unequal = toy((20, 20, 20)), toy((20, 9, 60))
     torch.testing.assert_close(last("fednova_plain_mean", equal), last("fednova", equal))
     assert not torch.allclose(last("fednova_plain_mean", unequal), last("fednova", unequal), rtol=1e-2)
+
+
+def test_a_measure_of_ones_own(tmp_path: Path) -> None:
+    """The steps' lengths add up to the way, also across an interruption."""
+    runpy.run_path(str(EXAMPLES / "step_length.py"))
+    cell = {"dataset": "digits", "model": "linear", "rounds": 4, "measure": "step_length", "parties": 3}
+    (made,) = plan({**cell, "solver": "sgd(lr=0.1, epochs=1)"})
+    begun = execute(prepare(made), tmp_path)
+    first = next(begun)
+    begun.close()
+    rest = list(execute(prepare(made), tmp_path))
+    found = [record.measures["step-length"] for record in (first, *rest)]
+    assert found[0]["straight"] == pytest.approx(1)
+    way = sum(one["length"] for one in found)
+    start, end = prepare(made).setting.task.initial, rest[-1].state.server.params
+    assert found[-1]["straight"] == pytest.approx(float((end - start).norm()) / way, rel=1e-5)
+    assert read_run(tmp_path / made.id).rounds[2]["measures"]["step-length"] == found[2]

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from silobench.engines import Engine, auto, inline, native, pool, stacked
     from silobench.errors import SilobenchError
     from silobench.federation import Federation, federate
+    from silobench.local import Setting
+    from silobench.measures import Course, Measure, measured, weight_divergence
     from silobench.methods import Method
     from silobench.partition import Partition, measure, partition
     from silobench.rounds import rounds
@@ -67,6 +69,8 @@ _HOMES = {
     "engines": ("Engine", "auto", "inline", "native", "pool", "stacked"),
     "errors": ("SilobenchError",),
     "federation": ("Federation", "federate"),
+    "local": ("Setting",),
+    "measures": ("Course", "Measure", "measured", "weight_divergence"),
     "methods": ("Method",),
     "partition": ("Partition", "measure", "partition"),
     "rounds": ("rounds",),
@@ -94,17 +98,20 @@ __all__ = [
     "ALGORITHMS",
     "Algorithm",
     "Batch",
+    "Course",
     "Dataset",
     "Engine",
     "Federation",
     "Layout",
     "Local",
+    "Measure",
     "Memory",
     "Method",
     "Partition",
     "Pull",
     "RoundRecord",
     "Server",
+    "Setting",
     "SilobenchError",
     "Split",
     "Task",
@@ -127,6 +134,7 @@ __all__ = [
     "inline",
     "load",
     "measure",
+    "measured",
     "momentum",
     "moon",
     "native",
@@ -142,6 +150,7 @@ __all__ = [
     "stratified",
     "task",
     "uniform",
+    "weight_divergence",
     "yogi",
 ]
 

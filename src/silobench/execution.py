@@ -42,7 +42,6 @@ class Ready:
     controller: Controller
     network: Network
     selection: Selection
-    cohort: int  # parties in a round
     measures: dict[str, Measure]
     sharing: Sharing | None
     seconds: float  # that this took
@@ -119,7 +118,7 @@ def prepare(made: Plan, dataset: Dataset | None = None) -> Ready:
     watch.lap("data")
     selection, shared = SELECTIONS.build(cell.selection), sharing(federation.partition, dataset)
     measures = _measures(cell.measure, setting, cohort)
-    return Ready(made, dataset, setting, controller, network, selection, cohort, measures, shared, watch.laps["data"])
+    return Ready(made, dataset, setting, controller, network, selection, measures, shared, watch.laps["data"])
 
 
 def _measures(asked: Sequence[str], setting: Setting, cohort: int) -> dict[str, Measure]:
@@ -193,7 +192,7 @@ def _records(
         state=state or (beginning(method, federation, setting.task, took) if shared else None),
     )
     if ready.measures:
-        course = Course(setting, engine, cell.rounds, ready.cohort, cell.eval_every, cell.eval_on)
+        course = Course(setting, cell.rounds, cell.participation, cell.eval_every, cell.eval_on, engine)
         records = measured(records, ready.measures, course, state)
     for record in records:
         before = shared.bytes if shared and record.round == 1 else 0

@@ -3,25 +3,31 @@
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from silobench.engines import Engine
+from silobench.engines import Engine, inline
 from silobench.local import Setting
+from silobench.selection import cohort_size
 from silobench.spec import Registry
 from silobench.types import Memory, RoundRecord, State
 
 
 @dataclass(frozen=True)
 class Course:
-    """How a run goes, as a measure may want to know."""
+    """How a run goes, as a measure may want to know; the arguments are those of `rounds`."""
 
     setting: Setting
-    engine: Engine
-    rounds: int
-    cohort: int  # parties in a round
-    eval_every: int
-    eval_on: float | int
+    rounds: int = 50
+    participation: float | int = 1.0
+    eval_every: int = 1
+    eval_on: float | int = 1.0
+    engine: Engine = field(default_factory=inline)
+
+    @property
+    def cohort(self) -> int:
+        """How many parties take part in a round."""
+        return cohort_size(len(self.setting.federation.parties), self.participation)
 
 
 Findings: TypeAlias = dict[str, Any]  # numbers, None, and dictionaries of them: what JSON can say
@@ -42,9 +48,12 @@ MEASURES: Registry[Measure] = Registry("measure")
 
 
 def measured(
-    records: Iterable[RoundRecord], measures: Mapping[str, Measure], course: Course, state: State | None
+    records: Iterable[RoundRecord], measures: Mapping[str, Measure], course: Course, state: State | None = None
 ) -> Iterator[RoundRecord]:
-    """The rounds of a run with what is measured of each; the state remembers what measures do."""
+    """The rounds of a run with what is measured of each; the state remembers what measures do.
+
+    `state` is where the rounds go on from, if they do.
+    """
     kept = state.measures if state else {}
     observers = {name: measure.begin(course, state, kept.get(name, {})) for name, measure in measures.items()}
     for record in records:
