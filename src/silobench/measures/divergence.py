@@ -68,22 +68,23 @@ class _Divergence:
 
     def __call__(self, record: RoundRecord) -> tuple[Findings, Memory]:
         beside = next(self.shadow)
-        run, shadow = record.state.server.params, beside.state.server.params
-        found: Findings = {
+        run, shadow, memory = record.state.server.params, beside.state.server.params, _kept(beside.state)
+        with steady():
+            found = {**self._apart(run, shadow), "sgd_accuracy": beside.accuracy}
+            if self.limit:
+                before = _distance(self.before, self.shadow_before)
+                value = self.limit(before, self.shadow_before, shadow, run, record.round - 1)
+                found |= {"bound": value, "estimated": self.limit.estimated}
+                memory |= self.limit.memory
+        self.before, self.shadow_before = run, shadow
+        return found, memory
+
+    def _apart(self, run: Vector, shadow: Vector) -> Findings:
+        return {
             "layers": {name: _ratio(run, shadow, places) for name, places in self.layers.items()},
             "all": _ratio(run, shadow, self.places),
             "distance": _distance(_taken(run, self.places), _taken(shadow, self.places)),
-            "sgd_accuracy": beside.accuracy,
         }
-        memory = _kept(beside.state)
-        if self.limit:
-            apart = _distance(self.before, self.shadow_before)
-            with steady():
-                value = self.limit(apart, self.shadow_before, shadow, run, record.round - 1)
-            found |= {"bound": value, "estimated": self.limit.estimated}
-            memory |= self.limit.memory
-        self.before, self.shadow_before = run, shadow
-        return found, memory
 
 
 # --- the shadow run -----------------------------------------------------------------------------------
