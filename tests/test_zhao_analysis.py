@@ -17,7 +17,7 @@ from silobench.analysis.findings import FINDINGS
 from silobench.analysis.loss import losses
 from silobench.analysis.paper import SETTINGS, paper_accuracy
 from silobench.analysis.sharing import sharing_table
-from silobench.analysis.tables import Table, skew_of
+from silobench.analysis.tables import Table, shown, skew_of
 from silobench.analysis.zhao_paper import table2
 from silobench.record import StoredRun
 from silobench.report import write_report
@@ -595,3 +595,10 @@ def test_a_cell_that_sets_rows_aside_and_shares_none_is_what_sharing_is_compared
     rows = {row[1].text: row[-2].text for row in sharing_table(cells(plain, shared(0.44, 0.0), shared(0.74, 0.1))).rows}
     assert list(rows.values()) == ["44.0 ± 0.2"]
     assert [row[-2].text for row in sharing_table(cells(plain, shared(0.74, 0.1))).rows] == ["60.0 ± 0.2"]
+
+
+def test_of_solvers_a_table_shows_what_differs() -> None:
+    found = cells(trials(0.5), trials(0.6, solver=solver(epochs=5, batch=10)), trials(0.7, dataset="mnist"))
+    assert [shown(cell, "solver", found) for cell in found] == ["epochs=1, batch=100", "epochs=5, batch=10", ""]
+    other = cells(trials(0.5), trials(0.6, solver="adam(lr=0.1)"))
+    assert [shown(cell, "solver", other) for cell in other] == [solver(), "adam(lr=0.1)"]

@@ -9,6 +9,7 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.choices import kinds_of
 from silobench.analysis.paper import SETTINGS
 from silobench.record import LATER, distinguishing
+from silobench.spec import Spec, parse
 from silobench.units import duration, size
 
 BASELINES = ("solo", "combined")  # what methods are compared with: they win no row
@@ -164,12 +165,26 @@ def _title(cells: Sequence[CellResult]) -> str:
 
 
 def shown(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
-    """A choice as tables show it; a dataset by its plain name, where no other has the same."""
+    """A choice as tables show it: a dataset by its plain name, where no other has the same; of solvers what differs."""
+    if name == "solver":
+        return _differing(cell, [other for other in cells if other.label["dataset"] == cell.label["dataset"]])
     if name != "dataset":
         return str(cell.label.get(name, LATER.get(name, "")))
     plain = cell.runs[0].facts["dataset"]["name"]
     others = {other.label["dataset"] for other in cells if other.runs[0].facts["dataset"]["name"] == plain}
     return plain if len(others) == 1 else str(cell.label["dataset"])
+
+
+def _differing(cell: CellResult, cells: Sequence[CellResult]) -> str:
+    """The arguments of a solver that are not the same in all cells; the whole where another kind is among them."""
+    solvers = [parse(str(other.runs[0].facts["config"]["solver"])) for other in cells]
+    if len({solver.name for solver in solvers}) > 1:
+        return str(cell.label["solver"])
+    own = parse(str(cell.runs[0].facts["config"]["solver"]))
+    kept = [
+        (key, value) for key, value in own.kwargs if {str(dict(s.kwargs).get(key)) for s in solvers} != {str(value)}
+    ]
+    return str(Spec("", (), tuple(kept)))[1:-1]
 
 
 # --- costs --------------------------------------------------------------------------------------------
