@@ -18,7 +18,6 @@ import os
 import platform
 import shutil
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,14 +25,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import torch
 from filelock import FileLock, Timeout
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
 from silobench.atomic import replace_atomically
+from silobench.checkpoint import REMEDY, arrays, file_of, pack, read_header, unpack
 from silobench.errors import RecordError
-from silobench.types import PartyMemory, RoundRecord, Server, State, Vector
+from silobench.types import RoundRecord, State
 
 FORMAT = 1
 # Keys that came later: at these they do not name a run anew.
@@ -43,7 +40,6 @@ _FACTS = {
     "dataset": dict, "partition": dict,
 }  # fmt: skip
 _COMMIT_EVERY = 50  # times what a commit takes
-_REMEDY = "what is recorded elsewhere is untouched; move this directory away or delete it to run it anew."
 
 
 def run_id(config: Mapping[str, Any]) -> str:
@@ -78,12 +74,12 @@ def read_run(path: Path) -> StoredRun:
     if facts["status"] == "complete":
         size, digest = facts["records"]["bytes"], facts["records"]["sha256"]
     else:
-        commit = _read_commit(path)
+        commit = read_header(path)
         size, digest = (commit["bytes"], commit["sha256"]) if commit else (0, _sha(b""))
     content = _read_bytes(lines) if size or lines.exists() else b""
     if len(content) < size or _sha(content[:size]) != digest:
         raise RecordError(
-            f"{lines} is damaged (its first {size} bytes do not match the record, it has {len(content)}): {_REMEDY}"
+            f"{lines} is damaged (its first {size} bytes do not match the record, it has {len(content)}): {REMEDY}"
         )
     return StoredRun(path, facts, [json.loads(line) for line in content[:size].splitlines()])
 
@@ -150,7 +146,7 @@ class RunWriter:
         self._digest.update(lines)
         commit = {"bytes": self._size, "sha256": self._digest.hexdigest()}
         with _writing(self.path):
-            replace_atomically(self.path / "checkpoint" / "state.safetensors", _pack(self.state, commit))
+            replace_atomically(file_of(self.path), pack(self.state, commit))
         now = time.monotonic()
         self._next = now + _COMMIT_EVERY * (now - began)
 
@@ -163,7 +159,7 @@ class RunWriter:
             "status": "complete",
             "records": {"rounds": len(self.rounds), "bytes": self._size, "sha256": self._digest.hexdigest()},
             "model_sha256": _sha(self.state.server.params.numpy().tobytes()),
-            "state_sha256": _sha(b"".join(array.tobytes() for array in _arrays(self.state).values())),
+            "state_sha256": _sha(b"".join(array.tobytes() for array in arrays(self.state).values())),
         }
         with _writing(self.path):
             replace_atomically(self.path / "run.json", _as_json(self.facts))
@@ -198,7 +194,7 @@ def open_run(path: Path, made_by: Mapping[str, str], describe: Callable[[], Mapp
         stored = read_run(path)
         if not stored.complete:
             _check_origin(stored, made_by)
-        state = None if stored.complete else _unpack(path)
+        state = None if stored.complete else unpack(path)
         size, digest = _truncate_to(path, stored, state)
     except BaseException:
         lock.release()
@@ -243,14 +239,14 @@ def _check_origin(stored: StoredRun, made_by: Mapping[str, str]) -> None:
 
 def _begin(path: Path, facts: Mapping[str, Any]) -> None:
     if (path / "rounds.jsonl").exists():
-        raise RecordError(f"{path / 'run.json'} is missing beside recorded rounds: {_REMEDY}")
+        raise RecordError(f"{path / 'run.json'} is missing beside recorded rounds: {REMEDY}")
     with _writing(path):
         replace_atomically(path / "run.json", _as_json({**facts, "status": "running"}))
 
 
 def load_state(path: Path) -> State:
     """The last committed state of a run."""
-    state = _unpack(path)
+    state = unpack(path)
     if state is None:
         raise RecordError(f"{path} has no checkpoint: it was never begun, or its checkpoint was removed.")
     return state
@@ -259,9 +255,9 @@ def load_state(path: Path) -> State:
 def _truncate_to(path: Path, stored: StoredRun, state: State | None) -> tuple[int, Any]:
     """Drop the line of a round that was never committed; gives the length and digest to go on with."""
     lines = path / "rounds.jsonl"
-    commit = stored.facts["records"] if stored.complete else _read_commit(path) or {"bytes": 0}
+    commit = stored.facts["records"] if stored.complete else read_header(path) or {"bytes": 0}
     if state is None and not stored.complete and lines.exists() and lines.read_bytes().count(b"\n") > 1:
-        raise RecordError(f"{path / 'checkpoint'} is missing beside recorded rounds: {_REMEDY}")
+        raise RecordError(f"{path / 'checkpoint'} is missing beside recorded rounds: {REMEDY}")
     if lines.exists() and not stored.complete:
         with _writing(path):
             os.truncate(lines, commit["bytes"])
@@ -288,7 +284,7 @@ def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise RecordError(f"{path} cannot be read ({error.strerror}): {_REMEDY}") from error
+        raise RecordError(f"{path} cannot be read ({error.strerror}): {REMEDY}") from error
 
 
 def _read_facts(path: Path) -> dict[str, Any]:
@@ -298,9 +294,9 @@ def _read_facts(path: Path) -> dict[str, Any]:
         whole = all(isinstance(facts[key], kind) for key, kind in _FACTS.items())
         whole &= facts["status"] != "complete" or isinstance(facts["records"], dict)
     except (ValueError, KeyError, TypeError) as error:
-        raise RecordError(f"{path / 'run.json'} is damaged (it is not a whole run description): {_REMEDY}") from error
+        raise RecordError(f"{path / 'run.json'} is damaged (it is not a whole run description): {REMEDY}") from error
     if not whole or facts["format"] != FORMAT:
-        raise RecordError(f"{path / 'run.json'} is no run description of format {FORMAT}: {_REMEDY}")
+        raise RecordError(f"{path / 'run.json'} is no run description of format {FORMAT}: {REMEDY}")
     return facts
 
 
@@ -310,96 +306,3 @@ def _as_json(facts: Mapping[str, Any]) -> bytes:
 
 def _sha(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-# --- the checkpoint ----------------------------------------------------------------------------------
-
-
-def _arrays(state: State) -> dict[str, Any]:
-    """Every tensor of a state by name, in the order of names."""
-    server = state.server
-    tensors = {"server/params": server.params, "server/buffers": server.buffers}
-    tensors |= {f"server/extras/{name}": value for name, value in server.extras.items()}
-    tensors |= {f"server/optimizer/{name}": value for name, value in server.optimizer.items()}
-    for party, owners in state.memory.items():
-        for owner, kept in owners.items():
-            tensors |= {f"party/{party}/{owner}/{name}": value for name, value in kept.items()}
-    for measure, kept in state.measures.items():
-        tensors |= {f"measure/{measure}/{name}": value for name, value in kept.items()}
-    return {name: tensor.contiguous().numpy() for name, tensor in sorted(tensors.items())}
-
-
-def _pack(state: State, commit: Mapping[str, Any]) -> bytes:
-    arrays = _arrays(state)
-    header = {
-        **commit,
-        "round": state.server.round,
-        "parties": state.server.parties,
-        "knobs": dict(state.server.knobs),
-        "clock": state.clock,
-        "crc": _crc(arrays),
-    }
-    return save(arrays, {"silobench": json.dumps(header)})
-
-
-def _read_commit(path: Path) -> dict[str, Any] | None:
-    """The header of the checkpoint, without its tensors."""
-    file = path / "checkpoint" / "state.safetensors"
-    if not file.exists():
-        return None
-    try:
-        with safe_open(file, "numpy") as content:
-            header: dict[str, Any] = json.loads(content.metadata()["silobench"])
-            return header
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
-        raise _damaged(file) from error
-
-
-def _unpack(path: Path) -> State | None:
-    header = _read_commit(path)
-    if header is None:
-        return None
-    file = path / "checkpoint" / "state.safetensors"
-    with safe_open(file, "numpy") as content:
-        arrays = {name: content.get_tensor(name) for name in sorted(content.keys())}
-    if _crc(arrays) != header["crc"]:
-        raise _damaged(file)
-    server: dict[str, dict[str, Vector]] = {"extras": {}, "optimizer": {}}
-    memory: dict[int, dict[str, dict[str, Vector]]] = {}
-    measures: dict[str, dict[str, Vector]] = {}
-    for name, array in arrays.items():
-        place, _, rest = name.partition("/")
-        if place == "server" and "/" in rest:
-            kind, key = rest.split("/", 1)
-            server[kind][key] = torch.from_numpy(array)
-        elif place == "party":
-            party, owner, key = rest.split("/", 2)  # a name may have slashes of its own
-            memory.setdefault(int(party), {}).setdefault(owner, {})[key] = torch.from_numpy(array)
-        elif place == "measure":
-            measure, key = rest.split("/", 1)
-            measures.setdefault(measure, {})[key] = torch.from_numpy(array)
-    return State(
-        Server(
-            torch.from_numpy(arrays["server/params"]),
-            server["extras"],
-            server["optimizer"],
-            header["round"],
-            header["parties"],
-            header["knobs"],
-            torch.from_numpy(arrays["server/buffers"]),
-        ),
-        dict[int, PartyMemory](memory),
-        header["clock"],
-        measures,
-    )
-
-
-def _crc(arrays: Mapping[str, Any]) -> int:
-    total = 0
-    for name, array in arrays.items():
-        total = zlib.crc32(array.tobytes(), zlib.crc32(name.encode(), total))
-    return total
-
-
-def _damaged(file: Path) -> RecordError:
-    return RecordError(f"{file} is damaged (it is not a whole checkpoint): {_REMEDY}")

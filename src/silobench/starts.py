@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from silobench.algorithms import ALGORITHMS
+from silobench.checkpoint import file_of
 from silobench.engines import Engine
 from silobench.errors import ConfigError
 from silobench.federation import Party
@@ -83,7 +84,7 @@ def digest_of(path: Path) -> str:
     stored = read_run(path)
     if not stored.complete:
         raise ConfigError(f"start: {path} is not finished, and a run begins at the end of another: finish it first.")
-    if not (path / "checkpoint" / "state.safetensors").is_file():
+    if not file_of(path).is_file():
         raise ConfigError(f"start: the model of {path} was deleted (--records-only): delete that run to make it anew.")
     _need_one_model(stored)
     return str(stored.facts.get("model_sha256"))

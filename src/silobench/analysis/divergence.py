@@ -84,10 +84,13 @@ def _known(rows: Iterable[Mapping[str, Any]], key: str) -> list[float]:
 
 def over_rounds(cell: CellResult) -> dict[str, list[tuple[int, Spread]]]:
     """The divergence of each layer after every measured round."""
+    trials = [measured(run) for run in cell.runs]
     found: dict[str, list[tuple[int, Spread]]] = {}
     for round in rounds_of(cell):
-        for name, over in divergence(cell, round).layers.items():
-            found.setdefault(name, []).append((round, over))
+        for name in trials[0][round]["layers"]:
+            known = [rows[round]["layers"][name] for rows in trials if rows[round]["layers"][name] is not None]
+            if over := spread(known):
+                found.setdefault(name, []).append((round, over))
     return found
 
 

@@ -175,12 +175,16 @@ def shown(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
     return plain if len(others) == 1 else str(cell.label["dataset"])
 
 
+def _solver(cell: CellResult) -> str:
+    return str(cell.runs[0].facts["config"]["solver"])
+
+
 def _differing(cell: CellResult, cells: Sequence[CellResult]) -> str:
     """The arguments of a solver that are not the same in all cells; the whole where another kind is among them."""
-    solvers = [parse(str(other.runs[0].facts["config"]["solver"])) for other in cells]
+    own, *others = (parse(text) for text in dict.fromkeys(_solver(one) for one in (cell, *cells)))
+    solvers = [own, *others]
     if len({solver.name for solver in solvers}) > 1:
         return str(cell.label["solver"])
-    own = parse(str(cell.runs[0].facts["config"]["solver"]))
     kept = [
         (key, value) for key, value in own.kwargs if {str(dict(s.kwargs).get(key)) for s in solvers} != {str(value)}
     ]
