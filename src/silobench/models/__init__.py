@@ -2,6 +2,7 @@
 
 from silobench.models.architectures import MODELS, Cnn, Mlp, Model, Sizes, bag, cnn, linear, mlp
 from silobench.models.deep import resnet, vgg9
+from silobench.models.lenet import lenet
 from silobench.models.network import Classifier, Network
 from silobench.models.published import kws, mcmahan_cifar, mcmahan_mnist
 
@@ -16,6 +17,7 @@ __all__ = [
     "bag",
     "cnn",
     "kws",
+    "lenet",
     "linear",
     "mcmahan_cifar",
     "mcmahan_mnist",

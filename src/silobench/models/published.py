@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from silobench.data.augment import random_windows
 from silobench.errors import ConfigError
 from silobench.models.architectures import MODELS, Model, Sizes
-from silobench.models.deep import BatchNorm, Norm
 from silobench.models.network import Classifier
+from silobench.models.norms import BatchNorm, Norm
 from silobench.models.pooling import relu_of_pool
 from silobench.types import Count
 
