@@ -212,11 +212,19 @@ def _numeric(word: str) -> bool:
 
 @dataclass(frozen=True)
 class Bound(Generic[T]):
-    """A spec bound to its factory: `full` states every argument, `short` only those off their default."""
+    """A spec bound to its factory: `full` states every argument, `short` only those off their default.
+
+    Of arguments that came `Later`, `full` too states only those off their default.
+    """
 
     full: Spec
     short: Spec
     build: Callable[[], T]
+
+
+@dataclass(frozen=True)
+class Later:
+    """Marks, in ``Annotated``, an argument that came later: at its default, which must stay, it names no run anew."""
 
 
 class Registry(Generic[T]):
@@ -265,7 +273,9 @@ class Registry(Generic[T]):
         written = signature.bind(*args, **kwargs).arguments
         nested = {name: value for name, value in written.items() if isinstance(value, Bound)}
         defaults = {name: p.default for name, p in signature.parameters.items()}
-        full = bound.arguments | {name: value.full for name, value in nested.items()}
+        later = _later(inspect.unwrap(factory))
+        stated = {k: v for k, v in bound.arguments.items() if k not in later or v != defaults[k]}
+        full = stated | {name: value.full for name, value in nested.items()}
         short = bound.arguments | {name: value.short for name, value in nested.items()}
         return Bound(
             full=_as_spec(spec.name, full, signature),
@@ -323,6 +333,12 @@ class Registry(Generic[T]):
 
     def _usage(self, name: str) -> str:
         return next(row["signature"] for row in self.describe() if row["name"] == name)
+
+
+def _later(factory: Callable[..., Any]) -> list[str]:
+    """The arguments that are marked as having come later."""
+    hints = get_type_hints(factory, include_extras=True)
+    return [name for name, hint in hints.items() if Later() in getattr(hint, "__metadata__", ())]
 
 
 def _built(value: Any) -> Any:

@@ -10,47 +10,62 @@ from torch import Tensor, nn
 from silobench.errors import ConfigError
 from silobench.models.architectures import MODELS, Model, Sizes
 from silobench.models.network import Classifier
-from silobench.models.norms import GroupSize, Norm, NormName, norm_of
+from silobench.models.norms import (
+    GroupSize,
+    LaterGroupSize,
+    LaterNorm,
+    LaterRenormFrom,
+    Norm,
+    NormName,
+    norm_of,
+)
 
 _LEAST = 8  # pixels a side
 
 
 @MODELS.register
-def vgg9(dropout: bool = True) -> Model:
+def vgg9(
+    dropout: bool = True,
+    norm: LaterNorm = None,
+    group_size: LaterGroupSize = 2,
+    renorm_from: LaterRenormFrom = 500,
+) -> Model:
     """NIID-Bench's VGG-9: conv 3x3 (32, 64) - pool - (128, 128) - pool - (256, 256) - pool - 512 - 512 - classes.
 
     As in its public code for CIFAR-10 a twentieth of the channels is dropped after the second pool, and a tenth of the
     numbers before the first dense layer and the last; and weights begin as PyTorch's own do, so that the loss hardly
-    falls in the first few hundred steps.
+    falls in the first few hundred steps. Normalisation, where asked for, stands between a convolution and its ReLU.
     """
-    return Model(lambda sizes: _Vgg(sizes, dropout))
+    return Model(lambda sizes: _Vgg(sizes, dropout, norm_of(norm, group_size, renorm_from)))
 
 
 @MODELS.register
 def resnet(
     depth: Literal[18, 20, 50] = 18,
-    norm: NormName | None = "batch",
+    norm: NormName = "batch",
     group_size: GroupSize = 2,
+    renorm_from: LaterRenormFrom = 500,
 ) -> Model:
     """Residual networks in their CIFAR form (He et al., CVPR 2016): a 3x3 convolution first, and no pool after it.
 
     20 is the paper's own for CIFAR (16, 32, 64 channels; a shortcut into more channels pads with zeros); 18 and 50 have
     64 to 512 and projections. `norm=group` normalises groups of `group_size` channels (2 in the quagmire study),
-    `layer` all channels together. `norm=none` has biases instead and begins near the identity: the last convolution of
-    every block is zero and the others are scaled as in Fixup (Zhang et al., ICLR 2019), whose scalars it does without.
+    `layer` all channels together; `batch-renorm` is BatchNorm for `renorm_from` steps and batch renormalisation after.
+    `norm=none` has biases instead and begins near the identity: the last convolution of every block is zero and the
+    others are scaled as in Fixup (Zhang et al., ICLR 2019), whose scalars it does without.
 
     Where a batch has one value per channel, which is its own mean, BatchNorm uses its running statistics.
     """
-    return Model(lambda sizes: _ResNet(sizes, depth, norm_of(norm, group_size)))
+    return Model(lambda sizes: _ResNet(sizes, depth, norm_of(norm, group_size, renorm_from)))
 
 
 class _Vgg(Classifier):
-    def __init__(self, sizes: Sizes, dropout: bool):
+    def __init__(self, sizes: Sizes, dropout: bool, norm: Norm | None):
         super().__init__()
         channels, *sides = picture("vgg9", sizes)
         layers: list[nn.Module] = []
         for place, (before, after) in enumerate(pairwise((channels, 32, 64, 128, 128, 256, 256))):
-            layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU()]
+            layers += [nn.Conv2d(before, after, 3, padding=1), *([norm(after)] if norm else []), nn.ReLU()]
             layers += [nn.MaxPool2d(2)] * (place % 2)
             layers += [nn.Dropout2d(0.05)] * (place == 3 and dropout)
         self.convolutions = nn.Sequential(*layers)

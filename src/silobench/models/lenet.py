@@ -9,21 +9,22 @@ from torch import Tensor, nn
 from silobench.models.architectures import MODELS, Model, Sizes
 from silobench.models.deep import picture
 from silobench.models.network import Classifier
-from silobench.models.norms import GroupSize, Norm, NormName, norm_of
+from silobench.models.norms import GroupSize, LaterRenormFrom, Norm, NormName, norm_of
 
 
 @MODELS.register
-def lenet(norm: NormName | None = None, group_size: GroupSize = 2) -> Model:
+def lenet(norm: NormName = None, group_size: GroupSize = 2, renorm_from: LaterRenormFrom = 500) -> Model:
     """The LeNet of the quagmire study (Hsieh et al., ICML 2020), which is that of Caffe for CIFAR-10.
 
     conv 5x5 (32) - max pool - conv 5x5 (32) - average pool - conv 5x5 (64) - average pool - classes, ReLU after each
     convolution; convolutions keep the sides, pools are 3x3 in steps of two, cut at the edge: 89,578 parameters on
     32 x 32 pixels, three colours and ten classes. Normalisation, where asked for, follows each convolution:
-    `norm=batch` is the study's BN-LeNet, `norm=group` its GN-LeNet, in groups of `group_size` channels.
+    `norm=batch` is the study's BN-LeNet, `norm=group` its GN-LeNet, in groups of `group_size` channels. `layer` takes
+    all channels together, `batch-renorm` is BatchNorm for `renorm_from` steps and batch renormalisation after.
 
     Departures: weights begin as PyTorch's own; the study does not say how.
     """
-    return Model(lambda sizes: _LeNet(sizes, norm_of(norm, group_size) or nn.Identity))
+    return Model(lambda sizes: _LeNet(sizes, norm_of(norm, group_size, renorm_from) or nn.Identity))
 
 
 class _LeNet(Classifier):

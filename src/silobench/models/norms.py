@@ -1,27 +1,51 @@
-"""Normalisation of the channels of pictures: every kind a network can be asked for, by one name."""
+"""Normalisation of the channels of pictures: every kind that a network can be asked for, by one name.
+
+`batch` is BatchNorm; `group` and `layer` normalise each picture by itself, in groups of channels or all together;
+`batch-renorm` is between: it begins as BatchNorm and comes to rely on the running statistics.
+"""
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
+import torch
 import torch.nn.functional as F
 from annotated_types import Ge
+from pydantic import BeforeValidator
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError
-
-Norm = Callable[[int], nn.Module]  # channels -> the layer
-NormName = Literal["batch", "group", "layer"]
-GroupSize = Annotated[int, Ge(2)]
+from silobench.spec import Later
 
 
-def norm_of(name: NormName | None, group_size: int = 2) -> Norm | None:
-    """The layer of this name as a function of the number of channels; none of none.
+def _hyphened(name: Any) -> Any:
+    return name.replace("_", "-") if isinstance(name, str) else name
 
-    `group` normalises groups of `group_size` adjacent channels of a picture, `layer` all of them together.
-    """
+
+# What models take as arguments: `norm`, `group_size` for groups, `renorm_from` for batch renormalisation.
+NormName: TypeAlias = Annotated[Literal["batch", "group", "layer", "batch-renorm"] | None, BeforeValidator(_hyphened)]
+GroupSize: TypeAlias = Annotated[int, Ge(2)]
+RenormFrom: TypeAlias = Annotated[int, Ge(0)]
+# The same for models that could do without until there were runs of them.
+LaterNorm: TypeAlias = Annotated[NormName, Later()]
+LaterGroupSize: TypeAlias = Annotated[GroupSize, Later()]
+LaterRenormFrom: TypeAlias = Annotated[RenormFrom, Later()]
+
+_RATE = 0.01  # Ioffe's, a tenth of BatchNorm's: statistics that training relies on should not jump
+
+Norm: TypeAlias = Callable[[int], nn.Module]  # channels -> the layer
+
+
+def norm_of(name: NormName, group_size: int, renorm_from: int) -> Norm | None:
+    """The layer of this name, as a function of the number of channels; None for none."""
     if name is None:
         return None
-    return {"batch": BatchNorm, "group": _group(group_size), "layer": lambda channels: nn.GroupNorm(1, channels)}[name]
+    layers: dict[str, Norm] = {
+        "batch": BatchNorm,
+        "group": lambda channels: _group(channels, group_size),
+        "layer": lambda channels: nn.GroupNorm(1, channels),
+        "batch-renorm": lambda channels: BatchRenorm(channels, renorm_from),
+    }
+    return layers[name]
 
 
 class BatchNorm(nn.BatchNorm2d):
@@ -33,10 +57,57 @@ class BatchNorm(nn.BatchNorm2d):
         return super().forward(x)
 
 
-def _group(size: int) -> Norm:
-    def layer(channels: int) -> nn.Module:
-        if channels % size:
-            raise ConfigError(f"{channels} channels make no groups of {size}: take a group_size that divides them.")
-        return nn.GroupNorm(channels // size, channels)
+class BatchRenorm(BatchNorm):
+    """Batch renormalisation (Ioffe, NeurIPS 2017), which draws a batch's statistics towards the running ones:
 
-    return layer
+        y = γ ((x - μ_B) / σ_B · r + d) + β,   r = σ_B / σ within [1/r_max, r_max],   d = (μ_B - μ) / σ within ± d_max
+
+    Neither r nor d has a gradient. For the first `begin` steps r_max = 1 and d_max = 0, which is BatchNorm; then they
+    grow evenly, d_max to 5 at five times as many steps and r_max to 3 at eight times, the paper's proportions (whose
+    `begin` is 5,000). Zero is renormalisation at once.
+
+    The counter of steps is a buffer of floats, so that it travels with the statistics and is averaged as they are.
+
+    Departures from the paper: the running statistics are of the variance, as BatchNorm's, and not of the deviation.
+    """
+
+    steps: Tensor
+
+    def __init__(self, channels: int, begin: int):
+        super().__init__(channels, momentum=_RATE)
+        self.begin = begin
+        self.register_buffer("steps", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or x.numel() == x.shape[1]:
+            return super().forward(x)
+        largest_r, largest_d = self.limits()
+        self.steps.add_(1)
+        if largest_r == 1 and largest_d == 0:
+            return super().forward(x)
+        r, d = self._correction(x, largest_r, largest_d)
+        return F.batch_norm(x, None, None, self.weight * r, self.weight * d + self.bias, True, 0.0, self.eps)
+
+    def limits(self) -> tuple[float, float]:
+        """r_max and d_max of the next step."""
+        beyond = self.steps.item() - self.begin
+        if beyond < 0:
+            return 1.0, 0.0
+        along_r, along_d = (min(beyond / (times * self.begin), 1.0) if self.begin else 1.0 for times in (7, 4))
+        return 1.0 + 2.0 * along_r, 5.0 * along_d
+
+    @torch.no_grad()
+    def _correction(self, x: Tensor, largest_r: float, largest_d: float) -> tuple[Tensor, Tensor]:
+        """r and d by the running statistics as they were before this batch, which are then updated."""
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        mean, scale = self.running_mean.clone(), (self.running_var + self.eps).rsqrt()
+        its_mean, its_variance = torch.batch_norm_update_stats(x, self.running_mean, self.running_var, _RATE)
+        r = ((its_variance + self.eps).sqrt() * scale).clamp(1 / largest_r, largest_r)
+        return r, ((its_mean - mean) * scale).clamp(-largest_d, largest_d)
+
+
+def _group(channels: int, size: int) -> nn.Module:
+    if channels % size:
+        raise ConfigError(f"{channels} channels make no groups of {size}: take a group_size that divides them.")
+    return nn.GroupNorm(channels // size, channels)
