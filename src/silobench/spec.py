@@ -238,10 +238,16 @@ class Registry(Generic[T]):
     def __init__(self, kind: str, nested: "Registry[Any] | None" = None):
         self.kind, self.nested = kind, nested
         self.factories: dict[str, Callable[..., T]] = {}
+        self._later: dict[str, tuple[str, ...]] = {}
 
-    def register(self, factory: Callable[P, T]) -> Callable[P, T]:
-        """Enter a factory under its own name; calls from Python are checked as specs are."""
+    def register(self, factory: Callable[P, T], later: tuple[str, ...] = ()) -> Callable[P, T]:
+        """Enter a factory under its own name; calls from Python are checked as specs are.
+
+        `later` are arguments that it did not always have: a full spec does not state them at their defaults, so that
+        what was run before they came is still the same run.
+        """
         name = _name(factory.__name__)
+        self._later[name] = later
 
         @functools.wraps(factory)
         def checked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -265,7 +271,8 @@ class Registry(Generic[T]):
         written = signature.bind(*args, **kwargs).arguments
         nested = {name: value for name, value in written.items() if isinstance(value, Bound)}
         defaults = {name: p.default for name, p in signature.parameters.items()}
-        full = bound.arguments | {name: value.full for name, value in nested.items()}
+        stated = {k: v for k, v in bound.arguments.items() if k not in self._later[spec.name] or v != defaults[k]}
+        full = stated | {name: value.full for name, value in nested.items()}
         short = bound.arguments | {name: value.short for name, value in nested.items()}
         return Bound(
             full=_as_spec(spec.name, full, signature),
