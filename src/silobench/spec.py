@@ -238,7 +238,7 @@ class Registry(Generic[T]):
     def __init__(self, kind: str, nested: "Registry[Any] | None" = None):
         self.kind, self.nested = kind, nested
         self.factories: dict[str, Callable[..., T]] = {}
-        self._later: dict[str, tuple[str, ...]] = {}
+        self.later: dict[str, tuple[str, ...]] = {}
 
     def register(self, factory: Callable[P, T], later: tuple[str, ...] = ()) -> Callable[P, T]:
         """Enter a factory under its own name; calls from Python are checked as specs are.
@@ -247,7 +247,7 @@ class Registry(Generic[T]):
         what was run before they came is still the same run.
         """
         name = _name(factory.__name__)
-        self._later[name] = later
+        self.later[name] = later
 
         @functools.wraps(factory)
         def checked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -271,7 +271,7 @@ class Registry(Generic[T]):
         written = signature.bind(*args, **kwargs).arguments
         nested = {name: value for name, value in written.items() if isinstance(value, Bound)}
         defaults = {name: p.default for name, p in signature.parameters.items()}
-        stated = {k: v for k, v in bound.arguments.items() if k not in self._later[spec.name] or v != defaults[k]}
+        stated = {k: v for k, v in bound.arguments.items() if k not in self.later[spec.name] or v != defaults[k]}
         full = stated | {name: value.full for name, value in nested.items()}
         short = bound.arguments | {name: value.short for name, value in nested.items()}
         return Bound(
