@@ -31,8 +31,9 @@ def test_algorithms_and_transforms_import_only_types(package: str) -> None:
     assert {file.name: imported(file) for file in files} == {file.name: {"silobench.types"} for file in files}
 
 
-def test_types_imports_only_the_ranges_of_arguments() -> None:
-    assert imported(SOURCE / "types.py") == {"silobench.ranges"}
+def test_types_imports_only_ranges_of_arguments_and_the_wire() -> None:
+    assert imported(SOURCE / "types.py") == {"silobench.ranges", "silobench.wire"}
+    assert imported(SOURCE / "wire.py") == set()
     assert imported(SOURCE / "ranges.py") == set()
 
 

@@ -30,6 +30,7 @@ def arrays(state: State) -> dict[str, Any]:
     for party, owners in state.memory.items():
         for owner, kept in owners.items():
             tensors |= {f"party/{party}/{owner}/{name}": value for name, value in kept.items()}
+    tensors |= {f"controller/{name}": value for name, value in state.controller.items()}
     for measure, kept in state.measures.items():
         tensors |= {f"measure/{measure}/{name}": value for name, value in kept.items()}
     return {name: tensor.contiguous().numpy() for name, tensor in sorted(tensors.items())}
@@ -43,6 +44,7 @@ def pack(state: State, commit: Mapping[str, Any]) -> bytes:
         "parties": state.server.parties,
         "knobs": dict(state.server.knobs),
         "clock": state.clock,
+        "spent": state.spent,
         "crc": _crc(tensors),
     }
     return save(tensors, {"silobench": json.dumps(header)})
@@ -73,6 +75,7 @@ def unpack(path: Path) -> State | None:
     server: dict[str, dict[str, Vector]] = {"extras": {}, "optimizer": {}}
     memory: dict[int, dict[str, dict[str, Vector]]] = {}
     measures: dict[str, dict[str, Vector]] = {}
+    controller: dict[str, Vector] = {}
     for name, array in found.items():
         place, _, rest = name.partition("/")
         if place == "server" and "/" in rest:
@@ -81,6 +84,8 @@ def unpack(path: Path) -> State | None:
         elif place == "party":
             party, owner, key = rest.split("/", 2)  # a name may have slashes of its own
             memory.setdefault(int(party), {}).setdefault(owner, {})[key] = torch.from_numpy(array)
+        elif place == "controller":
+            controller[rest] = torch.from_numpy(array)
         elif place == "measure":
             measure, key = rest.split("/", 1)
             measures.setdefault(measure, {})[key] = torch.from_numpy(array)
@@ -96,6 +101,8 @@ def unpack(path: Path) -> State | None:
         ),
         dict[int, PartyMemory](memory),
         header["clock"],
+        header.get("spent", 0),  # older ones do not say, and had no controller to ask
+        controller,
         measures,
     )
 

@@ -20,7 +20,7 @@ from silobench.network import NETWORKS, Network
 from silobench.partition import Sharing, measure, sharing
 from silobench.partition.measures import count, emd_weighted
 from silobench.record import begun_by, open_run, read_run, versions
-from silobench.rounds import beginning, rounds
+from silobench.rounds import beginning, check_cohort, rounds, steering
 from silobench.selection import SELECTIONS, Selection, cohort_size
 from silobench.servers import SERVERS
 from silobench.solvers import SOLVERS
@@ -115,6 +115,8 @@ def prepare(made: Plan, dataset: Dataset | None = None) -> Ready:
     setting = Setting(method, federation, task(cell.model, dataset, cell.seed), cell.seed)
     setting = started(setting, STARTS.build(cell.start).path)
     controller, network = CONTROLLERS.build(cell.controller), NETWORKS.build(cell.network)
+    check_cohort(method, cohort, len(federation.parties))
+    steering(controller, method)  # refuses a method that it cannot steer
     watch.lap("data")
     selection, shared = SELECTIONS.build(cell.selection), sharing(federation.partition, dataset)
     measures = _measures(cell.measure, setting, cohort)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from silobench.algorithms import ALGORITHMS
 from silobench.controllers import CONTROLLERS
+from silobench.controllers.oracle import settings_of
 from silobench.data import DATASETS, load
 from silobench.engines import ENGINES
 from silobench.errors import AbsentError, ConfigError, suggest
@@ -30,7 +31,7 @@ from silobench.record import LATER, distinguishing, run_id
 from silobench.selection import SELECTIONS
 from silobench.servers import SERVERS
 from silobench.solvers import SCHEDULES, SOLVERS
-from silobench.spec import Bound, Registry
+from silobench.spec import Bound, Registry, Spec, parse
 from silobench.starts import STARTS, Start, digest_of
 from silobench.transforms import TRANSFORMS, bind_chain
 from silobench.types import Count
@@ -177,6 +178,37 @@ def at_scale(choices: Mapping[str, Any], scale: str) -> dict[str, Any]:
     return {**whole, **changed} if "grid" in changed else override(whole, changed)
 
 
+def _settings(cell: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of an oracle all the runs that it stands for: BSP, and each setting of the method's knob; else the cell."""
+    asked = CONTROLLERS.bind(str(cell.get("controller", "fixed"))).full
+    if asked.name != "oracle":
+        return [cell]
+    given: dict[str, Any] = dict(asked.kwargs)
+    algorithm, chain = (
+        ALGORITHMS.bind(str(cell.get("algorithm", "fedavg"))),
+        bind_chain(str(cell.get("transforms", ""))),
+    )
+    terms: list[Bound[Any]] = [algorithm, *chain]
+    dial = settings_of([dial for term in terms for dial in term.build().dials], given["knob"], given["grid"])
+
+    def at(term: Bound[Any], theta: float) -> str:
+        turned = any(found.name == dial.name for found in term.build().dials)
+        return str(
+            replace(term.short, kwargs=(*_others(term.short, dial.name), (dial.name, theta))) if turned else term.short
+        )
+
+    plain = {**cell, "controller": "fixed"}
+    tried = [
+        {**plain, "algorithm": at(algorithm, theta), "transforms": " | ".join(at(term, theta) for term in chain)}
+        for theta in dial.grid
+    ]
+    return [{**plain, "algorithm": "bsp", "transforms": ""}, *tried]
+
+
+def _others(spec: Spec, name: str) -> tuple[Any, ...]:
+    return tuple(pair for pair in spec.kwargs if pair[0] != name)
+
+
 def _dataset_of(cell: Mapping[str, Any]) -> str:
     return str(cell.get("dataset", ""))
 
@@ -211,7 +243,7 @@ def plan_present(
 ) -> tuple[list[Plan], dict[str, int]]:
     """The same of the runs whose dataset is on this machine; of the others, why it is not, and how many there are."""
     extra = {"plugins": [load_plugin(path) for path in plugins]} if plugins else {}
-    cells = expand(choices)
+    cells = [made for cell in expand(choices) for made in _settings(cell)]
     why = {name: _absence(name) for name in dict.fromkeys(map(_dataset_of, cells))}
     gone = [cell for cell in cells if why[_dataset_of(cell)]]
     named = _named([bind(cell, extra) for cell in cells if not why[_dataset_of(cell)]])
@@ -268,6 +300,7 @@ def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> 
         problem = error.errors()[0]
         needed = problem["msg"].removeprefix("Input should be ")
         raise ConfigError(f"{problem['loc'][0]} must be {needed}, but {problem['input']!r} was given.") from error
+    cell = _in_lockstep(cell)
     specs = _bind_specs(cell)
     start: Start = specs["start"][0].build()
     origin = start.origin(cell.model_dump())
@@ -290,6 +323,23 @@ def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> 
         ),
         label=_without_later({"dataset": str(data.short), **_texts(specs, "short"), **plain}),
         origin=bind(origin, extra) if origin else None,
+    )
+
+
+def _in_lockstep(cell: Cell) -> Cell:
+    """With a solver of one step a round that keeps its momentum, where parties exchange after every minibatch."""
+    if not ALGORITHMS.build(cell.algorithm).lockstep:
+        return cell
+    given = parse(cell.solver)
+    stated = dict(given.kwargs)
+    for key in () if stated.get("steps") == 1 else ("epochs", "steps"):
+        if key in stated:
+            raise ConfigError(
+                f"{cell.algorithm} exchanges after every minibatch, but the solver has {key}={stated[key]}: leave "
+                f"{key} out."
+            )
+    return cell.model_copy(
+        update={"solver": str(replace(given, kwargs=tuple({"keep_momentum": True, **stated, "steps": 1}.items())))}
     )
 
 

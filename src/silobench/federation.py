@@ -36,6 +36,11 @@ class Party:
     def samples(self) -> int:
         return len(self.rows)
 
+    @cached_property
+    def order_of_pass(self) -> dict[tuple[int, int], NDArray[np.int64]]:
+        """By (seed, pass), the order in which its rows are visited; only that asked for last."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Part:

@@ -13,7 +13,7 @@ from silobench.errors import ConfigError, suggest
 from silobench.federation import Federation, Party
 from silobench.methods import Buffers, Method, total
 from silobench.rng import torch_seed
-from silobench.solvers import Problem
+from silobench.solvers import Problem, Solver
 from silobench.task import Task, Weights
 from silobench.types import (
     Batch,
@@ -61,6 +61,12 @@ class Setting:
         if personal is None:
             return layout
         return layout.without([name for name in layout.names if personal[layout.slices[name]].any()])
+
+    @cached_property
+    def solver(self) -> Solver:
+        """How parties take their steps: as the method has it, but for a momentum that the algorithm applies itself."""
+        solver = self.method.solver
+        return solver.leaving_momentum() if self.method.algorithm.own_momentum else solver
 
     @property
     def buffers(self) -> Buffers:
@@ -120,6 +126,18 @@ class Setting:
         shared = server.params if self.personal is None else server.params[~self.personal]
         return self.params_at(shared, memory), self.buffers_at(server, memory)
 
+    def apart_at(self, server: Server, memory: PartyMemory) -> Weights:
+        """A party's model with all that it learnt alone: also what it has not told the others yet."""
+        algorithm = self.method.algorithm
+        params, buffers = self.model_at(server, memory)
+        if algorithm.apart is not None:
+            params = algorithm.apart(server, self.own(memory))
+        for place, transform in enumerate(self.method.transforms):
+            unsent = transform.unsent(memory.get(f"transform-{place}", {}))
+            if unsent is not None:
+                params = params + (unsent if self.personal is None else filled(self.personal, unsent))
+        return params, buffers
+
     def own(self, memory: PartyMemory) -> Memory:
         """What the algorithm has at a party: what it kept, or what it begins with."""
         return memory["algorithm"] if "algorithm" in memory else self.method.algorithm.memory(self.task.initial)
@@ -151,7 +169,7 @@ class LocalRound:
         own, network = self.own(memory), task.network
         network.buffers.copy_(self.setting.buffers_at(server, memory))
         with self.drawing(party):
-            local, momentum = method.solver.train(
+            local, momentum = self.setting.solver.train(
                 replace(self.problem(party), other_loss=self.loss(own)),
                 method.algorithm.start(server, own),
                 server,
@@ -208,9 +226,12 @@ class LocalRound:
         if setting.personal is not None:
             kept["personal"] = {"params": local.end[setting.personal]}
         context = Context(setting.seed, server.round, party, setting.shared, server.knobs)
-        for place, transform in enumerate(() if algorithm.silent else setting.method.transforms):
+        quiet = algorithm.silent or update.says_nothing
+        for place, transform in enumerate(setting.method.transforms):
             owner = f"transform-{place}"
-            update, kept[owner] = transform.encode(update, memory.get(owner, {}), context)
+            kept[owner] = memory.get(owner, {})
+            if not quiet:
+                update, kept[owner] = transform.encode(update, kept[owner], context)
         if buffers.numel() and setting.buffers == "local":
             kept["network"] = {"buffers": buffers}
         elif buffers.numel() and setting.buffers == "average":

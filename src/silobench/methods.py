@@ -6,6 +6,7 @@ from functools import reduce
 from operator import add
 from typing import Literal, TypeAlias
 
+from silobench.errors import ConfigError
 from silobench.servers import step
 from silobench.solvers import Solver, sgd
 from silobench.types import Algorithm, ServerOptimizer, Transform, Update
@@ -30,3 +31,10 @@ class Method:
     buffers: Buffers = "average"
     """What becomes of normalisation statistics: averaged by samples; left with each party, by which its model is then
     tested (SiloBN, Andreux et al., 2020); or kept by the server as they began, as if parameters alone were averaged."""
+
+    def __post_init__(self) -> None:
+        if self.algorithm.lockstep and self.solver.steps != 1:
+            raise ConfigError(
+                "this algorithm exchanges after every minibatch, and the solver takes more steps in a round: write "
+                "sgd(..., steps=1, keep_momentum=True)."
+            )

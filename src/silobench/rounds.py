@@ -14,10 +14,11 @@ from silobench.errors import ConfigError
 from silobench.federation import Federation
 from silobench.local import BUFFERS, LocalRound, Setting, Stopwatch
 from silobench.methods import Method
-from silobench.network import Network, link
+from silobench.network import Network, Traffic, link
 from silobench.processes import keep_memory
 from silobench.selection import Selection, cohort_size, uniform
 from silobench.task import Score, Task, Weights
+from silobench.travelling import Travels
 from silobench.types import (
     Context,
     Controller,
@@ -61,9 +62,11 @@ def rounds(
         )
     keep_memory()
     setting = Setting(method, federation, task, seed)
-    loop = _Loop(setting, (engine or inline()).settled(setting), controller or fixed(), network or link())
+    controller = steering(controller or fixed(), method)
+    loop = _Loop(setting, (engine or inline()).settled(setting), controller, network or link())
     state = state or beginning(method, federation, task)
     choose, size = selection or uniform(), cohort_size(len(federation.parties), participation)
+    check_cohort(method, size, len(federation.parties))
     for now in range(state.server.round, rounds):
         cohort = choose(federation, size, seed, now)
         share = 1.0 if now + 1 == rounds else eval_on if (now + 1) % eval_every == 0 else 0
@@ -71,6 +74,21 @@ def rounds(
             record = loop.round(state, cohort, share)
         state = record.state
         yield record
+
+
+def check_cohort(method: Method, cohort: int, parties: int) -> None:
+    """Refuse to leave parties out where each goes on from what all others said in every round before."""
+    if method.algorithm.lockstep and cohort < parties:
+        raise ConfigError(
+            f"{cohort} of {parties} parties would take part in a round, but this algorithm exchanges minibatch by "
+            "minibatch between all of them: leave participation at 1.0."
+        )
+
+
+def steering(controller: Controller, method: Method) -> Controller:
+    """The controller at the dials of a method."""
+    dials = [*method.algorithm.dials, *(dial for transform in method.transforms for dial in transform.dials)]
+    return controller.dialled(dials) if controller.dialled else controller
 
 
 def beginning(method: Method, federation: Federation, task: Task, clock: float = 0.0) -> State:
@@ -108,17 +126,23 @@ class _Loop:
     def round(self, state: State, cohort: tuple[int, ...], tested: float | int) -> RoundRecord:
         """One round, tested on a share of the test rows; 0 for not at all."""
         method, watch, gathered = self.setting.method, Stopwatch(), _Gathered()
-        server = replace(state.server, knobs=self.controller(state.server))
+        probe = Travels(self.setting, self.engine, state, self._whole(state.server))
+        orders = self.controller.steer(state.server, state.controller, probe)
+        watch.lap("control")
+        server = replace(state.server, knobs=orders.knobs)
         sent = self.setting.sent(server)
         kept = {party: state.memory.get(party, {}) for party in cohort}
         engine, replies = self.engine.train(LocalRound(self.setting, sent), kept)
         update = method.aggregate(gathered.updates(replies))
         watch.lap("parties")
-        server = self._server_step(server, update)
-        silent = method.algorithm.silent
-        down, up, largest_up = (0, 0, 0) if silent else (sent.nbytes, gathered.bytes, gathered.largest)
-        clock = state.clock + self.network.seconds(down, largest_up)
-        after = State(server, _remembered(state.memory, gathered.memory), clock)
+        server, answer = self._server_step(server, update)
+        traffic = Traffic()
+        if not method.algorithm.silent:
+            answer = answer if method.algorithm.lockstep else sent.nbytes
+            traffic = self.network.exchange(gathered.bytes, gathered.largest, answer, len(cohort))
+        clock = state.clock + traffic.seconds + self.network.seconds(0, probe.largest)
+        spent = state.spent + traffic.up + traffic.down + probe.nbytes
+        after = State(server, _remembered(state.memory, gathered.memory), clock, spent, orders.memory)
         watch.lap("aggregate")
         scores = self._scores(after, tested) if tested else {}
         watch.lap("evaluate")
@@ -133,18 +157,32 @@ class _Loop:
             train_loss=gathered.loss / gathered.weight,
             cohort=cohort,
             steps=gathered.steps,
-            bytes_up=up,
-            bytes_down=down * len(cohort),
+            bytes_up=traffic.up + probe.nbytes,
+            bytes_down=traffic.down,
             clock=clock,
             knobs=server.knobs,
             engine=str(engine),
             workers=max(1, engine.workers),
             seconds=_phases(gathered.seconds, watch.laps, max(1, engine.workers)),
             state=after,
+            control=orders.told,
         )
 
-    def _server_step(self, server: Server, update: Update) -> Server:
-        """Decode the sum, let the algorithm absorb it and the server optimizer move."""
+    def _whole(self, server: Server) -> int:
+        """The bytes of a round in which every party says all of its model, and is answered."""
+        sent, parties = self.setting.sent(server), len(self.setting.federation.parties)
+        traffic = self.network.exchange(sent.nbytes * parties, sent.nbytes, sent.nbytes, parties)
+        return traffic.up + traffic.down
+
+    def _server_step(self, server: Server, update: Update) -> tuple[Server, int]:
+        """Decode the sum, let the algorithm absorb it and the server optimizer move.
+
+        Gives also the bytes of the sum: what parties must be told who know the model of the round before.
+        """
+        done = server.round + 1
+        if update.says_nothing:
+            return replace(server, round=done), 0
+        said = update.nbytes
         parts = dict(update.total)
         buffers = parts.pop(BUFFERS) / update.weight if BUFFERS in parts else server.buffers
         update = replace(update, total=parts)
@@ -154,8 +192,8 @@ class _Loop:
             update = transform.decode(update, context)
         direction, extras = method.algorithm.absorb(server, self.setting.with_personal(update))
         params, optimizer = method.server.apply(server.params, direction, server.optimizer)
-        done = server.round + 1
-        return replace(server, params=params, buffers=buffers, extras=extras, optimizer=optimizer, round=done)
+        after = replace(server, params=params, buffers=buffers, extras=extras, optimizer=optimizer, round=done)
+        return after, said
 
     def _scores(self, state: State, tested: float | int) -> dict[str, Any]:
         """The shared model on the test rows; where parties have their own, the mean over those."""
@@ -226,4 +264,5 @@ def _phases(parties: Mapping[str, float], laps: Mapping[str, float], workers: in
     """Seconds of the clock by phase. What parties did side by side counts by its share: they add up to the round."""
     own = {phase: spent / workers for phase, spent in parties.items()}
     idle = max(0.0, laps["parties"] - sum(own.values()))
-    return {**own, "idle": idle, "aggregate": laps["aggregate"], "evaluate": laps["evaluate"]}
+    others = {phase: spent for phase, spent in laps.items() if phase != "parties"}
+    return {**own, "idle": idle, **others}

@@ -1,8 +1,8 @@
 """Local training. A solver walks the network's flat parameters over a party's batches; it knows no algorithm."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -93,6 +93,7 @@ class Solver:
     steps: int | None
     batch: int | None  # None for all rows at once
     keep_momentum: bool
+    left: float = 0.0  # momentum that is left to the algorithm
 
     def train(
         self,
@@ -140,7 +141,29 @@ class Solver:
     ) -> Local:
         """A finished training, wherever it was done; `gradient` by PyTorch, unless there is a faster one."""
         samples, gradient = problem.party.samples, gradient or self.gradient_of(problem)
-        return Local(start, end, steps, reach(steps, self.momentum), lr, samples, loss, gradient)
+        return Local(
+            start,
+            end,
+            steps,
+            reach(steps, self.momentum),
+            lr,
+            samples,
+            loss,
+            gradient,
+            problem.task.network.layout,
+            self.first_lr,
+            self.momentum or self.left,
+            -(-samples // (self.batch or samples)),
+        )
+
+    @cached_property
+    def first_lr(self) -> float:
+        """The learning rate of the first round."""
+        return at(self.lr, Server(torch.zeros(0), {}, {}, 0, 1, {}))
+
+    def leaving_momentum(self) -> "Solver":
+        """The same with steps that have no momentum: the algorithm applies it."""
+        return replace(self, momentum=0.0, keep_momentum=False, left=self.momentum)
 
     def gradient_of(self, problem: Problem) -> Callable[[Vector], Vector]:
         """The full gradient of what is minimised, weight decay included, as a function of the parameters."""
@@ -172,11 +195,20 @@ class Solver:
         # A number of steps: go on through the passes where the last round stopped, without any memory.
         first, skipped = divmod(round * self.steps, len(sizes))
         passes = range(first, first - (-(skipped + self.steps) // len(sizes)))
-        orders = [stream(problem.seed, "pass", number, problem.party.id) for number in passes]
-        visited = _tensor([order.permutation(rows) for order in orders])
+        visited = _tensor([_in_pass(problem, number) for number in passes])
         sizes = sizes * len(passes)
         begin, taken = sum(sizes[:skipped]), sizes[skipped : skipped + self.steps]
         return visited[begin : begin + sum(taken)], taken
+
+
+def _in_pass(problem: Problem, number: int) -> NDArray[np.int64]:
+    """The rows of a party in the order of a pass. It is remembered: a round may be one single step of it."""
+    party, key = problem.party, (problem.seed, number)
+    if key not in party.order_of_pass:
+        party.order_of_pass.clear()
+        drawn = stream(problem.seed, "pass", number, party.id).permutation(party.rows.numpy())
+        party.order_of_pass[key] = drawn
+    return party.order_of_pass[key]
 
 
 def _tensor(parts: list[NDArray[np.int64]]) -> Tensor:

@@ -212,19 +212,11 @@ def _numeric(word: str) -> bool:
 
 @dataclass(frozen=True)
 class Bound(Generic[T]):
-    """A spec bound to its factory: `full` states every argument, `short` only those off their default.
-
-    Of arguments that came `Later`, `full` too states only those off their default.
-    """
+    """A spec bound to its factory: `full` states every argument, `short` only those off their default."""
 
     full: Spec
     short: Spec
     build: Callable[[], T]
-
-
-@dataclass(frozen=True)
-class Later:
-    """Marks, in ``Annotated``, an argument that came later: at its default, which must stay, it names no run anew."""
 
 
 class Registry(Generic[T]):
@@ -246,10 +238,16 @@ class Registry(Generic[T]):
     def __init__(self, kind: str, nested: "Registry[Any] | None" = None):
         self.kind, self.nested = kind, nested
         self.factories: dict[str, Callable[..., T]] = {}
+        self.later: dict[str, tuple[str, ...]] = {}
 
-    def register(self, factory: Callable[P, T]) -> Callable[P, T]:
-        """Enter a factory under its own name; calls from Python are checked as specs are."""
+    def register(self, factory: Callable[P, T], later: tuple[str, ...] = ()) -> Callable[P, T]:
+        """Enter a factory under its own name; calls from Python are checked as specs are.
+
+        `later` are arguments that it did not always have: a full spec does not state them at their defaults, so that
+        what was run before they came is still the same run.
+        """
         name = _name(factory.__name__)
+        self.later[name] = later
 
         @functools.wraps(factory)
         def checked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -273,8 +271,7 @@ class Registry(Generic[T]):
         written = signature.bind(*args, **kwargs).arguments
         nested = {name: value for name, value in written.items() if isinstance(value, Bound)}
         defaults = {name: p.default for name, p in signature.parameters.items()}
-        later = _later(inspect.unwrap(factory))
-        stated = {k: v for k, v in bound.arguments.items() if k not in later or v != defaults[k]}
+        stated = {k: v for k, v in bound.arguments.items() if k not in self.later[spec.name] or v != defaults[k]}
         full = stated | {name: value.full for name, value in nested.items()}
         short = bound.arguments | {name: value.short for name, value in nested.items()}
         return Bound(
@@ -333,12 +330,6 @@ class Registry(Generic[T]):
 
     def _usage(self, name: str) -> str:
         return next(row["signature"] for row in self.describe() if row["name"] == name)
-
-
-def _later(factory: Callable[..., Any]) -> list[str]:
-    """The arguments that are marked as having come later."""
-    hints = get_type_hints(factory, include_extras=True)
-    return [name for name, hint in hints.items() if Later() in getattr(hint, "__metadata__", ())]
 
 
 def _built(value: Any) -> Any:

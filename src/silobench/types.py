@@ -5,10 +5,10 @@ arithmetic on ``[..., d]``. Algorithms and transforms import this module and not
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -19,6 +19,8 @@ from silobench.ranges import Count as Count
 from silobench.ranges import Fraction as Fraction
 from silobench.ranges import NonNegative as NonNegative
 from silobench.ranges import Positive as Positive
+from silobench.wire import largest as largest
+from silobench.wire import packed
 
 Vector: TypeAlias = Tensor  # [..., d]
 Memory: TypeAlias = Mapping[str, Vector]  # what a party keeps between rounds
@@ -82,6 +84,7 @@ class Update:
     total: Mapping[str, Vector]  # named parts, already multiplied by weight
     weight: float
     sums: Mapping[str, Vector] = field(default_factory=dict)  # parts added as they are, whatever the weights
+    sparse: bool = False  # mostly zeros, which are not sent
 
     @classmethod
     def of(cls, weight: float, **parts: Vector) -> "Update":
@@ -94,7 +97,7 @@ class Update:
     def __add__(self, other: "Update") -> "Update":
         total = {name: part + other.total[name] for name, part in self.total.items()}
         sums = {name: part + other.sums[name] for name, part in self.sums.items()}
-        return Update(total, self.weight + other.weight, sums)
+        return Update(total, self.weight + other.weight, sums, self.sparse and other.sparse)
 
     def mean(self) -> dict[str, Vector]:
         return {name: part / self.weight for name, part in self.total.items()}
@@ -112,9 +115,17 @@ class Update:
         return replace(self, total=apply(self.total), sums=apply(self.sums))
 
     @property
+    def says_nothing(self) -> bool:
+        """Whether there is nothing to send: a round in which parties keep what they learnt to themselves."""
+        return not (self.total or self.sums)
+
+    @property
     def nbytes(self) -> int:
         """What crosses the wire. The weight does not: the server knows each party's size from enrolment."""
-        return sum(part.nbytes for part in (*self.total.values(), *self.sums.values()))
+        parts = (*self.total.values(), *self.sums.values())
+        if self.sparse:
+            return sum(piece.nbytes for part in parts for piece in packed(part))
+        return sum(part.nbytes for part in parts)
 
 
 @dataclass(frozen=True)
@@ -145,6 +156,17 @@ class Server:
 Knob: TypeAlias = float | Callable[[Server], float]  # constant, schedule or controlled: one type
 
 
+@dataclass(frozen=True)
+class Dial:
+    """A knob that trades traffic for accuracy: its name, and settings from the most traffic to the least.
+
+    Whoever has a dial reads it as ``knobs.get(name, ...)``: a controller may have set it, or not.
+    """
+
+    name: str
+    grid: tuple[float, ...]
+
+
 def at(knob: Knob, server: Server) -> float:
     """The value of a knob in this round."""
     return knob(server) if callable(knob) else knob
@@ -162,6 +184,10 @@ class Local:
     samples: int
     loss: float  # mean over the steps taken
     gradient: Callable[[Vector], Vector]  # full local gradient of the loss at a point
+    layout: Layout  # of the vectors
+    first_lr: float  # of the first round: a threshold may follow the learning rate
+    momentum: float  # the solver's, whoever applies it
+    in_a_pass: int  # steps that it takes to see all of the party's rows once
 
     @property
     def delta(self) -> Vector:
@@ -254,6 +280,14 @@ class Algorithm:
     """(layout) -> the tensors that stay with each party, as normalisation statistics then do: never sent either way."""
     broadcast: tuple[str, ...] | None = None
     """The extras that parties are sent; None for all."""
+    lockstep: bool = False
+    """A round is one minibatch of every party, and what is sent back is what changed, not the whole model."""
+    own_momentum: bool = False
+    """The solver's momentum is applied by `message`; the steps have none."""
+    apart: Callable[[Server, Memory], Vector] | None = None
+    """(server, memory) -> the model of a party with all that it learnt alone; None for the one that it has."""
+    dials: tuple[Dial, ...] = ()
+    """What a controller may turn, the usual one first."""
     silent: bool = False
     """Nothing crosses the network (the baselines)."""
     pooled: bool = False
@@ -289,6 +323,10 @@ class Transform:
 
     encode: Callable[[Update, Memory, Context], tuple[Update, Memory]]
     decode: Callable[[Update, Context], Update] = _decode_nothing
+    unsent: Callable[[Memory], Vector | None] = lambda memory: None
+    """(memory) -> what a party still has to say of its model, where some is kept back."""
+    dials: tuple[Dial, ...] = ()
+    """What a controller may turn."""
 
 
 @dataclass(frozen=True)
@@ -329,7 +367,62 @@ class Reply:
         )
 
 
-Controller: TypeAlias = Callable[[Server], Mapping[str, float]]
+# --- who turns the knobs ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Travel:
+    """How parties' models do on their own training rows and on those of others: accuracies, [parties] each."""
+
+    home: tuple[float, ...]
+    away: tuple[float, ...]  # the mean over those it travelled to
+    nbytes: int
+
+    @property
+    def loss(self) -> float:
+        """The accuracy that a model loses away from home, on average."""
+        return sum(a - b for a, b in zip(self.home, self.away, strict=True)) / len(self.home)
+
+
+class Probe(Protocol):
+    """What a controller can find out before a round."""
+
+    @property
+    def spent(self) -> int:
+        """Bytes that all messages took so far, travelling included."""
+
+    @property
+    def whole(self) -> int:
+        """Bytes that a round takes in which everything is exchanged."""
+
+    def travel(self, sample: int, trips: int) -> Travel:
+        """Let every party's model be tested on `sample` training rows at home, and of `trips` other parties."""
+
+    def draw(self, count: int) -> Sequence[float]:
+        """Numbers from 0 to 1, the same whenever this round is run."""
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a controller wants for a round, what it has to remember, and what it tells of a decision."""
+
+    knobs: Mapping[str, float] = field(default_factory=dict)
+    memory: Memory = field(default_factory=dict)
+    told: Mapping[str, Any] = field(default_factory=dict)  # nothing where nothing was decided
+
+
+def _leave(server: Server, memory: Memory, probe: Probe) -> Orders:
+    return Orders()
+
+
+@dataclass(frozen=True)
+class Controller:
+    """Chooses knobs between rounds, which travel in the broadcast: no algorithm knows who turned them."""
+
+    steer: Callable[[Server, Memory, Probe], Orders] = _leave
+    """(server, what it remembers, what it can find out) -> orders for the round that begins"""
+    dialled: Callable[[Sequence[Dial]], "Controller"] | None = None
+    """(dials of the method) -> the controller for these; raises if it cannot turn any."""
 
 
 @dataclass(frozen=True)
@@ -339,6 +432,8 @@ class State:
     server: Server
     memory: Mapping[int, PartyMemory] = field(default_factory=dict)  # only parties that have any
     clock: float = 0.0  # virtual seconds spent on the network
+    spent: int = 0  # bytes of all messages
+    controller: Memory = field(default_factory=dict)
     measures: Mapping[str, Memory] = field(default_factory=dict)  # what measures remember, by name
 
 
@@ -365,9 +460,10 @@ class RoundRecord:
     seconds: Mapping[str, float]  # of the clock, by phase
     state: State
     measures: Mapping[str, Any] = field(default_factory=dict)  # what was measured besides, by name
+    control: Mapping[str, Any] = field(default_factory=dict)  # what a controller decided before it, and why
 
     def as_json(self) -> dict[str, Any]:
-        unsaid = {"state"} if self.measures else {"state", "measures"}
+        unsaid = {"state", *(name for name in ("measures", "control") if not getattr(self, name))}
         row = {name: _finite(value) for name, value in vars(self).items() if name not in unsaid}
         short = {name: _rounded(getattr(self, name)) for name in ("class_accuracy", "party_accuracy")}
         return row | short | {"cohort": list(self.cohort), "knobs": dict(self.knobs), "seconds": dict(self.seconds)}

@@ -1,5 +1,7 @@
 """Controllers choose knobs between rounds; the knobs travel in the broadcast, so no algorithm knows them."""
 
+from silobench.controllers.oracle import oracle as _oracle
+from silobench.controllers.skewscout import skewscout as _skewscout
 from silobench.spec import Registry
 from silobench.types import Controller
 
@@ -9,4 +11,8 @@ CONTROLLERS: Registry[Controller] = Registry("controller")
 @CONTROLLERS.register
 def fixed() -> Controller:
     """Leaves every knob as the specs set it."""
-    return lambda server: {}
+    return Controller()
+
+
+skewscout = CONTROLLERS.register(_skewscout)
+oracle = CONTROLLERS.register(_oracle)

@@ -58,7 +58,7 @@ def _shape(setting: Setting) -> Shape | None:
 
 def train(here: LocalRound, memory: Mapping[int, PartyMemory], threads: int) -> Iterator[Reply]:
     """The replies of all parties that `memory` names, the longest first."""
-    rows = here.setting.method.solver.rows
+    rows = here.setting.solver.rows
     parties = sorted(memory, key=lambda party: (-rows(here.party(party).samples), party))
     all_rows = _rows_of(here.setting.federation.x, here.setting.federation.y)
     trainings = (_Training.of(here, party, memory[party], all_rows) for party in parties)
@@ -103,7 +103,7 @@ class _Training:
     @classmethod
     def of(cls, here: LocalRound, party: int, memory: PartyMemory, rows: Rows) -> "_Training":
         began, setting, server = time.perf_counter(), here.setting, here.server
-        own, problem, solver = here.own(memory), here.problem(party), setting.method.solver
+        own, problem, solver = here.own(memory), here.problem(party), setting.solver
         start, shape = setting.method.algorithm.start(server, own), _shape(setting)
         assert shape is not None
         order, sizes = solver.order(problem, server.round)
@@ -136,7 +136,7 @@ class _Training:
         return loss
 
     def reply(self, here: LocalRound, memory: PartyMemory, loss: float) -> Reply:
-        end, solver = torch.from_numpy(self.params), here.setting.method.solver
+        end, solver = torch.from_numpy(self.params), here.setting.solver
         local = solver.local(self.problem, self.start, end, len(self.walk.sizes), self.rule.lr, loss, self.gradient)
         momentum = {} if self.velocity is None else {"momentum": torch.from_numpy(self.velocity)}
         watch = Stopwatch(self.seconds)

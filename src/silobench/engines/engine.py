@@ -124,12 +124,12 @@ _REFUSALS: Mapping[str, Callable[[Setting], str | None]] = {
 
 def _work(here: LocalRound, parties: Iterable[int]) -> dict[int, float]:
     """Parameters times rows visited: what training takes, up to a factor of the network."""
-    rows, size = here.setting.method.solver.rows, here.setting.task.network.layout.size
+    rows, size = here.setting.solver.rows, here.setting.task.network.layout.size
     return {party: float(size * rows(here.party(party).samples)) for party in parties}
 
 
 def _training(here: LocalRound, memory: Mapping[int, PartyMemory], stacked: bool) -> list[Job]:
-    solver, size = here.setting.method.solver, here.setting.task.network.layout.size
+    solver, size = here.setting.solver, here.setting.task.network.layout.size
     work = _work(here, memory)
     train, stacks = _train_one_by_one, [[party] for party in memory]
     if stacked:

@@ -47,7 +47,7 @@ def train_stack(here: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Rep
     Where all that is asked for is their sum, they are one reply.
     """
     watch, method = Stopwatch(), here.setting.method
-    parties = sorted(memory, key=lambda party: -method.solver.count(here.party(party).samples))
+    parties = sorted(memory, key=lambda party: -here.setting.solver.count(here.party(party).samples))
     members = [_Member.of(here, party, memory[party]) for party in parties]
     with torch.no_grad():
         trained = _walk(here, members)
@@ -59,7 +59,7 @@ def train_stack(here: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Rep
     replies = []
     for place, member in enumerate(members):
         party, spent = member.problem.party.id, of_a_step * trained.steps[place]
-        local, momentum = trained.local(place, member, method.solver)
+        local, momentum = trained.local(place, member, here.setting.solver)
         buffers = here.server.buffers
         replies.append(here.reply(party, memory[party], member.own, local, momentum, buffers, Stopwatch(spent)))
     return [reduce(add, replies)] if summed else replies
@@ -142,7 +142,7 @@ class _Schedule:
 
     @classmethod
     def of(cls, here: LocalRound, members: Sequence[_Member]) -> "_Schedule":
-        orders = [here.setting.method.solver.order(member.problem, here.server.round) for member in members]
+        orders = [here.setting.solver.order(member.problem, here.server.round) for member in members]
         width, steps = max(max(sizes) for _, sizes in orders), [len(sizes) for _, sizes in orders]
         weights = torch.full((steps[0], len(orders), 1, width), 1 / width)
         if all(order.numel() == steps[0] * width for order, _ in orders):  # nothing to fill up
@@ -222,7 +222,7 @@ class _Stack:
     """What is the same in all steps of a stack. Where rows are sparse, `columns` are the first layer's weights."""
 
     def __init__(self, here: LocalRound, members: Sequence[_Member], schedule: _Schedule):
-        solver, x = here.setting.method.solver, here.setting.federation.x
+        solver, x = here.setting.solver, here.setting.federation.x
         self.lr, self.momentum, self.decay = at(solver.lr, here.server), solver.momentum, solver.weight_decay
         self.batch = schedule.rows.shape[2]
         self.layout = layout = here.setting.task.network.layout  # of what flat vectors hold

@@ -2,5 +2,17 @@
 
 from silobench.measures.divergence import weight_divergence
 from silobench.measures.measure import MEASURES, Course, Measure, measured
+from silobench.measures.norms import norm_divergence
+from silobench.measures.replicas import accuracy_loss, replicas, update_delta
 
-__all__ = ["MEASURES", "Course", "Measure", "measured", "weight_divergence"]
+__all__ = [
+    "MEASURES",
+    "Course",
+    "Measure",
+    "accuracy_loss",
+    "measured",
+    "norm_divergence",
+    "replicas",
+    "update_delta",
+    "weight_divergence",
+]

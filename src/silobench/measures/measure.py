@@ -59,8 +59,8 @@ def measured(
     for record in records:
         began = time.perf_counter()
         seen = {name: observe(record) for name, observe in observers.items()}
-        found = {name: _finite(findings) for name, (findings, _) in seen.items()}
-        remembered = replace(record.state, measures={name: memory for name, (_, memory) in seen.items()})
+        found = {name: _finite(findings) for name, (findings, _) in seen.items() if findings}
+        remembered = replace(record.state, measures={name: memory for name, (_, memory) in seen.items() if memory})
         seconds = {**record.seconds, "measure": time.perf_counter() - began}
         yield replace(record, measures={**record.measures, **found}, state=remembered, seconds=seconds)
 

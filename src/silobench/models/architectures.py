@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Literal
 
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from silobench.errors import ConfigError
 from silobench.models.network import Classifier
-from silobench.models.norms import LaterGroupSize, LaterNorm, LaterRenormFrom, Norm, norm_of
+from silobench.models.norms import NORM_ARGUMENTS, GroupSize, Norm, NormName, RenormFrom, norm_of
 from silobench.models.pooling import relu_of_pool, relu_of_pooled_convolution
 from silobench.rng import torch_seed
 from silobench.spec import Registry
@@ -52,8 +53,8 @@ class Model:
 MODELS: Registry[Model] = Registry("model")
 
 
-@MODELS.register
-def cnn(norm: LaterNorm = None, group_size: LaterGroupSize = 2, renorm_from: LaterRenormFrom = 500) -> Model:
+@partial(MODELS.register, later=NORM_ARGUMENTS)
+def cnn(norm: NormName = None, group_size: GroupSize = 2, renorm_from: RenormFrom = 500) -> Model:
     """NIID-Bench's CNN: conv 5x5 (6) - pool - conv 5x5 (16) - pool - 120 - 84 - classes.
 
     Images under 16 pixels are padded by 2 in both convolutions, because two unpadded ones would leave nothing.

@@ -1,6 +1,7 @@
 """Deep networks for pictures: VGG-9 and residual networks, with a choice of normalisation."""
 
 import math
+from functools import partial
 from itertools import pairwise
 from typing import Literal
 
@@ -10,25 +11,17 @@ from torch import Tensor, nn
 from silobench.errors import ConfigError
 from silobench.models.architectures import MODELS, Model, Sizes
 from silobench.models.network import Classifier
-from silobench.models.norms import (
-    GroupSize,
-    LaterGroupSize,
-    LaterNorm,
-    LaterRenormFrom,
-    Norm,
-    NormName,
-    norm_of,
-)
+from silobench.models.norms import NORM_ARGUMENTS, GroupSize, Norm, NormName, RenormFrom, norm_of
 
 _LEAST = 8  # pixels a side
 
 
-@MODELS.register
+@partial(MODELS.register, later=NORM_ARGUMENTS)
 def vgg9(
     dropout: bool = True,
-    norm: LaterNorm = None,
-    group_size: LaterGroupSize = 2,
-    renorm_from: LaterRenormFrom = 500,
+    norm: NormName = None,
+    group_size: GroupSize = 2,
+    renorm_from: RenormFrom = 500,
 ) -> Model:
     """NIID-Bench's VGG-9: conv 3x3 (32, 64) - pool - (128, 128) - pool - (256, 256) - pool - 512 - 512 - classes.
 
@@ -39,12 +32,12 @@ def vgg9(
     return Model(lambda sizes: _Vgg(sizes, dropout, norm_of(norm, group_size, renorm_from)))
 
 
-@MODELS.register
+@partial(MODELS.register, later=("renorm_from",))
 def resnet(
     depth: Literal[18, 20, 50] = 18,
     norm: NormName = "batch",
     group_size: GroupSize = 2,
-    renorm_from: LaterRenormFrom = 500,
+    renorm_from: RenormFrom = 500,
 ) -> Model:
     """Residual networks in their CIFAR form (He et al., CVPR 2016): a 3x3 convolution first, and no pool after it.
 

@@ -1,6 +1,7 @@
 """The LeNet of the quagmire study, with and without normalisation."""
 
 import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -9,11 +10,11 @@ from torch import Tensor, nn
 from silobench.models.architectures import MODELS, Model, Sizes
 from silobench.models.deep import picture
 from silobench.models.network import Classifier
-from silobench.models.norms import GroupSize, LaterRenormFrom, Norm, NormName, norm_of
+from silobench.models.norms import GroupSize, Norm, NormName, RenormFrom, norm_of
 
 
-@MODELS.register
-def lenet(norm: NormName = None, group_size: GroupSize = 2, renorm_from: LaterRenormFrom = 500) -> Model:
+@partial(MODELS.register, later=("renorm_from",))
+def lenet(norm: NormName = None, group_size: GroupSize = 2, renorm_from: RenormFrom = 500) -> Model:
     """The LeNet of the quagmire study (Hsieh et al., ICML 2020), which is that of Caffe for CIFAR-10.
 
     conv 5x5 (32) - max pool - conv 5x5 (32) - average pool - conv 5x5 (64) - average pool - classes, ReLU after each

@@ -14,7 +14,6 @@ from pydantic import BeforeValidator
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError
-from silobench.spec import Later
 
 
 def _hyphened(name: Any) -> Any:
@@ -25,10 +24,7 @@ def _hyphened(name: Any) -> Any:
 NormName: TypeAlias = Annotated[Literal["batch", "group", "layer", "batch-renorm"] | None, BeforeValidator(_hyphened)]
 GroupSize: TypeAlias = Annotated[int, Ge(2)]
 RenormFrom: TypeAlias = Annotated[int, Ge(0)]
-# The same for models that could do without until there were runs of them.
-LaterNorm: TypeAlias = Annotated[NormName, Later()]
-LaterGroupSize: TypeAlias = Annotated[GroupSize, Later()]
-LaterRenormFrom: TypeAlias = Annotated[RenormFrom, Later()]
+NORM_ARGUMENTS = ("norm", "group_size", "renorm_from")
 
 _RATE = 0.01  # Ioffe's, a tenth of BatchNorm's: statistics that training relies on should not jump
 

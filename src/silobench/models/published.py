@@ -1,6 +1,7 @@
 """Networks of single papers: the three that Zhao et al. (2018) train, on MNIST, CIFAR-10 and spoken keywords."""
 
 import math
+from functools import partial
 from typing import Literal
 
 import torch
@@ -11,7 +12,7 @@ from silobench.data.augment import random_windows
 from silobench.errors import ConfigError
 from silobench.models.architectures import MODELS, Model, Sizes
 from silobench.models.network import Classifier
-from silobench.models.norms import LaterGroupSize, LaterNorm, LaterRenormFrom, Norm, NormName, norm_of
+from silobench.models.norms import NORM_ARGUMENTS, GroupSize, Norm, NormName, RenormFrom, norm_of
 from silobench.models.pooling import relu_of_pool
 from silobench.types import Count
 
@@ -19,8 +20,8 @@ _KWS = {"small": (28, 30, 16), "medium": (64, 48, 16), "large": (60, 76, 58)}  #
 _RADIUS, _ALPHA, _BETA = 4, 0.001 / 9, 0.75  # of the tutorial's local response normalisation
 
 
-@MODELS.register
-def mcmahan_mnist(norm: LaterNorm = None, group_size: LaterGroupSize = 2, renorm_from: LaterRenormFrom = 500) -> Model:
+@partial(MODELS.register, later=NORM_ARGUMENTS)
+def mcmahan_mnist(norm: NormName = None, group_size: GroupSize = 2, renorm_from: RenormFrom = 500) -> Model:
     """McMahan et al.'s CNN for MNIST (AISTATS 2017): conv 5x5 (32) - pool - conv 5x5 (64) - pool - 512 - classes.
 
     Convolutions are padded to keep the sides, pools are 2x2, ReLU follows both and the dense layer: 1,663,370
@@ -32,14 +33,14 @@ def mcmahan_mnist(norm: LaterNorm = None, group_size: LaterGroupSize = 2, renorm
     return Model(lambda sizes: _McMahanMnist(sizes, norm_of(norm, group_size, renorm_from) or nn.Identity))
 
 
-@MODELS.register
+@partial(MODELS.register, later=NORM_ARGUMENTS)
 def mcmahan_cifar(
     crop: Count | None = 24,
     response_norm: bool = True,
     standardise: bool = True,
-    norm: LaterNorm = None,
-    group_size: LaterGroupSize = 2,
-    renorm_from: LaterRenormFrom = 500,
+    norm: NormName = None,
+    group_size: GroupSize = 2,
+    renorm_from: RenormFrom = 500,
 ) -> Model:
     """McMahan et al.'s CNN for CIFAR-10 (AISTATS 2017), which is that of TensorFlow's tutorial.
 
@@ -61,12 +62,12 @@ def mcmahan_cifar(
     return Model(lambda sizes: _McMahanCifar(sizes, crop, response_norm, standardise, layer))
 
 
-@MODELS.register
+@partial(MODELS.register, later=("group_size", "renorm_from"))
 def kws(
     size: Literal["small", "medium", "large"] = "small",
     norm: NormName = None,
-    group_size: LaterGroupSize = 2,
-    renorm_from: LaterRenormFrom = 500,
+    group_size: GroupSize = 2,
+    renorm_from: RenormFrom = 500,
 ) -> Model:
     """The CNN of "Hello Edge" (Zhang et al., 2017), which Zhao et al. (2018) train on 50 x 10 MFCC of spoken keywords.
 

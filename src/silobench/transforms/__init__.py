@@ -2,11 +2,13 @@
 
 from silobench.spec import Bound, Registry, parse_terms
 from silobench.transforms import clip as _clip
+from silobench.transforms import top_k as _top_k
 from silobench.types import Transform
 
 TRANSFORMS: Registry[Transform] = Registry("transform")
 
 clip = TRANSFORMS.register(_clip.clip)
+top_k = TRANSFORMS.register(_top_k.top_k)
 
 
 def bind_chain(text: str) -> list[Bound[Transform]]:

@@ -1,0 +1,92 @@
+"""How far the statistics that normalisation sees differ between parties (Hsieh et al., ICML 2020, section 5.1)."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from silobench.engines import Engine
+from silobench.federation import Party
+from silobench.local import Setting
+from silobench.measures.measure import MEASURES, Findings, Measure
+from silobench.measures.replicas import from_time_to_time
+from silobench.rng import stream
+from silobench.task import Weights
+from silobench.types import Count, State
+
+Statistics = Mapping[str, tuple[Tensor, Tensor]]  # by layer: mean and variance of every channel
+
+
+@MEASURES.register
+def norm_divergence(every: Count = 500, minibatches: Count = 100) -> Measure:
+    """By layer and channel, how far the minibatch means and variances of parties differ (Figure 4 of the study).
+
+        ‖μ_0 - μ_1‖ / ‖mean(μ_0, μ_1)‖,    the mean over all pairs of parties where there are more than two
+
+    A party's μ is the mean over `minibatches` of its training rows, of what a convolution gives out: what a
+    normalisation layer behind it would see, whether or not there is one. The paper takes those on which it trains.
+    """
+
+    def look(setting: Setting, engine: Engine, state: State) -> Findings:
+        parties = setting.federation.parties
+        models = [setting.model_at(state.server, state.memory.get(party.id, {})) for party in parties]
+        seen = [
+            _statistics(setting, party, model, minibatches, state.server.round)
+            for party, model in zip(parties, models, strict=True)
+        ]
+        return {
+            kind: {layer: _apart([of[layer][place] for of in seen]) for layer in seen[0]}
+            for place, kind in enumerate(("mean", "variance"))
+        }
+
+    return from_time_to_time(every, look)
+
+
+def _statistics(setting: Setting, party: Party, model: Weights, minibatches: int, now: int) -> Statistics:
+    """Of every convolution's output, over some minibatches of a party's rows."""
+    network, batch = setting.task.network, min(setting.method.solver.batch or party.samples, party.samples)
+    network.params.copy_(model[0])
+    network.buffers.copy_(model[1])
+    rng = stream(setting.seed, "norm divergence", now, party.id)
+    found: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    with _watched(network.module, found), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # of what a network draws while it trains
+        for _ in range(minibatches):
+            rows = torch.from_numpy(rng.choice(party.rows.numpy(), batch, replace=False))
+            network.module(setting.federation.batch(rows)[0])  # as in training: a test may go another way
+    network.buffers.copy_(model[1])  # running statistics moved meanwhile
+    return {layer: _means(of) for layer, of in found.items()}
+
+
+def _means(of: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    means, variances = zip(*of, strict=True)
+    return torch.stack(means).mean(0), torch.stack(variances).mean(0)
+
+
+@contextmanager
+def _watched(module: nn.Module, found: dict[str, list[tuple[Tensor, Tensor]]]) -> Iterator[None]:
+    """Meanwhile every convolution notes mean and variance of each of its channels."""
+
+    def note(name: str, output: Tensor) -> None:
+        variance, mean = torch.var_mean(output.detach(), (0, 2, 3), correction=0)
+        found.setdefault(name, []).append((mean, variance))
+
+    layers = [(name, layer) for name, layer in module.named_modules() if isinstance(layer, nn.Conv2d)]
+    hooks = [
+        layer.register_forward_hook(lambda _layer, _input, output, name=name: note(name, output))
+        for name, layer in layers
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _apart(vectors: list[Tensor]) -> list[float | None]:
+    """By channel, the mean over pairs of |a - b| / |(a + b) / 2|; None where all are 0."""
+    pairs = [(a, b) for place, a in enumerate(vectors) for b in vectors[:place]]
+    ratios = torch.stack([(a - b).abs() / ((a + b) / 2).abs() for a, b in pairs]).double().mean(0)
+    return [ratio if math.isfinite(ratio) else None for ratio in ratios.tolist()]
