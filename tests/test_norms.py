@@ -122,7 +122,7 @@ def test_arguments_that_came_later_do_not_name_runs_anew() -> None:
     [
         ("cnn(norm=group, group_size=4)", "6 channels make no groups of 4: take a group_size"),
         ("cnn(norm=instance)", "norm must be"),
-        ("vgg9(norm=batch-renorm, renorm_from=-1)", "renorm_from"),
+        ("vgg9(norm=batch-renorm, renorm_from=0)", "renorm_from"),
         ("kws(norm=grup)", "norm must be"),
     ],
 )
@@ -181,8 +181,9 @@ def test_values_and_gradients_by_hand(norm: str, shape: tuple[int, ...], axes: t
 
 def test_renormalisation_begins_as_batch_normalisation() -> None:
     torch.manual_seed(0)
-    layers = [BatchRenorm(4, begin=3), nn.BatchNorm2d(4, momentum=0.01)]
+    layers = [BatchRenorm(4, begin=3), nn.BatchNorm2d(4)]
     for step in range(5):
+        layers[1].momentum = 0.01 / (1 - 0.99 ** (step + 1))  # of means without a share of what they were at first
         x, grad = 2 + 3 * torch.randn(6, 4, 5, 5), torch.randn(6, 4, 5, 5)
         seen = []
         for layer in layers:
@@ -203,7 +204,13 @@ def test_renormalisation_begins_as_batch_normalisation() -> None:
 
 
 def renormed(
-    x: Array, grad: Array, weight: Array, bias: Array, before: tuple[Array, Array], limits: tuple[float, float]
+    x: Array,
+    grad: Array,
+    weight: Array,
+    bias: Array,
+    before: tuple[Array, Array],
+    limits: tuple[float, float],
+    rate: float,
 ):
     """Algorithm 1 of Ioffe and its gradients as the paper writes them, value by value."""
     out, of_x = np.empty_like(x), np.empty_like(x)
@@ -223,14 +230,14 @@ def renormed(
         of_mean = -r / deviation * inner.sum()
         of_x[:, channel] = inner * r / deviation + of_deviation * (values - mean) / (m * deviation) + of_mean / m
         of_weight[channel] = (its * normed).sum()
-        after[0][channel] += 0.01 * (mean - before[0][channel])
-        after[1][channel] += 0.01 * (values.var(ddof=1) - before[1][channel])
+        after[0][channel] += rate * (mean - before[0][channel])
+        after[1][channel] += rate * (values.var(ddof=1) - before[1][channel])
     return out, of_x, of_weight, grad.sum((0, 2, 3)), after, clipped
 
 
 @pytest.mark.parametrize("memory", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize(
-    ("begin", "steps", "limits"), [(0, 0, (3.0, 5.0)), (10, 31, (1.6, 2.625)), (10, 200, (3.0, 5.0))]
+    ("begin", "steps", "limits"), [(1, 60, (3.0, 5.0)), (10, 31, (1.6, 2.625)), (10, 200, (3.0, 5.0))]
 )
 def test_renormalisation_by_hand(begin: int, steps: int, limits: tuple[float, float], memory) -> None:
     """Channels whose mean and deviation are near the running ones, and channels that are far off either way."""
@@ -248,7 +255,7 @@ def test_renormalisation_by_hand(begin: int, steps: int, limits: tuple[float, fl
     image = torch.from_numpy(x).contiguous(memory_format=memory).requires_grad_()
     out = layer(image)
     out.backward(torch.from_numpy(grad))
-    *expected, after, clipped = renormed(x, grad, weight, bias, before, limits)
+    *expected, after, clipped = renormed(x, grad, weight, bias, before, limits, 0.01 / (1 - 0.99 ** (steps + 1)))
     assert clipped.tolist() == [[False, False], [True, True], [True, True], [False, False]]
     for found, wanted in zip([out, image.grad, layer.weight.grad, layer.bias.grad], expected, strict=True):
         torch.testing.assert_close(found.detach(), torch.from_numpy(wanted))
@@ -259,7 +266,8 @@ def test_renormalisation_by_hand(begin: int, steps: int, limits: tuple[float, fl
 
 def test_where_statistics_agree_with_the_running_ones_it_uses_these() -> None:
     """Within the limits a renormalised batch is normalised by the running statistics alone, as in a test."""
-    layer = BatchRenorm(2, begin=0).double()
+    layer = BatchRenorm(2, begin=1).double()
+    layer.steps.fill_(100)
     x = 0.5 + 1.5 * torch.randn(8, 2, 4, 4, dtype=torch.float64)
     torch.testing.assert_close(layer(x), x / (1 + 1e-5) ** 0.5)
 
@@ -283,8 +291,20 @@ def test_its_limits_grow_evenly(steps: int, limits: tuple[float, float]) -> None
     assert layer.limits() == pytest.approx(limits)
 
 
+def test_its_running_statistics_are_means_of_what_was_seen() -> None:
+    """After two batches of about equal weight, whatever they were set to at first; after many, of the last hundred."""
+    layer, batches = BatchRenorm(1, begin=50).double(), torch.randn(2, 6, 1, 3, 3, dtype=torch.float64)
+    layer(batches[0])
+    torch.testing.assert_close(layer.running_mean, batches[0].mean()[None])
+    layer(batches[1])
+    expected = (0.99 * batches[0].mean() + batches[1].mean()) / 1.99
+    torch.testing.assert_close(layer.running_mean, expected[None])
+    layer.steps.fill_(10_000)
+    assert layer.rate() == pytest.approx(0.01)
+
+
 def test_a_value_alone_is_normalised_by_what_was_seen_before_and_is_no_step() -> None:
-    layer = BatchRenorm(3, begin=0)
+    layer = BatchRenorm(3, begin=1)
     layer.running_mean.fill_(2.0)
     layer.running_var.fill_(4.0)
     alone = layer(torch.full((1, 3, 1, 1), 6.0))

@@ -4,6 +4,7 @@
 `batch-renorm` is between: it begins as BatchNorm and comes to rely on the running statistics.
 """
 
+import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -14,6 +15,7 @@ from pydantic import BeforeValidator
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError
+from silobench.types import Count
 
 
 def _hyphened(name: Any) -> Any:
@@ -23,7 +25,7 @@ def _hyphened(name: Any) -> Any:
 # What models take as arguments: `norm`, `group_size` for groups, `renorm_from` for batch renormalisation.
 NormName: TypeAlias = Annotated[Literal["batch", "group", "layer", "batch-renorm"] | None, BeforeValidator(_hyphened)]
 GroupSize: TypeAlias = Annotated[int, Ge(2)]
-RenormFrom: TypeAlias = Annotated[int, Ge(0)]
+RenormFrom: TypeAlias = Count
 NORM_ARGUMENTS = ("norm", "group_size", "renorm_from")
 
 _RATE = 0.01  # Ioffe's, a tenth of BatchNorm's: statistics that training relies on should not jump
@@ -59,46 +61,48 @@ class BatchRenorm(BatchNorm):
         y = γ ((x - μ_B) / σ_B · r + d) + β,   r = σ_B / σ within [1/r_max, r_max],   d = (μ_B - μ) / σ within ± d_max
 
     Neither r nor d has a gradient. For the first `begin` steps r_max = 1 and d_max = 0, which is BatchNorm; then they
-    grow evenly, d_max to 5 at five times as many steps and r_max to 3 at eight times, the paper's proportions (whose
-    `begin` is 5,000). Zero is renormalisation at once.
+    grow evenly, d_max to 5 at five times as many steps and r_max to 3 at eight times: the paper's proportions, whose
+    `begin` is 5,000.
 
     The counter of steps is a buffer of floats, so that it travels with the statistics and is averaged as they are.
 
-    Departures from the paper: the running statistics are of the variance, as BatchNorm's, and not of the deviation.
+    Departures from the paper: the running statistics are of the variance, as BatchNorm's, and not of the deviation;
+    and they are means of what was seen, without a share of what they were set to at first.
     """
 
     steps: Tensor
 
     def __init__(self, channels: int, begin: int):
-        super().__init__(channels, momentum=_RATE)
+        super().__init__(channels)
         self.begin = begin
         self.register_buffer("steps", torch.zeros(()))
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or x.numel() == x.shape[1]:
             return super().forward(x)
-        largest_r, largest_d = self.limits()
+        largest_r, largest_d, rate = *self.limits(), self.rate()
         self.steps.add_(1)
         if largest_r == 1 and largest_d == 0:
-            return super().forward(x)
-        r, d = self._correction(x, largest_r, largest_d)
+            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, True, rate, self.eps)
+        r, d = self._correction(x, largest_r, largest_d, rate)
         return F.batch_norm(x, None, None, self.weight * r, self.weight * d + self.bias, True, 0.0, self.eps)
 
     def limits(self) -> tuple[float, float]:
         """r_max and d_max of the next step."""
-        beyond = self.steps.item() - self.begin
-        if beyond < 0:
-            return 1.0, 0.0
-        along_r, along_d = (min(beyond / (times * self.begin), 1.0) if self.begin else 1.0 for times in (7, 4))
-        return 1.0 + 2.0 * along_r, 5.0 * along_d
+        beyond = max(self.steps.item() / self.begin - 1, 0.0)
+        return 1 + 2 * min(beyond / 7, 1.0), 5 * min(beyond / 4, 1.0)
+
+    def rate(self) -> float:
+        """The share of the next batch in the running statistics: all of the first, and in the long run `_RATE`."""
+        return _RATE / -math.expm1((self.steps.item() + 1) * math.log1p(-_RATE))
 
     @torch.no_grad()
-    def _correction(self, x: Tensor, largest_r: float, largest_d: float) -> tuple[Tensor, Tensor]:
+    def _correction(self, x: Tensor, largest_r: float, largest_d: float, rate: float) -> tuple[Tensor, Tensor]:
         """r and d by the running statistics as they were before this batch, which are then updated."""
         assert self.running_mean is not None
         assert self.running_var is not None
         mean, scale = self.running_mean.clone(), (self.running_var + self.eps).rsqrt()
-        its_mean, its_variance = torch.batch_norm_update_stats(x, self.running_mean, self.running_var, _RATE)
+        its_mean, its_variance = torch.batch_norm_update_stats(x, self.running_mean, self.running_var, rate)
         r = ((its_variance + self.eps).sqrt() * scale).clamp(1 / largest_r, largest_r)
         return r, ((its_mean - mean) * scale).clamp(-largest_d, largest_d)
 
