@@ -181,9 +181,8 @@ def test_values_and_gradients_by_hand(norm: str, shape: tuple[int, ...], axes: t
 
 def test_renormalisation_begins_as_batch_normalisation() -> None:
     torch.manual_seed(0)
-    layers = [BatchRenorm(4, begin=3), nn.BatchNorm2d(4)]
+    layers = [BatchRenorm(4, begin=3), BatchNorm(4)]
     for step in range(5):
-        layers[1].momentum = 0.01 / (1 - 0.99 ** (step + 1))  # of means without a share of what they were at first
         x, grad = 2 + 3 * torch.randn(6, 4, 5, 5), torch.randn(6, 4, 5, 5)
         seen = []
         for layer in layers:
@@ -210,7 +209,6 @@ def renormed(
     bias: Array,
     before: tuple[Array, Array],
     limits: tuple[float, float],
-    rate: float,
 ):
     """Algorithm 1 of Ioffe and its gradients as the paper writes them, value by value."""
     out, of_x = np.empty_like(x), np.empty_like(x)
@@ -230,8 +228,8 @@ def renormed(
         of_mean = -r / deviation * inner.sum()
         of_x[:, channel] = inner * r / deviation + of_deviation * (values - mean) / (m * deviation) + of_mean / m
         of_weight[channel] = (its * normed).sum()
-        after[0][channel] += rate * (mean - before[0][channel])
-        after[1][channel] += rate * (values.var(ddof=1) - before[1][channel])
+        after[0][channel] += 0.1 * (mean - before[0][channel])
+        after[1][channel] += 0.1 * (values.var(ddof=1) - before[1][channel])
     return out, of_x, of_weight, grad.sum((0, 2, 3)), after, clipped
 
 
@@ -255,7 +253,7 @@ def test_renormalisation_by_hand(begin: int, steps: int, limits: tuple[float, fl
     image = torch.from_numpy(x).contiguous(memory_format=memory).requires_grad_()
     out = layer(image)
     out.backward(torch.from_numpy(grad))
-    *expected, after, clipped = renormed(x, grad, weight, bias, before, limits, 0.01 / (1 - 0.99 ** (steps + 1)))
+    *expected, after, clipped = renormed(x, grad, weight, bias, before, limits)
     assert clipped.tolist() == [[False, False], [True, True], [True, True], [False, False]]
     for found, wanted in zip([out, image.grad, layer.weight.grad, layer.bias.grad], expected, strict=True):
         torch.testing.assert_close(found.detach(), torch.from_numpy(wanted))
@@ -289,18 +287,6 @@ def test_its_limits_grow_evenly(steps: int, limits: tuple[float, float]) -> None
     layer = BatchRenorm(1, begin=100)
     layer.steps.fill_(steps)
     assert layer.limits() == pytest.approx(limits)
-
-
-def test_its_running_statistics_are_means_of_what_was_seen() -> None:
-    """After two batches of about equal weight, whatever they were set to at first; after many, of the last hundred."""
-    layer, batches = BatchRenorm(1, begin=50).double(), torch.randn(2, 6, 1, 3, 3, dtype=torch.float64)
-    layer(batches[0])
-    torch.testing.assert_close(layer.running_mean, batches[0].mean()[None])
-    layer(batches[1])
-    expected = (0.99 * batches[0].mean() + batches[1].mean()) / 1.99
-    torch.testing.assert_close(layer.running_mean, expected[None])
-    layer.steps.fill_(10_000)
-    assert layer.rate() == pytest.approx(0.01)
 
 
 def test_a_value_alone_is_normalised_by_what_was_seen_before_and_is_no_step() -> None:

@@ -4,7 +4,6 @@
 `batch-renorm` is between: it begins as BatchNorm and comes to rely on the running statistics.
 """
 
-import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -28,7 +27,7 @@ GroupSize: TypeAlias = Annotated[int, Ge(2)]
 RenormFrom: TypeAlias = Count
 NORM_ARGUMENTS = ("norm", "group_size", "renorm_from")
 
-_RATE = 0.01  # Ioffe's, a tenth of BatchNorm's: statistics that training relies on should not jump
+_RATE = 0.1  # at which running statistics follow
 
 Norm: TypeAlias = Callable[[int], nn.Module]  # channels -> the layer
 
@@ -66,25 +65,26 @@ class BatchRenorm(BatchNorm):
 
     The counter of steps is a buffer of floats, so that it travels with the statistics and is averaged as they are.
 
-    Departures from the paper: the running statistics are of the variance, as BatchNorm's, and not of the deviation;
-    and they are means of what was seen, without a share of what they were set to at first.
+    Departures from the paper: the running statistics are BatchNorm's, of the variance and not of the deviation, and a
+    batch has a tenth in them, not a hundredth. Weights that move fast leave slower ones behind: with a hundredth and a
+    `begin` of 300 the loss of `lenet` on CIFAR-10 rises from there on.
     """
 
     steps: Tensor
 
     def __init__(self, channels: int, begin: int):
-        super().__init__(channels)
+        super().__init__(channels, momentum=_RATE)
         self.begin = begin
         self.register_buffer("steps", torch.zeros(()))
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or x.numel() == x.shape[1]:
             return super().forward(x)
-        largest_r, largest_d, rate = *self.limits(), self.rate()
+        largest_r, largest_d = self.limits()
         self.steps.add_(1)
         if largest_r == 1 and largest_d == 0:
-            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, True, rate, self.eps)
-        r, d = self._correction(x, largest_r, largest_d, rate)
+            return super().forward(x)
+        r, d = self._correction(x, largest_r, largest_d)
         return F.batch_norm(x, None, None, self.weight * r, self.weight * d + self.bias, True, 0.0, self.eps)
 
     def limits(self) -> tuple[float, float]:
@@ -92,17 +92,13 @@ class BatchRenorm(BatchNorm):
         beyond = max(self.steps.item() / self.begin - 1, 0.0)
         return 1 + 2 * min(beyond / 7, 1.0), 5 * min(beyond / 4, 1.0)
 
-    def rate(self) -> float:
-        """The share of the next batch in the running statistics: all of the first, and in the long run `_RATE`."""
-        return _RATE / -math.expm1((self.steps.item() + 1) * math.log1p(-_RATE))
-
     @torch.no_grad()
-    def _correction(self, x: Tensor, largest_r: float, largest_d: float, rate: float) -> tuple[Tensor, Tensor]:
+    def _correction(self, x: Tensor, largest_r: float, largest_d: float) -> tuple[Tensor, Tensor]:
         """r and d by the running statistics as they were before this batch, which are then updated."""
         assert self.running_mean is not None
         assert self.running_var is not None
         mean, scale = self.running_mean.clone(), (self.running_var + self.eps).rsqrt()
-        its_mean, its_variance = torch.batch_norm_update_stats(x, self.running_mean, self.running_var, rate)
+        its_mean, its_variance = torch.batch_norm_update_stats(x, self.running_mean, self.running_var, _RATE)
         r = ((its_variance + self.eps).sqrt() * scale).clamp(1 / largest_r, largest_r)
         return r, ((its_mean - mean) * scale).clamp(-largest_d, largest_d)
 
