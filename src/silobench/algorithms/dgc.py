@@ -76,7 +76,7 @@ def _sparsity(local: Local, server: Server, warmup: float, stages: tuple[float, 
     """Of this round: that of a controller, or that of the stage of the warm-up."""
     if "sparsity" in server.knobs:
         return server.knobs["sparsity"]
-    each, epoch = server.knobs.get("warmup", warmup), server.round // local.in_a_pass
+    each, epoch = server.knobs.get("warmup", warmup), server.round / local.in_a_pass
     return stages[min(int(epoch / each), len(stages) - 1) if each else -1]
 
 

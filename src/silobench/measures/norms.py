@@ -44,7 +44,6 @@ def norm_divergence(every: Count = 500, minibatches: Count = 100) -> Measure:
     return from_time_to_time(every, look)
 
 
-@torch.no_grad()
 def _statistics(setting: Setting, party: Party, model: Weights, minibatches: int, now: int) -> Statistics:
     """Of every convolution's output, over some minibatches of a party's rows."""
     network, batch = setting.task.network, min(setting.method.solver.batch or party.samples, party.samples)
@@ -56,7 +55,7 @@ def _statistics(setting: Setting, party: Party, model: Weights, minibatches: int
         torch.manual_seed(0)  # of what a network draws while it trains
         for _ in range(minibatches):
             rows = torch.from_numpy(rng.choice(party.rows.numpy(), batch, replace=False))
-            network.module(setting.federation.batch(rows)[0])
+            network.module(setting.federation.batch(rows)[0])  # as in training: a test may go another way
     network.buffers.copy_(model[1])  # running statistics moved meanwhile
     return {layer: _means(of) for layer, of in found.items()}
 
@@ -71,7 +70,7 @@ def _watched(module: nn.Module, found: dict[str, list[tuple[Tensor, Tensor]]]) -
     """Meanwhile every convolution notes mean and variance of each of its channels."""
 
     def note(name: str, output: Tensor) -> None:
-        variance, mean = torch.var_mean(output, (0, 2, 3), correction=0)
+        variance, mean = torch.var_mean(output.detach(), (0, 2, 3), correction=0)
         found.setdefault(name, []).append((mean, variance))
 
     layers = [(name, layer) for name, layer in module.named_modules() if isinstance(layer, nn.Conv2d)]
