@@ -86,3 +86,10 @@ def plain_model(label: Mapping[str, Any]) -> str:
     about = ("norm", "group_size", "renorm_from")
     kept = tuple(pair for pair in model.kwargs if pair[0] not in about)
     return str(Spec(model.name, model.args, kept))
+
+
+def percent_of(label: Mapping[str, Any]) -> float:
+    """Of the rows, how many percent are dealt by label; 0 of any other partition."""
+    first, *others = parse_terms(str(label["partition"]), "+")
+    given: Any = arguments(first).get("percent", 0.0)
+    return float(given) if first.name == "label-percent" and not others else 0.0

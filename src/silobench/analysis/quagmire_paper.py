@@ -1,14 +1,13 @@
 """The numbers of the quagmire study (Hsieh and others, ICML 2020), to stand beside ours."""
 
-import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from silobench.analysis.choices import arguments, begins_at_random, solver_of
-from silobench.analysis.exchange import IID, METHODS, NONIID, Exchange, exchange_of, norm_of, plain_model
+from silobench.analysis.choices import begins_at_random, solver_of
+from silobench.analysis.exchange import IID, METHODS, NONIID, Exchange, exchange_of, norm_of, percent_of, plain_model
 from silobench.analysis.published import fraction, rows
-from silobench.spec import parse, parse_terms
+from silobench.spec import parse
 
 _TABLES = {6: ("gaia", "five"), 7: ("fedavg", "five"), 8: ("dgc", "five"), 9: ("bsp", "two")}
 _STATED = "; what the text says is lost, of 79.2 (BatchNorm: of 78.9)"
@@ -55,7 +54,7 @@ def quagmire_accuracy(label: Mapping[str, Any], parties: int) -> dict[str, Any] 
         return None
     if found := _figure5().get((norm_of(label), skew, how.method)):
         return _number(found, "Figure 5")
-    lost = _figure6().get((_percent(label), how.method)) if norm_of(label) == "group" else None
+    lost = _figure6().get((percent_of(label), how.method)) if norm_of(label) == "group" else None
     return _number(None if lost is None else round(_BASE - lost, 6), "Figure 6")
 
 
@@ -91,13 +90,6 @@ def _table_of(how: Exchange) -> int:
 
 def _renormed(label: Mapping[str, Any]) -> str:
     return f"{plain_model(label)}(norm={norm_of(label)})"
-
-
-def _percent(label: Mapping[str, Any]) -> float:
-    """Of the rows, how many are dealt by label; no number of any other partition."""
-    first, *others = parse_terms(str(label["partition"]), "+")
-    given: Any = arguments(first).get("percent", math.nan)
-    return float(given) if first.name == "label-percent" and not others else math.nan
 
 
 def _flickr(label: Mapping[str, Any]) -> float | None:

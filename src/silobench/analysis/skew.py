@@ -3,6 +3,7 @@
 from typing import Any
 
 from silobench.analysis.bsp_loss import bsp_loss_table, bsp_losses
+from silobench.analysis.causes import causes_json, delta_table, norms_table, replicas_table, travelling_table
 from silobench.analysis.decisions import decisions_json, steering_table
 from silobench.analysis.divergence import divergence_table, divergences
 from silobench.analysis.emd import emd_json, emd_table
@@ -17,6 +18,7 @@ def skew_tables(cells: Cells) -> list[Table]:
     """Those that these cells bear on."""
     made = (
         loss_table, emd_table, divergence_table, sharing_table, bsp_loss_table, savings_table, steering_table,
+        travelling_table, delta_table, replicas_table, norms_table,
     )  # fmt: skip
     return [table for table in (make(cells) for make in made) if table.rows]
 
@@ -31,4 +33,5 @@ def skew_json(cells: Cells) -> dict[str, list[dict[str, Any]]]:
         "bsp_loss": [one.as_json() for one in bsp_losses(cells)],
         "savings": [one.as_json() for one in savings(cells)],
         "decisions": decisions_json(cells),
+        "causes": causes_json(cells),
     }
