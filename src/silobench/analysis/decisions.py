@@ -11,7 +11,6 @@ from silobench.analysis.exchange import exchange_of
 from silobench.analysis.families import Cells
 from silobench.analysis.tables import Entry, Table, shown, told_choices
 from silobench.record import StoredRun
-from silobench.units import size
 
 _MOST_STEPS = 8  # of a path that a line shows
 
@@ -94,24 +93,25 @@ def _way(made: list[Decision]) -> str:
 
 
 def decisions_table(cells: Cells) -> Table:
-    """One row a decision of each cell's first trial, with its reason."""
+    """One row a decision of each cell's first trial that changed something, and the last, with its reason."""
     found = steered(cells)
     names = told_choices(found)
     rows = [
         [
             *(Entry(shown(cell, name, cells)) for name in names),
-            *map(Entry, (method_of(cell), str(one.round), f"{one.knob} {one.theta:g}")),
-            *map(Entry, (f"{100 * one.accuracy_loss:.1f}", f"{one.cost:.3f}", f"{one.objective:.3f}")),
-            *map(Entry, (size(one.travelled), f"{one.then:g}", one.reason)),
+            *map(Entry, (method_of(cell), str(one.round), f"{one.knob} {one.theta:g} > {one.then:g}", one.reason)),
+            *map(Entry, (f"{one.cost:.3f}", f"{one.objective:.3f}")),
         ]
         for cell in found
-        for one in decisions(cell.runs[0])
+        for one in _turns(decisions(cell.runs[0]))
     ]
-    columns = [
-        *names, "method", "round", "at", "accuracy loss", "cost", "objective", "travelled", "then", "reason",
-    ]  # fmt: skip
+    columns = [*names, "method", "round", "the knob", "reason", "cost", "objective"]
     note = (
-        "the first trial; accuracy loss in points; cost: traffic of the period as a share of whole models; objective: "
-        "equation (1) of the quagmire study"
+        "the first trial, where a decision changed the setting, and its last; cost: traffic of the "
+        "period as a share of whole models; objective: equation (1) of the quagmire study"
     )
-    return Table("Every decision", columns, rows, note)
+    return Table("Decisions", columns, rows, note)
+
+
+def _turns(made: list[Decision]) -> list[Decision]:
+    return [one for one in made if one.then != one.theta or one is made[-1]]
