@@ -245,7 +245,7 @@ def test_one_emd_is_no_study() -> None:
     assert not skew_tables(cells(trials(0.8), trials(0.8, partition="target-emd(emd=0.0)")))
     assert not skew_tables(cells(*sweep(0.8, 0.7, 0.6, 0.5, algorithm="combined")))  # which has no parties
     other = cells(trials(0.8), trials(0.7, partition=ONE, model="mlp"))
-    assert skew_json(other) == {"emd": [], "divergence": [], "sharing": [], "loss": []}
+    assert not any(skew_json(other).values())
 
 
 def test_the_divergence_of_a_round() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from silobench.analysis import zhao_paper
+from silobench.analysis import quagmire_paper, zhao_paper
 from silobench.analysis.choices import begins_at_random
 from silobench.analysis.published import fraction as _fraction
 from silobench.analysis.published import rows as _rows
@@ -15,6 +15,7 @@ SETTINGS = {
     "Table V": "NIID-Bench, Table V: 50 rounds of 10 local epochs",
     "leaderboard": "NIID-Bench's leaderboard: 500 rounds of 10 local epochs",
     **zhao_paper.SETTINGS,
+    **quagmire_paper.SETTINGS,
 }
 _FEDPROX_GRID = ["fedprox", *(f"fedprox(mu={mu})" for mu in (0.001, 0.1, 1.0))]  # 0.01 is the default
 _MODELS = {"fcube": "linear", "adult": "mlp", "rcv1": "mlp", "covtype": "mlp"}  # the CNN for all others
@@ -34,15 +35,18 @@ def paper_accuracy(label: Mapping[str, Any], parties: int) -> dict[str, Any] | N
     NIID-Bench's Table III, Table V for mixed skew, and its authors' leaderboard for a tenth of 100 parties. The data,
     the network, the federation and the algorithm must be the paper's (FedProx at any mu of its grid: the paper gives
     the best); rounds, local epochs and the batch may be others: `SETTINGS` has the paper's. Runs whose SGD has neither
-    momentum nor weight decay are none of NIID-Bench's, and stand beside Zhao et al.
+    momentum nor weight decay are none of NIID-Bench's, and stand beside Zhao et al.; runs that exchange after every
+    minibatch, or count their local steps, beside the quagmire study.
 
     >>> plain = {"participation": 1.0, "transforms": "", "server": "step", "model": "linear", "solver": "sgd"}
     >>> paper_accuracy({"dataset": "fcube", "partition": "octants", "algorithm": "fedavg", **plain}, parties=4)
     {'mean': 0.998, 'std': 0.002, 'table': 'Table III'}
     """
     if not _is_the_papers(label):
-        ten = (parties, _share(label, parties)) == (10, 1)
-        return zhao_paper.zhao_accuracy(label) if ten and _is_plain(label) else None
+        if not _is_plain(label) or _share(label, parties) != 1:
+            return None
+        found = quagmire_paper.quagmire_accuracy(label, parties)
+        return zhao_paper.zhao_accuracy(label) if found is None and parties == 10 else found
     algorithm = "fedprox" if label["algorithm"] in _FEDPROX_GRID else label["algorithm"]
     key = label["dataset"], label["partition"], algorithm
     if (parties, _share(label, parties)) == (100, 0.1):

@@ -170,9 +170,11 @@ def _measured(cells: Sequence[CellResult]) -> str:
 
 
 def shown(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
-    """A choice as tables show it: a dataset by its plain name, where no other has the same; of solvers what differs."""
+    """A choice as tables show it: a dataset by its plain name, where no other has the same; of specs what differs."""
     if name == "solver":
         return _differing(cell, [other for other in cells if other.label["dataset"] == cell.label["dataset"]])
+    if name == "controller":
+        return _controller(cell, cells)
     if name != "dataset":
         return str(cell.label.get(name, LATER.get(name, "")))
     plain = cell.runs[0].facts["dataset"]["name"]
@@ -194,6 +196,34 @@ def _differing(cell: CellResult, cells: Sequence[CellResult]) -> str:
         (key, value) for key, value in own.kwargs if {str(dict(s.kwargs).get(key)) for s in solvers} != {str(value)}
     ]
     return str(Spec("", (), tuple(kept)))[1:-1]
+
+
+def _controller(cell: CellResult, cells: Sequence[CellResult]) -> str:
+    """Its name, and those of its arguments that are not the same in all controllers of that name."""
+    own, *others = (parse(str(one.label.get("controller", "fixed"))) for one in (cell, *cells))
+    rivals = [dict(other.kwargs) for other in others if other.name == own.name]
+    kept = [(key, value) for key, value in own.kwargs if any(str(rival.get(key)) != str(value) for rival in rivals)]
+    return str(Spec(own.name, (), tuple(kept)))
+
+
+def told_choices(cells: Sequence[CellResult]) -> list[str]:
+    """Dataset, partition, and what else tells cells apart that differ in their method, too.
+
+    Not how they were tested, and solver and rounds only where nothing else does.
+    """
+    method = ("algorithm", "transforms", "measure", "eval_every", "eval_on")
+    labels = [cell.label for cell in cells]
+    names = ["dataset", "partition", *distinguishing(labels, but=("dataset", "partition", *method))]
+    if len({str(label.get("controller")) for label in labels} - {"fixed", "None"}) < 2:
+        names = [name for name in names if name != "controller"]
+
+    def told(by: Sequence[str]) -> int:
+        return len({repr([label.get(name) for name in (*by, *method[:2])]) for label in labels})
+
+    for name in ("solver", "rounds"):
+        others = [other for other in names if other != name]
+        names = others if told(others) == told(names) else names
+    return names
 
 
 # --- costs --------------------------------------------------------------------------------------------

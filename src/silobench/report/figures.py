@@ -28,6 +28,7 @@ _COLOURS = ["#1b6ca8", "#d1495b", "#2e933c", "#8d5fd3", "#e09f3e", "#5c6b73", "#
 _LINES = ["-", "--", ":"]
 _LEGEND_COLUMNS = 3
 _MOST_LABELLED = 30
+_MOST_LETTERS = 45  # below an axis
 
 Point: TypeAlias = tuple[float, float, float | None]  # x, y, and the standard deviation of y where there is one
 
@@ -41,6 +42,15 @@ class Line:
     colour: int
     paper: bool = False  # a paper's: dashed, and its points hollow
     right: bool = False  # read off the axis on the right
+
+
+@dataclass(frozen=True)
+class Bars:
+    """One bar for each of some groups; None where a group has none."""
+
+    name: str
+    heights: Sequence[tuple[float, float | None] | None]  # and their standard deviation, where there is one
+    colour: int
 
 
 def plot_partition(
@@ -103,6 +113,36 @@ def lines_svg(lines: Sequence[Line], x: str, y: str, right: str = "") -> str:
             other.set_ylim(bottom=0)
         names = [line.name for line in lines]
         figure.legend(drawn, names, loc="outside upper center", ncols=columns, frameon=False, fontsize=7)
+        return _svg(figure)
+
+
+def bars_svg(groups: Sequence[str], bars: Sequence[Bars], y: str, level: float | None = None) -> str:
+    """Bars side by side, one of each kind in each group; `level` is a line across, to compare them with."""
+    with matplotlib.rc_context(_STYLE):
+        wide = min(9.0, max(4.2, 0.2 * len(groups) * len(bars)))
+        figure = Figure(figsize=(wide, 2.5 + 0.18 * -(-len(bars) // _LEGEND_COLUMNS)), layout="constrained")
+        axes = figure.add_subplot()
+        width = 0.8 / len(bars)
+        drawn: list[Any] = []
+        for place, kind in enumerate(bars):
+            there = [(at, height) for at, height in enumerate(kind.heights) if height is not None]
+            x = [at + width * (place - (len(bars) - 1) / 2) for at, _ in there]
+            colour = _COLOURS[kind.colour % len(_COLOURS)]
+            spreads = [spread or 0.0 for _, (_, spread) in there]
+            error, bars_of = {"elinewidth": 0.8, "capsize": 2}, [height for _, (height, _) in there]
+            drawn.append(
+                axes.bar(x, bars_of, width, yerr=spreads if any(spreads) else None, color=colour, error_kw=error)
+            )
+        if level is not None:
+            axes.axhline(level, color=_COLOURS[5], linewidth=0.9, linestyle=":")
+        few = len(groups) <= _MOST_LABELLED
+        turn: dict[str, Any] = {"rotation": 35, "ha": "right"} if sum(map(len, groups)) > _MOST_LETTERS else {}
+        axes.set_xticks(range(len(groups)) if few else [], groups if few else [], **turn)
+        axes.set_ylabel(y)
+        axes.grid(alpha=0.25, linewidth=0.5, axis="y")
+        axes.spines[["top", "right"]].set_visible(False)
+        names = [kind.name for kind in bars]
+        figure.legend(drawn, names, loc="outside upper center", ncols=_LEGEND_COLUMNS, frameon=False, fontsize=7)
         return _svg(figure)
 
 

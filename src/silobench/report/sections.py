@@ -1,37 +1,20 @@
-"""Parts of the page that only some runs have: accuracy against EMD, weight divergence, sharing a little data."""
+"""Parts of the page that only some runs have: those of Zhao et al. here, and those of the quagmire study."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from silobench.analysis import CellResult, Table
+from silobench.analysis import CellResult
 from silobench.analysis.divergence import divergence, divergence_table, measured_studies, over_rounds, rounds_of
 from silobench.analysis.emd import accuracy_by_emd, by_kind, choices, emd_table, several
 from silobench.analysis.loss import loss_table
 from silobench.analysis.sharing import Shared, sharing_studies, sharing_table
-from silobench.analysis.tables import shown
 from silobench.analysis.zhao_paper import dataset_of, table2
+from silobench.report.decentralised import decentralised
+from silobench.report.drawing import Drawing, Section, named
 from silobench.report.figures import Line, Point, lines_svg
 
 _ACCURACY = "test accuracy, percent"
 _COLOURS = {"target-emd": 0, "iid and shards": 1}
 _GREY = 5
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """A figure and what it is of."""
-
-    name: str
-    svg: str
-
-
-@dataclass(frozen=True)
-class Section:
-    """Figures, and the table below them."""
-
-    title: str
-    drawings: Sequence[Drawing]
-    table: Table
 
 
 def sections(cells: Sequence[CellResult]) -> list[Section]:
@@ -41,6 +24,7 @@ def sections(cells: Sequence[CellResult]) -> list[Section]:
         Section("Accuracy against EMD", list(_accuracy(cells)), emd_table(cells)),
         Section("Weight divergence against EMD", list(_divergence(cells)), divergence_table(cells)),
         Section("Sharing a little data", list(_sharing(cells)), sharing_table(cells)),
+        *decentralised(cells),
     ]
     return [section for section in found if section.table.rows]
 
@@ -48,13 +32,7 @@ def sections(cells: Sequence[CellResult]) -> list[Section]:
 def _names(studies: Sequence[Sequence[CellResult]], cells: Sequence[CellResult]) -> list[str]:
     """What tells each study from the others."""
     names = choices([cell for study in studies for cell in study])
-    return [" · ".join(filter(None, (_choice(study[0], name, cells) for name in names))) for study in studies]
-
-
-def _choice(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
-    """A number does not say what it is of."""
-    said = shown(cell, name, cells)
-    return said if isinstance(cell.label.get(name, ""), str) else f"{name} {said}"
+    return [named(study[0], names, cells) for study in studies]
 
 
 def _percent(at: float, mean: float, std: float | None) -> Point:
