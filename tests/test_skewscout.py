@@ -1,6 +1,7 @@
 """SkewScout: what it decides and why, what its travelling costs, and that a killed run decides the same again."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from commands import call, start, write
 from silobench.algorithms import bsp, dgc, fedavg, gaia
 from silobench.controllers import oracle, skewscout
+from silobench.controllers.dials import chosen_dial
 from silobench.controllers.skewscout import _annealed, _best, _better, _Objective, _Seen
 from silobench.data import load
 from silobench.engines import inline
@@ -277,10 +279,14 @@ def test_an_oracle_is_many_runs(skewed) -> None:
         run(gaia(), skewed, oracle())
 
 
-def test_any_method_can_expose_a_knob(skewed) -> None:
-    """What is not ours: an algorithm that names a dial and reads it."""
-    from dataclasses import replace
+def test_a_grid_is_put_in_order_from_the_most_traffic_to_the_least() -> None:
+    ascending, descending = Dial("threshold", (0.02, 0.5)), Dial("fraction", (0.5, 0.01))
+    assert chosen_dial("oracle", [ascending], None, (0.3, 0.1, 0.2)).grid == (0.1, 0.2, 0.3)
+    assert chosen_dial("oracle", [descending], None, (0.1, 0.3)).grid == (0.3, 0.1)
 
+
+def test_any_method_can_expose_a_knob(skewed) -> None:
+    """What is not ours: an algorithm that names a dial."""
     mine = replace(bsp(), dials=(Dial("haste", (1.0, 2.0)),))
     records = run(mine, skewed, skewscout(period=5, sample=20))
     assert {record.knobs["haste"] for record in records} <= {1.0, 2.0}

@@ -34,7 +34,8 @@ def dgc(
         where |v| is among the largest 1 - s of its layer:  send v, then v ← 0 and u ← 0;    w ← w + what everybody sent
 
     The sparsity s takes each of the values of `sparsity` for `warmup` epochs (E_warm in the paper) and stays at the
-    last. All parties have the same model; `masking=False` leaves u alone. m is the solver's momentum.
+    last; without any, everything is sent. All parties have the same model; `masking=False` leaves u alone. m is the
+    solver's momentum.
 
     A gradient is clipped to the length `clip` / √K, K being the parties: Lin et al.'s rule, by which K parties together
     are as long as `clip`. Neither paper says how long that is for a convolutional network.
@@ -42,13 +43,15 @@ def dgc(
     Departures from the paper: none.
     """
 
+    stages = sparsity or (0.0,)
+
     def initial(params: Vector) -> dict[str, Vector]:
         return {"u": torch.zeros_like(params), "v": torch.zeros_like(params)}
 
     def message(local: Local, server: Server, memory: Memory) -> tuple[Update, Memory]:
         u = local.momentum * memory["u"] + _clipped(local, server, clip)
         v = memory["v"] + u
-        chosen = _largest_by_layer(v, local.layout, 1 - _sparsity(local, server, warmup, sparsity))
+        chosen = _largest_by_layer(v, local.layout, 1 - _sparsity(local, server, warmup, stages))
         kept = {"u": torch.where(chosen, 0.0, u) if masking else u, "v": torch.where(chosen, 0.0, v)}
         return Update({"delta": torch.where(chosen, v, 0.0)}, 1.0, sparse=True), kept
 
