@@ -213,6 +213,32 @@ def test_it_goes_where_the_traffic_is_needed(skewed) -> None:
     assert loose[-1].knobs["threshold"] > 0.02
 
 
+def test_what_it_found_long_ago_is_forgotten_if_so_asked(skewed) -> None:
+    """A party whose models lose nothing goes on to less traffic, is thrown back, and tries again after a while."""
+
+    class Loses:
+        spent, whole = 0, 1
+
+        def travel(self, sample: int, trips: int) -> Travel:
+            return Travel((0.9,), (0.1 if self.theta > 0.1 else 0.9,), 0)
+
+        def draw(self, count: int) -> list[float]:
+            return [0.0] * count
+
+    def settings(forget: int | None) -> list[float]:
+        scout = skewscout(period=1, forget=forget).dialled([Dial("threshold", (0.02, 0.1, 0.5))])
+        server, memory, probe, seen = run_one(skewed), {}, Loses(), []
+        for now in range(12):
+            probe.spent += 1 if not seen or seen[-1] > 0.1 else 5
+            orders = scout.steer(replace(server, round=now), memory, probe)
+            memory, probe.theta = orders.memory, orders.knobs["threshold"]
+            seen.append(probe.theta)
+        return seen
+
+    assert settings(None) == [0.1, 0.5] + [0.1] * 10
+    assert settings(4).count(0.5) == 3
+
+
 def test_it_goes_on_from_its_memory(skewed) -> None:
     def control() -> Controller:
         return skewscout(period=5, sample=50, search="annealing")

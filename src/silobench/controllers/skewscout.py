@@ -39,6 +39,7 @@ def skewscout(
     lambda_c: NonNegative = 1.0,
     temperature: Positive = 1.0,
     cooling: Positive = 0.8,
+    forget: Count | None = None,
 ) -> Controller:
     """Turns one communication knob θ by the accuracy that models lose away from home.
 
@@ -55,13 +56,16 @@ def skewscout(
 
     `knob` is the method's own (gaia: threshold, fedavg: iter_local, dgc: warmup or sparsity, top_k: fraction), with the
     paper's grid. It begins at `start`, or in the middle of the grid; the paper does not say where.
+
+    The paper remembers for ever, so that a setting which was bad once, early or by chance, is not tried again unless
+    the present one gets worse. With `forget` what was found so many decisions ago is unknown again.
     """
     objective = _Objective(sigma_al, lambda_al, lambda_c)
     step = {"hill-climbing": _best, "stochastic": _better, "annealing": _annealed(temperature, cooling)}[search]
 
     def dialled(dials: Sequence[Dial]) -> Controller:
         dial = chosen_dial("skewscout", dials, knob, grid)
-        return Controller(_Scout(dial, _place(dial, start), period, sample, trips, objective, step))
+        return Controller(_Scout(dial, _place(dial, start), period, sample, trips, forget, objective, step))
 
     return Controller(dialled=dialled)
 
@@ -149,6 +153,7 @@ class _Scout:
     period: int
     sample: int
     trips: int
+    forget: int | None
     objective: _Objective
     step: Step
 
@@ -166,6 +171,7 @@ class _Scout:
             "spent": torch.tensor(probe.spent),
             "losses": unknown,
             "costs": unknown.clone(),
+            "tried": torch.zeros(len(self.dial.grid), dtype=torch.int64),
             "decisions": torch.tensor(0),
         }
 
@@ -174,8 +180,10 @@ class _Scout:
         steps = server.round - int(memory["since"])
         cost = (probe.spent - int(memory["spent"])) / (steps * probe.whole)
         trip = probe.travel(self.sample, self.trips)
-        losses, costs = memory["losses"].clone(), memory["costs"].clone()
-        losses[place], costs[place] = trip.loss, cost
+        losses, costs, tried = (memory[name].clone() for name in ("losses", "costs", "tried"))
+        losses[place], costs[place], tried[place] = trip.loss, cost, decisions
+        if self.forget is not None:
+            losses[tried <= decisions - self.forget] = math.nan
         seen = _Seen(losses.tolist(), costs.tolist(), place, self.objective)
         then = self.step(seen, decisions, probe.draw)
         kept = {
@@ -184,6 +192,7 @@ class _Scout:
             "spent": torch.tensor(probe.spent),
             "losses": losses,
             "costs": costs,
+            "tried": tried,
             "decisions": torch.tensor(decisions + 1),
         }
         return Orders(self._knobs(then), kept, self._told(seen, trip, then))
