@@ -257,7 +257,7 @@ def test_small_pictures_and_all_without_a_crop_are_taken_whole_and_as_they_are(
         ("kws", (1, 18, 10), "kws needs sounds"),
         ("kws", (1, 50, 6), "kws needs sounds"),
         ("kws(size=tiny)", (1, 50, 10), "size"),
-        ("kws(norm=group)", (1, 50, 10), "norm"),
+        ("kws(norm=grup)", (1, 50, 10), "norm"),
         ("mcmahan-cifar(crop=0)", (3, 32, 32), "crop"),
     ],
 )

@@ -16,7 +16,7 @@ from silobench.federation import federate
 from silobench.partition import bind_sum
 
 PUBLISHED = [name for name in suites.names() if name != "demo"]
-EMBEDDED = {"digits", "breast-cancer", "fcube"}
+EMBEDDED = {"digits", "breast-cancer", "fcube", "synthetic-faces"}
 
 
 def suite(name: str, scale: str) -> list[dict[str, Any]]:
@@ -44,9 +44,10 @@ def test_every_cell_of_a_suite_can_be_bound_on_embedded_data(name: str) -> None:
         cells = suite(name, scale)
         pictures = {"mnist", "fmnist", "cifar-10", "svhn", "femnist", "digits", "kws", "flickr-mammal"}
         for cell in {repr({**cell, "seed": 0}): cell for cell in cells}.values():
-            assert scale != "smoke" or cell["dataset"] in EMBEDDED
-            stand_in = "digits" if cell["dataset"].split("(")[0] in pictures else "breast-cancer"
-            bind(cell if cell["dataset"] in EMBEDDED else {**cell, "dataset": stand_in})
+            data = cell["dataset"].split("(")[0]
+            assert scale != "smoke" or data in EMBEDDED
+            stand_in = "digits" if data in pictures else {"identities": "synthetic-faces"}.get(data, "breast-cancer")
+            bind(cell if data in EMBEDDED else {**cell, "dataset": stand_in})
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -57,6 +57,7 @@ class Ready:
             "created": self.plan.created,
             "dataset": {
                 "name": self.dataset.name,
+                "task": self.dataset.task,
                 "checksum": self.dataset.checksum,
                 "train": len(train),
                 "test": len(self.dataset.test),

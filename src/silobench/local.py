@@ -12,6 +12,7 @@ from torch import Tensor
 from silobench.errors import ConfigError, suggest
 from silobench.federation import Federation, Party
 from silobench.methods import Buffers, Method, total
+from silobench.models import OwnLoss
 from silobench.rng import torch_seed
 from silobench.solvers import Problem, Solver
 from silobench.task import Task, Weights
@@ -41,6 +42,13 @@ class Setting:
     federation: Federation
     task: Task
     seed: int
+
+    def __post_init__(self) -> None:
+        if self.method.algorithm.loss is not None and isinstance(self.task.network.module, OwnLoss):
+            raise ConfigError(
+                "this algorithm has a loss of its own (as moon and fedrs have), and so has this model (as face-cnn): "
+                "take an algorithm without, such as fedavg, or a model without, such as cnn."
+            )
 
     @cached_property
     def personal(self) -> Tensor | None:

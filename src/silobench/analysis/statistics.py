@@ -94,6 +94,8 @@ def party_accuracy(run: StoredRun) -> PartyAccuracy | None:
     if measured is not None:
         return _of_parties(measured, "measured")
     by_class = class_accuracy(run)
+    if run.facts["dataset"].get("task") == "verification":  # classes of pairs are none of a party's
+        return None
     if by_class is None or _last(run).get("accuracy_std") is not None:  # parties' own models, added up
         return None
     counts = run.facts["partition"]["counts"]

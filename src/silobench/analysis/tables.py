@@ -161,7 +161,12 @@ def _title(cells: Sequence[CellResult]) -> str:
     papers = "; paper, and the difference to it: " if tables else ""
     papers += "; ".join(SETTINGS[table] for table in tables)
     lost = "; † diverged, the loss is not finite" if any(cell.diverged for cell in cells) else ""
-    return f"Test accuracy in the last round, percent ({over}{papers}{lost})"
+    return f"{_measured(cells)} accuracy in the last round, percent ({over}{papers}{lost})"
+
+
+def _measured(cells: Sequence[CellResult]) -> str:
+    tasks = {cell.runs[0].facts["dataset"].get("task") for cell in cells}
+    return "Verification" if tasks == {"verification"} else "Test"
 
 
 def shown(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from silobench.data import (
     cifar,
     embedded,
+    faces,
     files,
     geo,
     images,
@@ -30,13 +31,14 @@ digits = DATASETS.register(embedded.digits)
 breast_cancer = DATASETS.register(embedded.breast_cancer)
 fcube = DATASETS.register(embedded.fcube)
 synthetic = DATASETS.register(embedded.synthetic)
+synthetic_faces = DATASETS.register(faces.synthetic_faces)
 csv = DATASETS.register(files.csv)
 npz = DATASETS.register(files.npz)
 libsvm = DATASETS.register(files.libsvm)
 
 for _factory in (
     pictures.images, images.mnist, images.fmnist, images.mnist_writers, cifar.cifar_10, images.svhn, images.femnist,
-    pictures.chars74k, pictures.age_faces, pictures.flickr_mammal, geo.geo_species,
+    faces.identities, pictures.chars74k, pictures.age_faces, pictures.flickr_mammal, geo.geo_species,
     tables.adult, tables.rcv1, tables.reuters, tables.covtype, tables.heart_disease,
     movielens.movielens_100k, movielens.movielens_1m, songs.year_prediction, songs.fma, traffic.traffic,
     text.imdb, text.amazon_domains, text.sentiment, speech.kws,

@@ -65,7 +65,7 @@ class Entry(_Value):
     name: str
     version: Annotated[int, Ge(1)] = 1
     summary: str
-    task: Literal["classification", "regression"] = "classification"
+    task: Literal["classification", "regression", "verification"] = "classification"
     train: int | None = None  # rows; none where they depend on what the user brings
     test: int | None = None
     classes: int | None = None

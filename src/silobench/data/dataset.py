@@ -13,8 +13,8 @@ from scipy import sparse
 from silobench.errors import DataError
 
 Features: TypeAlias = Any  # NDArray[Any], or a scipy CSR matrix (which has no types)
-Labels: TypeAlias = NDArray[Any]  # int64 classes, or float32 numbers where the task is regression
-TaskKind: TypeAlias = Literal["classification", "regression"]
+Labels: TypeAlias = NDArray[Any]  # int64 classes; float32 numbers where the task is regression; bool of pairs
+TaskKind: TypeAlias = Literal["classification", "regression", "verification"]
 Augment: TypeAlias = Literal["none", "crop-flip"]
 
 
@@ -35,7 +35,11 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows to learn from, as a value. `defaults` are experiment settings that suit it, such as a model."""
+    """Rows to learn from, as a value. `defaults` are experiment settings that suit it, such as a model.
+
+    Where the task is verification, test rows are pairs ``[n, 2, ...]``, and their labels say if both are of the same
+    class: one that is none of the training rows'.
+    """
 
     name: str
     train: Split
@@ -52,12 +56,19 @@ class Dataset:
     def __post_init__(self) -> None:
         for part, split in (("training", self.train), ("test", self.test)):
             _check(self.name, part, split)
-            if self.task == "classification":
+            if self.task == "classification" or (self.task == "verification" and part == "training"):
                 _check_classes(self.name, part, split.y, len(self.classes))
-        if self.train.x.shape[1:] != self.test.x.shape[1:]:
+        pairs = self.task == "verification"
+        if self.test.x.shape[1:] != ((2, *self.shape) if pairs else self.shape):
+            needed = "a test row must be two of the former" if pairs else "both must have the same columns"
             raise DataError(
                 f"dataset {self.name} has training rows of shape {self.train.x.shape[1:]} but test rows of shape "
-                f"{self.test.x.shape[1:]}: both must have the same columns."
+                f"{self.test.x.shape[1:]}: {needed}."
+            )
+        if (self.test.y.dtype == np.bool_) != pairs:
+            raise DataError(
+                f"dataset {self.name} has test labels of {self.test.y.dtype} for the task {self.task}: pairs have "
+                "booleans, and nothing else has."
             )
 
     @property

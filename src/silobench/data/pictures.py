@@ -92,7 +92,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _read_pictures(paths: Sequence[Path], size: int, colour: Colour) -> Pixels:
+def read_pictures(paths: Sequence[Path], size: int, colour: Colour) -> Pixels:
     """The pictures in their order; Pillow decodes outside Python's lock, so threads help."""
     x = np.empty((len(paths), 3 if colour == "rgb" else 1, size, size), dtype=np.uint8)
     with _quiet(), ThreadPoolExecutor() as pool:
@@ -102,7 +102,7 @@ def _read_pictures(paths: Sequence[Path], size: int, colour: Colour) -> Pixels:
     return x
 
 
-def _fitted(size: int) -> str:
+def fitted(size: int) -> str:
     return f"the middle square of every picture scaled to {size} x {size} pixels"
 
 
@@ -130,22 +130,22 @@ def images(
     pictures must be there; pictures that are not in it, or do not match the pattern, are left out.
     """
     root, wanted = Path(path), (label, *as_names(group))
-    listed = _list_pictures(root)
+    listed = list_pictures(root)
     if table:
         names, columns = _by_table(Path(table), root, listed, pattern, wanted)
     else:
-        names, columns = _by_pattern(root, listed, pattern, wanted)
+        names, columns = by_pattern(root, listed, pattern, wanted)
     y, classes = _targets(root, names, columns[label], task)
-    x = _read_pictures([root / name for name in names], size, colour)
+    x = read_pictures([root / name for name in names], size, colour)
     groups = {level: np.array(columns[level]) for level in wanted[1:]}
     train, held = _cut(Split(x, y, groups), test, task)
     left = len(listed) - len(names)
     which = "are not in the table" if table else f"do not match {pattern}"
-    notes = (_fitted(size), *([f"{left} pictures that {which} left out"] if left else []))
+    notes = (fitted(size), *([f"{left} pictures that {which} left out"] if left else []))
     return Dataset(root.resolve().name, train, held, classes, "the user's own", notes, task=task)
 
 
-def _list_pictures(root: Path) -> list[str]:
+def list_pictures(root: Path) -> list[str]:
     """The pictures under a folder by their paths inside it, sorted; hidden files and folders are left out."""
     if not root.is_dir():
         raise DataError(f"there is no folder {root}: give the folder that the pictures are in.")
@@ -159,7 +159,7 @@ def _list_pictures(root: Path) -> list[str]:
     return sorted(found)
 
 
-def _by_pattern(root: Path, listed: Sequence[str], pattern: str, wanted: Sequence[str]) -> tuple[list[str], _Columns]:
+def by_pattern(root: Path, listed: Sequence[str], pattern: str, wanted: Sequence[str]) -> tuple[list[str], _Columns]:
     """The pictures that match the pattern, and the fields that are wanted."""
     fields, expression = _compiled(pattern)
     for name in wanted:
@@ -206,7 +206,7 @@ def _by_table(
     if unknown:
         raise DataError(f"{table} has no column '{unknown[0]}', nor has the pattern: {suggest(unknown[0], columns)}")
     if others:
-        matching, fields = _by_pattern(root, names, pattern, others)
+        matching, fields = by_pattern(root, names, pattern, others)
         if len(matching) < len(names):
             strange = next(name for name in names if name not in set(matching))
             raise DataError(f"{table} names '{strange}', which does not match '{pattern}': add a column '{others[0]}'.")
@@ -268,7 +268,7 @@ def _read_chars74k(files: Files, size: int) -> Dataset:
             pictures.append(pixels)
     whole = Split(np.stack(pictures), np.array(labels, dtype=np.int64), {"source": np.array(sources)})
     return Dataset(
-        "chars74k", *_cut(whole, 0.2, "classification"), CHARACTERS, files.entry.licence, (_fitted(size),),
+        "chars74k", *_cut(whole, 0.2, "classification"), CHARACTERS, files.entry.licence, (fitted(size),),
         defaults={"partition": "by-group"},
     )  # fmt: skip
 
@@ -301,10 +301,10 @@ def age_faces(size: Size = 32) -> Dataset:
 def _read_age_faces(files: Files, size: int) -> Dataset:
     names = sorted(files.names)
     ages = np.array([_age(files, name) for name in names], dtype=np.float32)
-    x = _read_pictures([files[name] for name in names], size, "rgb")
+    x = read_pictures([files[name] for name in names], size, "rgb")
     whole = Split(x, ages, {"source": np.array([name.partition("/")[0] for name in names])})
     return Dataset(
-        "age-faces", *_cut(whole, 0.2, "regression"), (), files.entry.licence, (_fitted(size),),
+        "age-faces", *_cut(whole, 0.2, "regression"), (), files.entry.licence, (fitted(size),),
         defaults={"partition": "by-group"}, task="regression",
     )  # fmt: skip
 
@@ -349,9 +349,9 @@ def _read_flickr_mammal(files: Files, size: int) -> Dataset:
     gone = f"{listed - len(found)} of {listed} photographs are not there, or have no region, and were left out"
     return Dataset(
         "flickr-mammal",
-        *_cut(Split(_read_pictures([files[name] for name in names], size, "rgb"), y, groups), 0.2, "classification"),
+        *_cut(Split(read_pictures([files[name] for name in names], size, "rgb"), y, groups), 0.2, "classification"),
         classes,
         files.entry.licence,
-        (_fitted(size), *([gone] if listed > len(found) else [])),
+        (fitted(size), *([gone] if listed > len(found) else [])),
         {"partition": "by-group"},
     )

@@ -33,7 +33,7 @@ _AHEAD = 8  # parties a thread that are begun, or finished and not yet asked for
 def can_run(setting: Setting) -> bool:
     """Whether the native step can train and test this: one of its networks on rows it can read, at most a pull."""
     dataset = setting.federation.dataset
-    if not setting.is_affine or _shape(setting) is None:
+    if not setting.is_affine or _shape(setting) is None or dataset.task == "verification":
         return False
     if dataset.augment != "none" and not isinstance(setting.task.network.module, Cnn):
         return False

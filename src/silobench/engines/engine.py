@@ -89,7 +89,7 @@ class Engine:
         ]
         scores = list(self._results(jobs))
         of_models = (scores[begin : begin + len(groups)] for begin in range(0, len(scores), len(groups)))
-        return [sum(chain(*of_groups), Score()) for of_groups in of_models]
+        return [sum(chain(*of_groups), Score()).judged() for of_groups in of_models]
 
     def _is_worth(self, jobs: int, work: float) -> bool:
         return self.workers > 0 and jobs > 1 and work >= self.least
@@ -104,7 +104,7 @@ class Engine:
 
 def _native_refusal(setting: Setting) -> str | None:
     if not compiled.can_run(setting):
-        return "it needs the model cnn, mlp or linear and an algorithm whose correction is a pull"
+        return "it needs the model cnn, mlp or linear, an algorithm whose correction is a pull and rows to classify"
     return kernels.why_not()
 
 

@@ -16,7 +16,7 @@ from silobench.federation import Federation, Party
 from silobench.local import Setting
 from silobench.measures.measure import MEASURES, Course, Findings, Measure, Observe
 from silobench.methods import Buffers, Method
-from silobench.models import Mlp
+from silobench.models import Mlp, OwnLoss
 from silobench.rng import stream, torch_seed
 from silobench.rounds import beginning, rounds, steady
 from silobench.solvers import Problem, Solver
@@ -292,6 +292,11 @@ def _need_plain_fedavg(setting: Setting, cohort: int) -> None:
         raise ConfigError(
             "weight-divergence: Proposition 3.1 bounds fedavg with momentum=0, server=step(lr=1) and all parties in "
             "every round: choose these, or leave its bound out."
+        )
+    if isinstance(setting.task.network.module, OwnLoss):
+        raise ConfigError(
+            "weight-divergence: Proposition 3.1 is about the mean loss of rows, and this model (as face-cnn) has "
+            "another loss: take another model, or leave its bound out."
         )
 
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from silobench.engines import Engine
 from silobench.federation import Party
 from silobench.local import Setting
+from silobench.measures.apart import from_time_to_time
 from silobench.measures.measure import MEASURES, Findings, Measure
-from silobench.measures.replicas import from_time_to_time
 from silobench.rng import stream
 from silobench.task import Weights
 from silobench.types import Count, State

@@ -2,7 +2,9 @@
 
 from silobench.models.architectures import MODELS, Cnn, Mlp, Model, Sizes, bag, cnn, linear, mlp
 from silobench.models.deep import resnet, vgg9
-from silobench.models.network import Classifier, Network
+from silobench.models.faces import face_cnn
+from silobench.models.lenet import lenet
+from silobench.models.network import Classifier, Network, OwnLoss
 from silobench.models.published import kws, mcmahan_cifar, mcmahan_mnist
 
 __all__ = [
@@ -12,10 +14,13 @@ __all__ = [
     "Mlp",
     "Model",
     "Network",
+    "OwnLoss",
     "Sizes",
     "bag",
     "cnn",
+    "face_cnn",
     "kws",
+    "lenet",
     "linear",
     "mcmahan_cifar",
     "mcmahan_mnist",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Literal
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from silobench.errors import ConfigError
 from silobench.models.network import Classifier
+from silobench.models.norms import NORM_ARGUMENTS, GroupSize, Norm, NormName, RenormFrom, norm_of
 from silobench.models.pooling import relu_of_pool, relu_of_pooled_convolution
 from silobench.rng import torch_seed
 from silobench.spec import Registry
@@ -51,13 +53,15 @@ class Model:
 MODELS: Registry[Model] = Registry("model")
 
 
-@MODELS.register
-def cnn() -> Model:
+@partial(MODELS.register, later=NORM_ARGUMENTS)
+def cnn(norm: NormName = None, group_size: GroupSize = 2, renorm_from: RenormFrom = 500) -> Model:
     """NIID-Bench's CNN: conv 5x5 (6) - pool - conv 5x5 (16) - pool - 120 - 84 - classes.
 
     Images under 16 pixels are padded by 2 in both convolutions, because two unpadded ones would leave nothing.
+    NIID-Bench's has no normalisation; where asked for, it follows each convolution.
     """
-    return Model(Cnn)
+    layer = norm_of(norm, group_size, renorm_from)
+    return Model(Cnn if layer is None else lambda sizes: _NormedCnn(sizes, layer))
 
 
 @MODELS.register
@@ -109,6 +113,25 @@ class Cnn(Classifier):
 
     def last(self, features: Tensor) -> Tensor:
         return self.out(features)  # type: ignore[no-any-return]  # torch types module calls as Any
+
+
+class _NormedCnn(Classifier):
+    """The same with a normalisation after each convolution; no `Cnn`, for that is what engines know how to compute."""
+
+    def __init__(self, sizes: Sizes, norm: Norm):
+        super().__init__()
+        plain = Cnn(sizes)
+        self.conv1, self.norm1 = plain.conv1, norm(plain.conv1.out_channels)
+        self.conv2, self.norm2 = plain.conv2, norm(plain.conv2.out_channels)
+        self.fc1, self.fc2, self.out = plain.fc1, plain.fc2, plain.out
+
+    def features(self, x: Tensor) -> Tensor:
+        x = relu_of_pool(self.norm1(self.conv1(x)))
+        x = relu_of_pool(self.norm2(self.conv2(x))).flatten(1)
+        return F.relu(self.fc2(F.relu(self.fc1(x))))
+
+    def last(self, features: Tensor) -> Tensor:
+        return self.out(features)  # type: ignore[no-any-return]
 
 
 class Mlp(Classifier):

@@ -1,58 +1,64 @@
 """Deep networks for pictures: VGG-9 and residual networks, with a choice of normalisation."""
 
 import math
-from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch.nn.functional as F
-from annotated_types import Ge
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError
 from silobench.models.architectures import MODELS, Model, Sizes
 from silobench.models.network import Classifier
+from silobench.models.norms import NORM_ARGUMENTS, GroupSize, Norm, NormName, RenormFrom, norm_of
 
-Norm = Callable[[int], nn.Module]  # channels -> the layer
 _LEAST = 8  # pixels a side
 
 
-@MODELS.register
-def vgg9(dropout: bool = True) -> Model:
+@partial(MODELS.register, later=NORM_ARGUMENTS)
+def vgg9(
+    dropout: bool = True,
+    norm: NormName = None,
+    group_size: GroupSize = 2,
+    renorm_from: RenormFrom = 500,
+) -> Model:
     """NIID-Bench's VGG-9: conv 3x3 (32, 64) - pool - (128, 128) - pool - (256, 256) - pool - 512 - 512 - classes.
 
     As in its public code for CIFAR-10 a twentieth of the channels is dropped after the second pool, and a tenth of the
     numbers before the first dense layer and the last; and weights begin as PyTorch's own do, so that the loss hardly
-    falls in the first few hundred steps.
+    falls in the first few hundred steps. Normalisation, where asked for, stands between a convolution and its ReLU.
     """
-    return Model(lambda sizes: _Vgg(sizes, dropout))
+    return Model(lambda sizes: _Vgg(sizes, dropout, norm_of(norm, group_size, renorm_from)))
 
 
-@MODELS.register
+@partial(MODELS.register, later=("renorm_from",))
 def resnet(
     depth: Literal[18, 20, 50] = 18,
-    norm: Literal["batch", "group", "layer"] | None = "batch",
-    group_size: Annotated[int, Ge(2)] = 2,
+    norm: NormName = "batch",
+    group_size: GroupSize = 2,
+    renorm_from: RenormFrom = 500,
 ) -> Model:
     """Residual networks in their CIFAR form (He et al., CVPR 2016): a 3x3 convolution first, and no pool after it.
 
     20 is the paper's own for CIFAR (16, 32, 64 channels; a shortcut into more channels pads with zeros); 18 and 50 have
     64 to 512 and projections. `norm=group` normalises groups of `group_size` channels (2 in the quagmire study),
-    `layer` all channels together. `norm=none` has biases instead and begins near the identity: the last convolution of
-    every block is zero and the others are scaled as in Fixup (Zhang et al., ICLR 2019), whose scalars it does without.
+    `layer` all channels together; `batch-renorm` is BatchNorm for `renorm_from` steps and batch renormalisation after.
+    `norm=none` has biases instead and begins near the identity: the last convolution of every block is zero and the
+    others are scaled as in Fixup (Zhang et al., ICLR 2019), whose scalars it does without.
 
     Where a batch has one value per channel, which is its own mean, BatchNorm uses its running statistics.
     """
-    return Model(lambda sizes: _ResNet(sizes, depth, None if norm is None else _NORMS[norm](group_size)))
+    return Model(lambda sizes: _ResNet(sizes, depth, norm_of(norm, group_size, renorm_from)))
 
 
 class _Vgg(Classifier):
-    def __init__(self, sizes: Sizes, dropout: bool):
+    def __init__(self, sizes: Sizes, dropout: bool, norm: Norm | None):
         super().__init__()
-        channels, *sides = _picture("vgg9", sizes)
+        channels, *sides = picture("vgg9", sizes)
         layers: list[nn.Module] = []
         for place, (before, after) in enumerate(pairwise((channels, 32, 64, 128, 128, 256, 256))):
-            layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU()]
+            layers += [nn.Conv2d(before, after, 3, padding=1), *([norm(after)] if norm else []), nn.ReLU()]
             layers += [nn.MaxPool2d(2)] * (place % 2)
             layers += [nn.Dropout2d(0.05)] * (place == 3 and dropout)
         self.convolutions = nn.Sequential(*layers)
@@ -72,7 +78,7 @@ class _Vgg(Classifier):
 class _ResNet(Classifier):
     def __init__(self, sizes: Sizes, depth: int, norm: Norm | None):
         super().__init__()
-        channels, *_ = _picture("resnet", sizes)
+        channels, *_ = picture("resnet", sizes)
         counts, width = {18: ((2, 2, 2, 2), 64), 20: ((3, 3, 3), 16), 50: ((3, 4, 6, 3), 64)}[depth]
         self.stem = _convolution(channels, width, 3, 1, norm)
         blocks: list[nn.Module] = []
@@ -123,33 +129,6 @@ class _Block(nn.Module):
         return F.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.wider))
 
 
-class BatchNorm(nn.BatchNorm2d):
-    """Torch's, but that a batch with one value per channel is normalised by the running statistics."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.training and x.numel() == x.shape[1]:  # torch would refuse: a value less its own mean is 0
-            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
-        return super().forward(x)
-
-
-def _group(size: int) -> Norm:
-    def layer(channels: int) -> nn.Module:
-        if channels % size:
-            raise ConfigError(
-                f"resnet: {channels} channels make no groups of {size}: take a group_size that divides them."
-            )
-        return nn.GroupNorm(channels // size, channels)
-
-    return layer
-
-
-_NORMS: dict[str, Callable[[int], Norm]] = {
-    "batch": lambda size: BatchNorm,
-    "group": _group,
-    "layer": lambda size: lambda channels: nn.GroupNorm(1, channels),
-}
-
-
 def _convolution(before: int, after: int, side: int, stride: int, norm: Norm | None) -> nn.Sequential:
     convolution = nn.Conv2d(before, after, side, stride, padding=side // 2, bias=norm is None)
     return nn.Sequential(convolution, *([] if norm is None else [norm(after)]))
@@ -170,7 +149,7 @@ def _initialise(network: _ResNet, norm: Norm | None) -> None:
         nn.init.zeros_(last.get_parameter("weight"))
 
 
-def _picture(model: str, sizes: Sizes) -> tuple[int, ...]:
+def picture(model: str, sizes: Sizes) -> tuple[int, ...]:
     """Channels, height and width of a row."""
     if len(sizes.shape) != 3 or min(sizes.shape[1:]) < _LEAST:
         raise ConfigError(

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -25,6 +26,17 @@ class Classifier(nn.Module, ABC):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.last(self.features(x))
+
+    def similarity(self, first: Tensor, second: Tensor) -> Tensor:
+        """How alike the representations of two rows are, at most 1: what verification goes by."""
+        return F.cosine_similarity(first, second)
+
+
+class OwnLoss(Classifier):
+    """A network that says itself what its training minimises, where others minimise cross-entropy."""
+
+    @abstractmethod
+    def loss(self, x: Tensor, y: Tensor) -> Tensor: ...
 
 
 class Network:

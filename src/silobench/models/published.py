@@ -1,6 +1,7 @@
 """Networks of single papers: the three that Zhao et al. (2018) train, on MNIST, CIFAR-10 and spoken keywords."""
 
 import math
+from functools import partial
 from typing import Literal
 
 import torch
@@ -10,8 +11,8 @@ from torch import Tensor, nn
 from silobench.data.augment import random_windows
 from silobench.errors import ConfigError
 from silobench.models.architectures import MODELS, Model, Sizes
-from silobench.models.deep import BatchNorm, Norm
 from silobench.models.network import Classifier
+from silobench.models.norms import NORM_ARGUMENTS, GroupSize, Norm, NormName, RenormFrom, norm_of
 from silobench.models.pooling import relu_of_pool
 from silobench.types import Count
 
@@ -19,25 +20,34 @@ _KWS = {"small": (28, 30, 16), "medium": (64, 48, 16), "large": (60, 76, 58)}  #
 _RADIUS, _ALPHA, _BETA = 4, 0.001 / 9, 0.75  # of the tutorial's local response normalisation
 
 
-@MODELS.register
-def mcmahan_mnist() -> Model:
+@partial(MODELS.register, later=NORM_ARGUMENTS)
+def mcmahan_mnist(norm: NormName = None, group_size: GroupSize = 2, renorm_from: RenormFrom = 500) -> Model:
     """McMahan et al.'s CNN for MNIST (AISTATS 2017): conv 5x5 (32) - pool - conv 5x5 (64) - pool - 512 - classes.
 
     Convolutions are padded to keep the sides, pools are 2x2, ReLU follows both and the dense layer: 1,663,370
-    parameters on 28 x 28 pixels and ten classes, as the paper counts.
+    parameters on 28 x 28 pixels and ten classes, as the paper counts. Normalisation, where asked for, follows each
+    convolution.
 
     Departures: the paper does not say how weights begin; here as PyTorch's own.
     """
-    return Model(_McMahanMnist)
+    return Model(lambda sizes: _McMahanMnist(sizes, norm_of(norm, group_size, renorm_from) or nn.Identity))
 
 
-@MODELS.register
-def mcmahan_cifar(crop: Count | None = 24, response_norm: bool = True, standardise: bool = True) -> Model:
+@partial(MODELS.register, later=NORM_ARGUMENTS)
+def mcmahan_cifar(
+    crop: Count | None = 24,
+    response_norm: bool = True,
+    standardise: bool = True,
+    norm: NormName = None,
+    group_size: GroupSize = 2,
+    renorm_from: RenormFrom = 500,
+) -> Model:
     """McMahan et al.'s CNN for CIFAR-10 (AISTATS 2017), which is that of TensorFlow's tutorial.
 
     conv 5x5 (64) - pool - norm - conv 5x5 (64) - norm - pool - 384 - 192 - classes, with ReLU after all but the last;
     pools are 3x3 in steps of two, both paddings TensorFlow's "same", and norm is local response normalisation:
-    1,068,298 parameters on three colours and ten classes.
+    1,068,298 parameters on three colours and ten classes. Another `norm`, where asked for, follows each convolution;
+    `response_norm=false` leaves out the local one.
 
     As in the tutorial a picture is cut to `crop` x `crop` pixels, in training a window anywhere and mirrored half of
     the time, in a test the middle, and then standardised by its own mean and deviation. A picture that is smaller on
@@ -48,11 +58,17 @@ def mcmahan_cifar(crop: Count | None = 24, response_norm: bool = True, standardi
     Brightness and contrast are not distorted; standardising undoes the first in the tutorial too. Its least deviation,
     1/sqrt(numbers), is meant for pixels up to 255, and here holds for those that the data give.
     """
-    return Model(lambda sizes: _McMahanCifar(sizes, crop, response_norm, standardise))
+    layer = norm_of(norm, group_size, renorm_from) or nn.Identity
+    return Model(lambda sizes: _McMahanCifar(sizes, crop, response_norm, standardise, layer))
 
 
-@MODELS.register
-def kws(size: Literal["small", "medium", "large"] = "small", norm: Literal["batch"] | None = None) -> Model:
+@partial(MODELS.register, later=("group_size", "renorm_from"))
+def kws(
+    size: Literal["small", "medium", "large"] = "small",
+    norm: NormName = None,
+    group_size: GroupSize = 2,
+    renorm_from: RenormFrom = 500,
+) -> Model:
     """The CNN of "Hello Edge" (Zhang et al., 2017), which Zhao et al. (2018) train on 50 x 10 MFCC of spoken keywords.
 
     conv 10x4 - ReLU - conv 10x4, every second step of time - ReLU - low-rank linear layer - 128 - ReLU - classes;
@@ -61,22 +77,26 @@ def kws(size: Literal["small", "medium", "large"] = "small", norm: Literal["batc
 
     Departures: the public code has BatchNorm before every ReLU and dropout after; Zhao et al. mention neither. Averaged
     BatchNorm statistics are a confound under label skew, so there are none unless `norm=batch`, which has PyTorch's
-    momentum and epsilon; dropout is left out. Weights begin as PyTorch's own.
+    momentum and epsilon; dropout is left out. `norm=group` normalises the 128 together: of two numbers without pixels
+    little more than a sign would be left. Weights begin as PyTorch's own.
     """
-    return Model(lambda sizes: _Kws(sizes, *_KWS[size], norm))
+    layer = norm_of(norm, group_size, renorm_from) or nn.Identity
+    dense = norm_of("layer" if norm == "group" else norm, group_size, renorm_from) or nn.Identity
+    return Model(lambda sizes: _Kws(sizes, *_KWS[size], layer, dense))
 
 
 class _McMahanMnist(Classifier):
-    def __init__(self, sizes: Sizes):
+    def __init__(self, sizes: Sizes, norm: Norm):
         super().__init__()
         channels, height, width = _picture("mcmahan-mnist", sizes, 4)
-        self.conv1 = nn.Conv2d(channels, 32, 5, padding=2)
-        self.conv2 = nn.Conv2d(32, 64, 5, padding=2)
+        self.conv1, self.norm1 = nn.Conv2d(channels, 32, 5, padding=2), norm(32)
+        self.conv2, self.norm2 = nn.Conv2d(32, 64, 5, padding=2), norm(64)
         self.fc1 = nn.Linear(64 * (height // 4) * (width // 4), 512)
         self.out = nn.Linear(512, sizes.classes)
 
     def features(self, x: Tensor) -> Tensor:
-        x = relu_of_pool(self.conv2(relu_of_pool(self.conv1(x))))
+        x = relu_of_pool(self.norm1(self.conv1(x)))
+        x = relu_of_pool(self.norm2(self.conv2(x)))
         return F.relu(self.fc1(x.flatten(1)))
 
     def last(self, features: Tensor) -> Tensor:
@@ -84,20 +104,21 @@ class _McMahanMnist(Classifier):
 
 
 class _McMahanCifar(Classifier):
-    def __init__(self, sizes: Sizes, crop: int | None, response_norm: bool, standardise: bool):
+    def __init__(self, sizes: Sizes, crop: int | None, response_norm: bool, standardise: bool, norm: Norm):
         super().__init__()
         channels, *sides = _picture("mcmahan-cifar", sizes, 1)
         self.crop = crop if crop is not None and crop <= min(sides) else None
         self.response_norm, self.standardise = response_norm, standardise
-        self.conv1 = nn.Conv2d(channels, 64, 5, padding=2)
-        self.conv2 = nn.Conv2d(64, 64, 5, padding=2)
+        self.conv1, self.norm1 = nn.Conv2d(channels, 64, 5, padding=2), norm(64)
+        self.conv2, self.norm2 = nn.Conv2d(64, 64, 5, padding=2), norm(64)
         self.fc1 = nn.Linear(64 * math.prod(math.ceil((self.crop or side) / 4) for side in sides), 384)
         self.fc2 = nn.Linear(384, 192)
         self.out = nn.Linear(192, sizes.classes)
 
     def features(self, x: Tensor) -> Tensor:
-        x = self._normed(F.relu(_pool(self.conv1(self._seen(x)))))  # ReLU and pool commute: the later has less to do
-        x = _pool(self._normed(F.relu(self.conv2(x))))
+        x = self.norm1(self.conv1(self._seen(x)))
+        x = self._normed(F.relu(_pool(x)))  # ReLU and pool commute: the later has less to do
+        x = _pool(self._normed(F.relu(self.norm2(self.conv2(x)))))
         return F.relu(self.fc2(F.relu(self.fc1(x.flatten(1)))))
 
     def last(self, features: Tensor) -> Tensor:
@@ -115,7 +136,7 @@ class _McMahanCifar(Classifier):
 
 
 class _Kws(Classifier):
-    def __init__(self, sizes: Sizes, first: int, second: int, rank: int, norm: str | None):
+    def __init__(self, sizes: Sizes, first: int, second: int, rank: int, norm: Norm, dense: Norm):
         super().__init__()
         if len(sizes.shape) != 3 or sizes.shape[1] < 19 or sizes.shape[2] < 7:
             raise ConfigError(
@@ -124,11 +145,10 @@ class _Kws(Classifier):
             )
         channels, time, frequency = sizes.shape
         time, frequency = (time - 9 - 10) // 2 + 1, frequency - 3 - 3
-        normed: Norm = nn.Identity if norm is None else BatchNorm
-        self.conv1, self.norm1 = nn.Conv2d(channels, first, (10, 4)), normed(first)
-        self.conv2, self.norm2 = nn.Conv2d(first, second, (10, 4), stride=(2, 1)), normed(second)
+        self.conv1, self.norm1 = nn.Conv2d(channels, first, (10, 4)), norm(first)
+        self.conv2, self.norm2 = nn.Conv2d(first, second, (10, 4), stride=(2, 1)), norm(second)
         self.low_rank = nn.Linear(second * time * frequency, rank)
-        self.fc1, self.norm3 = nn.Linear(rank, 128), normed(128)
+        self.fc1, self.norm3 = nn.Linear(rank, 128), dense(128)
         self.out = nn.Linear(128, sizes.classes)
 
     def features(self, x: Tensor) -> Tensor:

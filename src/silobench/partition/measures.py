@@ -32,7 +32,7 @@ class Skewness:
 def measure(partition: Partition, dataset: Dataset) -> Skewness:
     """All measures of a partition of a dataset's training rows."""
     split = dataset.train
-    by_class = dataset.task == "classification"  # numbers count as one class: sizes are told, labels are not
+    by_class = dataset.task != "regression"  # numbers count as one class: sizes are told, labels are not
     labels = split.y if by_class else np.zeros(len(split), dtype=np.int64)
     counts = count(partition, labels, max(len(dataset.classes), 1))
     return Skewness(
