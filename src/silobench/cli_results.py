@@ -39,7 +39,8 @@ def show(
 ) -> None:
     """Tables of finished runs: accuracy as in NIID-Bench's Table III, the paper's number beside it; ranks; costs.
 
-    Also accuracy against EMD, weight divergence and data sharing, as Zhao et al. have them, of runs that bear on these.
+    Also accuracy against EMD, weight divergence and data sharing, as Zhao et al. have them, and what is lost and saved
+    against BSP, what a controller decided and what was measured of parties' models, as the quagmire study has it.
     """
     from silobench.analysis import accuracy_table, collect, details_table, export, ranking, skew_json
     from silobench.analysis.details import details as of_cell
