@@ -4,6 +4,7 @@ import importlib
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ SPECS = [
     "label-dirichlet(beta=0.3, min_size=0)",
     "label-percent(percent=40)",
     "label-percent(percent=100)",
+    "label-pair",
     "shards",
     "shards(per_party=1)",
     "target-emd(emd=0.5)",
@@ -244,6 +246,34 @@ def test_label_percent_deals_that_share_by_label() -> None:
     held = table(partition(DIGITS, "label-percent(40)", 10), DIGITS)
     own = np.trace(held) / held.sum()
     assert own == pytest.approx(0.4 + 0.6 / 10, abs=0.03)
+
+
+@pytest.mark.parametrize("parties", [10, 20])
+def test_label_pair_gives_most_of_a_class_and_the_rest_of_the_next(parties: int) -> None:
+    dataset = toy(np.arange(2000) % 10)
+    held = table(partition(dataset, "label-pair(major=0.8)", parties), dataset)
+    each = 200 * 10 // parties
+    for party in range(parties):
+        expected = np.zeros(10)
+        expected[party % 10], expected[(party + 1) % 10] = 0.8 * each, 0.2 * each
+        np.testing.assert_array_equal(held[party], expected)
+    with pytest.raises(PartitionError, match="there are 10 classes: take at least 10 parties"):
+        partition(dataset, "label-pair", 5)
+
+
+def test_small_groups_go_to_nobody_if_so_asked() -> None:
+    groups = np.repeat(["north", "south", "west"], [30, 8, 22])
+    split = Split(np.zeros((60, 3), np.float32), np.arange(60) % 3, {"region": groups})
+    dataset = replace(BALANCED, train=split)
+    cut = partition(dataset, "by-group(level=region, min_size=10)")
+    assert cut.names == ("north", "west")
+    np.testing.assert_array_equal(cut.rows[0], np.arange(30))
+    np.testing.assert_array_equal(cut.rows[1], np.arange(38, 60))
+    assert partition(dataset, "by-group(level=region)").names == ("north", "south", "west")
+    with pytest.raises(PartitionError, match="no group has 31 rows, the largest has 30"):
+        partition(dataset, "by-group(min_size=31)")
+    with pytest.raises(PartitionError, match="2 groups of at least 10 rows for 3 parties"):
+        partition(dataset, "by-group(min_size=10)", 3)
 
 
 def test_shards_deal_runs_of_the_sorted_labels() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
 from silobench.data import load
@@ -144,6 +144,32 @@ def label_percent(percent: Annotated[float, Ge(0), Le(100)]) -> Skew:
         owner[skewed] = split.y[skewed] % parties
         owner[uniform] = np.arange(len(uniform)) * parties // max(len(uniform), 1)
         return checked(Partition(rows_of(owner, parties)), f"label-percent(percent={percent:g}) over {parties} parties")
+
+    return Skew(cut)
+
+
+def label_pair(major: Annotated[float, Gt(0), Lt(1)] = 0.8) -> Skew:
+    """Two classes a party: most of its own, and the rest of the next (the quagmire study: 80% and 20%).
+
+    Party i holds `major` of class i and 1 - major of the class after it, the first coming after the last. Where there
+    are more parties than classes they begin again and share. Milder than one class a party, which no method learns.
+    """
+
+    def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
+        piles = class_rows(split.y, rng)
+        given = f"label-pair(major={major:g}) over {parties} parties"
+        if not 1 < len(piles) <= parties:
+            raise PartitionError(
+                f"{given} gives each party a class of its own, but there are {len(piles)} classes: take at least "
+                f"{max(2, len(piles))} parties and data of two classes or more."
+            )
+        own = np.arange(parties) % len(piles)
+        following = (own + 1) % len(piles)
+        counts = np.zeros((parties, len(piles)), dtype=np.int64)
+        for label, pile in enumerate(piles):
+            holds, shares = own == label, following == label
+            counts[:, label] = apportion(len(pile), major * holds / holds.sum() + (1 - major) * shares / shares.sum())
+        return checked(Partition(deal(piles, counts)), given)
 
     return Skew(cut)
 
