@@ -1,6 +1,7 @@
 """Networks as vectors: `MODELS` names the architectures, `Network` lays one out flat."""
 
 from silobench.models.architectures import MODELS, Cnn, Mlp, Model, Sizes, bag, cnn, linear, mlp
+from silobench.models.classics import alexnet, googlenet
 from silobench.models.deep import resnet, vgg9
 from silobench.models.lenet import lenet
 from silobench.models.network import Classifier, Network
@@ -14,8 +15,10 @@ __all__ = [
     "Model",
     "Network",
     "Sizes",
+    "alexnet",
     "bag",
     "cnn",
+    "googlenet",
     "kws",
     "lenet",
     "linear",
