@@ -299,6 +299,8 @@ def test_an_oracle_is_many_runs(skewed) -> None:
     assert [made.cell.transforms for made in with_top_k] == ["", "top-k(fraction=0.3)", "top-k(fraction=0.1)"]
     of_both = plan({**choices, "algorithm": "gaia", "controller": ["skewscout", "oracle"]})
     assert len(of_both) == 1 + 1 + 7
+    of_dgc = plan({**choices, "algorithm": "dgc", "controller": "oracle(knob=sparsity, grid=[0.9])"})
+    assert of_dgc[1].cell.algorithm == "dgc(sparsity=[0.9])"
     with pytest.raises(ConfigError, match="neither the algorithm nor the transforms have one"):
         plan({**choices, "algorithm": "fedavg"})
     with pytest.raises(ConfigError, match="many runs"):

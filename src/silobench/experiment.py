@@ -31,7 +31,7 @@ from silobench.record import LATER, distinguishing, run_id
 from silobench.selection import SELECTIONS
 from silobench.servers import SERVERS
 from silobench.solvers import SCHEDULES, SOLVERS
-from silobench.spec import Bound, Registry, Spec, parse
+from silobench.spec import Bound, Registry, parse
 from silobench.starts import STARTS, Start, digest_of
 from silobench.transforms import TRANSFORMS, bind_chain
 from silobench.types import Count
@@ -192,10 +192,11 @@ def _settings(cell: dict[str, Any]) -> list[dict[str, Any]]:
     dial = settings_of([dial for term in terms for dial in term.build().dials], given["knob"], given["grid"])
 
     def at(term: Bound[Any], theta: float) -> str:
-        turned = any(found.name == dial.name for found in term.build().dials)
-        return str(
-            replace(term.short, kwargs=(*_others(term.short, dial.name), (dial.name, theta))) if turned else term.short
-        )
+        if not any(found.name == dial.name for found in term.build().dials):
+            return str(term.short)
+        many = isinstance(dict(term.full.kwargs).get(dial.name), tuple)  # a schedule: of one setting then
+        others = tuple(pair for pair in term.short.kwargs if pair[0] != dial.name)
+        return str(replace(term.short, kwargs=(*others, (dial.name, (theta,) if many else theta))))
 
     plain = {**cell, "controller": "fixed"}
     tried = [
@@ -203,10 +204,6 @@ def _settings(cell: dict[str, Any]) -> list[dict[str, Any]]:
         for theta in dial.grid
     ]
     return [{**plain, "algorithm": "bsp", "transforms": ""}, *tried]
-
-
-def _others(spec: Spec, name: str) -> tuple[Any, ...]:
-    return tuple(pair for pair in spec.kwargs if pair[0] != name)
 
 
 def _dataset_of(cell: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Networks as vectors: `MODELS` names the architectures, `Network` lays one out flat."""
 
 from silobench.models.architectures import MODELS, Cnn, Mlp, Model, Sizes, bag, cnn, linear, mlp
+from silobench.models.classics import alexnet, googlenet
 from silobench.models.deep import resnet, vgg9
 from silobench.models.faces import face_cnn
 from silobench.models.lenet import lenet
@@ -16,9 +17,11 @@ __all__ = [
     "Network",
     "OwnLoss",
     "Sizes",
+    "alexnet",
     "bag",
     "cnn",
     "face_cnn",
+    "googlenet",
     "kws",
     "lenet",
     "linear",

@@ -80,7 +80,7 @@ class _ResNet(Classifier):
         super().__init__()
         channels, *_ = picture("resnet", sizes)
         counts, width = {18: ((2, 2, 2, 2), 64), 20: ((3, 3, 3), 16), 50: ((3, 4, 6, 3), 64)}[depth]
-        self.stem = _convolution(channels, width, 3, 1, norm)
+        self.stem = convolution(channels, width, 3, 1, norm)
         blocks: list[nn.Module] = []
         before = width
         for stage, count in enumerate(counts):
@@ -106,14 +106,14 @@ class _Block(nn.Module):
     def __init__(self, before: int, narrow: int, after: int, stride: int, norm: Norm | None, projects: bool):
         super().__init__()
         if after == narrow:
-            parts = [_convolution(before, narrow, 3, stride, norm), _convolution(narrow, after, 3, 1, norm)]
+            parts = [convolution(before, narrow, 3, stride, norm), convolution(narrow, after, 3, 1, norm)]
         else:
-            inner = _convolution(narrow, narrow, 3, stride, norm)
-            parts = [_convolution(before, narrow, 1, 1, norm), inner, _convolution(narrow, after, 1, 1, norm)]
+            inner = convolution(narrow, narrow, 3, stride, norm)
+            parts = [convolution(before, narrow, 1, 1, norm), inner, convolution(narrow, after, 1, 1, norm)]
         self.parts = nn.ModuleList(parts)
         self.stride, self.wider = stride, after - before
         changes = stride > 1 or before != after
-        self.shortcut = _convolution(before, after, 1, stride, norm) if changes and projects else None
+        self.shortcut = convolution(before, after, 1, stride, norm) if changes and projects else None
 
     def forward(self, x: Tensor) -> Tensor:
         *inner, last = self.parts
@@ -129,7 +129,7 @@ class _Block(nn.Module):
         return F.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.wider))
 
 
-def _convolution(before: int, after: int, side: int, stride: int, norm: Norm | None) -> nn.Sequential:
+def convolution(before: int, after: int, side: int, stride: int, norm: Norm | None) -> nn.Sequential:
     convolution = nn.Conv2d(before, after, side, stride, padding=side // 2, bias=norm is None)
     return nn.Sequential(convolution, *([] if norm is None else [norm(after)]))
 
