@@ -7,7 +7,7 @@ from silobench.analysis.tables import Entry, Table, shown, varying
 from silobench.record import StoredRun
 from silobench.units import duration
 
-PHASES = ("data", "train", "encode", "aggregate", "evaluate", "measure", "record", "idle")
+PHASES = ("data", "control", "train", "encode", "aggregate", "evaluate", "measure", "record", "idle")
 
 
 def profile_table(cells: Sequence[CellResult]) -> Table:
@@ -36,6 +36,6 @@ def _engines(cell: CellResult) -> str:
 
 def _reading() -> str:
     return (
-        "data: load, cut, build; train and encode: parties at work, by their share where several work side by side; "
+        "data: load, cut, build; control: what a controller finds out and decides; train and encode: parties at work, by their share where several work side by side; "
         "aggregate: the server's step; evaluate: tests; record: files and progress; idle: waiting and messages"
     )
