@@ -8,48 +8,60 @@ from numpy.typing import NDArray
 
 from silobench.data.dataset import Split
 from silobench.errors import PartitionError, suggest
-from silobench.partition.partition import Partition, Rows, Skew, checked, rows_of
+from silobench.partition.partition import Partition, Skew, checked, rows_of
 
-MinSize = Annotated[int, Ge(0)]
+_MOST_NAMES = 10  # that a note gives
 
 
-def by_group(level: str = "", min_size: MinSize = 0) -> Skew:
+def by_group(level: str = "", min_size: Annotated[int, Ge(0)] = 0) -> Skew:
     """The dataset's own groups (writers, hospitals, speakers, regions), dealt to parties at random and equally.
 
     With as many parties as groups each party is one group and bears its name. `level` chooses among several
-    group columns; the first is the default. The rows of groups smaller than `min_size` go to nobody (the quagmire
-    study leaves out regions of fewer than 1,000 pictures).
+    group columns; the first is the default. Groups with fewer than `min_size` training rows are left out: nobody holds
+    their rows, and the partition says so. Test rows stay, whatever group they are of.
     """
 
     def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
-        rows, found, codes = _large_groups(split, level, min_size)
-        if len(found) < parties:
+        found, codes, sizes = np.unique(group_ids(split, level), return_inverse=True, return_counts=True)
+        large = _large(sizes, min_size)
+        if len(large) < parties:
             of_size = f" of at least {min_size} rows" if min_size else ""
             raise PartitionError(
-                f"by-group has {len(found)} groups{of_size} for {parties} parties: take at most {len(found)} parties."
+                f"by-group has {len(large)} groups{of_size} for {parties} parties: take at most {len(large)} parties."
             )
-        one_each = len(found) == parties
-        order = np.arange(len(found)) if one_each else rng.permutation(len(found))
-        hands = np.array_split(order, parties)
-        owner = np.empty(len(found), dtype=np.int64)
-        owner[np.concatenate(hands)] = np.repeat(np.arange(parties), [len(hand) for hand in hands])
-        named = tuple(str(name) for name in found.tolist()) if one_each else ()
-        dealt = tuple(rows[places] for places in rows_of(owner[codes], parties))
-        return checked(Partition(dealt, names=named), "by-group")
+        one_each = len(large) == parties
+        order = large if one_each else large[rng.permutation(len(large))]
+        owner = np.full(len(found), -1)
+        for party, hand in enumerate(np.array_split(order, parties)):
+            owner[hand] = party
+        owners = owner[codes.reshape(-1)]
+        held = np.flatnonzero(owners >= 0)
+        rows = tuple(held[part] for part in rows_of(owners[held], parties))
+        named = tuple(str(name) for name in found[large].tolist()) if one_each else ()
+        notes = _left_out(found[sizes < min_size].tolist(), min_size, len(split) - len(held), len(split))
+        return checked(Partition(rows, names=named, notes=notes), "by-group")
 
-    return Skew(cut, natural=lambda split: len(_large_groups(split, level, min_size)[1]))
+    return Skew(
+        cut, natural=lambda split: len(_large(np.unique(group_ids(split, level), return_counts=True)[1], min_size))
+    )
 
 
-def _large_groups(split: Split, level: str, min_size: int) -> tuple[Rows, NDArray[Any], Rows]:
-    """The rows whose group is large enough, these groups, and the number of each of these rows' group."""
-    groups, codes, sizes = np.unique(group_ids(split, level), return_inverse=True, return_counts=True)
-    codes, large = codes.reshape(-1), sizes >= min_size
-    if not large.any():
+def _large(sizes: NDArray[np.int64], min_size: int) -> NDArray[np.int64]:
+    """The places of groups that are large enough; refused where there are none."""
+    large = np.flatnonzero(sizes >= min_size)
+    if not len(large):
         raise PartitionError(
-            f"by-group: no group has {min_size} rows, the largest has {sizes.max()}: take a smaller min_size."
+            f"by-group(min_size={min_size}) leaves no group, for the largest has {sizes.max()} rows: "
+            "take a smaller min_size."
         )
-    rows, renumbered = np.flatnonzero(large[codes]), np.cumsum(large) - 1
-    return rows, groups[large], renumbered[codes[rows]]
+    return large
+
+
+def _left_out(groups: list[Any], min_size: int, rows: int, of: int) -> tuple[str, ...]:
+    if not groups:
+        return ()
+    names = ", ".join(map(str, groups[:_MOST_NAMES])) + (", ..." if len(groups) > _MOST_NAMES else "")
+    return (f"nobody holds {rows} of {of} training rows, those of groups with fewer than {min_size} ({names})",)
 
 
 def group_ids(split: Split, level: str = "") -> NDArray[Any]:
