@@ -36,6 +36,7 @@ def _engines(cell: CellResult) -> str:
 
 def _reading() -> str:
     return (
-        "data: load, cut, build; control: what a controller finds out and decides; train and encode: parties at work, by their share where several work side by side; "
+        "data: load, cut, build; control: what a controller finds out and decides; train and encode: parties at work, "
+        "by their share where several work side by side; "
         "aggregate: the server's step; evaluate: tests; record: files and progress; idle: waiting and messages"
     )
