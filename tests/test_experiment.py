@@ -81,6 +81,18 @@ def test_batch_statistics_under_label_skew_are_warned_of(choice: dict[str, str],
         assert "buffers=local" in ready.warnings[0]
 
 
+def test_rows_that_nobody_holds_are_told_before_the_first_round_and_kept() -> None:
+    cell = {"dataset": "synthetic(parties=6)", "model": "linear"}
+    whole = prepare(bind({**cell, "partition": "by-group"}))
+    sizes = sorted(party.samples for party in whole.setting.federation.parties)
+    assert sizes[0] < sizes[-1]
+    ready = prepare(bind({**cell, "partition": f"by-group(min_size={sizes[0] + 1})"}))
+    (note,) = set(ready.notes) - set(whole.notes)
+    assert note.startswith(f"nobody holds {sizes.count(sizes[0]) * sizes[0]} of {sum(sizes)} training rows")
+    assert ready.facts()["partition"]["notes"] == [note]
+    assert "notes" not in whole.facts()["partition"]
+
+
 def test_the_command_says_so_once_and_the_record_keeps_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path / "e.toml", RESNET)
     result = call(capsys, "run", file, "--trials", "2", "--workers", "1", "--out", tmp_path / "runs")

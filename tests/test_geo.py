@@ -7,11 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from silobench.algorithms import fedavg
 from silobench.data import Dataset, geo
 from silobench.data.catalog import Entry, File
 from silobench.data.geo import CONTINENT_OF, regions
 from silobench.data.store import Files
 from silobench.errors import DataError
+from silobench.federation import federate
+from silobench.methods import Method
+from silobench.rounds import rounds
+from silobench.solvers import sgd
+from silobench.task import task
 
 # City, latitude, longitude; by the region that the UN has them in.
 TOWNS = """
@@ -123,6 +129,12 @@ def test_every_box_has_its_ends_in_order() -> None:
 # --- geo-species -------------------------------------------------------------------------------------
 
 NAME = "yfcc100m_geolocated_inat2017species.csv.zip"
+PLACES = {
+    "Australia and New Zealand": "-33.87,151.21",
+    "Northern Europe": "59.33,18.07",
+    "Sub-Saharan Africa": "0,37",
+    "Western Europe": "48.86,2.35",
+}
 HEADER = "yfcc100m ID,label,latitude,longitude"
 
 
@@ -144,6 +156,28 @@ def test_species_have_their_point_and_region(tmp_path: Path) -> None:
     where = dict(zip(made.train.y.tolist(), made.train.groups["subcontinent"].tolist(), strict=True))
     assert where == {0: "Sub-Saharan Africa", 1: "Western Europe", 2: "Australia and New Zealand"}
     assert set(made.train.groups["continent"].tolist()) == {"Africa", "Europe", "Oceania"}
+
+
+@pytest.mark.parametrize(
+    ("level", "least", "names"),
+    [
+        ("continent", 0, ["Africa", "Europe", "Oceania"]),
+        ("subcontinent", 0, [*PLACES]),
+        ("continent", 11, ["Europe"]),  # ten are of a place
+    ],
+)
+def test_parties_are_regions_of_either_level_to_the_end_of_a_run(
+    tmp_path: Path, level: str, least: int, names: list[str]
+) -> None:
+    points = [f"{n},{animal},{place}" for place in PLACES.values() for animal in ("Felis", "Vulpes") for n in range(5)]
+    data = species(tmp_path, *points)
+    federation = federate(data, f"by-group(level={level}, min_size={least})")
+    assert [party.name for party in federation.parties] == names
+    where = data.train.groups[level].tolist()
+    assert [party.samples for party in federation.parties] == [where.count(name) for name in names]
+    assert bool(federation.partition.notes) == bool(least)
+    (record,) = rounds(Method(fedavg(), sgd(lr=0.01, epochs=1)), federation, task("linear", data), rounds=1)
+    assert 0 <= record.accuracy <= 1
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from silobench.data.images import CHARACTERS, Pixels, read_idx
 from silobench.data.pictures import images, read_picture
 from silobench.data.store import Files
 from silobench.errors import DataError
+from silobench.federation import federate
 
 RNG = np.random.default_rng(0)
 zipped = partial(gzip.compress, mtime=0)  # or the name of a test would change with the clock
@@ -792,6 +793,9 @@ def test_mammals_as_the_authors_scripts_leave_them(tmp_path: Path) -> None:
     places = {(0, "Americas"), (0, "Europe"), (1, "Africa"), (1, "Asia")}
     assert {(label, place) for _, label, place in rows(made, "continent")} == places
     assert {place for _, label, place in rows(made, "subcontinent") if label} == {"Sub-Saharan Africa", "Southern Asia"}
+    for level in ("continent", "subcontinent"):
+        known = sorted(set(made.train.groups[level].tolist()))
+        assert [party.name for party in federate(made, f"by-group(level={level})").parties] == known
     assert "8 of 16 photographs" in made.notes[1]  # three of each are gone from Flickr, one has no region
     with pytest.raises(DataError, match="none of the 8 photographs"):
         pictures._read_flickr_mammal(files_of(tmp_path, "metadata/bear.csv", pattern=True), size=8)

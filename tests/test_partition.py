@@ -29,6 +29,8 @@ SPECS = [
     "label-dirichlet(beta=0.5)",
     "label-dirichlet(beta=0.05, balance=False, min_size=1)",
     "label-dirichlet(beta=0.3, min_size=0)",
+    "label-pair",
+    "label-pair(major=0.5)",
     "label-percent(percent=40)",
     "label-percent(percent=100)",
     "shards",
@@ -244,6 +246,36 @@ def test_label_percent_deals_that_share_by_label() -> None:
     held = table(partition(DIGITS, "label-percent(40)", 10), DIGITS)
     own = np.trace(held) / held.sum()
     assert own == pytest.approx(0.4 + 0.6 / 10, abs=0.03)
+
+
+def test_label_pair_gives_most_of_a_class_and_the_rest_of_the_next() -> None:
+    dataset = toy(np.repeat(np.arange(10), 50))
+    held = table(partition(dataset, "label-pair", 10), dataset)
+    np.testing.assert_array_equal(held, 40 * np.eye(10) + 10 * np.roll(np.eye(10), 1, axis=1))
+    assert measure(partition(dataset, "label-pair", 10), dataset).emd == pytest.approx([2 * (1 - 2 / 10)] * 10)
+
+
+def test_parties_with_the_same_own_class_share_it() -> None:
+    dataset = toy(np.repeat(np.arange(10), 100))
+    for parties in (20, 50):
+        held = table(partition(dataset, "label-pair(major=0.7)", parties), dataset)
+        assert (held.sum(1) == 1000 // parties).all()
+        own = held[np.arange(parties), np.arange(parties) % 10]
+        assert (own * parties == 700).all()
+    uneven = table(partition(dataset, "label-pair", 13), dataset)
+    assert ((uneven > 0).sum(1) == 2).all()
+    assert (uneven[[0, 10], 0] == [44, 45]).all() or (uneven[[0, 10], 0] == [45, 44]).all()  # of .8 : .8 : .2
+
+
+def test_label_pair_of_a_whole_class_is_one_class_a_party() -> None:
+    cuts = [partition(DIGITS, spec, 10).fingerprint for spec in ("label-pair(major=1)", "#C=1")]
+    assert cuts[0] == cuts[1]
+
+
+def test_label_pair_refuses_to_lose_a_class() -> None:
+    refusal(lambda: partition(DIGITS, "label-pair", 5), "label-pair(major=0.8) over 5 parties", "at least 10 parties")
+    refusal(lambda: partition(toy([0, 2, 2]), "label-pair", 3), "party 1 without a row")
+    refusal(lambda: partition(DIGITS, "label-pair(major=0.3)", 10), "major", kind=SpecError)
 
 
 def test_shards_deal_runs_of_the_sorted_labels() -> None:
@@ -515,6 +547,40 @@ def test_synthetic_parties_are_its_groups() -> None:
 )
 def test_groups_that_are_not_there_are_refused(dataset: Dataset, spec: str, parties: int | None, told: str) -> None:
     refusal(lambda: partition(dataset, spec, parties), told)
+
+
+def test_small_groups_are_left_out_and_it_is_said() -> None:
+    found, counts = np.unique(BALANCED.train.groups["region"], return_counts=True)
+    least = int(np.sort(counts)[2])
+    large = [name for name, count in zip(found.tolist(), counts, strict=True) if count >= least]
+    cut = partition(BALANCED, f"by-group(level=region, min_size={least})")
+    assert cut.names == tuple(large)
+    for name, rows in zip(cut.names, cut.rows, strict=True):
+        np.testing.assert_array_equal(rows, np.flatnonzero(BALANCED.train.groups["region"] == name))
+    (note,) = cut.notes
+    gone = sorted(set(found.tolist()) - set(large))
+    assert note == (
+        f"nobody holds {400 - sum(sizes(cut))} of 400 training rows, those of groups with fewer than {least} "
+        f"({', '.join(gone)})"
+    )
+    two = partition(BALANCED, f"by-group(level=region, min_size={least})", 2)
+    assert sorted(np.concatenate(two.rows)) == sorted(np.concatenate(cut.rows))
+    assert two.notes == cut.notes
+    noisy = partition(BALANCED, f"by-group(level=region, min_size={least}) + noise(sigma=0.1)")
+    assert noisy.notes == cut.notes
+
+
+def test_where_all_groups_are_large_enough_nothing_changes() -> None:
+    for parties in (3, 8):
+        cuts = [partition(BALANCED, spec, parties) for spec in ("by-group", "by-group(min_size=2)")]
+        assert cuts[0].fingerprint == cuts[1].fingerprint
+        assert cuts[0].notes == cuts[1].notes == ()
+    assert str(PARTITIONS.bind("by-group").full) == "by-group(level='')"
+
+
+def test_too_large_a_size_of_groups_is_refused() -> None:
+    refusal(lambda: partition(BALANCED, "by-group(min_size=401)"), "leaves no group", "take a smaller min_size")
+    refusal(lambda: partition(BALANCED, "by-group(level=region, min_size=84)", 5), "groups of at least 84 rows for 5")
 
 
 # --- sums --------------------------------------------------------------------------------------------

@@ -178,16 +178,17 @@ def partition(
         from silobench.partition.export import export_partition
 
         export_partition(made, skew.counts, names, classes, export)
+    notes = (*data.notes, *made.notes)
     facts = {"dataset": data.name, "spec": canonical, "parties": len(made), "seed": seed, "names": names}
     if json_:
         extra: dict[str, Any] = {"shared": shared.as_json()} if shared else {}
         extra |= {"fingerprint": made.fingerprint, "noise": list(made.noise), "classes": list(data.classes)}
         of_classes = dict.fromkeys(("emd", "emd_weighted", "jensen_shannon")) if not data.classes else {}
-        print(json.dumps({**facts, **skew.as_json(), **of_classes, **extra, "notes": list(data.notes)}))
+        print(json.dumps({**facts, **skew.as_json(), **of_classes, **extra, "notes": list(notes)}))
         return
     from silobench.terminal import print_partition
 
-    print_partition(facts, skew, data, made.fingerprint, shared)
+    print_partition(facts, skew, data, notes, made.fingerprint, shared)
     for written in filter(None, (plot, export)):
         print(f"wrote {written}")
 

@@ -68,6 +68,7 @@ class Ready:
                 "fingerprint": partition.fingerprint,
                 "parties": [party.name for party in federation.parties],
                 **measure(partition, self.dataset).as_json(),
+                **({"notes": list(partition.notes)} if partition.notes else {}),
                 **({"shared": self.sharing.as_json()} if self.sharing else {}),
             },
             "parameters": self.setting.task.network.layout.size,
@@ -77,7 +78,7 @@ class Ready:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of this run before its first round."""
-        return (*self.dataset.notes, *self.warnings)
+        return (*self.dataset.notes, *self.setting.federation.partition.notes, *self.warnings)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What a person sees in a terminal: tables, a heatmap, progress. Plain lines where the output is no terminal."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -59,7 +59,12 @@ def print_list(kind: str, rows: Sequence[dict[str, str]]) -> None:
 
 
 def print_partition(
-    facts: dict[str, Any], skew: "Skewness", dataset: "Dataset", fingerprint: str, shared: "Sharing | None" = None
+    facts: dict[str, Any],
+    skew: "Skewness",
+    dataset: "Dataset",
+    notes: Iterable[str],
+    fingerprint: str,
+    shared: "Sharing | None" = None,
 ) -> None:
     """Sizes, distances and a heatmap of party x class counts."""
     console = _console()
@@ -90,7 +95,7 @@ def print_partition(
             f"shared: {shared.rows} rows were set aside and {shared.each} of them given to each party, "
             f"{size(shared.bytes)} in all; mean EMD before {shared.emd_weighted_before:.3f}"
         )
-    for note in dataset.notes:
+    for note in notes:
         console.print(f"note: {escape(note)}")
 
 

@@ -23,7 +23,9 @@ def lenet(norm: NormName = None, group_size: GroupSize = 2, renorm_from: RenormF
     `norm=batch` is the study's BN-LeNet, `norm=group` its GN-LeNet, in groups of `group_size` channels. `layer` takes
     all channels together, `batch-renorm` is BatchNorm for `renorm_from` steps and batch renormalisation after.
 
-    Departures: weights begin as PyTorch's own; the study does not say how.
+    Departures: weights begin as PyTorch's own. The study's public configuration normalises local responses where there
+    is no other normalisation; with one it pools before the first, and has neither biases of convolutions nor weights
+    of BatchNorm. The paper has them after each convolution, as here.
     """
     return Model(lambda sizes: _LeNet(sizes, norm_of(norm, group_size, renorm_from) or nn.Identity))
 

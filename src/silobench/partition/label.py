@@ -148,6 +148,30 @@ def label_percent(percent: Annotated[float, Ge(0), Le(100)]) -> Skew:
     return Skew(cut)
 
 
+def label_pair(major: Annotated[float, Ge(0.5), Le(1)] = 0.8) -> Skew:
+    """Two classes a party: `major` of its own class and the rest of the next one's (the quagmire study, appendix F).
+
+    The study's ten parties on CIFAR-10 hold 80 % of one class and 20 % of another. Party i has class i mod classes and
+    the one after; where several have the same class as their own, they share it equally.
+    """
+
+    def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
+        given = f"label-pair(major={major:g}) over {parties} parties"
+        piles = class_rows(split.y, rng)
+        if parties < len(piles):
+            raise PartitionError(
+                f"{given} has an own class for {parties} of {len(piles)} classes, and the others would be lost: "
+                f"take at least {len(piles)} parties, best a multiple."
+            )
+        wanted, party = np.zeros((parties, len(piles))), np.arange(parties)
+        wanted[party, party % len(piles)] += major
+        wanted[party, (party + 1) % len(piles)] += 1 - major
+        counts = np.stack([apportion(len(pile), wanted[:, label]) for label, pile in enumerate(piles)], axis=1)
+        return checked(Partition(deal(piles, counts)), given)
+
+    return Skew(cut)
+
+
 def target_emd(emd: Annotated[float, Ge(0), Le(2)]) -> Skew:
     """A label skew of a given mean earth mover's distance between the parties and the whole (Zhao et al.).
 

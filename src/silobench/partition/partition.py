@@ -25,6 +25,7 @@ class Partition:
     names: tuple[str, ...] = ()  # of the parties, where they have any
     shared: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # rows that were set aside to be shared
     warmup: int = 0  # epochs of training on these before the first round
+    notes: tuple[str, ...] = ()  # what a person should know, such as which rows nobody holds
 
     def __len__(self) -> int:
         return len(self.rows)
