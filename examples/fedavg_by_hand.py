@@ -2,7 +2,7 @@
 
     python examples/fedavg_by_hand.py
 
-`silobench.rounds` is this loop with its three plain lines (start, message, absorb) turned into hooks, so that
+`silobench.loop.rounds` is this loop with its three plain lines (start, message, absorb) turned into hooks, so that
 FedProx, SCAFFOLD and FedNova are a few lines each instead of a copy of it.
 """
 

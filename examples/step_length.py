@@ -7,7 +7,7 @@ Every line of rounds.jsonl then has {"measures": {"step-length": {"length": ...,
 
 from silobench import Course, Measure, Memory, RoundRecord
 from silobench.measures import MEASURES
-from silobench.types import State
+from silobench.training.state import State
 
 
 @MEASURES.register

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from silobench import cli
+from silobench.cli import app as cli
 
 COMMAND = [sys.executable, "-c", "from silobench.cli import main; main()"]
 

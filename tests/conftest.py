@@ -10,8 +10,8 @@ from torch import Tensor
 
 from silobench.data.dataset import Dataset, Split
 from silobench.federation import Federation, Party
-from silobench.partition import Partition
-from silobench.task import Task, task
+from silobench.partitions import Partition
+from silobench.tasks.task import Task, task
 
 Toy = Callable[..., tuple[Federation, Task]]
 

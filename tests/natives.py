@@ -2,7 +2,7 @@
 
 import pytest
 
-from silobench.kernels import why_not
+from silobench.engines.kernel import why_not
 
 needs_native = pytest.mark.skipif(why_not() is not None, reason=f"no native step, because {why_not()}")
 FIRST_CHOICE = "stacked" if why_not() else "native"  # of auto, for a multilayer perceptron

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from silobench.data.catalog import Download, Entry, File, Source
+from silobench.data.store.catalog import Download, Entry, File, Source
 
 
 def sum_of(content: bytes) -> str:
@@ -211,7 +211,7 @@ def use(monkeypatch: pytest.MonkeyPatch, *entries: Entry) -> None:
     """Let these be the whole catalogue."""
     made = {one.name: one for one in entries}
     for module in ("catalog", "store"):
-        monkeypatch.setattr(f"silobench.data.{module}.catalog", lambda: made)
+        monkeypatch.setattr(f"silobench.data.store.{module}.catalog", lambda: made)
 
 
 @contextmanager

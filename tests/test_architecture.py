@@ -28,11 +28,11 @@ def imported(file: Path) -> set[str]:
 def test_algorithms_and_transforms_import_only_types(package: str) -> None:
     files = [file for file in (SOURCE / package).rglob("*.py") if file.name != "__init__.py"]
     assert files
-    assert {file.name: imported(file) for file in files} == {file.name: {"silobench.types"} for file in files}
+    assert {file.name: imported(file) for file in files} == {file.name: {"silobench.method.types"} for file in files}
 
 
 def test_types_imports_only_ranges_of_arguments_and_the_wire() -> None:
-    assert imported(SOURCE / "types.py") == {"silobench.ranges", "silobench.wire"}
+    assert imported(SOURCE / "types.py") == {"silobench.spec.ranges", "silobench.vectors"}
     assert imported(SOURCE / "wire.py") == set()
     assert imported(SOURCE / "ranges.py") == set()
 

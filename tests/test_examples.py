@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from silobench.algorithms import ALGORITHMS
-from silobench.execution import execute, prepare
-from silobench.experiment import plan
-from silobench.methods import Method
-from silobench.record import read_run
-from silobench.rounds import rounds
-from silobench.solvers import sgd
+from silobench.loop.rounds import rounds
+from silobench.method.algorithms import ALGORITHMS
+from silobench.method.method import Method
+from silobench.method.solvers import sgd
+from silobench.runs.execute import execute, prepare
+from silobench.runs.experiment import plan
+from silobench.runs.record import read_run
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from contenders.gate import Gate
 from workloads import LR, MOMENTUM, SEED, read_facts
 
-from silobench.execution import execute, prepare
-from silobench.experiment import bind
-from silobench.types import RoundRecord
+from silobench.runs.execute import execute, prepare
+from silobench.runs.experiment import bind
+from silobench.training.state import RoundRecord
 
 
 def work_seconds(record: RoundRecord) -> float:

@@ -15,8 +15,8 @@ from torch import Tensor
 from silobench.data.augment import crop_and_flip
 from silobench.data.dataset import Dataset, Features
 from silobench.errors import ConfigError
-from silobench.partition import Partition
-from silobench.partition import partition as cut
+from silobench.partitions import Partition
+from silobench.partitions import partition as cut
 from silobench.rng import stream
 
 _EVALUATION_NUMBERS = 1 << 19  # of a batch: more leave the processor's cache

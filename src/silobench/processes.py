@@ -27,7 +27,7 @@ def start_server() -> None:
     if "forkserver" in multiprocessing.get_all_start_methods():
         from multiprocessing import forkserver
 
-        forkserver.set_forkserver_preload(["silobench.sweep"])
+        forkserver.set_forkserver_preload(["silobench.runs.sweep"])
         with _environment(_ONE_THREAD), without_main():
             forkserver.ensure_running()
 

@@ -5,8 +5,8 @@ from silobench.analysis.cells import CellResult, collect
 from silobench.analysis.details import details_table
 from silobench.analysis.profile import profile_table
 from silobench.analysis.ranking import ranking, ranking_table
-from silobench.analysis.skew import skew_json, skew_tables
 from silobench.analysis.tables import Table, accuracy_table, cost_table
+from silobench.papers.tables import skew_json, skew_tables
 
 __all__ = [
     "CellResult",

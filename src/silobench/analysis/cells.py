@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
-from silobench.analysis.paper import paper_accuracy, paper_cost
-from silobench.record import StoredRun
+from silobench.papers.niid_bench.numbers import paper_accuracy, paper_cost
+from silobench.runs.record import StoredRun
 
 _AT_WORK = ("train", "encode", "idle", "aggregate")  # phases of a round; not tests, files and loading
 

@@ -7,13 +7,13 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
-from silobench.algorithms import ALGORITHMS
 from silobench.analysis.bayes import DRAWS, PRIOR_STRENGTH, Odds, Posterior, correlated_t, signed_rank
 from silobench.analysis.cells import CellResult
 from silobench.analysis.statistics import bytes_until, curve_of, rounds_to
 from silobench.analysis.tables import Entry, Table, settings_of
 from silobench.errors import ConfigError, RecordError, suggest
-from silobench.record import LATER, StoredRun, distinguishing
+from silobench.method.algorithms import ALGORITHMS
+from silobench.runs.record import LATER, StoredRun, distinguishing
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from silobench.analysis.cells import CellResult
 from silobench.analysis.statistics import curve_of, stability
 from silobench.analysis.tables import best_of_grids, is_fedprox
-from silobench.record import StoredRun
+from silobench.runs.record import StoredRun
 
 Cells: TypeAlias = Sequence[CellResult]
 Family: TypeAlias = dict[Any, CellResult]

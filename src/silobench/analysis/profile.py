@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.tables import Entry, Table, shown, varying
-from silobench.record import StoredRun
+from silobench.runs.record import StoredRun
 from silobench.units import duration
 
 PHASES = ("data", "control", "train", "encode", "aggregate", "evaluate", "measure", "record", "idle")

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any, Literal, TypeAlias
 
-from silobench.record import StoredRun
+from silobench.runs.record import StoredRun
 
 Curve: TypeAlias = Sequence[tuple[int, float]]  # (round, accuracy) of the rounds that were evaluated
 

@@ -7,8 +7,8 @@ from statistics import fmean
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.choices import kinds_of
-from silobench.analysis.paper import SETTINGS
-from silobench.record import LATER, distinguishing
+from silobench.papers.niid_bench.numbers import SETTINGS
+from silobench.runs.record import LATER, distinguishing
 from silobench.spec import Spec, parse
 from silobench.units import duration, size
 

@@ -3,23 +3,11 @@
 import functools
 from pathlib import Path
 
-from silobench.data import (
-    cifar,
-    embedded,
-    faces,
-    files,
-    geo,
-    images,
-    movielens,
-    pictures,
-    songs,
-    speech,
-    store,
-    tables,
-    text,
-    traffic,
-)
 from silobench.data.dataset import Dataset, Features, Labels, Split
+from silobench.data.readers import cifar, embedded, faces, geo, images, movielens, songs, speech, tables, text, traffic
+from silobench.data.readers import image_files as pictures
+from silobench.data.readers import user_files as files
+from silobench.data.store import store
 from silobench.errors import DataError
 from silobench.spec import Registry, Spec
 

@@ -5,17 +5,20 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from silobench import kernels
-from silobench.engines import compiled
-from silobench.engines.stack import can_stack, train_stack
+from silobench.engines import kernel as kernels
+from silobench.engines.kernel import parties as compiled
+from silobench.engines.stacks.stack import can_stack, train_stack
 from silobench.engines.workers import Job, workers_of_this_command
 from silobench.errors import ConfigError
 from silobench.federation import Part
-from silobench.local import LocalRound, Setting
+from silobench.method.types import Count, Server
 from silobench.processes import cores
 from silobench.spec import Registry
-from silobench.task import Score, Weights
-from silobench.types import Count, PartyMemory, Reply, Server
+from silobench.tasks.score import Score
+from silobench.tasks.task import Weights
+from silobench.training.party import LocalRound
+from silobench.training.setting import Setting
+from silobench.training.state import PartyMemory, Reply
 
 _STACK_BYTES = 1 << 28  # of the vectors of one stack
 _IN_A_STACK = 16  # parties: more hardly make a step cheaper for each

@@ -1,9 +1,9 @@
 """What a run can measure of itself after every round, beside the accuracy. The loop knows nothing of it."""
 
-from silobench.measures.apart import accuracy_loss, replicas, update_delta
 from silobench.measures.divergence import weight_divergence
 from silobench.measures.measure import MEASURES, Course, Measure, measured
 from silobench.measures.norms import norm_divergence
+from silobench.measures.parties import accuracy_loss, replicas, update_delta
 
 __all__ = [
     "MEASURES",

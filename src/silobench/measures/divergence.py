@@ -13,14 +13,15 @@ from torch import Tensor
 
 from silobench.errors import ConfigError
 from silobench.federation import Federation, Party
-from silobench.local import Setting
+from silobench.loop.rounds import beginning, rounds, steady
 from silobench.measures.measure import MEASURES, Course, Findings, Measure, Observe
-from silobench.methods import Buffers, Method
+from silobench.method.method import Buffers, Method
+from silobench.method.solvers import Problem, Solver
+from silobench.method.types import Algorithm, Count, Layout, Memory, ServerOptimizer, Vector, at
 from silobench.models import Mlp, OwnLoss
 from silobench.rng import stream, torch_seed
-from silobench.rounds import beginning, rounds, steady
-from silobench.solvers import Problem, Solver
-from silobench.types import Algorithm, Count, Layout, Memory, RoundRecord, ServerOptimizer, State, Vector, at
+from silobench.training.setting import Setting
+from silobench.training.state import RoundRecord, State
 
 _BLOCK = 1000  # rows at a time
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from silobench.engines import Engine, inline
-from silobench.local import Setting
-from silobench.selection import cohort_size
+from silobench.method.selection import cohort_size
+from silobench.method.types import Memory
 from silobench.spec import Registry
-from silobench.types import Memory, RoundRecord, State
+from silobench.training.setting import Setting
+from silobench.training.state import RoundRecord, State
 
 
 @dataclass(frozen=True)

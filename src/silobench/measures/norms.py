@@ -9,12 +9,13 @@ from torch import Tensor, nn
 
 from silobench.engines import Engine
 from silobench.federation import Party
-from silobench.local import Setting
-from silobench.measures.apart import from_time_to_time
 from silobench.measures.measure import MEASURES, Findings, Measure
+from silobench.measures.parties import from_time_to_time
+from silobench.method.types import Count
 from silobench.rng import stream
-from silobench.task import Weights
-from silobench.types import Count, State
+from silobench.tasks.task import Weights
+from silobench.training.setting import Setting
+from silobench.training.state import State
 
 Statistics = Mapping[str, tuple[Tensor, Tensor]]  # by layer: mean and variance of every channel
 

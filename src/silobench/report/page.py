@@ -6,21 +6,22 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from silobench._version import __version__
+from silobench import __version__
 from silobench.analysis import CellResult, accuracy_table, cost_table, details_table, ranking_table
 from silobench.analysis.claims import claims_table, judge
-from silobench.analysis.findings import FINDINGS
 from silobench.analysis.tables import settings_of, shown, varying
 from silobench.errors import RecordError
-from silobench.record import StoredRun
+from silobench.papers.findings import FINDINGS
 from silobench.report.figures import curves_svg, partition_svg
-from silobench.report.sections import sections
+from silobench.runs.record import StoredRun
 
 _CHOICES = ("model", "solver", "rounds", "participation")
 
 
 def write_report(cells: Sequence[CellResult], path: Path, title: str = "silobench report") -> Path:
     """Write one page with the accuracy table, the partitions and training curves of every setting, and the costs."""
+    from silobench.papers.zhao2018.figures import sections
+
     if not cells:
         raise RecordError("there is no finished run to report: run the experiment to its end first.")
     environment = Environment(

@@ -1,0 +1,1 @@
+"""Readers turn checked files into a `Dataset`; one module per format or family of datasets."""

@@ -1,0 +1,137 @@
+"""Arrays that were read once: kept beside the files they came from, mapped into memory by every later load."""
+
+import functools
+import hashlib
+import json
+import logging
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from silobench.data.dataset import Dataset, Split
+from silobench.data.store.store import Files, manifest_of, require, sha256
+from silobench.errors import DataError
+
+_LOG = logging.getLogger("silobench")
+_A_WEEK = 7 * 24 * 3600.0
+
+
+def stored(name: str, read: Callable[..., Dataset], form: str = "", **arguments: Any) -> Dataset:
+    """A dataset of the catalogue: read from its checked files, or from the arrays that an earlier reading left.
+
+    `read` gets the files and the arguments. Its arrays are cached by them, by the files' sums and by the code that
+    reads, and are used again only if their own sum is still right.
+    """
+    files = require(name, form)
+    if not files.managed:
+        return read(files, **arguments)
+    folder = files.root / ".cache" / _cache_key(files, arguments)
+    kept = _read_cache(folder)
+    if kept is not None:
+        return kept
+    _LOG.info("reading %s from its files, which is done once: its arrays are kept", name)
+    made = read(files, **arguments)
+    if _cache_key(require(name, form), arguments) != folder.name:
+        raise DataError(f"the files of {name} were changed while they were read: try again.")
+    with suppress(OSError):  # no room for a cache is no reason to stop
+        _write_cache(folder, made)
+    return made
+
+
+def _cache_key(files: Files, arguments: Mapping[str, Any]) -> str:
+    manifest = manifest_of(files)
+    sums = [(name, *(manifest.sums(name) or (sha256(files[name]),))) for name in files.names]
+    needs = [_cache_key(require(other), {}) for other in files.entry.needs]
+    facts = [files.entry.name, files.entry.licence, files.form, sorted(arguments.items()), sums, needs]
+    return f"{_code()}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}"
+
+
+@functools.cache
+def _code() -> str:
+    """A digest of the code that reads data, ours and others': other code may give other arrays."""
+    libraries = [f"{name} {metadata.version(name)}" for name in ("numpy", "scipy", "scikit-learn", "pillow")]
+    digest = hashlib.sha256(" ".join(libraries).encode())
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        if path.stem not in ("catalog", "download", "fetch"):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:8]
+
+
+def _write_cache(folder: Path, dataset: Dataset) -> None:
+    part = folder.with_name(f".part-{secrets.token_hex(8)}")
+    part.mkdir(parents=True)
+    try:
+        splits = {}
+        for side, split in (("train", dataset.train), ("test", dataset.test)):
+            splits[side] = {"shape": list(split.x.shape), "sparse": sparse.issparse(split.x), "groups": [*split.groups]}
+            for what, array in _named_arrays(split):
+                np.save(part / f"{side}-{what}.npy", array, allow_pickle=False)
+        kept = ("name", "classes", "licence", "notes", "defaults", "task", "columns", "vocabulary", "augment")
+        facts = {key: getattr(dataset, key) for key in kept}
+        meta = {"facts": facts, "splits": splits, "checksum": dataset.checksum}
+        (part / "meta.json").write_text(json.dumps({**meta, "digest": _digest(meta)}), encoding="utf-8")
+        part.replace(folder)
+    except OSError:
+        if not folder.exists():  # another process was quicker
+            raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    for other in folder.parent.iterdir():  # made by other code a while ago, or left by a process that was killed
+        if not other.name.startswith(folder.name[:9]) and time.time() - other.stat().st_mtime > _A_WEEK:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _digest(meta: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(meta).encode()).hexdigest()
+
+
+def _named_arrays(split: Split) -> Iterator[tuple[str, NDArray[Any]]]:
+    if sparse.issparse(split.x):
+        yield from (("data", split.x.data), ("indices", split.x.indices), ("indptr", split.x.indptr))
+    else:
+        yield "x", split.x
+    yield "y", split.y
+    for place, ids in enumerate(split.groups.values()):
+        yield f"group{place}", ids
+
+
+def _read_cache(folder: Path) -> Dataset | None:
+    if not folder.is_dir():
+        return None
+    try:
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        if meta.pop("digest") != _digest(meta):
+            raise ValueError("meta.json is damaged")
+        splits = [_read_split(folder, side, meta["splits"][side]) for side in ("train", "test")]
+        facts: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in meta["facts"].items()}
+        made = Dataset(train=splits[0], test=splits[1], **facts)
+        if made.checksum == meta["checksum"]:  # computed once, and every run needs it
+            return made
+    except MemoryError:
+        return None  # of this moment, and not of the cache
+    except Exception:  # numpy raises many kinds for a torn or foreign file
+        pass
+    shutil.rmtree(folder, ignore_errors=True)
+    return None
+
+
+def _read_split(folder: Path, side: str, facts: Mapping[str, Any]) -> Split:
+    def array(what: str) -> NDArray[Any]:
+        # Mapped, so that all processes share it; copy-on-write, because torch wants arrays it could write to.
+        mapped: NDArray[Any] = np.load(folder / f"{side}-{what}.npy", mmap_mode="c", allow_pickle=False)
+        return mapped
+
+    if facts["sparse"]:
+        x = sparse.csr_matrix((array("data"), array("indices"), array("indptr")), shape=facts["shape"], copy=False)
+    else:
+        x = array("x")
+    return Split(x, array("y"), {level: array(f"group{place}") for place, level in enumerate(facts["groups"])})

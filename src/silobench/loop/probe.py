@@ -1,0 +1,70 @@
+"""Model travelling: parties' models tested on the training rows of others, to see what skew costs (Hsieh et al., 2020).
+
+A model is a party's own with all that it learnt alone, whether or not it has told the others: that is what diverges.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from silobench.engines import Engine
+from silobench.federation import Part
+from silobench.method.control import Travel
+from silobench.rng import stream
+from silobench.tasks.task import Weights
+from silobench.training.setting import Setting
+from silobench.training.state import State
+
+
+@dataclass
+class Travels:
+    """What a controller can find out before a round; it counts the bytes of models that travel for it."""
+
+    setting: Setting
+    engine: Engine
+    state: State
+    whole: int  # bytes of a round in which everything is exchanged
+    nbytes: int = 0
+    largest: int = 0  # that one party sends
+
+    @property
+    def spent(self) -> int:
+        return self.state.spent + self.nbytes
+
+    def travel(self, sample: int, trips: int) -> Travel:
+        found = travel(self.setting, self.engine, self.state, sample, trips)
+        self.nbytes += found.nbytes
+        self.largest += found.nbytes // len(found.home)
+        return found
+
+    def draw(self, count: int) -> list[float]:
+        drawn: list[float] = stream(self.setting.seed, "control", self.state.server.round).random(count).tolist()
+        return drawn
+
+
+def travel(setting: Setting, engine: Engine, state: State, sample: int, trips: int) -> Travel:
+    """Test every party's model at home and at `trips` others, on up to `sample` training rows drawn for this round."""
+    parties, now = setting.federation.parties, state.server.round
+    models = [setting.apart_at(state.server, state.memory.get(party.id, {})) for party in parties]
+    parts = [_some_rows(setting, party.rows, sample, now, party.id) for party in parties]
+    trips = min(trips, len(parties) - 1)
+    offsets = stream(setting.seed, "travel", now).permutation(len(parties) - 1)[:trips] + 1
+
+    def accuracy(model: Weights, part: list[Part]) -> float:
+        return engine.score(setting, [model], part)[0].accuracy
+
+    home = tuple(accuracy(model, part) for model, part in zip(models, parts, strict=True))
+    places = [[(place + int(offset)) % len(parties) for offset in offsets] for place in range(len(parties))]
+    away = tuple(
+        float(np.mean([accuracy(model, parts[place]) for place in visited])) if visited else at_home
+        for model, visited, at_home in zip(models, places, home, strict=True)
+    )
+    return Travel(home, away, sum(params.nbytes + buffers.nbytes for params, buffers in models) * trips)
+
+
+def _some_rows(setting: Setting, rows: Tensor, sample: int, now: int, party: int) -> list[Part]:
+    count = min(sample, len(rows))
+    drawn = stream(setting.seed, "travel rows", now, party).choice(rows.numpy(), count, replace=False)
+    return [Part(torch.from_numpy(np.sort(drawn)), None)]

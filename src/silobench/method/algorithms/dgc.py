@@ -1,0 +1,88 @@
+"""Deep Gradient Compression (Lin et al., ICLR 2018), as the quagmire study has it."""
+
+from collections.abc import Mapping
+
+import torch
+
+from silobench.method.types import (
+    Algorithm,
+    BelowOne,
+    Dial,
+    Layout,
+    Local,
+    Memory,
+    NonNegative,
+    Positive,
+    Server,
+    Update,
+    Vector,
+    largest,
+)
+
+
+def dgc(
+    warmup: NonNegative = 4.0,
+    sparsity: tuple[BelowOne, ...] = (0.75, 0.9375, 0.984375, 0.996, 0.999),
+    clip: Positive | None = 5.0,
+    masking: bool = True,
+) -> Algorithm:
+    """After every minibatch each party shares the largest of its accumulated updates, and keeps the rest.
+
+    The Non-IID Data Quagmire of Decentralized Machine Learning, Hsieh et al., ICML 2020, Algorithm 3, for party k:
+
+        g ← clip(-η ∇f(w)),    u ← m u + g,    v ← v + u
+        where |v| is among the largest 1 - s of its layer:  send v, then v ← 0 and u ← 0;    w ← w + what everybody sent
+
+    The sparsity s takes each of the values of `sparsity` for `warmup` epochs (E_warm in the paper) and stays at the
+    last; without any, everything is sent. All parties have the same model; `masking=False` leaves u alone. m is the
+    solver's momentum.
+
+    A gradient is clipped to the length `clip` / √K, K being the parties: Lin et al.'s rule, by which K parties together
+    are as long as `clip`. Neither paper says how long that is for a convolutional network.
+
+    Departures from the paper: none.
+    """
+
+    stages = sparsity or (0.0,)
+
+    def initial(params: Vector) -> dict[str, Vector]:
+        return {"u": torch.zeros_like(params), "v": torch.zeros_like(params)}
+
+    def message(local: Local, server: Server, memory: Memory) -> tuple[Update, Memory]:
+        u = local.momentum * memory["u"] + _clipped(local, server, clip)
+        v = memory["v"] + u
+        chosen = _largest_by_layer(v, local.layout, 1 - _sparsity(local, server, warmup, stages))
+        kept = {"u": torch.where(chosen, 0.0, u) if masking else u, "v": torch.where(chosen, 0.0, v)}
+        return Update({"delta": torch.where(chosen, v, 0.0)}, 1.0, sparse=True), kept
+
+    def absorb(server: Server, update: Update) -> tuple[Vector, Mapping[str, Vector]]:
+        return update.total["delta"], server.extras
+
+    def apart(server: Server, memory: Memory) -> Vector:
+        return server.params + memory["v"]
+
+    dials = (Dial("warmup", (8, 4, 3, 2, 1)), Dial("sparsity", (0.75, 0.9375, 0.984375, 0.996, 0.999)))
+    return Algorithm(
+        memory=initial, message=message, absorb=absorb, apart=apart, lockstep=True, own_momentum=True, dials=dials
+    )
+
+
+def _clipped(local: Local, server: Server, clip: float | None) -> Vector:
+    """-η ∇f(w), no longer than η clip / √K."""
+    if clip is None:
+        return local.delta
+    length, most = float(torch.linalg.vector_norm(local.delta)), local.lr * clip / server.parties**0.5
+    return local.delta * (most / length) if length > most else local.delta
+
+
+def _sparsity(local: Local, server: Server, warmup: float, stages: tuple[float, ...]) -> float:
+    """Of this round: that of a controller, or that of the stage of the warm-up."""
+    if "sparsity" in server.knobs:
+        return server.knobs["sparsity"]
+    each, epoch = server.knobs.get("warmup", warmup), server.round / local.in_a_pass
+    return stages[min(int(epoch / each), len(stages) - 1) if each else -1]
+
+
+def _largest_by_layer(vector: Vector, layout: Layout, share: float) -> Vector:
+    places = [place for place in layout.slices.values() if place.stop <= len(vector)]
+    return torch.cat([largest(vector[place], share) for place in places])

@@ -1,0 +1,20 @@
+"""Which of a method's dials a controller turns."""
+
+from collections.abc import Sequence
+
+from silobench.errors import ConfigError, suggest
+from silobench.method.types import Dial
+
+
+def chosen_dial(controller: str, dials: Sequence[Dial], knob: str | None, grid: tuple[float, ...]) -> Dial:
+    """The dial of that name, or the method's usual one, with another grid if one is given, in the dial's own order."""
+    if not dials:
+        raise ConfigError(
+            f"{controller} turns a knob that trades traffic for accuracy, and neither the algorithm nor the transforms "
+            "have one: use gaia, fedavg(iter_local=...), dgc or top_k."
+        )
+    known = {dial.name: dial for dial in dials}
+    if knob is not None and knob not in known:
+        raise ConfigError(f"{controller}: this method has no knob '{knob}': {suggest(knob, known)}")
+    dial = dials[0] if knob is None else known[knob]
+    return Dial(dial.name, tuple(sorted(grid, reverse=dial.grid[0] > dial.grid[-1]))) if grid else dial

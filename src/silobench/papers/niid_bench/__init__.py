@@ -1,0 +1,1 @@
+"""NIID-Bench (Li et al., 2022): suites, published numbers and findings."""

@@ -1,0 +1,227 @@
+"""The findings of Zhao, Li, Lai, Suda, Civin and Chandra (2018), each as a look through stored runs.
+
+Where the paper says "about" or "mostly" without a number, the number here is ours and stands in the test's text.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from statistics import fmean
+from typing import Any
+
+from silobench.analysis.cells import CellResult
+from silobench.analysis.choices import begins_at_random, start_of
+from silobench.analysis.claims import Evidence, Finding, accuracy_gap, gap, more_than, told, turned, within
+from silobench.analysis.families import (
+    Cells,
+    by_seed,
+    chosen,
+    differences,
+    families,
+    last,
+    percent,
+    place,
+    where,
+)
+from silobench.papers.zhao2018.divergence import layers_of, of_layer, rounds_of
+from silobench.papers.zhao2018.emd import APART, LEARNT, ladders, several
+from silobench.papers.zhao2018.loss import centralised, losses, solver, training
+from silobench.papers.zhao2018.numbers import ONE_CLASS
+from silobench.papers.zhao2018.sharing import shared, sharing_studies
+
+PAPER = "Zhao et al."
+KNEE = 1.44  # the EMD beyond which the paper's accuracy falls fast
+_POINT = 0.01
+
+
+def accuracy_falls(cells: Cells) -> Iterator[Evidence]:
+    for ladder in ladders([cell for cell in chosen(cells, "fedavg") if cell.label["rounds"] >= LEARNT]):
+        low, high = ladder[0], ladder[-1]
+        found = accuracy_gap(low, high)
+        names = f"{place(low)}: {low.label['partition']} against {high.label['partition']}"
+        numbers = f"{percent(low)} and {percent(high)}, {told(found)}"
+        yield Evidence("it falls", names, numbers, "correlated t: > 0", more_than(found, 0))
+        yield _every_step(ladder)
+        yield from _ever_faster(ladder)
+
+
+def _every_step(ladder: Cells) -> Evidence:
+    rises = [more_than(accuracy_gap(b, a), _POINT) for a, b in pairwise(ladder)]
+    names = f"{place(ladder[0])}: {len(rises)} steps from {ladder[0].label['partition']} on"
+    numbers = ", ".join(percent(cell) for cell in ladder)
+    test = "correlated t: no step rises by more than 1 point"
+    return Evidence("every step falls or stays", names, numbers, test, turned(_any(rises)))
+
+
+def _any(each: list[bool | None]) -> bool | None:
+    """Whether one of them holds; None if it cannot be told."""
+    return True if True in each else None if None in each else False
+
+
+def _ever_faster(ladder: Cells) -> Iterator[Evidence]:
+    """Only where there are EMDs on both sides of the knee."""
+    low, high = ladder[0], ladder[-1]
+    knee = max((cell for cell in ladder if cell.emd_weighted < KNEE + APART), key=emd_of, default=low)
+    if not (several([low, knee]) and several([knee, high])):
+        return
+    before, after = _slope(low, knee), _slope(knee, high)
+    found = gap(after, before)
+    names = f"{place(knee)}: beyond {knee.label['partition']} against before"
+    test = "t: points lost per unit of EMD are more"
+    yield Evidence("it falls faster at the end", names, told(found, "points per unit"), test, more_than(found, 0))
+
+
+def emd_of(cell: CellResult) -> float:
+    return cell.emd_weighted
+
+
+def _slope(a: CellResult, b: CellResult) -> dict[int, float]:
+    """Accuracy lost per unit of EMD, by seed."""
+    lost = differences(by_seed(a, last), by_seed(b, last))
+    return {seed: value / (emd_of(b) - emd_of(a)) for seed, value in lost.items()}
+
+
+# --- weight divergence --------------------------------------------------------------------------------
+
+
+def _first_rounds(cells: Cells) -> Iterator[tuple[list[CellResult], dict[str, list[dict[int, float]]]]]:
+    """The ladders whose cells measured their first round, and each layer's divergence then: a cell, by seed."""
+    for ladder in ladders([cell for cell in chosen(cells, "fedavg") if 1 in rounds_of(cell)]):
+        layers = layers_of(ladder[0])
+        yield ladder, {layer: [of_layer(cell, layer, 1) for cell in ladder] for layer in layers}
+
+
+def divergence_grows(cells: Cells) -> Iterator[Evidence]:
+    for ladder, layers in _first_rounds(cells):
+        for layer, steps in layers.items():
+            if not all(steps):  # a layer of zeros
+                continue
+            found = gap(steps[-1], steps[0])
+            rises, falls = more_than(found, 0), _any([_falls(a, b) for a, b in pairwise(steps)])
+            holds = False if rises is False or falls else None if None in (rises, falls) else True
+            names = f"{place(ladder[0])}, layer {layer}: {_ends(ladder)}"
+            test = "t: > 0, and no step of EMD falls"
+            yield Evidence("in every layer", names, told(found, "percent of ||w_sgd||"), test, holds)
+
+
+def _falls(a: Mapping[int, float], b: Mapping[int, float]) -> bool | None:
+    """Whether it falls from one EMD to the next: not where the mean rises, and where it does not only by test."""
+    return False if fmean(b.values()) >= fmean(a.values()) else more_than(gap(a, b), 0) or None
+
+
+def _ends(ladder: Cells) -> str:
+    return f"{ladder[-1].label['partition']} less {ladder[0].label['partition']}"
+
+
+def ends_diverge_most(cells: Cells) -> Iterator[Evidence]:
+    for ladder, layers in _first_rounds(cells):
+        rises = {layer: differences(steps[-1], steps[0]) for layer, steps in layers.items()}
+        known = [layer for layer in rises if rises[layer]]  # but layers of zeros
+        for end in (known[0], known[-1]) if len(known) > 2 else ():
+            more = [more_than(gap(rises[end], rises[layer]), 0) for layer in known[1:-1]]
+            holds = False if False in more else None if None in more else True
+            names = f"{place(ladder[0])}, layer {end}: {_ends(ladder)}"
+            numbers = ", ".join(f"{layer} {fmean(rise.values()):+.3g}" for layer, rise in rises.items() if rise)
+            test = "t: it rises more than in each layer between the first and the last"
+            yield Evidence("first and last layer", names, numbers, test, holds)
+
+
+# --- training -----------------------------------------------------------------------------------------
+
+
+def five_epochs(cells: Cells) -> Iterator[Evidence]:
+    one_class = [cell for cell in chosen(cells, "fedavg") if cell.label["partition"] == ONE_CLASS]
+    for family in families(one_class, "solver", "epochs"):
+        if {1, 5} <= family.keys():
+            one, five = family[1], family[5]
+            found = accuracy_gap(five, one)
+            numbers = f"{percent(five)} and {percent(one)}, {told(found)}"
+            test = "correlated t: five epochs are not better by more than 1 point"
+            names = f"{where(one)}: 5 epochs against 1"
+            yield Evidence("no gain", names, numbers, test, turned(more_than(found, _POINT)))
+
+
+def like_sgd(cells: Cells) -> Iterator[Evidence]:
+    for one in losses(chosen(cells, "fedavg", "combined")):
+        cell, batch = one.cell, solver(one.cell)["batch"]
+        if cell.label["partition"] == "iid" and solver(cell)["epochs"] == 1 and begins_at_random(cell.label):
+            found = accuracy_gap(cell, one.sgd)
+            numbers = f"{percent(cell)} and {percent(one.sgd)}, {told(found)}"
+            names = f"{place(cell)}: fedavg with batches of {batch} against SGD with {cell.cohort * batch}"
+            test = "correlated t: they differ by at most 1 point"
+            yield Evidence("FedAvg on iid data is SGD", names, numbers, test, within(found, _POINT))
+
+
+def pretrained(cells: Cells) -> Iterator[Evidence]:
+    sgd = centralised(cells)
+    for cell in chosen(cells, "fedavg"):
+        start: Mapping[str, Any] | None = start_of({**cell.label, **cell.runs[0].facts["config"]})
+        if cell.label["partition"] != ONE_CLASS or start is None:
+            continue
+        batch = start.get("batch") or solver(cell)["batch"]
+        if before := sgd.get(training(cell, start.get("rounds"), batch)):
+            found = accuracy_gap(cell, before)
+            numbers = f"{percent(cell)}, before {percent(before)}, {told(found)}"
+            test = "correlated t: not better by more than 1 point than the model it began with"
+            names = f"{where(cell)}, from {cell.label['start']}"
+            yield Evidence("it does not learn", names, numbers, test, turned(more_than(found, _POINT)))
+
+
+# --- sharing ------------------------------------------------------------------------------------------
+
+
+def five_percent(cells: Cells) -> Iterator[Evidence]:
+    for one in shared(chosen(cells, "fedavg")):
+        if one.sharing.base == ONE_CLASS and abs(one.sharing.received - 0.05) < 1e-9 and one.alone:
+            found = accuracy_gap(one.cell, one.alone)
+            numbers = f"{percent(one.cell)}, without {percent(one.alone)}, {told(found)}"
+            test = "correlated t: about 30 points, at least 20"
+            yield Evidence("it lifts accuracy", where(one.cell), numbers, test, more_than(found, 0.2))
+
+
+def half_is_enough(cells: Cells) -> Iterator[Evidence]:
+    for study in sharing_studies(chosen(cells, "fedavg")):
+        whole = {(one.sharing.beta, one.sharing.warmup): one.cell for one in study if one.sharing.alpha == 1}
+        for one in study:
+            rival = whole.get((one.sharing.beta, one.sharing.warmup))
+            if rival and 0.5 <= one.sharing.alpha < 1:
+                found = accuracy_gap(rival, one.cell)
+                numbers = f"{percent(rival)} and {percent(one.cell)}, {told(found)}"
+                test = "correlated t: all of G and this share differ by at most 1 point"
+                yield Evidence("flat from half of G on", where(one.cell), numbers, test, within(found, _POINT))
+
+
+FINDINGS = (
+    Finding(
+        "zhao-1", PAPER, "FedAvg's accuracy falls with the EMD of the parties' labels, and falls faster at the end.",
+        {"it falls": "most", "every step falls or stays": "most", "it falls faster at the end": "most"},
+        accuracy_falls, "zhao-emd",
+    ),
+    Finding(
+        "zhao-2", PAPER, "After one round the weights of every layer diverge the more from SGD's, the larger the EMD.",
+        {"in every layer": "all"}, divergence_grows, "zhao-divergence",
+    ),
+    Finding(
+        "zhao-3", PAPER, "EMD makes the first convolution and the last layer diverge most.",
+        {"first and last layer": "all"}, ends_diverge_most, "zhao-divergence",
+    ),
+    Finding(
+        "zhao-4", PAPER, "With one class a party five local epochs do not reduce the loss of accuracy.",
+        {"no gain": "most"}, five_epochs, "zhao-table3",
+    ),
+    Finding(
+        "zhao-5", PAPER, "Giving each party 5% of the data lifts one-class accuracy by about 30 points.",
+        {"it lifts accuracy": "most"}, five_percent, "zhao-sharing",
+    ),
+    Finding(
+        "zhao-6", PAPER, "Half of the shared data does as well as all of it.",
+        {"flat from half of G on": "most"}, half_is_enough, "zhao-sharing",
+    ),
+    Finding(
+        "zhao-7", PAPER, "On iid data FedAvg does as SGD does with a batch as large as all parties' together.",
+        {"FedAvg on iid data is SGD": "most"}, like_sgd, "zhao-table3",
+    ),
+    Finding(
+        "zhao-8", PAPER, "A model that SGD has trained learns nothing from FedAvg with one class a party.",
+        {"it does not learn": "most"}, pretrained, "zhao-table3",
+    ),
+)  # fmt: skip

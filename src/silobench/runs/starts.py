@@ -1,0 +1,133 @@
+"""Where a run's model begins: at random, at the end of another run, or at that of centralised SGD; then the warm-up."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from silobench.engines import Engine
+from silobench.errors import ConfigError
+from silobench.federation import Party
+from silobench.loop.rounds import rounds
+from silobench.method.algorithms import ALGORITHMS
+from silobench.method.method import Method
+from silobench.method.solvers import SOLVERS
+from silobench.method.types import Algorithm, Count
+from silobench.rng import torch_seed
+from silobench.runs.checkpoint import file_of
+from silobench.runs.record import StoredRun, load_state, read_run
+from silobench.spec import Registry, Spec
+from silobench.tasks.task import Task
+from silobench.training.setting import Setting
+
+# What a run of centralised SGD has in common with the one that goes on from it: everything but these.
+_CENTRALISED: dict[str, Any] = {
+    "algorithm": "combined",
+    "partition": "iid",
+    "participation": 1.0,
+    "selection": "uniform",
+    "transforms": "",
+    "server": "step",
+    "controller": "fixed",
+    "start": "random",
+    "measure": [],
+}
+
+
+@dataclass(frozen=True)
+class Start:
+    """A finished run at a path, or one that is yet to be made with other choices; neither of them at random."""
+
+    path: Path | None = None
+    rounds: int | None = None
+    batch: int | None = None
+
+    def origin(self, choices: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The choices of the run to be made first; None where there is none."""
+        if self.rounds is None:
+            return None
+        solver = SOLVERS.bind(str(choices["solver"])).full
+        if self.batch is not None:
+            solver = Spec(solver.name, solver.args, tuple({**dict(solver.kwargs), "batch": self.batch}.items()))
+        buffers = "keep" if choices["buffers"] == "keep" else "average"  # one party has none of its own
+        return {**choices, **_CENTRALISED, "buffers": buffers, "rounds": self.rounds, "solver": str(solver)}
+
+
+STARTS: Registry[Start] = Registry("start")
+
+
+@STARTS.register
+def random() -> Start:
+    """Weights as the model draws them, by the run's seed."""
+    return Start()
+
+
+@STARTS.register
+def run(path: str) -> Start:
+    """The last model of a finished run, in this directory: ``run(path=runs/0123456789abcdef)``."""
+    return Start(path=Path(path))
+
+
+@STARTS.register
+def centralised(rounds: Count, batch: Count | None = None) -> Start:
+    """A model trained by SGD on all rows in one place for so many rounds, a run that is made first, beside this one.
+
+    Zhao et al.'s pre-trained start. It has the run's own choices but for the `batch`, ten times as large in the paper.
+    """
+    return Start(rounds=rounds, batch=batch)
+
+
+def digest_of(path: Path) -> str:
+    """The digest of a finished run's model: a run that begins elsewhere is another run."""
+    if not (path / "run.json").is_file():
+        raise ConfigError(f"start: there is no run at {path}: give the directory of one, as run(path=runs/01234...).")
+    stored = read_run(path)
+    if not stored.complete:
+        raise ConfigError(f"start: {path} is not finished, and a run begins at the end of another: finish it first.")
+    if not file_of(path).is_file():
+        raise ConfigError(f"start: the model of {path} was deleted (--records-only): delete that run to make it anew.")
+    _need_one_model(stored)
+    return str(stored.facts.get("model_sha256"))
+
+
+def _need_one_model(stored: StoredRun) -> None:
+    config = stored.facts["config"]
+    algorithm = ALGORITHMS.build(str(config["algorithm"]))
+    if algorithm.replica or algorithm.personal or config.get("buffers") == "local":
+        raise ConfigError(
+            f"start: in {stored.path} every party has a model of its own ({config['algorithm']}): give a run with one "
+            "model for all."
+        )
+
+
+def started(setting: Setting, origin: Path | None) -> Setting:
+    """The same with the model of another run to begin at, if there is one."""
+    if origin is None:
+        return setting
+    server, task = load_state(origin).server, setting.task
+    if (server.params.shape, server.buffers.shape) != (task.initial.shape, task.buffers.shape):
+        raise ConfigError(
+            f"start: the model of {origin} has {server.params.numel()} numbers, and this one {task.initial.numel()}: "
+            "both must be the same model on data of the same shape."
+        )
+    return replace(setting, task=replace(task, initial=server.params, buffers=server.buffers))
+
+
+def warmed_up(setting: Setting, engine: Engine) -> tuple[Setting, dict[str, Any]]:
+    """The same with a model that was first trained on the shared rows, and how that does; as it is without a warm-up.
+
+    One round of one party, which has these rows alone, by the run's own solver at the learning rate of round 0.
+    """
+    federation, epochs = setting.federation, setting.federation.partition.warmup
+    if not epochs:
+        return setting, {}
+    shared = federation.shared_rows
+    alone = replace(federation, parties=(Party(0, shared, shared[:0], "shared"),))
+    solver = replace(setting.method.solver, epochs=epochs, steps=None, keep_momentum=False)
+    method = Method(Algorithm(), solver, buffers=setting.method.buffers)
+    seed = torch_seed(setting.seed, "warmup")
+    (record,) = rounds(method, alone, setting.task, seed=seed, rounds=1, engine=engine)
+    server = record.state.server
+    task = Task(setting.task.network, server.params, server.buffers)
+    told = {"epochs": epochs, "rows": len(shared), "accuracy": record.accuracy, "loss": record.loss}
+    return replace(setting, task=task), {"warm-up": told}

@@ -1,0 +1,199 @@
+"""The one spec language: ``fedprox(mu=0.01)`` is the call ``fedprox(mu=0.01)``, and never ``eval``.
+
+A spec is a name with arguments; ``a + b`` sums partitions and ``a | b`` chains transforms. `parse` reads
+text into `Spec` values, a `Registry` binds them to factories. Nothing here knows what is being named.
+"""
+
+import ast
+import keyword
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from silobench.errors import SpecError
+
+Value: TypeAlias = "bool | int | float | str | None | tuple[Value, ...] | Spec"
+Operator: TypeAlias = Literal["+", "|"]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A name with arguments, as written; `str` gives back text that parses to the same value.
+
+    >>> print(parse("Label_Dirichlet( beta = .5 )"))
+    label-dirichlet(beta=0.5)
+    """
+
+    name: str
+    args: tuple[Value, ...] = ()
+    kwargs: tuple[tuple[str, Value], ...] = ()
+
+    def __str__(self) -> str:
+        shown = [value_text(v) for v in self.args] + [f"{k}={value_text(v)}" for k, v in self.kwargs]
+        return f"{self.name}({', '.join(shown)})" if shown else self.name
+
+
+# --- reading -----------------------------------------------------------------------------------------
+
+# The papers' own notation, rewritten where a term begins.
+_NOTATION = [
+    (r"#\s*C\s*=\s*(?P<k>\d+)", r"label-count(k=\g<k>)"),
+    (r"q\s*[~∼]\s*Dir\(", "quantity-dirichlet("),
+    (r"(?:p(?:_?k)?\s*[~∼]\s*)?Dir\(", "label-dirichlet("),
+    (r"(?:x\s*[~∼]\s*)?Gau\(", "noise("),
+    (r"(?P<rate>\d+(?:\.\d+)?\s*[kKMG]bps)\b", r"link(bandwidth='\g<rate>')"),
+]
+_TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+  | (?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?=[\s()\[\],=+|]|$))
+  | (?P<mark>[()\[\],=+|])
+  | (?P<word>[^\s()\[\],=+|'"]+)
+)""",
+    re.VERBOSE,
+)
+_CONSTANTS = {"true": "True", "false": "False", "none": "None"}
+
+
+def parse(text: str) -> Spec:
+    """One spec; a sum or a chain is refused."""
+    terms = parse_terms(text, "+")
+    if len(terms) != 1:
+        raise SpecError(f"{_quoted(text)} is a sum, and one single spec is needed here.")
+    return terms[0]
+
+
+def parse_terms(text: str, operator: Operator) -> tuple[Spec, ...]:
+    """The terms of ``a + b`` or ``a | b``, in order; a lone spec is one term."""
+    text = _rewritten(text)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # an unknown escape in a string is refused, not warned about
+            tree = ast.parse("".join(_python(text)).strip() or "()", mode="eval").body
+        return tuple(_spec(node, text) for node in _split(tree, ast.Add if operator == "+" else ast.BitOr))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise SpecError(
+            f"{_quoted(text)} is not a spec: write name(argument=value, ...), with brackets closed."
+        ) from error
+
+
+def _rewritten(text: str) -> str:
+    """The papers' notation as specs, outside quotation marks."""
+    parts = re.split(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", text)
+    for pattern, replacement in _NOTATION:
+        parts[0] = re.sub(rf"(?P<before>^\s*){pattern}", rf"\g<before>{replacement}", parts[0])
+        parts[::2] = [re.sub(rf"(?P<before>[+|]\s*){pattern}", rf"\g<before>{replacement}", p) for p in parts[::2]]
+    return "".join(parts)
+
+
+def _quoted(text: str) -> str:
+    """The text on one line, cut where it is long."""
+    shown = text if text.isprintable() else text.encode("unicode_escape").decode()
+    return f"'{shown if len(shown) <= 100 else shown[:97] + '...'}'"
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    position, text = 0, text.rstrip()
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise SpecError(f"{_quoted(text)} has an open quotation mark: close it.")
+        position = match.end()
+        yield str(match.lastgroup), match.group(str(match.lastgroup))
+
+
+def _python(text: str) -> Iterator[str]:
+    """Python source of the same shape: bare words become names, keywords or string literals."""
+    tokens = list(_tokens(text))
+    depth = 0
+    for here, (kind, token) in enumerate(tokens):
+        if here and kind != "mark" and tokens[here - 1][0] != "mark":
+            raise SpecError(f"{_quoted(text)} has two words side by side: quote text that has spaces.")
+        following = tokens[here + 1][1] if here + 1 < len(tokens) else ""
+        if kind == "mark":
+            depth += (token in "([") - (token in ")]")
+            yield token
+        elif kind != "word":
+            yield f" {_plain(token) if kind == 'number' else token} "
+        elif depth == 0 or following in ("(", "="):
+            yield " " + _identifier(token, text)
+        else:
+            yield " " + _CONSTANTS.get(token.lower(), repr(token)) + " "
+
+
+def _plain(number: str) -> str:
+    """Python refuses leading zeros of integers: 007 is 7."""
+    return str(int(number)) if number.lstrip("-").isdigit() else number
+
+
+def _identifier(word: str, text: str) -> str:
+    name = word.replace("-", "_")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in ("True", "False", "None"):
+        raise SpecError(f"'{word}' in {_quoted(text)} is not a name: write letters, digits and hyphens.")
+    return name + "_" if keyword.iskeyword(name) else name
+
+
+def _split(node: ast.expr, operator: type[ast.operator]) -> Iterator[ast.expr]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, operator):
+        yield from _split(node.left, operator)
+        yield from _split(node.right, operator)
+    else:
+        yield node
+
+
+def _spec(node: ast.expr, text: str) -> Spec:
+    if isinstance(node, ast.Name):
+        return Spec(canonical_name(node.id))
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        raise SpecError(f"{_quoted(text)} is not a spec: write name or name(argument=value, ...).")
+    given = [(k.arg or "").rstrip("_") for k in node.keywords]
+    repeated = {name for name in given if given.count(name) > 1}
+    if repeated:
+        raise SpecError(f"{_quoted(text)} gives {', '.join(sorted(repeated))} twice: give it once.")
+    return Spec(
+        name=canonical_name(node.func.id),
+        args=tuple(_value(a, text) for a in node.args),
+        kwargs=tuple((name, _value(k.value, text)) for name, k in zip(given, node.keywords, strict=True)),
+    )
+
+
+def canonical_name(identifier: str) -> str:
+    """A factory's name as specs write it: ``label_dirichlet`` is ``label-dirichlet``."""
+    return identifier.rstrip("_").replace("_", "-").lower()
+
+
+def _value(node: ast.expr, text: str) -> Value:
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float | str | None):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
+        number = node.operand.value
+        if isinstance(node.op, ast.USub) and isinstance(number, int | float):
+            return -number
+    if isinstance(node, ast.List | ast.Tuple):
+        return tuple(_value(item, text) for item in node.elts)
+    if isinstance(node, ast.Call):
+        return _spec(node, text)
+    raise SpecError(f"{_quoted(text)} has an argument that is no number, word, list or spec: quote it if it is text.")
+
+
+_SAFE_WORD = re.compile(r"[A-Za-z_./~:\\%@-][\w./~:\\%@-]*")
+
+
+def value_text(value: Value) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(value_text(v) for v in value)}]"
+    if isinstance(value, str):
+        bare = _SAFE_WORD.fullmatch(value) and value.lower() not in _CONSTANTS and not _numeric(value)
+        return value if bare else repr(value)
+    if isinstance(value, float):
+        return repr(value).replace("inf", "1e999")
+    if isinstance(value, Spec) and not (value.args or value.kwargs):
+        return f"{value.name}()"
+    return str(value)
+
+
+def _numeric(word: str) -> bool:
+    match = _TOKEN.fullmatch(word)
+    return match is not None and match.lastgroup == "number"

@@ -1,0 +1,180 @@
+"""Registries bind specs to factories. An unknown name or argument is an error that suggests the nearest known one."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError
+
+from silobench.errors import SpecError, suggest
+from silobench.spec.language import Spec, Value, canonical_name, parse, value_text
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Bound(Generic[T]):
+    """A spec bound to its factory: `full` states every argument, `short` only those off their default."""
+
+    full: Spec
+    short: Spec
+    build: Callable[[], T]
+
+
+class Registry(Generic[T]):
+    """The named factories of one kind, and the errors for names and arguments they do not have.
+
+    `nested` is the registry that reads specs inside arguments, as in ``sgd(lr=exponential(...))``.
+
+    >>> colours: Registry[str] = Registry("colour")
+    >>> @colours.register
+    ... def grey(level: float = 0.5) -> str:
+    ...     return f"grey at {level}"
+    >>> colours.build("grey(0.7)")
+    'grey at 0.7'
+    >>> colours.build("gray")
+    Traceback (most recent call last):
+    silobench.errors.SpecError: there is no colour 'gray': did you mean grey?
+    """
+
+    def __init__(self, kind: str, nested: "Registry[Any] | None" = None):
+        self.kind, self.nested = kind, nested
+        self.factories: dict[str, Callable[..., T]] = {}
+        self.later: dict[str, tuple[str, ...]] = {}
+
+    def register(self, factory: Callable[P, T], later: tuple[str, ...] = ()) -> Callable[P, T]:
+        """Enter a factory under its own name; calls from Python are checked as specs are.
+
+        `later` are arguments that it did not always have: a full spec does not state them at their defaults, so that
+        what was run before they came is still the same run.
+        """
+        name = canonical_name(factory.__name__)
+        self.later[name] = later
+
+        @functools.wraps(factory)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+            bound = self._bind(name, args, dict(kwargs))
+            return factory(*bound.args, **bound.kwargs)
+
+        self.factories[name] = checked
+        return checked
+
+    def build(self, text: str) -> T:
+        return self.bind(text).build()
+
+    def bind(self, text: str | Spec) -> Bound[T]:
+        """Read a spec and check its name and arguments, without calling the factory yet."""
+        spec = parse(text) if isinstance(text, str) else text
+        factory = self._factory(spec.name)
+        args = [self._inner(value) for value in spec.args]
+        kwargs = {self._parameter(spec, name): self._inner(value) for name, value in spec.kwargs}
+        bound = self._bind(spec.name, [_built(a) for a in args], {k: _built(v) for k, v in kwargs.items()})
+        signature = inspect.signature(factory)
+        written = signature.bind(*args, **kwargs).arguments
+        nested = {name: value for name, value in written.items() if isinstance(value, Bound)}
+        defaults = {name: p.default for name, p in signature.parameters.items()}
+        stated = {k: v for k, v in bound.arguments.items() if k not in self.later[spec.name] or v != defaults[k]}
+        full = stated | {name: value.full for name, value in nested.items()}
+        short = bound.arguments | {name: value.short for name, value in nested.items()}
+        return Bound(
+            full=_as_spec(spec.name, full, signature),
+            short=_as_spec(spec.name, {k: v for k, v in short.items() if v != defaults[k]}, signature),
+            build=lambda: factory(*bound.args, **bound.kwargs),
+        )
+
+    def describe(self) -> list[dict[str, str]]:
+        """Name, signature and first docstring line of every factory, sorted."""
+        rows = []
+        for name, factory in sorted(self.factories.items()):
+            parameters = [_signature(p) for p in inspect.signature(factory).parameters.values()]
+            summary = (inspect.getdoc(factory) or "").split("\n\n")[0].replace("\n", " ")
+            rows.append({"name": name, "signature": f"{name}({', '.join(parameters)})", "summary": summary})
+        return rows
+
+    def _factory(self, name: str) -> Callable[..., T]:
+        if name not in self.factories:
+            raise SpecError(f"there is no {self.kind} '{name}': {suggest(name, self.factories)}")
+        return self.factories[name]
+
+    def _parameter(self, spec: Spec, name: str) -> str:
+        """The Python name of a spec's argument: ``as`` is ``as_``."""
+        parameters = inspect.signature(self._factory(spec.name)).parameters.values()
+        known = {p.name.rstrip("_"): p.name for p in parameters if p.kind != p.VAR_POSITIONAL}
+        if name not in known:
+            tail = suggest(name, known) if known else "it takes none."
+            raise SpecError(f"{spec.name} has no argument '{name}': {tail}")
+        return known[name]
+
+    def _inner(self, value: Value) -> Any:
+        """Nested specs bound; everything else as it stands."""
+        if not isinstance(value, Spec):
+            return value
+        if self.nested is None:
+            raise SpecError(
+                f"a {self.kind} takes no spec as an argument, but '{value}' was given: quote it if it is text."
+            )
+        return self.nested.bind(value)
+
+    def _bind(self, name: str, args: Any, kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        """The checked arguments of a call, defaults filled in."""
+        factory = inspect.unwrap(self._factory(name))
+        signature, hints = inspect.signature(factory), get_type_hints(factory, include_extras=True)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise SpecError(f"{name}: {error}; write {self._usage(name)}.") from error
+        for parameter, value in bound.arguments.items():
+            many = signature.parameters[parameter].kind == inspect.Parameter.VAR_POSITIONAL
+            each = [_checked(name, parameter, hints.get(parameter, Any), v) for v in (value if many else [value])]
+            bound.arguments[parameter] = tuple(each) if many else each[0]
+        bound.apply_defaults()
+        return bound
+
+    def _usage(self, name: str) -> str:
+        return next(row["signature"] for row in self.describe() if row["name"] == name)
+
+
+def _built(value: Any) -> Any:
+    return value.build() if isinstance(value, Bound) else value
+
+
+def _as_spec(name: str, arguments: dict[str, Any], signature: inspect.Signature) -> Spec:
+    args: list[Value] = []
+    kwargs: list[tuple[str, Value]] = []
+    for key, value in arguments.items():
+        if signature.parameters[key].kind == inspect.Parameter.VAR_POSITIONAL:
+            args.extend(value)
+        else:
+            kwargs.append((key.rstrip("_"), value))
+    return Spec(name, tuple(args), tuple(kwargs))
+
+
+def _checked(name: str, parameter: str, hint: Any, value: Any) -> Any:
+    try:
+        return _adapter(hint).validate_python(value, strict=True)
+    except ValidationError as error:
+        given = f"a {type(value).__name__}" if callable(value) else repr(value)
+        problem = error.errors()[0]["msg"].removeprefix("Input should be ")
+        raise SpecError(f"{name}: {parameter.rstrip('_')} must be {problem}, but {given} was given.") from error
+
+
+@functools.cache
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(hint)
+    except PydanticSchemaGenerationError:
+        return TypeAdapter(Any)
+
+
+def _signature(parameter: inspect.Parameter) -> str:
+    name = parameter.name.rstrip("_")
+    if parameter.kind == inspect.Parameter.VAR_POSITIONAL:
+        return f"{name}, ..."
+    if parameter.default is inspect.Parameter.empty:
+        return name
+    default = parameter.default
+    return f"{name}={value_text(default) if isinstance(default, str | float | int | tuple | None) else default}"

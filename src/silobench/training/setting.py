@@ -1,0 +1,144 @@
+"""`Setting`: what stays the same in every round of a run, and what follows from it for a party's model."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from silobench.errors import ConfigError, suggest
+from silobench.federation import Federation
+from silobench.method.method import Buffers, Method
+from silobench.method.solvers import Solver
+from silobench.method.types import Layout, Memory, Server, Update, Vector
+from silobench.models import OwnLoss
+from silobench.tasks.task import Task, Weights
+from silobench.training.state import PartyMemory
+
+BUFFERS = "network buffers"  # a part of every message beside the algorithm's own, averaged by samples
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What stays the same in every round of a run, as parties see it. An engine ships it once."""
+
+    method: Method
+    federation: Federation
+    task: Task
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.method.algorithm.loss is not None and isinstance(self.task.network.module, OwnLoss):
+            raise ConfigError(
+                "this algorithm has a loss of its own (as moon and fedrs have), and so has this model (as face-cnn): "
+                "take an algorithm without, such as fedavg, or a model without, such as cnn."
+            )
+
+    @cached_property
+    def personal(self) -> Tensor | None:
+        """Which of the parameters stay with each party, [d] of booleans; None where there are none."""
+        algorithm, layout = self.method.algorithm, self.task.network.layout
+        names = frozenset(algorithm.personal(layout) if algorithm.personal else ())
+        for name in names.difference(layout.names):
+            raise ConfigError(f"the network has no tensor '{name}' to stay with parties: {suggest(name, layout.names)}")
+        places = torch.zeros(layout.trainable, dtype=torch.bool)
+        for name in names:
+            places[layout.slices[name]] = True  # of a buffer there is nothing here: that stays anyway
+        return places if places.any() else None
+
+    @cached_property
+    def shared(self) -> Layout:
+        """What lies where in a message: everything but what stays with the parties."""
+        layout, personal = self.task.network.layout, self.personal
+        if personal is None:
+            return layout
+        return layout.without([name for name in layout.names if personal[layout.slices[name]].any()])
+
+    @cached_property
+    def solver(self) -> Solver:
+        """How parties take their steps: as the method has it, but for a momentum that the algorithm applies itself."""
+        solver = self.method.solver
+        return solver.leaving_momentum() if self.method.algorithm.own_momentum else solver
+
+    @property
+    def buffers(self) -> Buffers:
+        """What becomes of normalisation statistics: parties with something of their own have their own of these too."""
+        algorithm = self.method.algorithm
+        return self.method.buffers if algorithm.replica is None and algorithm.personal is None else "local"
+
+    @property
+    def own_models(self) -> bool:
+        """Whether every party has a model of its own, and there is no shared one to test."""
+        own_buffers = self.buffers == "local" and self.task.buffers.numel() > 0
+        return self.method.algorithm.replica is not None or self.personal is not None or own_buffers
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether all that parties do is SGD on the task's loss with at most a pull, from the broadcast model."""
+        return self.method.algorithm.is_affine and self.personal is None
+
+    def sent(self, server: Server) -> Server:
+        """What is broadcast: no more of model and statistics than is shared."""
+        params = server.params if self.personal is None else server.params[~self.personal]
+        buffers = server.buffers if self.buffers == "average" else server.buffers[:0]
+        return replace(server.broadcast(self.method.algorithm.broadcast), params=params, buffers=buffers)
+
+    def without_personal(self, update: Update) -> Update:
+        """What a party may say of it: vectors as long as the model without what stays with the party."""
+        personal = self.personal
+        if personal is None:
+            return update
+        return update.map(lambda part: part[~personal] if part.shape == personal.shape else part)
+
+    def with_personal(self, update: Update) -> Update:
+        """The same at the other end, where zeros stand for what was not said."""
+        personal = self.personal
+        if personal is None:
+            return update
+        return update.map(lambda part: filled(personal, part) if len(part) == self.shared.trainable else part)
+
+    def params_at(self, shared: Vector, memory: PartyMemory) -> Vector:
+        """The shared entries and a party's own in one vector."""
+        if self.personal is None:
+            return shared
+        own = memory["personal"]["params"] if "personal" in memory else self.task.initial[self.personal]
+        return filled(self.personal, shared, own)
+
+    def buffers_at(self, server: Server, memory: PartyMemory) -> Vector:
+        """The statistics with which a party goes on."""
+        if self.buffers == "average":
+            return server.buffers
+        return memory["network"]["buffers"] if "network" in memory else self.task.buffers
+
+    def model_at(self, server: Server, memory: PartyMemory) -> Weights:
+        """A party's own model, from what the server has and what the party keeps."""
+        algorithm = self.method.algorithm
+        if algorithm.replica is not None:
+            server = replace(server, params=algorithm.replica(server, self.own(memory)))
+        shared = server.params if self.personal is None else server.params[~self.personal]
+        return self.params_at(shared, memory), self.buffers_at(server, memory)
+
+    def apart_at(self, server: Server, memory: PartyMemory) -> Weights:
+        """A party's model with all that it learnt alone: also what it has not told the others yet."""
+        algorithm = self.method.algorithm
+        params, buffers = self.model_at(server, memory)
+        if algorithm.apart is not None:
+            params = algorithm.apart(server, self.own(memory))
+        for place, transform in enumerate(self.method.transforms):
+            unsent = transform.unsent(memory.get(f"transform-{place}", {}))
+            if unsent is not None:
+                params = params + (unsent if self.personal is None else filled(self.personal, unsent))
+        return params, buffers
+
+    def own(self, memory: PartyMemory) -> Memory:
+        """What the algorithm has at a party: what it kept, or what it begins with."""
+        return memory["algorithm"] if "algorithm" in memory else self.method.algorithm.memory(self.task.initial)
+
+
+def filled(places: Tensor, rest: Vector, own: Vector | None = None) -> Vector:
+    """A vector with `own` entries (None for zeros) at some places, and the rest elsewhere."""
+    whole = rest.new_zeros(places.shape)
+    whole[~places] = rest
+    if own is not None:
+        whole[places] = own
+    return whole

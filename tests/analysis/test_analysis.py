@@ -1,0 +1,374 @@
+"""Tables, their files, and claims: from run directories that are written by hand, so that every number is known."""
+
+import csv
+import io
+import json
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import call
+from silobench.analysis import CellResult, accuracy_table, collect, cost_table, export, ranking
+from silobench.analysis.bayes import Posterior
+from silobench.analysis.claims import Claim, Evidence, Finding, judge, judged, more_than, within
+from silobench.analysis.details import details, details_table
+from silobench.papers.findings import FINDINGS
+from silobench.runs.record import StoredRun
+
+MU = ("0.001", "0.1", "1.0")
+COUNTS = [[30, 10], [10, 30], [20, 20], [25, 15]]
+
+
+def run(accuracies: list[float], seed: int = 0, seconds: float = 1.0, sent: int = 100, **choices: Any) -> StoredRun:
+    """A finished run with these accuracies by round."""
+    plain = {
+        "dataset": "mnist", "partition": "iid", "model": "cnn", "algorithm": "fedavg", "solver": "sgd",
+        "transforms": "", "server": "step", "participation": 1.0, "parties": 10, "rounds": len(accuracies),
+    }  # fmt: skip
+    label = {**plain, **choices}
+    parties = label["parties"]
+    cohort = list(range(round(parties * label["participation"])))
+    solver = label["solver"] if "(" in label["solver"] else "sgd(lr=0.01, epochs=10, batch=64)"
+    facts: dict[str, Any] = {
+        "id": repr((label, seed)), "status": "complete", "created": "", "label": {**label, "seed": seed},
+        "config": {**label, "solver": solver, "seed": seed, "checksum": "0" * 8},
+        "dataset": {"name": label["dataset"], "train": 6000, "test": 1000, "classes": ["a", "b"]},
+        "partition": {"sizes": [40] * parties, "counts": (COUNTS * parties)[:parties], "emd_weighted": 0.0},
+    }  # fmt: skip
+    rounds = [
+        {
+            "round": number, "accuracy": accuracy, "loss": 1.0, "class_accuracy": [accuracy, 0.5], "cohort": cohort,
+            "bytes_up": sent, "bytes_down": sent, "clock": float(number),
+            "seconds": {"data": 5.0, "train": seconds, "evaluate": 0.1}, "engine": "native", "workers": 1,
+        }
+        for number, accuracy in enumerate(accuracies, 1)
+    ]  # fmt: skip
+    return StoredRun(Path("runs") / str(seed), facts, rounds)
+
+
+def trials(last: float, rounds: int = 3, wobble: float = 0.0, noise: float = 0.002, **choices: Any) -> list[StoredRun]:
+    """Three runs that end at about `last`, each cell with a noise of its own; the way there wobbles."""
+    found, order = [], sum(map(ord, repr(sorted(choices.items())))) % 6
+    for seed, off in enumerate(list(permutations((-noise, 0.0, noise)))[order]):
+        curve = [last + off + (wobble * (1 + 0.1 * seed) if number % 2 else 0) for number in range(rounds)]
+        found.append(run([*curve[:-1], last + off], seed, **choices))
+    return found
+
+
+def cells(*groups: list[StoredRun]) -> list[CellResult]:
+    return collect([one for group in groups for one in group])
+
+
+@pytest.fixture
+def grid() -> list[CellResult]:
+    """Three skews, four algorithms, FedProx over its grid, best at another mu in each."""
+    groups = []
+    for place, partition in enumerate(("label-dirichlet(beta=0.5)", "label-count(k=1)", "iid")):
+        groups += [trials(0.80 + 0.01 * place, partition=partition)]
+        for order, mu in enumerate(MU):
+            groups += [trials(0.85 if order == place else 0.7, partition=partition, algorithm=f"fedprox(mu={mu})")]
+        groups += [trials(0.60, partition=partition, algorithm="scaffold", sent=200)]
+    return cells(*groups)
+
+
+def test_table_3_has_skews_the_best_mu_the_paper_and_the_difference(grid: list[CellResult]) -> None:
+    table = accuracy_table(grid)
+    assert table.columns == ["skew", "dataset", "partition", "fedavg", "fedprox (best mu)", "scaffold"]
+    texts = [[entry.text for entry in row] for row in table.rows]
+    assert [row[0] for row in texts] == ["label", "label", "label", "homogeneous"]
+    assert texts[0][3:] == ["80.0 ± 0.2", "85.0 ± 0.2 [mu=0.001]", "60.0 ± 0.2"]
+    assert texts[1][4] == "85.0 ± 0.2 [mu=0.1]"
+    assert texts[2] == ["label", "times best", "", "0", "2", "0"]
+    first = table.rows[0]
+    assert [entry.best for entry in first] == [False, False, False, False, True, False]
+    assert first[3].paper == "paper 98.9 ± 0.1, -18.9"
+    every = accuracy_table(grid, every=True)
+    assert every.columns[3:] == ["fedavg", *(f"fedprox(mu={mu})" for mu in MU), "scaffold"]
+
+
+def test_a_best_is_marked_only_beside_an_error() -> None:
+    single = cells([run([0.8])], [run([0.9], algorithm="scaffold")])
+    assert not any(entry.best for row in accuracy_table(single).rows for entry in row)
+    tied = accuracy_table(cells(trials(0.8), trials(0.80004, algorithm="fednova"), trials(0.7, algorithm="scaffold")))
+    assert [entry.best for entry in tied.rows[0][3:]] == [True, True, False]  # the same at the precision that is shown
+
+
+def test_tables_as_csv_markdown_and_latex(grid: list[CellResult]) -> None:
+    rows = list(csv.DictReader(io.StringIO(export.accuracy_csv(grid))))
+    assert len(rows) == 9
+    assert rows[0] == {
+        "skew": "label", "dataset": "mnist", "partition": "label-dirichlet(beta=0.5)", "algorithm": "fedavg",
+        "accuracy": "80.00", "std": "0.20", "best": "80.00", "trials": "3", "rounds": "3", "paper": "98.90",
+        "paper_std": "0.10", "difference": "-18.90", "paper_table": "Table III",
+    }  # fmt: skip
+    assert len(export.accuracy_csv(grid, every=True).splitlines()) == 16
+    markdown = export.markdown(accuracy_table(grid)).splitlines()
+    assert markdown[2] == "| skew | dataset | partition | fedavg | fedprox (best mu) | scaffold |"
+    assert "| **85.0 ± 0.2 [mu=0.001]** (paper 98.9 ± 0.1, -13.9) |" in markdown[4]
+    latex = export.latex(accuracy_table(grid)).splitlines()
+    assert latex[1] == r"\begin{tabular}{llllll}"
+    assert r"\textbf{85.0 $\pm$ 0.2 [mu=0.001]} {\scriptsize (paper 98.9 $\pm$ 0.1, -13.9)}" in latex[5]
+    assert latex[-2:] == [r"\end{tabular}", "% " + accuracy_table(grid).note]
+
+
+def test_fedprox_is_one_rival_in_ranks(grid: list[CellResult]) -> None:
+    found = ranking(grid)
+    assert [standing.algorithm for standing in found.standings] == ["fedprox (best mu)", "fedavg", "scaffold"]
+    assert found.standings[0].won == 3
+    assert len(ranking(grid, every=True).standings) == 5
+
+
+def test_costs_of_a_round_are_counted_as_in_table_4() -> None:
+    (row,) = cost_table(cells(trials(0.8, seconds=2.0, sent=1000))).rows
+    assert row[-2].text == "1.1 kB"  # ten messages of 100 bytes, and one of the ten copies that the server sends
+    assert (row[-2].paper, row[-1].paper) == ("paper 1.95 MB", "paper 73 s")
+    assert row[-1].text == "2 s"  # neither loading nor tests
+
+
+def test_details_of_a_cell() -> None:
+    (cell,) = cells([run([0.2, 0.9, 0.8], 0), run([0.2, 0.3, 0.8], 1)])
+    found = details(cell, target=0.85)
+    assert found["last"]["mean"] == pytest.approx(0.8)
+    assert found["best"]["mean"] == pytest.approx(0.85)
+    assert found["stability"]["mean"] == pytest.approx((0.3785939 + 0.3214550) / 2)
+    assert found["class_accuracy"] == [0.8, 0.5]
+    expected = [(a * 0.8 + b * 0.5) / 40 for a, b in (COUNTS * 3)[:10]]
+    assert found["party_accuracy"]["mean"] == pytest.approx(sum(expected) / 10)
+    assert found["party_accuracy"]["worst"] == pytest.approx(min(expected))
+    assert found["rounds_to_target"] == [2, None]
+    assert found["bytes_to_target"] == [400, None]
+    (row,) = details_table([cell], 0.85).rows
+    assert "2 (1 of 2)" in [entry.text for entry in row]
+
+
+# --- claims -------------------------------------------------------------------------------------------
+
+
+def verdicts(*groups: list[StoredRun]) -> dict[str, str]:
+    return {claim.finding.id: claim.verdict for claim in judge(cells(*groups), FINDINGS)}
+
+
+def test_rules_make_a_verdict_of_pieces() -> None:
+    def pieces(*holds: bool | None) -> list[Evidence]:
+        return [Evidence("", "", "", "", one) for one in holds]
+
+    assert judged("all", []) == judged("most", pieces(None)) == "undecided"
+    assert judged("all", pieces(True, None)) == "undecided"
+    assert judged("all", pieces(True, None, False)) == "contradicted"
+    assert judged("most", pieces(True, None)) == "supported"
+    assert judged("most", pieces(True, False)) == "undecided"
+    assert judged("most", pieces(False, False, False, True)) == "contradicted"
+    aside = Evidence("", "", "", "", False, counts=False)
+    assert judged("all", [*pieces(True), aside]) == "supported"
+
+
+def test_parts_make_a_verdict_of_a_claim() -> None:
+    finding = Finding("x", "p", "s", {"a": "all", "b": "all"}, lambda _: iter(()), "demo")
+
+    def verdict(**holds: bool | None) -> str:
+        return Claim(finding, [Evidence(part, "", "", "", one) for part, one in holds.items()]).verdict
+
+    assert verdict(a=True, b=True) == "supported"
+    assert verdict(a=True, b=None) == "undecided"
+    assert verdict(a=None, b=False) == "contradicted"
+
+
+def test_what_can_be_told_of_a_difference() -> None:
+    clear, wide = Posterior(0.1, 0.001, 2, 3, 0.0), Posterior(0.1, 1.0, 2, 3, 0.0)
+    assert (more_than(clear, 0.05), more_than(clear, 0.2), more_than(wide, 0.05)) == (True, False, None)
+    assert (within(clear, 0.2), within(clear, 0.05), within(wide, 0.2), within(None, 1)) == (True, False, None, None)
+
+
+def test_finding_1_needs_one_class_to_be_worst_and_noise_to_be_harmless() -> None:
+    def runs(one: float, noisy: float) -> str:
+        skews = {"iid": 0.9, "label-count(k=1)": one, "label-count(k=2)": 0.6, "noise(sigma=0.1)": noisy}
+        return verdicts(*[trials(value, partition=name) for name, value in skews.items()])["niid-1"]
+
+    assert runs(0.3, 0.895) == "supported"
+    assert runs(0.7, 0.895) == "contradicted"
+    assert runs(0.3, 0.7) == "contradicted"
+
+
+def test_finding_2_falls_with_an_algorithm_that_is_always_best() -> None:
+    def runs(second: dict[str, float]) -> str:
+        first = {"fedavg": 0.9, "fedprox": 0.8, "scaffold": 0.7, "fednova": 0.6}
+        return verdicts(
+            *[trials(value, algorithm=name) for name, value in first.items()],
+            *[trials(value, algorithm=name, partition="label-count(k=2)") for name, value in second.items()],
+        )["niid-2"]
+
+    assert runs({"fedavg": 0.6, "fedprox": 0.5, "scaffold": 0.7, "fednova": 0.4}) == "supported"
+    assert runs({"fedavg": 0.9, "fedprox": 0.5, "scaffold": 0.7, "fednova": 0.4}) == "contradicted"
+    wide = [trials(0.7, noise=0.2, algorithm=name) for name in ("fedavg", "fedprox", "scaffold", "fednova")]
+    assert verdicts(*wide)["niid-2"] == "undecided"
+
+
+def test_finding_3_compares_tasks() -> None:
+    four = {"fedavg": 0.97, "fedprox": 0.975, "scaffold": 0.97, "fednova": 0.968}
+    skewed = "label-dirichlet(beta=0.5)"
+    mnist = [trials(value, algorithm=name, partition=skewed) for name, value in four.items()] + [trials(0.98)]
+    hard = {"dataset": "cifar-10"}
+    assert verdicts(*mnist, trials(0.7, **hard), trials(0.6, partition=skewed, **hard))["niid-3"] == "supported"
+    assert verdicts(*mnist, trials(0.7, **hard), trials(0.698, partition=skewed, **hard))["niid-3"] == "contradicted"
+
+
+def test_finding_4_looks_at_speed_and_steadiness() -> None:
+    skewed = {"partition": "label-count(k=2)", "rounds": 20}
+    calm = [trials(0.8, **skewed), trials(0.8, algorithm="fedprox", **skewed)]
+    rough = [trials(0.8, wobble=-0.2, algorithm=name, **skewed) for name in ("scaffold", "fednova")]
+    assert verdicts(*calm, *rough)["niid-4"] == "supported"
+    rough_average = [trials(0.8, wobble=-0.2, **skewed), trials(0.8, wobble=-0.2, algorithm="fedprox", **skewed)]
+    calm_rest = [trials(0.8, algorithm=name, **skewed) for name in ("scaffold", "fednova")]
+    assert verdicts(*rough_average, *calm_rest)["niid-4"] == "contradicted"
+
+
+def test_finding_5_asks_whether_the_best_number_of_epochs_moves() -> None:
+    def runs(best: dict[str, int]) -> str:
+        return verdicts(
+            *[
+                trials(0.8 if epochs == top else 0.6, partition=name, solver=f"sgd(lr=0.01, epochs={epochs}, batch=64)")
+                for name, top in best.items()
+                for epochs in (10, 20)
+            ]
+        )["niid-5"]
+
+    assert runs({"label-count(k=1)": 20, "label-count(k=3)": 10}) == "supported"
+    assert runs({"label-count(k=1)": 10, "label-count(k=3)": 10}) == "contradicted"
+    single = [
+        [run([value], partition=name, solver=f"sgd(lr=0.01, epochs={epochs}, batch=64)")]
+        for name, epochs, value in (("a", 10, 0.8), ("a", 20, 0.7), ("b", 10, 0.7), ("b", 20, 0.8))
+    ]
+    assert verdicts(*single)["niid-5"] == "undecided"
+    flat = [
+        trials(value, partition=name, solver=f"sgd(lr=0.01, epochs={epochs}, batch=64)")
+        for name, epochs, value in (("a", 10, 0.8), ("a", 20, 0.799), ("b", 10, 0.6), ("b", 20, 0.8))
+    ]
+    (claim,) = [claim for claim in judge(cells(*flat), FINDINGS) if claim.finding.id == "niid-5"]
+    (moved,) = [piece.holds for piece in claim.evidence if piece.part == "the best number depends on the skew"]
+    assert moved  # the first hardly cares, and what is best for it is bad for the second
+
+
+def test_cells_that_differ_in_more_than_one_choice_are_not_compared() -> None:
+    skewed = "label-dirichlet(beta=0.5)"
+    groups = [
+        trials(value, partition=name, model=model, solver=f"sgd(lr=0.01, epochs=10, batch={size})")
+        for model, name, size, value in (
+            ("cnn", skewed, 16, 0.8), ("cnn", skewed, 256, 0.7), ("mlp", "iid", 16, 0.8), ("mlp", "iid", 256, 0.8),
+        )
+    ]  # fmt: skip
+    assert verdicts(*groups)["niid-10"] == "undecided"
+    crossed = [trials(0.8, solver="sgd(epochs=16, batch=16)"), trials(0.6, solver="sgd(epochs=32, batch=32)")]
+    assert verdicts(*crossed)["niid-5"] == verdicts(*crossed)["niid-10"] == "undecided"
+
+
+def test_speed_is_not_asked_of_runs_that_learn_nothing_or_never_arrive() -> None:
+    def evidence(*groups: list[StoredRun]) -> list[bool | None]:
+        (claim,) = [claim for claim in judge(cells(*groups), FINDINGS) if claim.finding.id == "niid-4"]
+        return [piece.holds for piece in claim.evidence if piece.part == "FedProx is as fast as FedAvg"]
+
+    ten = {"rounds": 10}
+    assert evidence(trials(0.8, **ten), trials(0.8, algorithm="fedprox", **ten)) == [True]
+    assert evidence(trials(0.5, **ten), trials(0.5, algorithm="fedprox", **ten)) == []  # two classes
+    late = [run([0.3] * 9 + [value], seed, algorithm="fedprox") for seed, value in enumerate((0.9, 0.9, 0.6))]
+    assert evidence(trials(0.8, **ten), late) == [None]
+
+
+def test_finding_6_is_judged_by_control_variates_that_begin_at_zero() -> None:
+    tenth = {"parties": 100, "participation": 0.1, "rounds": 20}
+
+    def runs(zeros: float) -> tuple[str, list[tuple[str, bool | None]]]:
+        groups = [
+            trials(0.6, **tenth),
+            trials(0.55, wobble=-0.1, partition="label-count(k=2)", **tenth),
+            trials(zeros, algorithm="scaffold", **tenth),
+            trials(0.1, algorithm="scaffold(init=random)", **tenth),
+        ]
+        (claim,) = [claim for claim in judge(cells(*groups), FINDINGS) if claim.finding.id == "niid-6"]
+        return claim.verdict, [(piece.part, piece.holds) for piece in claim.evidence]
+
+    assert runs(0.1)[0] == "supported"
+    verdict, evidence = runs(0.61)
+    assert verdict == "contradicted"
+    assert ("SCAFFOLD with random first control variates fails", True) in evidence
+
+
+def test_findings_7_9_and_10() -> None:
+    assert verdicts(trials(0.8), trials(0.7, parties=40))["niid-7"] == "supported"
+    assert verdicts(trials(0.8), trials(0.9, parties=40))["niid-7"] == "contradicted"
+    single, noise = "label-dirichlet(beta=0.5)", "noise(sigma=0.1)"
+    alone = [trials(0.8, partition=single), trials(0.82, partition=noise)]
+    assert verdicts(*alone, trials(0.7, partition=f"{single} + {noise}"))["niid-9"] == "supported"
+    assert verdicts(*alone, trials(0.9, partition=f"{single} + {noise}"))["niid-9"] == "contradicted"
+
+    def batches(large: float) -> str:
+        return verdicts(
+            *[
+                trials(value, partition=name, solver=f"sgd(lr=0.01, epochs=10, batch={size})")
+                for name, size, value in (("iid", 16, 0.8), ("iid", 256, 0.7), (single, 16, 0.6), (single, 256, large))
+            ]
+        )["niid-10"]
+
+    assert batches(0.5) == "supported"
+    assert batches(0.7) == "contradicted"
+    other = [
+        [run([value], seed, partition=name, solver=f"sgd(lr=0.01, epochs=10, batch={size})")]
+        for name, size, seed, value in (
+            ("iid", 16, 0, 0.8),
+            ("iid", 256, 1, 0.7),
+            (single, 16, 0, 0.6),
+            (single, 256, 1, 0.5),
+        )
+    ]
+    assert verdicts(*other)["niid-10"] == "undecided"  # no two of them have a seed in common
+
+
+def test_finding_8_is_about_time_and_bytes() -> None:
+    def runs(seconds: float, sent: int) -> str:
+        prox = trials(0.8, algorithm="fedprox", seconds=seconds)
+        return verdicts(trials(0.8), prox, trials(0.8, algorithm="scaffold", sent=sent))["niid-8"]
+
+    assert runs(1.5, 200) == "supported"
+    assert runs(1.01, 200) == "contradicted"
+    assert runs(1.5, 100) == "contradicted"
+    assert runs(0.01, 200) == "undecided"  # too short to be measured
+
+
+def test_finding_11_compares_normalisations() -> None:
+    def runs(averaged: float, grouped: float) -> str:
+        shared = {"partition": "label-count(k=2)", "rounds": 20}
+        return verdicts(
+            trials(0.7, wobble=averaged, model="resnet(depth=20)", **shared),
+            trials(0.7, wobble=grouped, model="resnet(depth=20, norm=group)", **shared),
+        )["niid-11"]
+
+    assert runs(-0.2, 0.0) == "supported"
+    assert runs(0.0, -0.2) == "contradicted"
+
+
+def test_a_single_trial_decides_nothing() -> None:
+    found = verdicts([run([0.9])], [run([0.1], partition="label-count(k=1)")], [run([0.5], parties=40)])
+    assert found["niid-1"] == found["niid-7"] == "undecided"
+
+
+def test_claims_of_a_directory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options = ["--only", "fcube*", "--set", "rounds=1", "--set", "solver=sgd(epochs=1)", "--out", tmp_path]
+    assert call(capsys, "run", "niid-table3", *options).code == 0
+    found = json.loads(call(capsys, "claims", tmp_path, "--json").out)
+    assert len(found) == len(FINDINGS) == 35
+    for claim in found:
+        assert claim.keys() >= {"id", "paper", "statement", "verdict", "evidence"}
+        assert claim["verdict"] in ("supported", "contradicted", "undecided")
+    assert found[0]["evidence"][0]["cells"] == "fcube: iid against octants"
+    told = call(capsys, "claims", tmp_path, "--only", "niid-8").out
+    assert "SCAFFOLD sends twice the bytes" in told
+    assert "niid-1," not in told
+    assert call(capsys, "claims", tmp_path, "--only", "niid-99").code == 2
+    assert call(capsys, "claims", tmp_path / "nothing").code == 2
+    assert "fcube" in call(capsys, "show", tmp_path, "--details", "--target", "0.5").out
+    assert call(capsys, "show", tmp_path, "--format", "latex").out.startswith("% Test accuracy")
+    assert call(capsys, "show", tmp_path, "--format", "word").code == 2
+    refused = call(capsys, "show", tmp_path, "--format", "csv", "--details")
+    assert refused.code == 2
+    assert "leave the other options out" in refused.err

@@ -1,0 +1,208 @@
+"""``silobench compare`` on real runs: two algorithms, twelve seeds, two settings."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from commands import call, write
+from silobench.analysis import collect
+from silobench.analysis.compare import compare, question
+from silobench.errors import SilobenchError
+from silobench.runs.record import read_runs
+
+TWELVE = """
+dataset = "fcube"
+partition = ["octants", "iid"]
+parties = 4
+algorithm = ["fedavg", "fedprox(mu=0.1)"]
+solver = "sgd(epochs=1)"
+rounds = 3
+trials = 12
+"""
+
+
+def run(capsys: pytest.CaptureFixture[str], folder: Path, text: str, *options: str) -> Path:
+    out = folder / "runs"
+    done = call(capsys, "run", write(folder / "e.toml", text), "--workers", "1", "--out", out, *options)
+    assert done.code == 0, done.err
+    return out
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from silobench.runs import execute as execution
+    from silobench.runs import experiment
+
+    folder = tmp_path_factory.mktemp("compare")
+    plans = experiment.plan(experiment.read_experiment(write(folder / "e.toml", TWELVE)))
+    for made in plans:
+        for _ in execution.execute(execution.prepare(made), folder / "runs"):
+            pass
+    return folder / "runs"
+
+
+def facts(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> dict[str, Any]:
+    result = call(capsys, "compare", *arguments, "--json")
+    assert result.code == 0, result.err
+    found: dict[str, Any] = json.loads(result.out)
+    return found
+
+
+def last_accuracies(runs: Path, algorithm: str, partition: str) -> list[float]:
+    """By seed, straight from the files."""
+    found = {}
+    for file in runs.glob("*/run.json"):
+        label = json.loads(file.read_text())["label"]
+        if (label["algorithm"], label["partition"]) == (algorithm, partition):
+            lines = (file.parent / "rounds.jsonl").read_text().splitlines()
+            found[label["seed"]] = json.loads(lines[-1])["accuracy"]
+    return [found[seed] for seed in range(12)]
+
+
+ONE = ("fedavg", "fedprox(mu=0.1)", "--only", "* octants")
+
+
+def test_one_setting_is_the_test_of_its_twelve_pairs(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = facts(capsys, runs, *ONE)
+    differences = np.subtract(*(last_accuracies(runs, name, "octants") for name in ("fedavg", "fedprox(mu=0.1)")))
+    scale = np.sqrt((1 / 12 + 0.2 / 0.8) * differences.var(ddof=1))  # a fifth of the rows are test rows
+    posterior = stats.t(11, differences.mean(), scale)
+    assert found["better_a"] == pytest.approx(posterior.sf(0.01))
+    assert found["better_b"] == pytest.approx(posterior.cdf(-0.01))
+    assert found["better_a"] + found["equal"] + found["better_b"] == pytest.approx(1, abs=1e-12)
+    assert found["posterior"]["interval"] == pytest.approx(posterior.interval(0.95))
+    assert found["mean_difference"] == pytest.approx(differences.mean())
+    plain = facts(capsys, runs, *ONE, "--rho", "0", "--rope", "0")
+    assert plain["better_b"] == pytest.approx(stats.ttest_1samp(differences, 0, alternative="greater").pvalue)
+
+
+def test_the_json_is_what_the_design_promises(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, both = facts(capsys, runs, *ONE), facts(capsys, runs, *ONE[:2])
+    for found in (one, both):
+        assert found.keys() >= {"a", "b", "metric", "rope", "better_a", "equal", "better_b", "method", "settings"}
+        assert (found["a"], found["b"], found["metric"], found["rope"]) == (*ONE[:2], "accuracy", 0.01)
+    assert (one["method"], len(one["settings"])) == ("Bayesian correlated t-test", 1)
+    assert (both["method"], len(both["settings"])) == ("Bayesian signed-rank test over settings", 2)
+    assert both["settings"][0].keys() >= {"setting", "n", "mean_difference", "better_a", "equal", "better_b"}
+    assert [setting["setting"] for setting in both["settings"]] == ["fcube / octants", "fcube / iid"]
+    assert both["settings"][0] == one["settings"][0]
+    assert one["settings"][0]["seeds"] == list(range(12))
+
+
+@pytest.mark.parametrize("only", ["*", "* octants"])
+@pytest.mark.parametrize("metric", [(), ("--metric", "bytes", "--target", "0.7"), ("--metric", "seconds")])
+def test_swapping_the_two_swaps_the_odds(
+    runs: Path, capsys: pytest.CaptureFixture[str], metric: tuple[str, ...], only: str
+) -> None:
+    there = facts(capsys, runs, *ONE[:2], *metric, "--only", only)
+    back = facts(capsys, runs, *ONE[1::-1], *metric, "--only", only)
+    assert [there[key] for key in ("better_a", "equal", "better_b")] == pytest.approx(
+        [back[key] for key in ("better_b", "equal", "better_a")], abs=1e-12
+    )
+    assert there["mean_difference"] == pytest.approx(-back["mean_difference"])
+
+
+def test_other_spellings_are_the_same_algorithm(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert facts(capsys, runs, "FedAvg()", "fedprox( .1 )") == facts(capsys, runs, *ONE[:2])
+
+
+def test_a_wide_region_makes_everything_equal(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = facts(capsys, runs, *ONE[:2], "--rope", "2")
+    assert [found["equal"], *(setting["equal"] for setting in found["settings"])] == pytest.approx([1, 1, 1])
+    assert found["verdict"] == "practically equal"
+
+
+def test_less_is_better_for_rounds(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """So strong a pull makes FedProx slow: some runs never get there."""
+    slow = TWELVE.replace("mu=0.1", "mu=50").replace("trials = 12", "trials = 3").replace('["octants", "iid"]', '"iid"')
+    out = run(capsys, tmp_path, slow.replace("rounds = 3", "rounds = 12"))
+    found = facts(capsys, out, "fedavg", "fedprox(mu=50)", "--metric", "rounds", "--target", "0.9", "--rope", "1")
+    assert found["better_a"] > 0.9
+    assert found["mean_difference"] < 0
+    assert sum(found["settings"][0]["never_reached"].values()) > 0
+    wide = facts(capsys, out, "fedavg", "fedprox(mu=50)", "--metric", "rounds", "--target", "0.9", "--rope", "99")
+    assert (wide["equal"] > 0.95, wide["verdict"]) == (True, "undecided")  # who never arrives is not known to be equal
+    shown = call(
+        capsys, "compare", out, "fedavg", "fedprox(mu=50)", "--metric", "rounds", "--target", "0.9", "--rope", "1"
+    )
+    assert "runs that never got there count with all their rounds" in shown.out
+
+
+def test_what_a_person_reads(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = call(capsys, "compare", runs, *ONE[:2]).out
+    assert "A = fedavg, B = fedprox(mu=0.1): test accuracy in the last round, more is better" in shown
+    assert "all 2 settings" in shown
+    assert "Bayesian correlated t-test with rho 0.20" in shown
+    assert "equal: within ±1 percentage points" in shown
+
+
+def test_settings_of_one_pair_each_still_say_something_together(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    out = run(capsys, tmp_path, TWELVE.replace("trials = 12", "trials = 1"))
+    found = facts(capsys, out, *ONE[:2])
+    assert [setting["better_a"] for setting in found["settings"]] == [None, None]
+    assert found["better_a"] + found["equal"] + found["better_b"] == pytest.approx(1)
+    assert "one pair, no spread" in call(capsys, "compare", out, *ONE[:2]).out
+    refused = call(capsys, "compare", out, *ONE)
+    assert refused.code == 2
+    assert "share one trial only, in fcube / octants with seed 0" in refused.err
+
+
+def test_no_shared_seed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    few = TWELVE.replace("trials = 12", "trials = 2")
+    for algorithm, seed in (("fedavg", "0"), ("scaffold", "7")):
+        out = run(capsys, tmp_path, few, "--set", f"algorithm={algorithm}", "--set", f"seed={seed}")
+    refused = call(capsys, "compare", out, "fedavg", "scaffold")
+    assert refused.code == 2
+    assert "fedavg (seeds [0, 1]) and scaffold (seeds [7, 8]) share no seed" in refused.err
+
+
+def test_no_shared_setting(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    few = TWELVE.replace("trials = 12", "trials = 2")
+    for algorithm, cut in (("fedavg", "iid"), ("scaffold", "octants")):
+        out = run(capsys, tmp_path, few, "--set", f"algorithm={algorithm}", "--set", f"partition={cut}")
+    refused = call(capsys, "compare", out, "fedavg", "scaffold")
+    assert refused.code == 2
+    assert "no setting has finished runs of both fedavg and scaffold" in refused.err
+
+
+BAD = {
+    "unknown algorithm": (["fedavg", "fedprx"], "did you mean fedprox?"),
+    "absent algorithm": (["fedavg", "scaffold"], "no finished run here is of scaffold: there are fedavg, fedprox"),
+    "absent argument": (["fedavg", "fedprox(mu=1)"], "is of fedprox(mu=1.0)"),
+    "the same twice": (["fedavg", "fedavg()"], "name two different algorithms"),
+    "unknown metric": (["fedavg", "x", "--metric", "acuracy"], "did you mean accuracy?"),
+    "no target": (["fedavg", "x", "--metric", "rounds"], "--target 0.8"),
+    "target for nothing": (["fedavg", "x", "--target", "0.8"], "accuracy has no target"),
+    "target in percent": (["fedavg", "x", "--metric", "bytes", "--target", "80"], "up to 1, as 0.8"),
+    "target out of reach": ([*ONE[:2], "--metric", "rounds", "--target", "1"], "take a lower --target"),
+    "region below zero": (["fedavg", "x", "--rope", "-1"], "--rope is a difference"),
+    "region of nan": (["fedavg", "x", "--rope", "nan"], "--rope is a difference"),
+    "correlation of one": (["fedavg", "x", "--rho", "1"], "below 1"),
+    "glob": ([*ONE[:2], "--only", "mnist*"], "matches none of 2 settings, such as 'fcube / octants'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_sentence(runs: Path, capsys: pytest.CaptureFixture[str], case: str) -> None:
+    arguments, fragment = BAD[case]
+    result = call(capsys, "compare", runs, *arguments)
+    assert result.code == 2
+    assert fragment in result.err
+    assert result.err.startswith("error: ")
+    assert len(result.err.splitlines()) == 1
+
+
+def test_runs_on_other_data_are_no_pairs(runs: Path) -> None:
+    cells = collect(read_runs(runs))
+    for cell in cells:
+        if cell.label["algorithm"] == "fedavg":
+            for stored in cell.runs:
+                stored.facts["dataset"]["checksum"] = "another"
+    with pytest.raises(SilobenchError, match="no setting has finished runs of both"):
+        compare(cells, *ONE[:2], question())

@@ -1,0 +1,98 @@
+"""Who takes part in a round: how many, how often, and that seed and round alone decide."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from silobench.data import digits
+from silobench.federation import federate
+from silobench.loop.rounds import rounds
+from silobench.method.algorithms import fedavg
+from silobench.method.method import Method
+from silobench.method.selection import SELECTIONS, by_size, draw_cohort, round_robin, stratified, uniform
+from silobench.method.solvers import sgd
+from silobench.rng import stream
+from silobench.tasks.task import task
+
+DIGITS = digits()
+FEDERATION = federate(DIGITS, "label-dirichlet(beta=0.5)", 12, seed=0)
+EVERY = ["uniform", "by-size", "round-robin", "stratified"]
+
+
+def test_these_are_all() -> None:
+    assert sorted(row["name"] for row in SELECTIONS.describe()) == sorted(EVERY)
+
+
+@pytest.mark.parametrize("name", EVERY)
+@settings(max_examples=30, deadline=None)
+@given(count=st.integers(1, 12), seed=st.integers(0, 99), now=st.integers(0, 500))
+def test_a_cohort_has_its_size_is_ascending_and_depends_on_seed_and_round_alone(
+    name: str, count: int, seed: int, now: int
+) -> None:
+    cohort = SELECTIONS.build(name)(FEDERATION, count, seed, now)
+    assert len(cohort) == count
+    assert list(cohort) == sorted(set(cohort))
+    assert set(cohort) <= set(range(12))
+    assert all(type(party) is int for party in cohort)
+    assert cohort == SELECTIONS.build(name)(FEDERATION, count, seed, now)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_rounds_and_seeds_differ(name: str) -> None:
+    select = SELECTIONS.build(name)
+    assert len({select(FEDERATION, 4, 0, now) for now in range(3)}) > 1
+    assert [select(FEDERATION, 4, 0, now) for now in range(9)] != [select(FEDERATION, 4, 1, now) for now in range(9)]
+
+
+def test_uniform_draws_what_it_always_drew() -> None:
+    for now in range(20):
+        cohort = uniform()(FEDERATION, 4, 3, now)
+        assert cohort == draw_cohort(12, 4, 3, now)
+        assert list(cohort) == sorted(stream(3, "cohort", now).choice(12, 4, replace=False).tolist())
+    assert draw_cohort(10, 3, 0, 0) == (4, 6, 7)
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 7, 12])
+def test_in_turns_everyone_takes_part_equally_often(count: int) -> None:
+    select, times = round_robin(), Counter()
+    for now in range(24):
+        times.update(select(FEDERATION, count, 1, now))
+        assert max(times.values()) - min(times[party] for party in range(12)) <= 1
+    assert set(times.values()) == {2 * count}
+
+
+def test_by_size_draws_by_size() -> None:
+    federation = federate(DIGITS, "quantity-dirichlet(beta=1)", 6, seed=0)
+    select, draws = by_size(), 3000
+    times = Counter(party for now in range(draws) for party in select(federation, 1, 0, now))
+    sizes = np.array([party.samples for party in federation.parties])
+    found = np.array([times[party] for party in range(6)]) / draws
+    assert found == pytest.approx(sizes / sizes.sum(), abs=0.03)
+
+
+@pytest.mark.parametrize("parties", [10, 30])
+def test_strata_cover_the_classes(parties: int) -> None:
+    """One class a party: a cohort of ten has each class once, where chance leaves out a third of them."""
+    federation = federate(DIGITS, "label-count(k=1)", parties, seed=0)
+    held = federation.held.numpy() > 0
+    for now in range(10):
+        assert (held[list(stratified()(federation, 10, 0, now))].sum(0) == 1).all()
+    if parties > 10:
+        chance = [held[list(uniform()(federation, 10, 0, now))].any(0).sum() for now in range(50)]
+        assert np.mean(chance) < 8
+
+
+def test_parties_that_are_all_alike_still_make_strata(toy) -> None:
+    federation, _ = toy((20, 20, 20), classes=1)
+    assert len(stratified()(federation, 2, 0, 0)) == 2
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_loop_trains_who_was_selected(name: str) -> None:
+    select = SELECTIONS.build(name)
+    method = Method(fedavg(), sgd(steps=1))
+    run = rounds(method, FEDERATION, task("linear", DIGITS), rounds=4, seed=2, participation=0.25, selection=select)
+    assert [record.cohort for record in run] == [select(FEDERATION, 3, 2, now) for now in range(4)]

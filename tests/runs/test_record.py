@@ -1,0 +1,217 @@
+"""The run directory: what is written can be read back, what is torn is named, what is whole is never lost."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from commands import TINY, call, write
+from natives import FIRST_CHOICE
+from silobench.errors import DataError, RecordError
+from silobench.runs.execute import execute, prepare
+from silobench.runs.experiment import plan, read_experiment
+from silobench.runs.record import load_state, open_run, read_run, read_runs, run_id
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One complete run of SCAFFOLD, which has every kind of state."""
+    out = tmp_path_factory.mktemp("runs")
+    return _run(out, rounds=3)
+
+
+def _plan(rounds: int, extra: dict[str, object] | None = None):
+    choices = {"dataset": "fcube", "partition": "octants", "algorithm": "scaffold", "rounds": rounds}
+    return plan({**choices, "solver": "sgd(epochs=1, keep_momentum=True)", **(extra or {})})[0]
+
+
+def _run(out: Path, rounds: int, stop_after: int | None = None) -> Path:
+    made = _plan(rounds)
+    for record in execute(prepare(made), out):
+        if record.round == stop_after:
+            break
+    return out / made.id
+
+
+def _comparable(path: Path) -> list[dict[str, object]]:
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in read_run(path).rounds]
+
+
+def test_a_finished_run_states_what_was_run_and_on_what(finished: Path) -> None:
+    facts = read_run(finished).facts
+    assert facts["status"] == "complete"
+    assert finished.name == facts["id"] == run_id(facts["config"])
+    assert facts["config"]["algorithm"] == "scaffold(option=2, init=zeros, momentum=outside)"
+    assert facts["label"]["algorithm"] == "scaffold"
+    assert sum(facts["partition"]["sizes"]) == facts["dataset"]["train"] == 4000
+    assert facts["made_by"]["torch"] == torch.__version__
+    assert facts["made_by"]["engine"] == FIRST_CHOICE
+    assert ("kernel" in facts["made_by"]) == ("cpu" in facts["made_by"]) == (FIRST_CHOICE == "native")
+    assert [row["round"] for row in read_run(finished).rounds] == [1, 2, 3]
+
+
+def test_stopping_after_any_round_and_going_on_gives_the_same_bits(finished: Path, tmp_path: Path) -> None:
+    for stop_after in (1, 2):
+        out = tmp_path / str(stop_after)
+        _run(out, 3, stop_after)
+        path = _run(out, 3)
+        assert _comparable(path) == _comparable(finished)
+        assert read_run(path).facts["model_sha256"] == read_run(finished).facts["model_sha256"]
+        assert (path / "checkpoint/state.safetensors").stat().st_size > 0
+
+
+def test_a_line_without_a_commit_was_under_way_and_is_dropped(finished: Path, tmp_path: Path) -> None:
+    path = _run(tmp_path, 3, stop_after=2)
+    with (path / "rounds.jsonl").open("ab") as file:
+        file.write(b'{"round": 3, "accur')
+    assert len(read_run(path).rounds) == 2
+    assert _comparable(_run(tmp_path, 3)) == _comparable(finished)
+
+
+def test_a_complete_run_is_not_done_again(finished: Path) -> None:
+    before = (finished / "rounds.jsonl").read_bytes()
+    made = _plan(3)
+    assert list(execute(prepare(made), finished.parent)) == []
+    assert (finished / "rounds.jsonl").read_bytes() == before
+
+
+def test_state_survives_the_checkpoint_bit_for_bit(tmp_path: Path) -> None:
+    made = _plan(2)
+    records = list(execute(prepare(made), tmp_path))
+    stored, last = load_state(tmp_path / made.id), records[-1].state
+    assert torch.equal(stored.server.params, last.server.params)
+    assert torch.equal(stored.server.extras["control"], last.server.extras["control"])
+    assert stored.memory.keys() == last.memory.keys()
+    for party, owners in last.memory.items():
+        for owner, kept in owners.items():
+            for name, value in kept.items():
+                assert torch.equal(stored.memory[party][owner][name], value)
+    assert (stored.clock, stored.server.round) == (last.clock, last.server.round)
+
+
+def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
+    made = _plan(2)
+    ready = prepare(made)
+    with (
+        open_run(tmp_path / made.id, {}, ready.facts),
+        pytest.raises(RecordError, match="another process"),
+    ):
+        open_run(tmp_path / made.id, {}, ready.facts)
+
+
+@pytest.mark.parametrize("file", ["run.json", "rounds.jsonl"])
+def test_a_finished_run_cut_at_any_byte_is_refused_by_name(finished: Path, tmp_path: Path, file: str) -> None:
+    content = (finished / file).read_bytes()
+    copy = Path(shutil.copytree(finished, tmp_path / finished.name))
+    for cut in {*range(0, len(content), max(1, len(content) // 150)), len(content) - 1}:
+        (copy / file).write_bytes(content[:cut])
+        with pytest.raises(RecordError, match=file):
+            read_run(copy)
+
+
+def test_an_unfinished_run_cut_at_any_byte_is_refused_by_name(tmp_path: Path) -> None:
+    broken = _run(tmp_path / "whole", 3, stop_after=2)
+    for file in ("run.json", "rounds.jsonl", "checkpoint/state.safetensors"):
+        content = (broken / file).read_bytes()
+        for cut in {0, 1, 7, len(content) // 3, len(content) // 2, len(content) - 1}:
+            out = tmp_path / f"{Path(file).name}-{cut}"
+            shutil.copytree(broken.parent, out)
+            (out / broken.name / file).write_bytes(content[:cut])
+            with pytest.raises(RecordError, match=Path(file).name):
+                _run(out, 3)
+            shutil.rmtree(out)
+
+
+def test_one_changed_bit_of_a_checkpoint_is_found(tmp_path: Path) -> None:
+    path = _run(tmp_path, 3, stop_after=2)
+    file = path / "checkpoint/state.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(RecordError, match=r"state\.safetensors is damaged"):
+        _run(tmp_path, 3)
+
+
+@pytest.mark.parametrize("origin", ["torch", "engine"])
+def test_a_run_begun_by_other_code_is_not_gone_on_with(tmp_path: Path, origin: str) -> None:
+    path = _run(tmp_path, 3, stop_after=2)
+    facts = json.loads((path / "run.json").read_text())
+    facts["made_by"][origin] = "other"
+    (path / "run.json").write_text(json.dumps(facts))
+    with pytest.raises(RecordError, match=f"begun with {origin} other"):
+        _run(tmp_path, 3)
+
+
+@pytest.mark.parametrize("missing", ["run.json", "checkpoint/state.safetensors"])
+def test_a_missing_file_beside_recorded_rounds_is_named(tmp_path: Path, missing: str) -> None:
+    path = _run(tmp_path, 3, stop_after=2)
+    (path / missing).unlink()
+    with pytest.raises(RecordError, match=missing.split("/")[0]):
+        _run(tmp_path, 3)
+    assert (path / "rounds.jsonl").read_bytes().count(b"\n") == 2
+
+
+def test_records_can_be_read_without_their_checkpoint(finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(finished, tmp_path / finished.name))
+    shutil.rmtree(copy / "checkpoint")
+    assert len(read_runs(tmp_path)[0].rounds) == 3
+
+
+def test_a_diverged_run_is_recorded_with_null_losses(tmp_path: Path) -> None:
+    made = _plan(2, {"solver": "sgd(lr=1e30, epochs=1)", "algorithm": "fedavg"})
+    list(execute(prepare(made), tmp_path))
+    assert read_run(tmp_path / made.id).rounds[-1]["loss"] is None
+
+
+def test_any_two_runs_of_one_configuration_agree_also_between_workers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path / "tiny.toml", TINY)
+    for workers in ("1", "2"):
+        assert call(capsys, "run", file, "--workers", workers, "--out", tmp_path / workers).code == 0
+    for made in plan(read_experiment(file)):
+        one, two = (tmp_path / workers / made.id for workers in ("1", "2"))
+        assert _comparable(one) == _comparable(two)
+        assert read_run(one).facts["model_sha256"] == read_run(two).facts["model_sha256"]
+
+
+def test_every_line_is_json_that_any_tool_reads(finished: Path) -> None:
+    for line in (finished / "rounds.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        assert {"round", "accuracy", "loss", "bytes_up", "bytes_down", "seconds", "clock", "cohort"} <= row.keys()
+        assert {"train", "encode", "aggregate", "evaluate"} <= row["seconds"].keys()
+
+
+def test_names_with_slashes_survive_the_checkpoint(tmp_path: Path) -> None:
+    made = _plan(1)
+    ready = prepare(made)
+    record = next(execute(ready, tmp_path / "a"))
+    server = replace(record.state.server, extras={"layer/one": torch.ones(2)})
+    state = replace(record.state, server=server, memory={3: {"algorithm": {"layer/two": torch.zeros(1)}}})
+    with open_run(tmp_path / "b", {}, ready.facts) as run:
+        run.append(replace(record, state=state))
+    stored = load_state(tmp_path / "b")
+    assert stored.server.extras.keys() == {"layer/one"}
+    assert stored.memory[3]["algorithm"].keys() == {"layer/two"}
+
+
+def test_data_that_change_after_the_plan_are_not_recorded_under_it(tmp_path: Path) -> None:
+    rows = "\n".join(f"{n % 7},{n % 2}" for n in range(60))
+    table = write(tmp_path / "t.csv", f"x,y\n{rows}\n")
+    made = plan({"dataset": f"csv(path='{table}', label=y)", "rounds": 1, "solver": "sgd(epochs=1)"})[0]
+    prepare(made)
+    write(table, f"x,y\n{rows}\n3,1\n")
+    with pytest.raises(DataError, match="has changed since this experiment was planned"):
+        prepare(made)
+
+
+def test_a_run_on_other_proportions_is_another_run(tmp_path: Path) -> None:
+    counts, runs = tmp_path / "counts.csv", []
+    for text in ("1,2\n2,1\n", "1,2\n2,1\n", "1,9\n9,1\n"):
+        write(counts, text)
+        choices = {"dataset": "breast-cancer", "partition": f"like(reference='{counts}')", "parties": 2}
+        runs.append(plan(choices)[0].id)
+    assert runs[0] == runs[1] != runs[2]
