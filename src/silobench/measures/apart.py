@@ -4,6 +4,7 @@ The diagnostics of the quagmire study (Hsieh et al., ICML 2020, appendices G and
 remember nothing.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -71,18 +72,19 @@ def accuracy_loss(every: Count = 500, sample: Count = 500, trips: Count = 1) -> 
 
 @MEASURES.register
 def update_delta(every: Count = 500) -> Measure:
-    """How far parties are from the shared model by what they learnt alone: |Δw / w|, over weights and parties.
+    """What parties learnt alone, relative to the shared model w: |Δw / w|, over weights and parties.
 
-    Of DGC that is what it has not sent yet (Figure 22 of the quagmire study), of FedAvg what its parties had moved by
-    when models were averaged last (Figure 23), of Gaia what is not significant. `mean` is the mean over the weights
-    that are not 0, which small ones dominate; `ratio` is the ratio of the lengths, ‖Δw‖ / ‖w‖.
+    For DGC, Δw is what it has not sent yet (Figure 22 of the quagmire study), for Gaia what is not significant. For
+    FedAvg it is how far a party has moved since the last average; in a round that averages, how far it had moved
+    before that (Figure 23: the "local weight update" at a synchronisation, relative to the averaged weight). `mean` is
+    the mean over the weights that are not 0, which small ones dominate; `ratio` is ‖Δw‖ / ‖w‖.
     """
 
     def look(setting: Setting, engine: Engine, state: State) -> Findings:
         shared, kept = state.server.params, [state.memory.get(party.id, {}) for party in setting.federation.parties]
-        deltas = [setting.apart_at(state.server, memory)[0] - shared for memory in kept]
+        deltas = [setting.moved_at(state.server, memory) for memory in kept]
         relative = [_relative(delta, shared) for delta in deltas]
-        length = float(torch.linalg.vector_norm(shared))
+        length = float(torch.linalg.vector_norm(shared)) or math.nan  # a model of zeros has no ratio
         ratios = [float(torch.linalg.vector_norm(delta)) / length for delta in deltas]
         return {"mean": sum(relative) / len(relative), "ratio": sum(ratios) / len(ratios)}
 
