@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from silobench.analysis import CellResult, collect
+from silobench.analysis.choices import sharing_of
 from silobench.analysis.claims import Claim, judge
 from silobench.analysis.findings import FINDINGS
 from silobench.analysis.tables import Table
@@ -35,8 +36,9 @@ def stored(
     round, `counts` are the rows by party and class, `dataset_facts` and `partition_facts` are more facts of these.
     """
     label = {**PLAIN, "rounds": len(accuracies), **choices}
-    parties = int(label["parties"])
-    held = counts if counts is not None else [[20, 20]] * parties
+    parties, dealt = int(label["parties"]), str(label["partition"])
+    alone = "label-count(k=1)" in dealt or "shards(per_party=1)" in dealt
+    held = counts if counts is not None else one_class_each(parties) if alone else [[20, 20]] * parties
     classes = [chr(ord("a") + place) for place in range(len(held[0]))]
     solver = label["solver"] if "(" in str(label["solver"]) else SOLVER
     facts = {
@@ -47,12 +49,13 @@ def stored(
             "licence": "none", "notes": [], **(dataset_facts or {}),
         },
         "partition": {
-            "sizes": [sum(rows) for rows in held], "counts": held, "emd_weighted": 0.0,
+            "sizes": [sum(rows) for rows in held], "counts": held, "emd_weighted": emd_of(dealt),
             "parties": [str(party) for party in range(parties)], "jensen_shannon": 0.0, "gini": 0.0,
-            "feature_shift": 0.0, **(partition_facts or {}),
+            "feature_shift": 0.0, **_shared(label), **(partition_facts or {}),
         },
     }  # fmt: skip
-    cohort = list(range(round(parties * float(label["participation"]))))
+    taking_part = 0 if label["algorithm"] == "combined" else round(parties * float(label["participation"]))
+    cohort = list(range(taking_part))
     said = [*records, *[{}] * (len(accuracies) - len(records))]
     rows = [
         {
@@ -63,6 +66,36 @@ def stored(
         for number, (accuracy, more) in enumerate(zip(accuracies, said, strict=True), 1)
     ]  # fmt: skip
     return StoredRun(Path("runs") / str(seed), facts, rows)
+
+
+def emd_of(partition: str) -> float:
+    """Return the EMD that a partition of ten classes has, by its name; 0 where the name does not say."""
+    if "share(" in partition:
+        return 1.1
+    if partition.startswith("target-emd"):
+        return float(partition.split("=")[1][:-1])
+    return {"iid": 0.02, "shards": 1.6, "shards(per_party=1)": 1.8}.get(partition, 0.0)
+
+
+def _shared(label: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a run states of rows that its parties share."""
+    sharing = sharing_of(label)
+    if sharing is None:
+        return {}
+    rows = round(400 * sharing.beta)
+    each = round(rows * sharing.alpha)
+    facts = {"rows": rows, "each": each, "bytes": 1000 * each, "emd_weighted_before": 1.8, "warmup": sharing.warmup}
+    return {"shared": facts}
+
+
+def dealt_by_label(parties: int, percent: float) -> list[list[int]]:
+    """Return the rows by party and class if `percent` of them are dealt by label; two classes belong to each party."""
+    share = percent / 100
+    rest, own = round(100 * (1 - share)), round(100 * share * parties)
+    return [
+        [rest + (own + 1 if place % parties == party else 0) for place in range(2 * parties)]
+        for party in range(parties)
+    ]
 
 
 def one_class_each(parties: int, classes: int = 2) -> list[list[int]]:

@@ -15,7 +15,7 @@ from silobench.analysis.claims import Claim, Evidence, Finding, judge, judged, m
 from silobench.analysis.details import details, details_table
 from silobench.analysis.findings import FINDINGS
 from silobench.record import StoredRun
-from stored import cells, noises, one_class_each, stored
+from stored import cells, noises, stored
 
 MU = ("0.001", "0.1", "1.0")
 COUNTS = [[30, 10], [10, 30], [20, 20], [25, 15]]
@@ -24,13 +24,12 @@ COUNTS = [[30, 10], [10, 30], [20, 20], [25, 15]]
 def run(accuracies: list[float], seed: int = 0, seconds: float = 1.0, sent: int = 100, **choices: Any) -> StoredRun:
     """A finished run with these accuracies by round."""
     parties = choices.get("parties", 10)
-    alone = "label-count(k=1)" in choices.get("partition", "iid")
     return stored(
         accuracies, seed, [{"class_accuracy": [accuracy, 0.5]} for accuracy in accuracies],
         every={
             "bytes_up": sent, "bytes_down": sent, "seconds": {"data": 5.0, "train": seconds, "evaluate": 0.1},
         },
-        counts=one_class_each(parties) if alone else (COUNTS * parties)[:parties], **choices,
+        counts=None if "k=1" in choices.get("partition", "iid") else (COUNTS * parties)[:parties], **choices,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from silobench.record import StoredRun
 from silobench.report import write_report
 from silobench.report.figures import Bars, bars_svg
 from silobench.report.sections import sections
-from stored import cells, claim, noises, stored, texts
+from stored import cells, claim, dealt_by_label, noises, stored, texts
 
 SPLIT = "label-percent(percent=100.0)"
 SOLVER = "sgd(lr=step(start=0.002, at=[1500, 2250]), weight_decay=0.0005, steps=1, batch=20, keep_momentum=True)"
@@ -42,18 +42,12 @@ def run(last: float, seed: int = 0, rounds: list[dict[str, Any]] | None = None, 
         "parties": 5, "rounds": 2, "partition": "iid",
     }  # fmt: skip
     label = {**plain, **choices}
-    share = percent_of(label) / 100
-    classes = [str(place) for place in range(2 * parties)]
-    iid_rows, own_rows = round(100 * (1 - share)), round(100 * share * parties)
-    counts = [
-        [iid_rows + (own_rows + 1 if place % parties == party else 0) for place in range(len(classes))]
-        for party in range(parties)
-    ]
+    percent = percent_of(label)
     told = rounds or [{}, {}]
     return stored(
         [last] * len(told), seed, told, every={"bytes_up": sent / len(told), "bytes_down": 0},
-        dataset_facts={"classes": classes}, counts=counts,
-        partition_facts={"emd_weighted": 1.6 * share}, **label,
+        dataset_facts={"classes": [str(place) for place in range(2 * parties)]},
+        counts=dealt_by_label(parties, percent), partition_facts={"emd_weighted": 1.6 * percent / 100}, **label,
     )  # fmt: skip
 
 

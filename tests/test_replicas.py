@@ -166,6 +166,12 @@ def test_norm_divergence_is_refused_where_it_cannot_be_measured(choices: dict[st
         prepare(bind({**cell, **choices}))
 
 
+def test_replicas_are_refused_where_classes_are_not_tested() -> None:
+    faces = {"dataset": "synthetic-faces(size=16)", "model": "face-cnn", "algorithm": "gaia", "parties": 2}
+    with pytest.raises(ConfigError, match="synthetic-faces tests pairs: choose a dataset for classification"):
+        prepare(bind({**faces, "solver": "sgd(batch=10)", "measure": "replicas"}))
+
+
 def test_measuring_moves_nothing(skewed) -> None:
     data = load("digits")
     normed = skewed[0], task("resnet(depth=20)", data)

@@ -8,7 +8,6 @@ import pytest
 
 from commands import call, write
 from silobench.analysis import CellResult, accuracy_table, skew_json, skew_tables
-from silobench.analysis.choices import sharing_of
 from silobench.analysis.claims import judge
 from silobench.analysis.divergence import divergence, divergence_table, over_rounds, rounds_of
 from silobench.analysis.emd import emd_table
@@ -25,7 +24,6 @@ from silobench.report.sections import sections
 from stored import cells, claim, noises, stored, texts
 
 ONE = "shards(per_party=1)"
-EMDS = {"iid": 0.02, "shards": 1.6, ONE: 1.8}
 LAYERS = ("conv1", "conv2", "fc1", "out")
 
 
@@ -34,30 +32,16 @@ def solver(batch: int = 100, epochs: int = 1, momentum: float = 0.0, decay: floa
     return f"sgd(lr={rate}, momentum={momentum}, weight_decay={decay}, epochs={epochs}, batch={batch})"
 
 
-def emd_of(partition: str) -> float:
-    if partition.startswith("target-emd"):
-        return float(partition.split("=")[1][:-1])
-    return 1.1 if "share" in partition else EMDS[partition]
-
-
 def run(
     accuracies: list[float], seed: int = 0, measures: dict[int, dict[str, Any]] | None = None, **choices: Any
 ) -> StoredRun:
     """A finished run with these accuracies by round, and what was measured after some of them."""
     plain = {"dataset": "cifar-10", "solver": solver(), **choices}
-    emd = emd_of(choices.get("partition", "iid"))
-    partition: dict[str, Any] = {"emd_weighted": emd, "parties": list("abcdefghij"), "sizes": [40] * 10}
-    if sharing := sharing_of({"partition": "iid", **choices}):
-        rows = round(400 * sharing.beta)
-        each = round(rows * sharing.alpha)
-        facts = {"rows": rows, "each": each, "bytes": 1000 * each, "emd_weighted_before": 1.8}
-        partition["shared"] = {**facts, "warmup": sharing.warmup}
     told = [
         {"measures": {"weight-divergence": measures[number]}} if measures and number in measures else {}
         for number in range(1, len(accuracies) + 1)
     ]
-    every = {"cohort": []} if choices.get("algorithm") == "combined" else {}
-    return stored(accuracies, seed, told, every=every, partition_facts=partition, **plain)
+    return stored(accuracies, seed, told, **plain)
 
 
 def trials(last: float, noise: float = 0.002, rounds: int = 5, **choices: Any) -> list[StoredRun]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 
 from silobench.engines import Engine
+from silobench.errors import ConfigError
 from silobench.local import Setting
 from silobench.measures.measure import MEASURES, Course, Findings, Measure, Observe
 from silobench.task import Weights
@@ -19,8 +20,8 @@ from silobench.types import Count, Memory, RoundRecord, State, Vector
 Look = Callable[[Setting, Engine, State], Findings]
 
 
-def from_time_to_time(every: int, look: Look) -> Measure:
-    """A measure that looks after every so many rounds, and after the last."""
+def from_time_to_time(every: int, look: Look, check: Callable[[Setting, int], None] = lambda *_: None) -> Measure:
+    """A measure that looks after every so many rounds, and after the last; `check` refuses what it cannot measure."""
 
     def begin(course: Course, state: State | None, memory: Memory) -> Observe:
         def observe(record: RoundRecord) -> tuple[Findings, Memory]:
@@ -29,7 +30,7 @@ def from_time_to_time(every: int, look: Look) -> Measure:
 
         return observe
 
-    return Measure(begin)
+    return Measure(begin, check)
 
 
 @MEASURES.register
@@ -48,7 +49,15 @@ def replicas(every: Count = 500) -> Measure:
             },
         }
 
-    return from_time_to_time(every, look)
+    def check(setting: Setting, cohort: int) -> None:
+        dataset = setting.federation.dataset
+        if dataset.task == "verification":
+            raise ConfigError(
+                f"replicas measures the test accuracy by class, but {dataset.name} tests pairs: choose a dataset for "
+                "classification, or leave the measure out."
+            )
+
+    return from_time_to_time(every, look, check)
 
 
 def _models(setting: Setting, state: State) -> list[Weights]:

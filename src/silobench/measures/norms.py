@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +42,7 @@ def norm_divergence(every: Count = 500, minibatches: Count = 100) -> Measure:
             for place, kind in enumerate(("mean", "variance"))
         }
 
-    return replace(from_time_to_time(every, look), check=_check)
+    return from_time_to_time(every, look, _check)
 
 
 def _check(setting: Setting, cohort: int) -> None:
