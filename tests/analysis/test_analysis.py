@@ -3,19 +3,19 @@
 import csv
 import io
 import json
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from commands import call
-from silobench.analysis import CellResult, accuracy_table, collect, cost_table, export, ranking
+from silobench.analysis import CellResult, accuracy_table, cost_table, export, ranking
 from silobench.analysis.bayes import Posterior
 from silobench.analysis.claims import Claim, Evidence, Finding, judge, judged, more_than, within
 from silobench.analysis.details import details, details_table
 from silobench.papers.findings import FINDINGS
 from silobench.runs.record import StoredRun
+from stored import cells, noises, stored
 
 MU = ("0.001", "0.1", "1.0")
 COUNTS = [[30, 10], [10, 30], [20, 20], [25, 15]]
@@ -23,42 +23,23 @@ COUNTS = [[30, 10], [10, 30], [20, 20], [25, 15]]
 
 def run(accuracies: list[float], seed: int = 0, seconds: float = 1.0, sent: int = 100, **choices: Any) -> StoredRun:
     """A finished run with these accuracies by round."""
-    plain = {
-        "dataset": "mnist", "partition": "iid", "model": "cnn", "algorithm": "fedavg", "solver": "sgd",
-        "transforms": "", "server": "step", "participation": 1.0, "parties": 10, "rounds": len(accuracies),
-    }  # fmt: skip
-    label = {**plain, **choices}
-    parties = label["parties"]
-    cohort = list(range(round(parties * label["participation"])))
-    solver = label["solver"] if "(" in label["solver"] else "sgd(lr=0.01, epochs=10, batch=64)"
-    facts: dict[str, Any] = {
-        "id": repr((label, seed)), "status": "complete", "created": "", "label": {**label, "seed": seed},
-        "config": {**label, "solver": solver, "seed": seed, "checksum": "0" * 8},
-        "dataset": {"name": label["dataset"], "train": 6000, "test": 1000, "classes": ["a", "b"]},
-        "partition": {"sizes": [40] * parties, "counts": (COUNTS * parties)[:parties], "emd_weighted": 0.0},
-    }  # fmt: skip
-    rounds = [
-        {
-            "round": number, "accuracy": accuracy, "loss": 1.0, "class_accuracy": [accuracy, 0.5], "cohort": cohort,
-            "bytes_up": sent, "bytes_down": sent, "clock": float(number),
-            "seconds": {"data": 5.0, "train": seconds, "evaluate": 0.1}, "engine": "native", "workers": 1,
-        }
-        for number, accuracy in enumerate(accuracies, 1)
-    ]  # fmt: skip
-    return StoredRun(Path("runs") / str(seed), facts, rounds)
+    parties = choices.get("parties", 10)
+    return stored(
+        accuracies, seed, [{"class_accuracy": [accuracy, 0.5]} for accuracy in accuracies],
+        every={
+            "bytes_up": sent, "bytes_down": sent, "seconds": {"data": 5.0, "train": seconds, "evaluate": 0.1},
+        },
+        counts=None if "k=1" in choices.get("partition", "iid") else (COUNTS * parties)[:parties], **choices,
+    )  # fmt: skip
 
 
 def trials(last: float, rounds: int = 3, wobble: float = 0.0, noise: float = 0.002, **choices: Any) -> list[StoredRun]:
     """Three runs that end at about `last`, each cell with a noise of its own; the way there wobbles."""
-    found, order = [], sum(map(ord, repr(sorted(choices.items())))) % 6
-    for seed, off in enumerate(list(permutations((-noise, 0.0, noise)))[order]):
+    found = []
+    for seed, off in enumerate(noises(noise, choices)):
         curve = [last + off + (wobble * (1 + 0.1 * seed) if number % 2 else 0) for number in range(rounds)]
         found.append(run([*curve[:-1], last + off], seed, **choices))
     return found
-
-
-def cells(*groups: list[StoredRun]) -> list[CellResult]:
-    return collect([one for group in groups for one in group])
 
 
 @pytest.fixture
@@ -157,7 +138,11 @@ def test_rules_make_a_verdict_of_pieces() -> None:
     assert judged("all", []) == judged("most", pieces(None)) == "undecided"
     assert judged("all", pieces(True, None)) == "undecided"
     assert judged("all", pieces(True, None, False)) == "contradicted"
-    assert judged("most", pieces(True, None)) == "supported"
+    assert judged("all", pieces(None, None, False)) == "undecided"  # one of many is not enough
+    assert judged("most", pieces(True, None)) == judged("most", pieces(False, None)) == "undecided"
+    assert judged("most", pieces(True, True, None)) == "supported"
+    assert judged("most", pieces(False, False, None)) == "contradicted"
+    assert judged("most", pieces(True, *[None] * 11)) == judged("most", pieces(False, *[None] * 11)) == "undecided"
     assert judged("most", pieces(True, False)) == "undecided"
     assert judged("most", pieces(False, False, False, True)) == "contradicted"
     aside = Evidence("", "", "", "", False, counts=False)

@@ -3,6 +3,10 @@
 A finding looks through cells for what bears on it and gives evidence: each piece names its cells, its numbers and the
 test behind it, and holds, does not hold, or cannot be told. A rule makes a verdict of all pieces of a part of the
 statement; a statement of several parts is supported if all of them are, and contradicted if one of them is.
+
+Pieces that cannot be told count: a verdict needs more than half of all pieces, so that one that is decided, by chance
+perhaps, does not speak for many that are not. What a paper calls a difference has to be larger than what matters
+(1 point of accuracy, a tenth of any other number), and what it calls none has to be shown to be smaller than that.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +20,7 @@ from silobench.analysis.tables import Entry, Table
 
 Verdict: TypeAlias = Literal["supported", "contradicted", "undecided"]
 _MOST = 0.75  # of the pieces that can be told
+_TENTH = 1.1  # times a number: what is larger by less does not matter
 
 
 @dataclass(frozen=True)
@@ -68,22 +73,27 @@ class Claim:
 
 
 def judged(rule: Literal["all", "most"], evidence: Sequence[Evidence]) -> Verdict:
-    """A verdict from pieces of evidence: `all` of them must hold, or `most` of those that can be told.
+    """Return a verdict from pieces of evidence.
+
+    `all`: every piece must hold; one that does not contradicts, if more than half of the pieces can be told.
+    `most`: more than half of the pieces, and three quarters of those that can be told, must say the same.
 
     >>> piece = lambda holds: Evidence("", "", "", "", holds)
     >>> judged("most", [piece(True), piece(True), piece(True), piece(False), piece(None)])
     'supported'
+    >>> judged("most", [piece(True), piece(None), piece(None)])
+    'undecided'
     >>> judged("all", [piece(True), piece(False)])
     'contradicted'
     """
     pieces = [piece.holds for piece in evidence if piece.counts]
-    decided = [holds for holds in pieces if holds is not None]
-    if not decided:
+    yes, no, half = pieces.count(True), pieces.count(False), len(pieces) / 2
+    if yes + no <= half:
         return "undecided"
-    share = sum(decided) / len(decided)
     if rule == "all":
-        return "contradicted" if share < 1 else "supported" if len(decided) == len(pieces) else "undecided"
-    return "supported" if share >= _MOST else "contradicted" if share <= 1 - _MOST else "undecided"
+        return "contradicted" if no else "supported" if yes == len(pieces) else "undecided"
+    most = _MOST * (yes + no)
+    return "supported" if yes > half and yes >= most else "contradicted" if no > half and no >= most else "undecided"
 
 
 def judge(cells: Sequence[CellResult], findings: Sequence[Finding]) -> list[Claim]:
@@ -93,12 +103,27 @@ def judge(cells: Sequence[CellResult], findings: Sequence[Finding]) -> list[Clai
 # --- tests that findings use --------------------------------------------------------------------------
 
 
-def more_than(posterior: Posterior | None, least: float) -> bool | None:
-    """Whether a mean difference is above `least`; None if neither yes nor no has a probability above 0.95."""
+def more_than(posterior: Posterior | None, least: float, looks: int = 1) -> bool | None:
+    """Whether a mean difference is above `least`; None if neither yes nor no has a probability above 0.95.
+
+    `looks` is the number of differences of which this one was picked because it is large: for a yes, the probability
+    of a no is then at most 0.05 / `looks` (Bonferroni), or many looks at noise would make a difference.
+    """
     if posterior is None:
         return None
     probability = posterior.odds(0.0).better_a if least == 0 else _above(posterior, least)
-    return True if probability > DECIDED else False if probability < 1 - DECIDED else None
+    return True if 1 - probability < (1 - DECIDED) / looks else False if probability < 1 - DECIDED else None
+
+
+def any_more_than(posteriors: Sequence[Posterior | None], least: float, looks: int) -> bool | None:
+    """Whether one of several mean differences is above `least`, picked from `looks` in all; no if none of them is."""
+    each = [more_than(posterior, least, looks) for posterior in posteriors]
+    return True if True in each else False if each and set(each) == {False} else None
+
+
+def larger(a: Mapping[int, float], b: Mapping[int, float]) -> bool | None:
+    """Whether positive numbers of `a`, by seed, are larger than those of `b` by more than a tenth."""
+    return more_than(gap(a, {seed: _TENTH * value for seed, value in b.items()}), 0)
 
 
 def _above(posterior: Posterior, least: float) -> float:

@@ -87,7 +87,7 @@ def last(run: StoredRun) -> float:
 
 
 def unrest(run: StoredRun) -> float | None:
-    """How much the accuracy still moves over the last 10 rounds; None of a run that is too short to have settled."""
+    """How much the accuracy still moves over the last 10 tests; None of a run that is too short to have settled."""
     return stability(curve_of(run)) if len(run.rounds) >= SETTLED else None
 
 

@@ -29,8 +29,9 @@ class Method:
     server: ServerOptimizer = field(default_factory=step)
     aggregate: Callable[[Iterable[Update]], Update] = total
     buffers: Buffers = "average"
-    """What becomes of normalisation statistics: averaged by samples; left with each party, by which its model is then
-    tested (SiloBN, Andreux et al., 2020); or kept by the server as they began, as if parameters alone were averaged."""
+    """What becomes of normalisation statistics: averaged by the weights of the algorithm's messages, which are samples
+    for FedAvg and 1 for FedDyn, BSP and DGC; left with each party, by which its model is then tested (SiloBN, Andreux
+    et al., 2020); or kept by the server as they began, as if parameters alone were averaged."""
 
     def __post_init__(self) -> None:
         if self.algorithm.lockstep and self.solver.steps != 1:

@@ -118,6 +118,7 @@ class Dial:
 
     name: str
     grid: tuple[float, ...]
+    waits: bool = False  # a setting is the number of rounds from one exchange to the next
 
 
 def at(knob: Knob, server: Server) -> float:
@@ -239,6 +240,8 @@ class Algorithm:
     """The solver's momentum is applied by `message`; the steps have none."""
     apart: Callable[[Server, Memory], Vector] | None = None
     """(server, memory) -> the model of a party with all that it learnt alone; None for the one that it has."""
+    moved: Callable[[Server, Memory], Vector] | None = None
+    """(server, memory) -> what a party learnt since models were exchanged; None for `apart` less the shared model."""
     dials: tuple[Dial, ...] = ()
     """What a controller may turn, the usual one first."""
     silent: bool = False

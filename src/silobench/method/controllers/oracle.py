@@ -1,6 +1,7 @@
 """Oracle (Hsieh et al., ICML 2020): every setting of a knob is run, the cheapest as good as BSP chosen."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from silobench.errors import ConfigError
 from silobench.method.control import Controller
@@ -24,5 +25,9 @@ def oracle(knob: str | None = None, grid: tuple[float, ...] = ()) -> Controller:
 
 
 def settings_of(dials: Sequence[Dial], knob: str | None = None, grid: tuple[float, ...] = ()) -> Dial:
-    """What an oracle tries."""
-    return chosen_dial("oracle", dials, knob, grid)
+    """Return what an oracle tries; a setting of a dial of whole numbers is one, as it is written into a spec."""
+    dial = chosen_dial("oracle", dials, knob, grid)
+    usual = next(known for known in dials if known.name == dial.name)
+    if not all(isinstance(theta, int) for theta in usual.grid):
+        return dial
+    return replace(dial, grid=tuple(int(theta) if float(theta).is_integer() else theta for theta in dial.grid))

@@ -44,7 +44,8 @@ def skewscout(
     willingly (annealing, from `temperature`, times `cooling` after each decision). Travelling counts as traffic.
 
     `knob` is the method's own (gaia: threshold, fedavg: iter_local, dgc: warmup or sparsity, top_k: fraction), with the
-    paper's grid. It begins at `start`, or in the middle of the grid; the paper does not say where.
+    paper's grid. It begins at `start`, or in the middle of the grid; the paper does not say where. An `iter_local` that
+    is longer than the period is kept until models were averaged: before that its traffic is not known.
 
     The paper remembers for ever, so that a setting which was bad once, early or by chance, is not tried again unless
     the present one gets worse. With `forget` what was found so many decisions ago is unknown again.
@@ -148,9 +149,14 @@ class _Scout:
 
     def __call__(self, server: Server, memory: Memory, probe: Probe) -> Orders:
         memory = memory or self._begin(server, probe)
-        if server.round - int(memory["since"]) < self.period:
-            return Orders(self._knobs(int(memory["place"])), memory)
+        place = int(memory["place"])
+        if server.round - int(memory["since"]) < self._wait(place):
+            return Orders(self._knobs(place), memory)
         return self._decide(server, memory, probe)
+
+    def _wait(self, place: int) -> float:
+        """Return the rounds before a decision: a period, or until a setting that waits to exchange has done so."""
+        return max(self.period, self.dial.grid[place]) if self.dial.waits else self.period
 
     def _begin(self, server: Server, probe: Probe) -> dict[str, torch.Tensor]:
         unknown = torch.full((len(self.dial.grid),), math.nan, dtype=torch.float64)

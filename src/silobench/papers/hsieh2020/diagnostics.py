@@ -100,7 +100,8 @@ def specialised(run: StoredRun) -> float | None:
 
 def channels(run: StoredRun, kind: str = "mean") -> list[float]:
     """By channel of the first layer, how far parties' minibatches are apart; on average over the rounds measured."""
-    found = [next(iter(rows[kind].values())) for rows in measured(run, NORMS).values()]
+    layers = [list(rows[kind].values()) for rows in measured(run, NORMS).values()]
+    found = [values[0] for values in layers if values]  # a network without convolutions has no layer
     each = [_known(values) for values in zip(*found, strict=True)]
     return [fmean(values) for values in each if values]
 
@@ -125,7 +126,7 @@ def travelling_table(cells: Cells) -> Table:
     """One row a cell: what models lose away from home, over the run and at its end."""
 
     def told(cell: CellResult) -> list[list[Entry]]:
-        ends = [_percent(over_rounds(cell, TRAVELLING, key)[-1][1]) for key in ("loss", "home", "away")]
+        ends = [_at_the_end(cell, TRAVELLING, key) for key in ("loss", "home", "away")]
         return [[_average(cell, TRAVELLING, "loss"), *map(Entry, ends)]]
 
     title = "What models lose away from home, points of training accuracy"
@@ -137,7 +138,7 @@ def delta_table(cells: Cells) -> Table:
     """One row a cell: how far parties are from the shared model by what they learnt alone."""
 
     def told(cell: CellResult) -> list[list[Entry]]:
-        ends = [_percent(over_rounds(cell, DELTA, key)[-1][1]) for key in ("mean", "ratio")]
+        ends = [_at_the_end(cell, DELTA, key) for key in ("mean", "ratio")]
         return [[_average(cell, DELTA, "mean"), *map(Entry, ends)]]
 
     title = "What parties learnt alone, percent of the weights"
@@ -176,6 +177,12 @@ def norms_table(cells: Cells) -> Table:
         "channels, and the middle one; on average over the rounds measured"
     )
     return _table(cells, NORMS, ["means", "middle channel", "variances"], told, title, note)
+
+
+def _at_the_end(cell: CellResult, measure: str, key: str) -> str:
+    """Return the last number that is known; nothing where a diverged run has none."""
+    known = over_rounds(cell, measure, key)
+    return _percent(known[-1][1]) if known else ""
 
 
 def _average(cell: CellResult, measure: str, key: str) -> Entry:

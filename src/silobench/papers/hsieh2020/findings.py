@@ -1,7 +1,8 @@
 """The findings of the quagmire study (Hsieh, Phanishayee, Mutlu and Gibbons, ICML 2020), each as a look through runs.
 
 Where the paper says "as good as" or "significant" without a number, the number here is ours and stands in the test's
-text: 2 points of accuracy, by which the paper colours its tables. Bytes are exact and need no test.
+text: 2 points of accuracy, by which the paper colours its tables, and 1 point for what is better or worse. Bytes are
+exact, but what SkewScout sends depends on the seed, so that they are tested over seeds as well.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +12,7 @@ from statistics import fmean, median
 from silobench.analysis.bayes import Posterior
 from silobench.analysis.cells import CellResult
 from silobench.analysis.choices import kinds_of
-from silobench.analysis.claims import Evidence, Finding, accuracy_gap, gap, more_than, told, turned, within
+from silobench.analysis.claims import Evidence, Finding, accuracy_gap, gap, larger, more_than, told, turned, within
 from silobench.analysis.families import Cells, by_seed, differences, last, percent, place, rest_of
 from silobench.papers.hsieh2020.bsp_loss import BspLoss, bsp_losses
 from silobench.papers.hsieh2020.communication import METHODS, NONIID, Exchange, norm_of, percent_of, plain_model
@@ -32,6 +33,7 @@ from silobench.runs.record import StoredRun
 PAPER = "quagmire"
 _KEPT = 0.02  # within it an accuracy is as good
 _POINT = 0.01
+_BY_A_POINT = "correlated t: by over 1 point"
 _LEAST_SAVING = 9.6
 _MOST_TO_ORACLE = 1.5
 
@@ -107,8 +109,8 @@ def _normed(cells: Cells, *methods: str) -> Iterator[tuple[Exchange, dict[str, C
 
 def _better(part: str, how: Exchange, better: CellResult, worse: CellResult) -> Evidence:
     names = f"{_named(better)} against {worse.label['model']}: {how}"
-    holds = more_than(accuracy_gap(better, worse), 0)
-    return Evidence(part, names, _against(better, worse), "correlated t: > 0", holds)
+    holds = more_than(accuracy_gap(better, worse), _POINT)
+    return Evidence(part, names, _against(better, worse), _BY_A_POINT, holds)
 
 
 def group_norm_with_bsp(cells: Cells) -> Iterator[Evidence]:
@@ -137,10 +139,10 @@ def renormalisation(cells: Cells) -> Iterator[Evidence]:
 
 def minibatches_diverge(cells: Cells) -> Iterator[Evidence]:
     for iid, split in _iid_and_split(having(cells, NORMS)):
-        found = gap(by_seed(split, _middle_channel), by_seed(iid, _middle_channel))
-        numbers = f"{_channels(split)} and {_channels(iid)}, {told(found, 'percent')}"
-        names = f"{_named(split)} against iid"
-        yield Evidence("means diverge", names, numbers, "t: the middle channel, > 0", more_than(found, 0))
+        torn, at_ease = by_seed(split, _middle_channel), by_seed(iid, _middle_channel)
+        numbers = f"{_channels(split)} and {_channels(iid)}, {told(gap(torn, at_ease), 'percent')}"
+        names, test = f"{_named(split)} against iid", "t: the middle channel, larger by more than a tenth"
+        yield Evidence("means diverge", names, numbers, test, larger(torn, at_ease))
 
 
 def _middle_channel(run: StoredRun) -> float | None:
@@ -168,8 +170,8 @@ def loss_grows(cells: Cells) -> Iterator[Evidence]:
     for how, ladder in _by_percent(cells):
         low, high = ladder[0], ladder[-1]
         names = f"{_named(low, 'partition')}: {how}, {low.label['partition']} against {high.label['partition']}"
-        holds = more_than(accuracy_gap(low, high), 0)
-        yield Evidence("it grows", names, _against(low, high), "correlated t: > 0", holds)
+        holds = more_than(accuracy_gap(low, high), _POINT)
+        yield Evidence("it grows", names, _against(low, high), _BY_A_POINT, holds)
         rises = [more_than(accuracy_gap(b, a), _POINT) for a, b in pairwise(ladder)]
         numbers = ", ".join(percent(cell) for cell in ladder)
         test = "correlated t: accuracy rises by more than 1 point at no step"
@@ -197,8 +199,8 @@ def tighter_is_better(cells: Cells) -> Iterator[Evidence]:
     for own in _settings([cell for cell in cells if is_split(cell)]):
         (tight, at), (loose, then) = own[0], own[-1]
         names = f"{_named(tight)}: {at} against {then}"
-        holds = more_than(accuracy_gap(tight, loose), 0)
-        yield Evidence("tighter is better", names, _against(tight, loose), "correlated t: > 0", holds)
+        holds = more_than(accuracy_gap(tight, loose), _POINT)
+        yield Evidence("tighter is better", names, _against(tight, loose), _BY_A_POINT, holds)
 
 
 def _settings(cells: Cells) -> Iterator[list[tuple[CellResult, Exchange]]]:
@@ -236,7 +238,7 @@ def _of_parties(few: tuple[CellResult, CellResult], many: tuple[CellResult, Cell
     names = f"{_named(many[1])} against {_named(few[1], 'model')}: {many[1].label['algorithm']}"
     means = [100 * fmean(each.values()) if each else 0.0 for each in lost]
     numbers = f"{means[1]:.1f} and {means[0]:.1f} points below BSP, {told(found)}"
-    return Evidence("more is lost", names, numbers, "t: > 0", more_than(found, 0))
+    return Evidence("more is lost", names, numbers, "t: by over 1 point", more_than(found, _POINT))
 
 
 # --- causes -------------------------------------------------------------------------------------------
@@ -249,7 +251,8 @@ def models_travel(cells: Cells) -> Iterator[Evidence]:
         (tight, at), (loose, then) = own[0], own[-1]
         found = gap(averages(loose, TRAVELLING, "loss"), averages(tight, TRAVELLING, "loss"))
         names = f"{_named(tight)}: {then} against {at}"
-        yield Evidence("less with more traffic", names, told(found), "t: > 0", more_than(found, 0))
+        holds = more_than(found, _POINT)
+        yield Evidence("less with more traffic", names, told(found), "t: by over 1 point", holds)
 
 
 def _far_from_home(steady: Sequence[tuple[CellResult, Exchange]]) -> Iterator[Evidence]:
@@ -274,10 +277,12 @@ def _mean_loss(cells: Cells) -> dict[int, float]:
 
 
 def deltas_are_larger(cells: Cells) -> Iterator[Evidence]:
-    for iid, split in _iid_and_split(having(cells, DELTA)):
-        found = gap(averages(split, DELTA, "mean"), averages(iid, DELTA, "mean"))
+    """Of methods that keep something back: BSP shares everything, and would have 0 and 0 to compare."""
+    for iid, split in _iid_and_split([cell for cell, _ in fixed(having(cells, DELTA), *METHODS)]):
+        torn, at_ease = (averages(cell, DELTA, "mean") for cell in (split, iid))
         names = f"{_named(split)} against iid: {split.label['algorithm']}"
-        yield Evidence("parties move further alone", names, told(found, "percent"), "t: > 0", more_than(found, 0))
+        numbers, test = told(gap(torn, at_ease), "percent"), "t: larger by more than a tenth"
+        yield Evidence("parties move further alone", names, numbers, test, larger(torn, at_ease))
 
 
 def replicas_specialise(cells: Cells) -> Iterator[Evidence]:
@@ -307,9 +312,10 @@ def scout_saves(cells: Cells) -> Iterator[Evidence]:
         numbers = _against(one.bsp, one.scout)
         test = "correlated t: not over 1 point below BSP on the same partition"
         yield Evidence("it keeps BSP's accuracy", names, numbers, test, kept, papers)
-        saved = one.saved_by(one.scout) or 0.0
-        test = f"bytes: at least {_LEAST_SAVING:g} times fewer"
-        yield Evidence("it saves traffic", names, times(saved), test, saved >= _LEAST_SAVING, papers)
+        saved = one.saved_by_seed(one.scout)
+        enough = turned(more_than(gap(dict.fromkeys(saved, _LEAST_SAVING), saved), 0))
+        test = f"t: at least {_LEAST_SAVING:g} times fewer bytes"
+        yield Evidence("it saves traffic", names, times(one.saved_by(one.scout)), test, enough, papers)
     yield from _by_skew([one for one in savings(cells) if one.scout])
 
 
@@ -322,19 +328,21 @@ def _by_skew(found: list[Saving]) -> Iterator[Evidence]:
     for ladder in ladders.values():
         mild, hard = (end(ladder, key=lambda one: percent_of(one.cell.label)) for end in (min, max))
         if mild is not hard:
-            saved = [one.saved_by(one.scout) or 0.0 for one in (mild, hard)]
             names = f"{_named(mild.cell)} against {hard.cell.label['partition']}: {mild.method}"
-            numbers = f"{times(saved[0])} and {times(saved[1])}"
-            papers = mild.method == "gaia"
-            yield Evidence("more with less skew", names, numbers, "bytes: more", saved[0] > saved[1], papers)
+            numbers = " and ".join(times(one.saved_by(one.scout)) for one in (mild, hard))
+            holds = larger(*(one.saved_by_seed(one.scout) for one in (mild, hard)))
+            test, papers = "t: more bytes by more than a tenth", mild.method == "gaia"
+            yield Evidence("more with less skew", names, numbers, test, holds, papers)
 
 
 def near_oracle(cells: Cells) -> Iterator[Evidence]:
     for one in savings(cells):
         if one.scout is not None and one.ratio is not None:
-            holds = one.ratio <= _MOST_TO_ORACLE if one.keeps(one.scout) else None
+            ratios = one.ratio_by_seed
+            near = turned(more_than(gap(ratios, dict.fromkeys(ratios, _MOST_TO_ORACLE)), 0))
+            holds = near if one.keeps(one.scout) else None
             numbers = f"{times(one.ratio)}, {percent(one.scout)} with BSP's {percent(one.bsp)}"
-            test = f"bytes: at most {_MOST_TO_ORACLE:g} times Oracle's, where the accuracy is kept"
+            test = f"t: at most {_MOST_TO_ORACLE:g} times Oracle's bytes, where the accuracy is kept"
             names = f"{_named(one.scout)}: {one.method}, {one.knob} {one.best:g}"
             yield Evidence("near Oracle", names, numbers, test, holds, one.method == "gaia")
 

@@ -10,7 +10,8 @@ from statistics import fmean
 from typing import Any
 
 from silobench.analysis.cells import CellResult
-from silobench.analysis.families import Cells, percent
+from silobench.analysis.families import Cells, by_seed, percent
+from silobench.analysis.statistics import bytes_until
 from silobench.analysis.tables import Entry, Table, shown, told_choices
 from silobench.papers.hsieh2020.communication import Exchange
 from silobench.papers.hsieh2020.matching import alike, exchanging, sent
@@ -56,18 +57,29 @@ class Saving:
         """SkewScout's traffic over Oracle's."""
         return None if self.scout is None or self.chosen is None else sent(self.scout) / sent(self.chosen)
 
+    @property
+    def ratio_by_seed(self) -> dict[int, float]:
+        """SkewScout's traffic over Oracle's in each trial; empty where there is no such ratio."""
+        return _ratios(self.scout, self.chosen) if self.scout and self.chosen else {}
+
+    def saved_by_seed(self, cell: CellResult | None) -> dict[int, float]:
+        """Return how many times as much BSP sends in each trial; without trials in which a cell never sends."""
+        return {} if cell is None else _ratios(self.bsp, cell)
+
     def keeps(self, cell: CellResult) -> bool:
         """Whether a cell has BSP's accuracy, or nearly."""
         return cell.accuracy.mean >= self.bsp.accuracy.mean - self.tolerance
 
     def saved_by(self, cell: CellResult | None) -> float | None:
-        """How many times as much BSP sends."""
-        return None if cell is None else sent(self.bsp) / sent(cell)
+        """Return how many times as much BSP sends; None for a cell that never sends."""
+        return None if cell is None or not sent(cell) else sent(self.bsp) / sent(cell)
 
     @property
     def travelling(self) -> float | None:
         """Of what a run under SkewScout sends, the share of models that travel."""
-        return None if self.scout is None else fmean(map(_travelled, self.scout.runs)) / sent(self.scout)
+        if self.scout is None or not sent(self.scout):
+            return None
+        return fmean(map(_travelled, self.scout.runs)) / sent(self.scout)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -82,10 +94,19 @@ class Saving:
 
 
 def oracle(bsp: CellResult, settings: Settings, tolerance: float = TOLERANCE) -> float | None:
-    """The setting that sends least among those that lose at most `tolerance` to BSP; None if all lose more."""
+    """Return the setting that sends least among those that lose at most `tolerance` to BSP; None if all lose more.
+
+    A setting that never sends is not one of them: its parties did not train together.
+    """
     least = bsp.accuracy.mean - tolerance
-    kept = [theta for theta, cell in settings.items() if cell.accuracy.mean >= least]
+    kept = [theta for theta, cell in settings.items() if cell.accuracy.mean >= least and sent(cell)]
     return min(kept, key=lambda theta: sent(settings[theta]), default=None)
+
+
+def _ratios(a: CellResult, b: CellResult) -> dict[int, float]:
+    """Return the bytes of `a` over those of `b` by seed."""
+    over, under = (by_seed(cell, lambda run: float(bytes_until(run, len(run.rounds)))) for cell in (a, b))
+    return {seed: over[seed] / under[seed] for seed in over.keys() & under.keys() if under[seed]}
 
 
 def _travelled(run: StoredRun) -> float:

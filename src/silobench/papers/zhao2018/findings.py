@@ -10,7 +10,7 @@ from typing import Any
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.choices import begins_at_random, start_of
-from silobench.analysis.claims import Evidence, Finding, accuracy_gap, gap, more_than, told, turned, within
+from silobench.analysis.claims import Evidence, Finding, accuracy_gap, gap, larger, more_than, told, turned, within
 from silobench.analysis.families import (
     Cells,
     by_seed,
@@ -39,7 +39,7 @@ def accuracy_falls(cells: Cells) -> Iterator[Evidence]:
         found = accuracy_gap(low, high)
         names = f"{place(low)}: {low.label['partition']} against {high.label['partition']}"
         numbers = f"{percent(low)} and {percent(high)}, {told(found)}"
-        yield Evidence("it falls", names, numbers, "correlated t: > 0", more_than(found, 0))
+        yield Evidence("it falls", names, numbers, "correlated t: by over 1 point", more_than(found, _POINT))
         yield _every_step(ladder)
         yield from _ever_faster(ladder)
 
@@ -66,8 +66,8 @@ def _ever_faster(ladder: Cells) -> Iterator[Evidence]:
     before, after = _slope(low, knee), _slope(knee, high)
     found = gap(after, before)
     names = f"{place(knee)}: beyond {knee.label['partition']} against before"
-    test = "t: points lost per unit of EMD are more"
-    yield Evidence("it falls faster at the end", names, told(found, "points per unit"), test, more_than(found, 0))
+    test, numbers = "t: over 1 point more is lost per unit of EMD", told(found, "points per unit")
+    yield Evidence("it falls faster at the end", names, numbers, test, more_than(found, _POINT))
 
 
 def emd_of(cell: CellResult) -> float:
@@ -96,10 +96,10 @@ def divergence_grows(cells: Cells) -> Iterator[Evidence]:
             if not all(steps):  # a layer of zeros
                 continue
             found = gap(steps[-1], steps[0])
-            rises, falls = more_than(found, 0), _any([_falls(a, b) for a, b in pairwise(steps)])
+            rises, falls = larger(steps[-1], steps[0]), _any([_falls(a, b) for a, b in pairwise(steps)])
             holds = False if rises is False or falls else None if None in (rises, falls) else True
             names = f"{place(ladder[0])}, layer {layer}: {_ends(ladder)}"
-            test = "t: > 0, and no step of EMD falls"
+            test = "t: larger by more than a tenth, and no step of EMD falls"
             yield Evidence("in every layer", names, told(found, "percent of ||w_sgd||"), test, holds)
 
 
