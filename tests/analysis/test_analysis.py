@@ -164,6 +164,9 @@ def test_what_can_be_told_of_a_difference() -> None:
     clear, wide = Posterior(0.1, 0.001, 2, 3, 0.0), Posterior(0.1, 1.0, 2, 3, 0.0)
     assert (more_than(clear, 0.05), more_than(clear, 0.2), more_than(wide, 0.05)) == (True, False, None)
     assert (within(clear, 0.2), within(clear, 0.05), within(wide, 0.2), within(None, 1)) == (True, False, None, None)
+    assert wide.odds(0.01).equal < 0.05
+    assert within(wide, 0.01) is None  # outside, perhaps, but on which side?
+    assert (more_than(clear, 0.097), more_than(clear, 0.097, looks=100)) == (True, None)
 
 
 def test_finding_1_needs_one_class_to_be_worst_and_noise_to_be_harmless() -> None:

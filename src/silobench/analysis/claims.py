@@ -132,11 +132,14 @@ def _above(posterior: Posterior, least: float) -> float:
 
 
 def within(posterior: Posterior | None, rope: float) -> bool | None:
-    """Whether a mean difference is at most `rope`, either way."""
+    """Whether a mean difference is at most `rope`, either way; no if it is shown to be larger, in one direction.
+
+    A wide posterior has little mass inside a narrow region, and says neither.
+    """
     if posterior is None:
         return None
-    equal = posterior.odds(rope).equal
-    return True if equal > DECIDED else False if equal < 1 - DECIDED else None
+    above, equal, below = posterior.odds(rope)
+    return True if equal > DECIDED else False if max(above, below) > DECIDED else None
 
 
 def turned(holds: bool | None) -> bool | None:
