@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from silobench.analysis.exchange import percent_of
-from silobench.analysis.findings import FINDINGS
-from silobench.record import StoredRun
+from silobench.papers.findings import FINDINGS
+from silobench.papers.hsieh2020.communication import percent_of
+from silobench.runs.record import StoredRun
 from stored import claim, dealt_by_label, stored
 
 Number: TypeAlias = float | dict[str, Any]
