@@ -24,8 +24,9 @@ from silobench.method.transforms import bind_chain
 from silobench.partitions import Sharing, measure, sharing
 from silobench.partitions.measures import count, emd_weighted
 from silobench.runs.experiment import Plan
-from silobench.runs.record import begun_by, open_run, read_run, versions
 from silobench.runs.starts import STARTS, digest_of, started, warmed_up
+from silobench.runs.stored import interrupted_versions, read_run
+from silobench.runs.writer import open_run, versions
 from silobench.tasks.task import task
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
@@ -141,7 +142,7 @@ def _measures(asked: Sequence[str], setting: Setting, cohort: int) -> dict[str, 
 def engine_of(ready: Ready, out: Path, engine: str | Engine) -> Engine:
     """The engine for a plan, settled; a run that is under way goes on as it was begun."""
     chosen = ENGINES.build(engine) if isinstance(engine, str) else engine
-    return chosen.settled(ready.setting, begun_by(out / ready.plan.id).get("engine"))
+    return chosen.settled(ready.setting, interrupted_versions(out / ready.plan.id).get("engine"))
 
 
 def execute(ready: Ready, out: Path, engine: str | Engine = "auto") -> Generator[RoundRecord]:
@@ -151,7 +152,7 @@ def execute(ready: Ready, out: Path, engine: str | Engine = "auto") -> Generator
     """
     watch, chosen = Stopwatch(), engine_of(ready, out, engine)
     with open_run(out / ready.plan.id, {**versions(), **chosen.made_by}, ready.facts) as run:
-        if run.facts["status"] == "complete":
+        if run.complete:
             return
         setting, told = warmed_up(_at_its_start(ready, out), chosen)
         watch.lap("data")

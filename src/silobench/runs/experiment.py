@@ -32,8 +32,9 @@ from silobench.method.types import Count
 from silobench.models import MODELS
 from silobench.partitions import PARTITIONS, bind_sum
 from silobench.partitions.label import counts_digest
-from silobench.runs.record import LATER, distinguishing, run_id
+from silobench.runs.label import LATER, distinguishing
 from silobench.runs.starts import STARTS, Start, digest_of
+from silobench.runs.stored import run_id
 from silobench.spec import Bound, Registry, parse
 
 REGISTRIES: dict[str, Registry[Any]] = {
