@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-
 from silobench.papers.findings import FINDINGS
+
 from silobench.papers.hsieh2020.communication import percent_of
 from silobench.runs.record import StoredRun
 from stored import claim, dealt_by_label, stored

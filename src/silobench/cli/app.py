@@ -21,7 +21,7 @@ from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError
 from silobench.processes import cores, start_server
 
 if TYPE_CHECKING:
-    from silobench.runs.record import StoredRun
+    from silobench.runs.stored import StoredRun
 
 app = typer.Typer(
     name="silobench",
@@ -172,7 +172,7 @@ def partition(
     names = list(made.names or map(str, range(len(made))))
     classes = data.classes or ("rows",)  # numbers have no classes to tell apart
     if plot:
-        from silobench.report import plot_partition
+        from silobench.report.figures import plot_partition
 
         plot_partition(skew.counts, plot, f"{data.name}: {canonical}", names, classes)
     if export:
@@ -307,8 +307,9 @@ def _run_all(
     from silobench.engines import ENGINES
     from silobench.runs import execute as execution
     from silobench.runs import experiment
-    from silobench.runs.record import discard_checkpoint, read_run
+    from silobench.runs.stored import read_run
     from silobench.runs.sweep import sweep
+    from silobench.runs.writer import discard_checkpoint
 
     chosen = ENGINES.build(engine)
     workers = workers or chosen.workers or cores()

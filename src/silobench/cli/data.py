@@ -121,10 +121,10 @@ def fetch(
 
 
 def _say_what_would_happen(entry: "Entry", source: str) -> None:
+    from silobench.analysis.units import size
     from silobench.data.store.catalog import find
     from silobench.data.store.fetch import sources_of
     from silobench.data.store.store import home_of, locate
-    from silobench.units import size
 
     for name in entry.needs:
         _say_what_would_happen(find(name), source)
