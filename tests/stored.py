@@ -5,12 +5,13 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from silobench.analysis import CellResult, collect
-from silobench.analysis.choices import sharing_of
+from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Claim, judge
 from silobench.analysis.tables import Table
-from silobench.papers.findings import FINDINGS
-from silobench.runs.record import StoredRun
+from silobench.papers import FINDINGS, collect_cells
+from silobench.papers.zhao2018.sharing import sharing_of
+from silobench.runs.label import Label
+from silobench.runs.stored import StoredRun
 
 SOLVER = "sgd(lr=0.01, epochs=10, batch=64)"
 PLAIN = {
@@ -65,7 +66,7 @@ def stored(
         }
         for number, (accuracy, more) in enumerate(zip(accuracies, said, strict=True), 1)
     ]  # fmt: skip
-    return StoredRun(Path("runs") / str(seed), facts, rows)
+    return StoredRun.from_json(Path("runs") / str(seed), facts, rows)
 
 
 def emd_of(partition: str) -> float:
@@ -79,7 +80,7 @@ def emd_of(partition: str) -> float:
 
 def _shared(label: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a run states of rows that its parties share."""
-    sharing = sharing_of(label)
+    sharing = sharing_of(Label(label))
     if sharing is None:
         return {}
     rows = round(400 * sharing.beta)
@@ -110,7 +111,7 @@ def noises(noise: float, choices: Mapping[str, Any]) -> tuple[float, ...]:
 
 
 def cells(*groups: Sequence[StoredRun]) -> list[CellResult]:
-    return collect([one for group in groups for one in group])
+    return collect_cells([one for group in groups for one in group])
 
 
 def claim(id: str, *groups: Sequence[StoredRun]) -> Claim:

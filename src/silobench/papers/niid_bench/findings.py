@@ -294,7 +294,8 @@ def mixed_skew(cells: Cells) -> Iterator[Evidence]:
             if terms and all(term in family for term in terms):  # against an easy one alone, the other is enough
                 single = min((family[term] for term in terms), key=mean_accuracy)
                 difference = accuracy_gap(single, mixed)
-                names = f"{name_of(mixed)}, {setting_name(mixed)}, against {single.label['partition']}, the harder part"
+                harder = single.label["partition"]
+                names = f"{name_of(mixed)}, {setting_name(mixed)}, against {harder}, the harder of its parts"
                 numbers = f"{accuracy_text(mixed)} and {accuracy_text(single)}, {interval_text(difference)}"
                 test = "correlated t: over 1 point harder"
                 yield Evidence("two skews are harder than one", names, numbers, test, more_than(difference, _POINT))
