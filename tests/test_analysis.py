@@ -15,13 +15,15 @@ from silobench.analysis.claims import Claim, Evidence, Finding, judge, judged, m
 from silobench.analysis.details import details, details_table
 from silobench.analysis.findings import FINDINGS
 from silobench.record import StoredRun
-from stored import cells, noises, stored
+from stored import cells, claim, noises, stored
 
 MU = ("0.001", "0.1", "1.0")
 COUNTS = [[30, 10], [10, 30], [20, 20], [25, 15]]
 
 
-def run(accuracies: list[float], seed: int = 0, seconds: float = 1.0, sent: int = 100, **choices: Any) -> StoredRun:
+def run(
+    accuracies: list[float | None], seed: int = 0, seconds: float = 1.0, sent: int = 100, **choices: Any
+) -> StoredRun:
     """A finished run with these accuracies by round."""
     parties = choices.get("parties", 10)
     return stored(
@@ -333,6 +335,22 @@ def test_finding_11_compares_normalisations() -> None:
 
     assert runs(-0.2, 0.0) == "supported"
     assert runs(0.0, -0.2) == "contradicted"
+
+
+def test_steadiness_is_that_of_the_last_ten_tests_and_says_so() -> None:
+    """Tested in every second of 40 rounds: the unrest of rounds 1 to 20 is forgotten, that of 21 to 40 is not."""
+
+    def tested(first: float, second: float, **choices: Any) -> list[StoredRun]:
+        swings = [first if place < 10 else second for place in range(20)]
+        curve = [0.8 + swing * (-1) ** place for place, swing in enumerate(swings)]
+        accuracies = [accuracy for each in curve for accuracy in (None, each)]
+        return [run(accuracies, seed, partition="label-count(k=2)", **choices) for seed in range(3)]
+
+    for first, second, holds in ((0.2, 0.01, False), (0.01, 0.2, True)):
+        found = claim("niid-4", tested(0.01, 0.01), tested(first, second, algorithm="scaffold"))
+        (piece,) = found.evidence
+        assert piece.holds is holds
+        assert "last 10 tests" in piece.test
 
 
 def test_a_single_trial_decides_nothing() -> None:
