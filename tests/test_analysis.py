@@ -363,9 +363,9 @@ def test_claims_of_a_directory(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert call(capsys, "run", "niid-table3", *options).code == 0
     found = json.loads(call(capsys, "claims", tmp_path, "--json").out)
     assert len(found) == len(FINDINGS) == 35
-    for claim in found:
-        assert claim.keys() >= {"id", "paper", "statement", "verdict", "evidence"}
-        assert claim["verdict"] in ("supported", "contradicted", "undecided")
+    for one in found:
+        assert one.keys() >= {"id", "paper", "statement", "verdict", "evidence"}
+        assert one["verdict"] in ("supported", "contradicted", "undecided")
     assert found[0]["evidence"][0]["cells"] == "fcube: iid against octants"
     told = call(capsys, "claims", tmp_path, "--only", "niid-8").out
     assert "SCAFFOLD sends twice the bytes" in told
