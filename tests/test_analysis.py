@@ -172,13 +172,14 @@ def test_what_can_be_told_of_a_difference() -> None:
 
 
 def test_finding_1_needs_one_class_to_be_worst_and_noise_to_be_harmless() -> None:
-    def runs(one: float, noisy: float) -> str:
-        skews = {"iid": 0.9, "label-count(k=1)": one, "label-count(k=2)": 0.6, "noise(sigma=0.1)": noisy}
+    def runs(one: float, noisy: float, **more: float) -> str:
+        skews = {"iid": 0.9, "label-count(k=1)": one, "label-count(k=2)": 0.6, "noise(sigma=0.1)": noisy, **more}
         return verdicts(*[trials(value, partition=name) for name, value in skews.items()])["niid-1"]
 
     assert runs(0.3, 0.895) == "supported"
     assert runs(0.7, 0.895) == "contradicted"
     assert runs(0.3, 0.7) == "contradicted"
+    assert runs(0.3, 0.895, **{"label-count(k=1) + noise(sigma=0.1)": 0.29}) == "supported"  # one class a party, too
 
 
 def test_finding_2_falls_with_an_algorithm_that_is_always_best() -> None:
