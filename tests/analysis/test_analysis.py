@@ -15,13 +15,15 @@ from silobench.analysis.claims import Claim, Evidence, Finding, judge, judged, m
 from silobench.analysis.details import details, details_table
 from silobench.papers.findings import FINDINGS
 from silobench.runs.record import StoredRun
-from stored import cells, noises, stored
+from stored import cells, claim, noises, stored
 
 MU = ("0.001", "0.1", "1.0")
 COUNTS = [[30, 10], [10, 30], [20, 20], [25, 15]]
 
 
-def run(accuracies: list[float], seed: int = 0, seconds: float = 1.0, sent: int = 100, **choices: Any) -> StoredRun:
+def run(
+    accuracies: list[float | None], seed: int = 0, seconds: float = 1.0, sent: int = 100, **choices: Any
+) -> StoredRun:
     """A finished run with these accuracies by round."""
     parties = choices.get("parties", 10)
     return stored(
@@ -170,13 +172,14 @@ def test_what_can_be_told_of_a_difference() -> None:
 
 
 def test_finding_1_needs_one_class_to_be_worst_and_noise_to_be_harmless() -> None:
-    def runs(one: float, noisy: float) -> str:
-        skews = {"iid": 0.9, "label-count(k=1)": one, "label-count(k=2)": 0.6, "noise(sigma=0.1)": noisy}
+    def runs(one: float, noisy: float, **more: float) -> str:
+        skews = {"iid": 0.9, "label-count(k=1)": one, "label-count(k=2)": 0.6, "noise(sigma=0.1)": noisy, **more}
         return verdicts(*[trials(value, partition=name) for name, value in skews.items()])["niid-1"]
 
     assert runs(0.3, 0.895) == "supported"
     assert runs(0.7, 0.895) == "contradicted"
     assert runs(0.3, 0.7) == "contradicted"
+    assert runs(0.3, 0.895, **{"label-count(k=1) + noise(sigma=0.1)": 0.29}) == "supported"  # one class a party, too
 
 
 def test_finding_2_falls_with_an_algorithm_that_is_always_best() -> None:
@@ -335,6 +338,22 @@ def test_finding_11_compares_normalisations() -> None:
     assert runs(0.0, -0.2) == "contradicted"
 
 
+def test_steadiness_is_that_of_the_last_ten_tests_and_says_so() -> None:
+    """Tested in every second of 40 rounds: the unrest of rounds 1 to 20 is forgotten, that of 21 to 40 is not."""
+
+    def tested(first: float, second: float, **choices: Any) -> list[StoredRun]:
+        swings = [first if place < 10 else second for place in range(20)]
+        curve = [0.8 + swing * (-1) ** place for place, swing in enumerate(swings)]
+        accuracies = [accuracy for each in curve for accuracy in (None, each)]
+        return [run(accuracies, seed, partition="label-count(k=2)", **choices) for seed in range(3)]
+
+    for first, second, holds in ((0.2, 0.01, False), (0.01, 0.2, True)):
+        found = claim("niid-4", tested(0.01, 0.01), tested(first, second, algorithm="scaffold"))
+        (piece,) = found.evidence
+        assert piece.holds is holds
+        assert "last 10 tests" in piece.test
+
+
 def test_a_single_trial_decides_nothing() -> None:
     found = verdicts([run([0.9])], [run([0.1], partition="label-count(k=1)")], [run([0.5], parties=40)])
     assert found["niid-1"] == found["niid-7"] == "undecided"
@@ -345,9 +364,9 @@ def test_claims_of_a_directory(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert call(capsys, "run", "niid-table3", *options).code == 0
     found = json.loads(call(capsys, "claims", tmp_path, "--json").out)
     assert len(found) == len(FINDINGS) == 35
-    for claim in found:
-        assert claim.keys() >= {"id", "paper", "statement", "verdict", "evidence"}
-        assert claim["verdict"] in ("supported", "contradicted", "undecided")
+    for one in found:
+        assert one.keys() >= {"id", "paper", "statement", "verdict", "evidence"}
+        assert one["verdict"] in ("supported", "contradicted", "undecided")
     assert found[0]["evidence"][0]["cells"] == "fcube: iid against octants"
     told = call(capsys, "claims", tmp_path, "--only", "niid-8").out
     assert "SCAFFOLD sends twice the bytes" in told

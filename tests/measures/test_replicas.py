@@ -106,6 +106,14 @@ def test_update_delta_of_fedavg_is_what_a_party_moved_by(skewed, n: int, average
     assert seen["mean"] == pytest.approx(np.mean(relative), rel=1e-3)
 
 
+def test_update_delta_is_the_same_in_a_run_that_was_resumed(skewed) -> None:
+    setting, records = run("fedavg(iter_local=5)", skewed, "update-delta", n=10)
+    state = records[8].state  # the next round averages
+    rest = rounds(setting.method, *skewed, rounds=10, eval_every=10, state=state)
+    (again,) = measured(rest, {"update-delta": MEASURES.build("update-delta")}, Course(setting, rounds=10), state)
+    assert again.measures == records[-1].measures
+
+
 def test_a_model_of_zeros_has_no_ratio(skewed) -> None:
     federation, model = skewed
     zeros = federation, replace(model, initial=torch.zeros_like(model.initial))

@@ -26,12 +26,16 @@ def from_time_to_time(every: int, look: Look, check: Callable[[Setting, int], No
 
     def begin(course: Course, state: State | None, memory: Memory) -> Observe:
         def observe(record: RoundRecord) -> tuple[Findings, Memory]:
-            due = record.round % every == 0 or record.round == course.rounds
+            due = _is_due(record, course, every)
             return (look(course.setting, course.engine, record.state) if due else {}), {}
 
         return observe
 
     return Measure(begin, check)
+
+
+def _is_due(record: RoundRecord, course: Course, every: int) -> bool:
+    return record.round % every == 0 or record.round == course.rounds
 
 
 @MEASURES.register
@@ -90,15 +94,25 @@ def update_delta(every: Count = 500) -> Measure:
     the mean over the weights that are not 0, which small ones dominate; `ratio` is ‖Δw‖ / ‖w‖.
     """
 
-    def look(setting: Setting, engine: Engine, state: State) -> Findings:
+    def look(setting: Setting, before: Vector, state: State) -> Findings:
         shared, kept = state.server.params, [state.memory.get(party.id, {}) for party in setting.federation.parties]
-        deltas = [setting.moved_at(state.server, memory) for memory in kept]
+        deltas = [setting.moved_at(before, state.server, memory) for memory in kept]
         relative = [_relative(delta, shared) for delta in deltas]
         length = float(torch.linalg.vector_norm(shared)) or math.nan  # a model of zeros has no ratio
         ratios = [float(torch.linalg.vector_norm(delta)) / length for delta in deltas]
         return {"mean": sum(relative) / len(relative), "ratio": sum(ratios) / len(ratios)}
 
-    return from_time_to_time(every, look)
+    def begin(course: Course, state: State | None, memory: Memory) -> Observe:
+        before = state.server.params if state else course.setting.task.initial
+
+        def observe(record: RoundRecord) -> tuple[Findings, Memory]:
+            nonlocal before
+            start, before = before, record.state.server.params
+            return (look(course.setting, start, record.state) if _is_due(record, course, every) else {}), {}
+
+        return observe
+
+    return Measure(begin)
 
 
 def _relative(delta: Vector, weights: Vector) -> float:

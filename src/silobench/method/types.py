@@ -240,8 +240,8 @@ class Algorithm:
     """The solver's momentum is applied by `message`; the steps have none."""
     apart: Callable[[Server, Memory], Vector] | None = None
     """(server, memory) -> the model of a party with all that it learnt alone; None for the one that it has."""
-    moved: Callable[[Server, Memory], Vector] | None = None
-    """(server, memory) -> what a party learnt since models were exchanged; None for `apart` less the shared model."""
+    apart_before: bool = False
+    """`apart` is where a party was before the exchange of the round; else it is counted from the model after it."""
     dials: tuple[Dial, ...] = ()
     """What a controller may turn, the usual one first."""
     silent: bool = False

@@ -130,10 +130,10 @@ class Setting:
                 params = params + (unsent if self.personal is None else filled(self.personal, unsent))
         return params, buffers
 
-    def moved_at(self, server: Server, memory: PartyMemory) -> Vector:
-        """Return what a party learnt alone since it exchanged, as a change of the shared model."""
-        moved = self.method.algorithm.moved
-        return self.apart_at(server, memory)[0] - server.params if moved is None else moved(server, self.own(memory))
+    def moved_at(self, before: Vector, server: Server, memory: PartyMemory) -> Vector:
+        """Return what a party learnt alone; `before` is the shared model before the last round."""
+        start = before if self.method.algorithm.apart_before else server.params
+        return self.apart_at(server, memory)[0] - start
 
     def own(self, memory: PartyMemory) -> Memory:
         """What the algorithm has at a party: what it kept, or what it begins with."""

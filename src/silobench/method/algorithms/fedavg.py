@@ -22,10 +22,7 @@ def fedavg(iter_local: Count | None = None) -> Algorithm:
 
 
 def _averaging(iter_local: int) -> Algorithm:
-    """A party's memory is its model while it works alone; after an average, where it had gone before (`apart`).
-
-    `moved` is then how far that is from the average before, where it had started.
-    """
+    """A party's memory is its model while it works alone; after an average, where it had gone before (`apart`)."""
 
     def mine(server: Server, memory: Memory) -> Vector:
         return memory.get("model", server.params)
@@ -34,14 +31,12 @@ def _averaging(iter_local: int) -> Algorithm:
         waited = 1 + int(memory.get("waited", torch.tensor(0)))
         if waited < server.knobs.get("iter_local", iter_local):
             return Update({}, 1.0), {"model": local.end, "waited": torch.tensor(waited)}
-        delta = local.end - server.params
-        return Update.of(1.0, delta=delta), {"apart": local.end, "moved": delta}
+        return Update.of(1.0, delta=local.end - server.params), {"apart": local.end}
 
     def apart(server: Server, memory: Memory) -> Vector:
         return memory.get("apart", mine(server, memory))
 
-    def moved(server: Server, memory: Memory) -> Vector:
-        return memory["moved"] if "moved" in memory else mine(server, memory) - server.params
-
     dial = Dial("iter_local", (5, 10, 20, 50, 200, 500, 1000), waits=True)
-    return Algorithm(start=mine, message=message, replica=mine, apart=apart, moved=moved, lockstep=True, dials=(dial,))
+    return Algorithm(
+        start=mine, message=message, replica=mine, apart=apart, apart_before=True, lockstep=True, dials=(dial,)
+    )
