@@ -22,8 +22,8 @@ from silobench.runs.execute import execute, prepare
 from silobench.runs.experiment import bind, plan
 from silobench.runs.record import read_run
 from silobench.tasks.task import task
-from silobench.training.setting import Setting
 from silobench.training.party import LocalRound
+from silobench.training.setting import Setting
 
 Array = NDArray[np.float64]
 NORMS = ["batch", "group", "layer", "batch-renorm"]
