@@ -298,7 +298,7 @@ def test_full_and_short_forms_of_every_factory_bind_to_the_same(registry: Regist
 @pytest.mark.parametrize(("registry", "name"), FACTORIES)
 def test_the_full_form_states_every_argument(registry: Registry[Any], name: str) -> None:
     parameters = inspect.signature(registry.factories[name]).parameters.values()
-    stated = [p.name for p in parameters if p.kind != p.VAR_POSITIONAL and p.name not in registry.later[name]]
+    stated = [p.name for p in parameters if p.kind != p.VAR_POSITIONAL and p.name not in registry.added_later[name]]
     expected = [parameter.rstrip("_") for parameter in stated]
     assert [key for key, _ in registry.bind(_accepted(registry, name)[0]).full.kwargs] == expected
 

@@ -20,7 +20,7 @@ from silobench.spec.ranges import Positive as Positive
 from silobench.vectors import Layout as Layout
 from silobench.vectors import Vector as Vector
 from silobench.vectors import largest as largest
-from silobench.vectors import packed
+from silobench.vectors import pack
 
 Memory: TypeAlias = Mapping[str, Vector]  # what a party keeps between rounds
 
@@ -77,7 +77,7 @@ class Update:
         """What crosses the wire. The weight does not: the server knows each party's size from enrolment."""
         parts = (*self.total.values(), *self.sums.values())
         if self.sparse:
-            return sum(piece.nbytes for part in parts for piece in packed(part))
+            return sum(piece.nbytes for part in parts for piece in pack(part))
         return sum(part.nbytes for part in parts)
 
 
