@@ -18,7 +18,7 @@ from silobench.errors import PartitionError, SilobenchError, SpecError
 from silobench.federation import federate
 from silobench.partitions import PARTITIONS, Partition, measure, partition
 from silobench.partitions.measures import emd, emd_weighted, feature_shift, gini, jensen_shannon
-from silobench.partitions.partition import apportion
+from silobench.partitions.skew import apportion
 from silobench.rng import stream
 
 DIGITS = digits()

@@ -23,7 +23,7 @@ from silobench.method.algorithms import ALGORITHMS, fedavg
 from silobench.method.method import Method
 from silobench.method.solvers import Problem, sgd
 from silobench.models import MODELS, Model, Network, OwnLoss, Sizes
-from silobench.models.faces import center_loss
+from silobench.models.face_cnn import center_loss
 from silobench.partitions import measure
 from silobench.runs.record import read_runs
 from silobench.tasks.score import Score
