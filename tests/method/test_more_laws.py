@@ -189,7 +189,7 @@ def test_a_batch_tells_what_the_party_holds(lacking) -> None:
 
 
 def test_what_tells_no_representation_is_refused(normed) -> None:
-    with pytest.raises(ConfigError, match="Sequential does not tell what its last layer reads"):
+    with pytest.raises(ConfigError, match="Sequential has no separate `features`"):
         run("fedrs", normed())
 
 

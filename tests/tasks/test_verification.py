@@ -319,7 +319,7 @@ class _Opaque(nn.Module):
 
 def test_a_network_that_keeps_its_representation_to_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS.factories, "opaque", lambda: Model(_Opaque))
-    with pytest.raises(ConfigError, match="does not tell what its last layer reads"):
+    with pytest.raises(ConfigError, match="has no separate `features`"):
         task("opaque", load(SMALL))
     assert task("opaque", load("digits")).network.layout.size
 

@@ -27,7 +27,7 @@ def cohort_size(parties: int, participation: float | int) -> int:
         )
     if isinstance(participation, int) and participation > parties:
         raise ConfigError(
-            f"participation {participation} is more than the {parties} parties: give at most {parties}, or a fraction."
+            f"participation {participation} is above the {parties} parties: give at most {parties}, or a fraction."
         )
     size = participation if isinstance(participation, int) else max(1, int(participation * parties + 0.5))
     return min(size, parties)

@@ -168,7 +168,7 @@ def label_pair(major: Annotated[float, Ge(0.5), Le(1)] = 0.8) -> Skew:
         if parties < len(piles):
             raise PartitionError(
                 f"{spec} has a main party for only {parties} of {len(piles)} classes, so rows would be lost: "
-                f"take {len(piles)} parties or a multiple."
+                f"take at least {len(piles)} parties, preferably a multiple of it."
             )
         wanted, party = np.zeros((parties, len(piles))), np.arange(parties)
         wanted[party, party % len(piles)] += major

@@ -88,7 +88,7 @@ class Registry(Generic[T]):
         written = signature.bind(*args, **kwargs).arguments
         nested = {name: value for name, value in written.items() if isinstance(value, Bound)}
         defaults = {name: p.default for name, p in signature.parameters.items()}
-        added = self.added_later[spec.name]
+        added = self.added_later.get(spec.name, ())
         stated = {k: v for k, v in bound.arguments.items() if k not in added or v != defaults[k]}
         full = stated | {name: value.full for name, value in nested.items()}
         short = bound.arguments | {name: value.short for name, value in nested.items()}
