@@ -169,9 +169,9 @@ def _checked(name: str, parameter: str, hint: Any, value: Any) -> Any:
     try:
         return _adapter(hint).validate_python(value, strict=True)
     except ValidationError as error:
-        given = f"a {type(value).__name__}" if callable(value) else repr(value)
+        shown = f"a {type(value).__name__}" if callable(value) else repr(value)
         problem = error.errors()[0]["msg"].removeprefix("Input should be ")
-        raise SpecError(f"{name}: {parameter.rstrip('_')} must be {problem}, but {given} was given.") from error
+        raise SpecError(f"{name}: {parameter.rstrip('_')} must be {problem}, but {shown} was given.") from error
 
 
 @functools.cache
