@@ -17,8 +17,9 @@ from silobench.data.dataset import Dataset, Split
 from silobench.data.readers import delimited as parsed
 from silobench.data.readers import movielens, songs, tables, traffic
 from silobench.data.readers.adult import ATTRIBUTES, OFFSETS
+from silobench.data.store import cache, directory
 from silobench.data.store.catalog import Entry, File
-from silobench.data.store.store import Files, cache, store
+from silobench.data.store.directory import Files
 from silobench.errors import DataError
 from silobench.spec import Registry
 
@@ -193,7 +194,7 @@ def test_rcv1_stays_sparse_and_holds_a_quarter_out(make: Make) -> None:
 
 def test_the_published_sizes_of_rcv1(tmp_path: Path) -> None:
     rows = Split(np.zeros((20_242, 1)), np.zeros(20_242))
-    assert [len(side) for side in parsed.permuted(tmp_path, rows, 4)] == [15_182, 5_060]
+    assert [len(side) for side in parsed.hold_out_part(tmp_path, rows, 4)] == [15_182, 5_060]
 
 
 def test_reuters_has_as_many_columns_in_both_files(make: Make) -> None:
@@ -207,10 +208,10 @@ def test_reuters_has_as_many_columns_in_both_files(make: Make) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (bz2.compress(b"+1 1:1\n-1 3:1 2:1\n"), "has the index 2 after 3 in line 2: -1 or 1, then rising indices"),
+        (bz2.compress(b"+1 1:1\n-1 3:1 2:1\n"), "has the index 2 after 3 in line 2: -1 or 1, then index:number with ascending indices"),
         (bz2.compress(b"+1 1:1\n-1 47237:1\n"), "has the index 47237 after 0 in line 2"),
         (bz2.compress(b"+1 1:1\n-1 2:inf\n"), "has '2:inf' in line 2"),
-        (bz2.compress(b"+1 1:1\n-1 2:1\n"), "gives 2 rows: at least 4 are needed"),
+        (bz2.compress(b"+1 1:1\n-1 2:1\n"), "has 2 rows: at least 4 are needed"),
         (bz2.compress(_documents(500).encode())[:-20], "cannot be read"),
         (b"+1 1:1\n", "cannot be read"),
     ],
@@ -362,11 +363,11 @@ def test_hearts_by_hand(make: Make) -> None:
     assert data.classes == ("healthy", "disease")
     assert dict(data.defaults) == {"model": "mlp", "partition": "by-group"}
     assert data.notes == (
-        "values of 0 that no patient has were read as missing: 20 of chol and 0 of trestbps",
+        "impossible values of 0 read as missing: 20 of chol and 0 of trestbps",
         "20 missing values in column 'chol' filled with its training mean",
-        "16 missing values in column 'fbs' made a category",
+        "16 missing values in column 'fbs' became a category",
         "79 missing values in column 'ca' filled with its training mean",
-        "79 missing values in column 'thal' made a category",
+        "79 missing values in column 'thal' became a category",
         "numeric columns standardised by the pooled training rows",
     )
     for split, each in ((data.train, 8), (data.test, 2)):  # of a hospital with and without the disease
@@ -524,7 +525,7 @@ def test_the_million_by_hand(make: Make) -> None:
         ("ml-100k.inter", "2\t20\t2\t", "7\t20\t2\t", "has the user 7 in line 3: one of the 3 users is needed"),
         ("ml-100k.inter", "2\t20\t2\t", "2\tx\t2\t", "has 'x' in column 2 in line 3"),
         ("ml-100k.item", "Sci-Fi", "Sci-fi", "has the genre 'Sci-fi' in line 5"),
-        ("ml-100k.item", "40\t", "10\t", "has the id '10' in line 5: a whole number that no line before it has"),
+        ("ml-100k.item", "40\t", "10\t", "has the id '10' in line 5: a whole number that is not used before"),
         ("ml-100k.item", "40\t", "x\t", "has the id 'x' in line 5"),
         ("ml-100k.item", "40\t", "40\t\t", "has 5 cells in line 5: 4 are needed"),
         ("ml-100k.user", "\t20\t", "\told\t", "has the age 'old' in line 2: a number is needed"),
@@ -619,7 +620,7 @@ def test_fma_joins_features_and_years_by_the_track(make: Make) -> None:
     assert (len(data.train), len(data.test)) == (len(tracks) - 1, 1)
     assert data.columns == ("mfcc-mean-01", "mfcc-max-02")
     assert (data.task, data.classes) == ("regression", ())
-    assert data.notes[0] == "11 of 30 tracks left out, because their album has no date of release"
+    assert data.notes[0] == "11 of 30 tracks left out, because their album has no release date"
     rows = whole(data)
     assert sorted(rows.y.tolist()) == [1950 + i for i in tracks]
     number = rows.y - 1950
@@ -637,12 +638,12 @@ def test_an_album_may_have_a_long_story(make: Make) -> None:
     ("name", "old", "new", "told"),
     [
         ("features.csv", "track_id", "id", "has 'feature,mfcc,mfcc' in line 1: a header of several lines"),
-        ("features.csv", "number,01,02", "number,01", "in line 1: a header of several lines of equal length"),
+        ("features.csv", "number,01,02", "number,01", "in line 1: a header of several lines with equally many cells"),
         ("features.csv", "4,4.5", "4,", "has '' in column 2 in line 6: a finite number is needed"),
-        ("tracks.csv", "date_released", "released", "has another header in line 1"),
-        ("tracks.csv", "track_id", "id", "has another header in line 1"),
-        ("tracks.csv", "2008-01-05", "May 2008", "has the date 'May 2008 00:00:00' in the row ending in line 7"),
-        ("tracks.csv", "Song\n", "Song,x\n", "has 5 cells from '60,a, b\\nand \"c\",,Song,x' on, ending in line 5"),
+        ("tracks.csv", "date_released", "released", "has an unknown header in line 1"),
+        ("tracks.csv", "track_id", "id", "has an unknown header in line 1"),
+        ("tracks.csv", "2008-01-05", "May 2008", "has the date 'May 2008 00:00:00' in the row that ends in line 7"),
+        ("tracks.csv", "Song\n", "Song,x\n", "has 5 cells ('60,a, b\\nand \"c\",,Song,x') in the row that ends in line 5"),
     ],
 )
 def test_a_bad_fma_is_refused(make: Make, name: str, old: str, new: str, told: str) -> None:
@@ -651,7 +652,7 @@ def test_a_bad_fma_is_refused(make: Make, name: str, old: str, new: str, told: s
 
 def test_fma_without_enough_dates_is_refused(make: Make) -> None:
     contents: Contents = {**_music(), "tracks.csv": ",album\n,date_released\ntrack_id,\n2,1990-01-01\n"}
-    refusal(lambda: songs._read_fma(make("files", contents)), "gives 1 rows: at least 12 are needed")
+    refusal(lambda: songs._read_fma(make("files", contents)), "has 1 rows: at least 12 are needed")
 
 
 # --- traffic -----------------------------------------------------------------------------------------
@@ -806,7 +807,7 @@ def test_a_factory_reads_the_files_of_its_entry(
     (tmp_path / name).mkdir()
     make(form, {f"{name}/{file}": content for file, content in contents.items()})
     entry = located(tmp_path / name, form, *contents, name=name).entry
-    monkeypatch.setattr(store, "find", {name: entry}.__getitem__)
+    monkeypatch.setattr(directory, "find", {name: entry}.__getitem__)
     assert build().checksum == expected(make).checksum
 
 

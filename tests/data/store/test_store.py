@@ -17,21 +17,20 @@ from scipy import sparse
 
 from offline import disk_of, entry, sum_of, use
 from silobench.data.dataset import Dataset, Split
+from silobench.data.store import cache, directory
 from silobench.data.store.cache import stored
 from silobench.data.store.catalog import Entry, File
-from silobench.data.store.store import (
+from silobench.data.store.directory import (
     Files,
     Manifest,
     available,
-    cache,
     check_all,
     data_dir,
-    entry_of,
+    describe,
     home_of,
     locate,
     read_manifest,
     require,
-    store,
     write_manifest,
 )
 from silobench.errors import DataError
@@ -53,7 +52,7 @@ def put(root: Path, **content: bytes) -> None:
 
 def record(toy: Entry, *names: str) -> None:
     root = home_of(toy)
-    write_manifest(root, Manifest(files={name: entry_of(root / name, "here") for name in names}))
+    write_manifest(root, Manifest(files={name: describe(root / name, "here") for name in names}))
 
 
 def change(path: Path, keep_times: bool = False) -> None:
@@ -146,7 +145,7 @@ def test_a_damaged_file_is_named_and_not_read(place: Path, monkeypatch: pytest.M
     change(home_of(toy) / "b")
     with pytest.raises(DataError, match=r"1/b is damaged .*: it was not read"):
         require("toy")
-    assert check_all(toy) == {"files": 2, "damaged": [store.damage(_files(toy), "b", Manifest())], "unchecked": 0}
+    assert check_all(toy) == {"files": 2, "damaged": [directory.damage(_files(toy), "b", Manifest())], "unchecked": 0}
 
 
 def _files(toy: Entry) -> Files:
@@ -183,7 +182,7 @@ def test_a_file_as_it_was_is_not_hashed_again(place: Path, monkeypatch: pytest.M
         hashed.append(path)
         return sum_of(path.read_bytes())
 
-    monkeypatch.setattr(store, "sha256", spy)
+    monkeypatch.setattr(directory, "sha256", spy)
     require("toy")
     assert hashed == []
     os.utime(home_of(toy) / "a", ns=(0, 0))  # touched: looked at again, and still right
@@ -214,7 +213,7 @@ def test_a_file_that_nobody_vouches_for_is_refused_where_silobench_puts_files(
     toy = entry(unknown={"a": File()}, folders=("mine",))
     use(monkeypatch, toy)
     put(home_of(toy), a=ONE)  # as a fetch that was killed would leave it
-    with pytest.raises(DataError, match="has no recorded sum"):
+    with pytest.raises(DataError, match="has no recorded checksum"):
         require("toy")
     record(toy, "a")
     require("toy")
@@ -239,9 +238,9 @@ def test_a_pattern_stands_for_what_the_manifest_lists(place: Path, monkeypatch: 
 
 def test_patterns_stay_within_a_folder() -> None:
     names = ["a.csv", "d/b.csv", "d/e/c.csv", "d/.csv", "x.CSV"]
-    assert list(store.filter_names(names, "*.csv")) == ["a.csv"]
-    assert list(store.filter_names(names, "d/*.csv")) == ["d/b.csv", "d/.csv"]
-    assert list(store.filter_names(names, "*/*/*.csv")) == ["d/e/c.csv"]
+    assert list(directory.filter_names(names, "*.csv")) == ["a.csv"]
+    assert list(directory.filter_names(names, "d/*.csv")) == ["d/b.csv", "d/.csv"]
+    assert list(directory.filter_names(names, "*/*/*.csv")) == ["d/e/c.csv"]
 
 
 def test_verify_names_a_recorded_file_that_is_missing(place: Path) -> None:
@@ -449,7 +448,7 @@ def test_other_code_does_not_use_it_and_clears_it(toy: Entry, monkeypatch: pytes
     stored("toy", reader)
     old = cache_of(toy)
     os.utime(old, (0, 0))  # other code of today may still be in use
-    monkeypatch.setattr(cache, "_code", lambda: "00000000")
+    monkeypatch.setattr(cache, "_code_digest", lambda: "00000000")
     stored("toy", reader)
     assert reader.calls == 2
     assert cache_of(toy) != old
