@@ -270,9 +270,7 @@ def test_all_words_are_used_where_a_keyword_is_missing_and_a_note_says_so() -> N
     speakers = (TESTING[0], TRAINING[0])
     dataset = keywords(clips_of((*KEYWORDS[1:], "bird", "_background_noise_"), speakers), ())
     assert dataset.classes == tuple(sorted((*KEYWORDS[1:], "bird")))
-    assert dataset.notes[0] == (
-        "keywords are missing (yes), so all 10 available words are used"
-    )
+    assert dataset.notes[0] == ("keywords are missing (yes), so all 10 available words are used")
 
 
 def test_requested_words_are_used_and_no_other_clip_is_read() -> None:

@@ -136,7 +136,10 @@ def test_no_review_or_none_on_one_side_is_refused() -> None:
     refusal(lambda: sequences("none", [], level="site", licence="none"), "none", "0 reviews")
     refusal(lambda: dataset_of(["a"], []), "tiny", "0 test rows")
     refusal(lambda: dataset_of([], ["a"]), "tiny", "0 training rows")
-    refusal(lambda: sequences("one", [Review("a", True, "s", None)], level="site", licence="none"), "leaves no training or no test rows")
+    refusal(
+        lambda: sequences("one", [Review("a", True, "s", None)], level="site", licence="none"),
+        "leaves no training or no test rows",
+    )
 
 
 @settings(max_examples=60, deadline=None)
