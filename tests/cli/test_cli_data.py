@@ -119,7 +119,7 @@ def test_fetch_says_what_it_does(capsys: Capture, server: Server, monkeypatch: p
     assert lines[0].startswith("toy: For odd use only. By fetching it you accept these terms")
     assert lines[-1] == f"toy: fetched from home to {home_of(toy)}"
     assert (home_of(toy) / "a.csv").read_bytes() == ONE
-    assert "every sum is right" in right(call(capsys, "data", "fetch", "toy"))
+    assert "all checksums are right" in right(call(capsys, "data", "fetch", "toy"))
     assert len(server.log) == 1
 
 

@@ -124,7 +124,7 @@ def test_import_says_what_is_needed(place: Path, tmp_path: Path) -> None:
     assert visible(home_of(toy)) == {"a": SMALL, "b": OTHER}
     assert check_all(toy) == {"files": 2, "damaged": [], "unchecked": 0}
     refusal(import_files(toy, tmp_path / "nowhere"), "does not exist")
-    refusal(import_files(entry("free"), mine), "has no files of its own, and needs none")
+    refusal(import_files(entry("free"), mine), "has no files of its own: use it without an import")
     (tmp_path / "odd.bin").write_bytes(b"neither")
     refusal(import_files(toy, tmp_path / "odd.bin"), "is no archive")
 
