@@ -19,7 +19,7 @@ from silobench.data.readers import (
     traffic,
     user_files,
 )
-from silobench.data.store import directory
+from silobench.data.store.directory import data_dir, stamp, stamps
 from silobench.errors import DataError
 from silobench.spec import Registry, Spec
 
@@ -54,13 +54,13 @@ def load(spec: str) -> Dataset:
             f"{spec} is a file: write csv(path={spec}, label=COLUMN), npz(path={spec}) or libsvm(path={spec})."
         )
     bound = DATASETS.bind(spec).full
-    return _load(str(bound), _stamps(bound), str(directory.data_dir()))
+    return _load(str(bound), _stamps(bound), str(data_dir()))
 
 
 def _stamps(bound: Spec) -> tuple[tuple[int, ...], ...]:
     """Return the stamp of every file behind a spec: files that it names, and files of its catalogue entry."""
     named = [Path(value) for _, value in bound.kwargs if isinstance(value, str) and value and Path(value).is_file()]
-    return (*(directory.stamp(file) for file in named), *directory.stamps(bound.name))
+    return (*(stamp(file) for file in named), *stamps(bound.name))
 
 
 @functools.lru_cache(maxsize=4)

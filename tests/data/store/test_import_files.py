@@ -126,7 +126,7 @@ def test_import_says_what_is_needed(place: Path, tmp_path: Path) -> None:
     refusal(import_files(toy, tmp_path / "nowhere"), "does not exist")
     refusal(import_files(entry("free"), mine), "has no files of its own: use it without an import")
     (tmp_path / "odd.bin").write_bytes(b"neither")
-    refusal(import_files(toy, tmp_path / "odd.bin"), "is no archive")
+    refusal(import_files(toy, tmp_path / "odd.bin"), "is not an archive")
 
 
 def test_an_import_takes_the_place_of_an_earlier_one(place: Path, tmp_path: Path) -> None:
