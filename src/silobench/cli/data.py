@@ -122,8 +122,8 @@ def fetch(
 
 def _say_what_would_happen(entry: "Entry", source: str) -> None:
     from silobench.data.store.catalog import find
-    from silobench.data.store.fetch import sources_of
     from silobench.data.store.directory import home_of, locate
+    from silobench.data.store.fetch import sources_of
     from silobench.units import size
 
     for name in entry.needs:
