@@ -53,7 +53,7 @@ def compare(case: Workload, repeats: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="sb-") as scratch:
         folder = Path(scratch) / "material"
         prepare(case, folder)
-        times = measure([ours(engine, engine) for engine in ENGINES], folder, case.unit, repeats, alone=False)
+        times = measure([ours(engine, engine) for engine in ENGINES], folder, case.unit, repeats, memory_first=False)
     row = [case.name, f"{statistics.median(times['pool'].seconds) / case.unit:.3g}", *map(spread, gains(times))]
     print(" | ".join(row), flush=True)
     return row
