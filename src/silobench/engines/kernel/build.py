@@ -88,7 +88,7 @@ def _native_or_error() -> Native | NoNativeError:
 
 def _built() -> Native:
     compiler = _compiler()
-    version, command = _version(compiler), [*compiler, *FLAGS, _for_this_processor()]
+    version, command = _version(compiler), [*compiler, *FLAGS, _target()]
     key = _key(SOURCE.read_bytes(), command, version, _processor())
     path = _folder() / f"{key}.so"
     try:
@@ -127,8 +127,10 @@ def _version(compiler: Sequence[str]) -> str:
     return lines[0] if lines else shlex.join(compiler)
 
 
-def _for_this_processor() -> str:
-    return "-march=native" if platform.machine().lower() in ("x86_64", "amd64", "i686") else "-mcpu=native"
+def _target() -> str:
+    """Return the compiler's option for the processor: the one that ``$SILOBENCH_MARCH`` names, else this one."""
+    option = "-march" if platform.machine().lower() in ("x86_64", "amd64", "i686") else "-mcpu"
+    return f"{option}={os.environ.get('SILOBENCH_MARCH') or 'native'}"
 
 
 @functools.cache
