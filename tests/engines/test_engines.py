@@ -466,7 +466,7 @@ def test_coordinates_tell_a_weight_at_every_step(rule: Rule, grads: list[float])
             sums, base = known.renewal @ sums, step
         sums = sums + known.added[step - base] * grad
         w, v = moved(rule, w, v, drift, grad)
-        found = given @ known.given[:, step + 1] + known.seen[step - base] @ sums
+        found = given @ known.initial[:, step + 1] + known.readout[step - base] @ sums
         bound = 1e-10 * max(1.0, abs(w), abs(v))
         assert abs(found[0] - w) < bound
         if rule.momentum > 1e-12:
@@ -489,7 +489,7 @@ def test_coordinates_hold_for_long_where_they_can(rule: Rule, is_often_renewed: 
 
 
 def test_a_rule_that_diverges_says_nothing() -> None:
-    assert not np.isfinite(Coordinates.of(Rule(lr=100.0, momentum=0.9, decay=0.1), 1000).given).all()
+    assert not np.isfinite(Coordinates.of(Rule(lr=100.0, momentum=0.9, decay=0.1), 1000).initial).all()
 
 
 @settings(max_examples=60, deadline=None)
@@ -627,7 +627,9 @@ def test_what_is_no_pull_is_run_by_pytorch(silos, correction: str) -> None:
         assert same(by_choice) == same(alone)
         assert {record.engine for record in by_choice} == {"inline" if workers == 1 else "pool"}
     for engine in (stacked(), native()):
-        with pytest.raises(ConfigError, match=r"^the engine (stacked|native) cannot run this: [^.]*; use auto\.$"):
+        with pytest.raises(
+            ConfigError, match=r"^engine (stacked|native) cannot run this experiment: [^.]*; use auto\.$"
+        ):
             run(algorithm, federated, engine, case.solver, rounds=2)
 
 
@@ -798,7 +800,9 @@ def test_a_run_begun_natively_is_not_gone_on_with_where_there_is_no_native_step(
     ready = prepare(made)
     next(iter(execute(ready, tmp_path)))
     monkeypatch.setattr("silobench.engines.kernel.why_not", lambda: "no C++ compiler was found")
-    with pytest.raises(ConfigError, match=r"begun by the engine native, which cannot go on here \(no C\+\+ compiler"):
+    with pytest.raises(
+        ConfigError, match=r"started with engine native, which cannot continue it on this machine \(no C\+\+"
+    ):
         list(execute(ready, tmp_path))
     monkeypatch.undo()
     assert [record.round for record in execute(ready, tmp_path)] == [2, 3]
