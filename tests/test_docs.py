@@ -35,7 +35,7 @@ def test_an_algorithm_of_your_own_is_one_short_file(plugin: Path, capsys: pytest
         options = ["--plugin", plugin, "--set", mine, "--workers", workers, "--out", out]
         result = call(capsys, "run", experiment, *options)
         assert result.code == 0, result.err
-    assert "2 of 2 runs are there already" in result.err
+    assert "2 of 2 runs are already finished" in result.err
     assert "fedavgm(beta=0.5)" in result.out
     refused = call(capsys, "run", experiment, "--plugin", plugin, "--set", "algorithm=fedavgm(betta=1)")
     assert "did you mean beta?" in refused.err
