@@ -1,12 +1,13 @@
 # The public names of silobench, and the only list of them: `__init__.py` loads each on first use.
 
-from .data import Dataset, Split, load
+from .data import DATASETS, Dataset, Split, load
 from .engines import Engine, auto, inline, native, pool, stacked
 from .errors import SilobenchError
 from .federation import Federation, federate
-from .loop.network import link, mesh
+from .loop.network import NETWORKS, link, mesh
 from .loop.rounds import rounds
 from .measures import (
+    MEASURES,
     Course,
     Measure,
     accuracy_loss,
@@ -34,36 +35,51 @@ from .method.algorithms import (
     solo,
 )
 from .method.control import Controller, Orders, Probe, Travel
-from .method.controllers import oracle, skewscout
+from .method.controllers import CONTROLLERS, oracle, skewscout
 from .method.method import Method
-from .method.selection import by_size, round_robin, stratified, uniform
-from .method.servers import adagrad, adam, momentum, step, yogi
-from .method.solvers import sgd
-from .method.transforms import clip, top_k
+from .method.selection import SELECTIONS, by_size, round_robin, stratified, uniform
+from .method.servers import SERVERS, adagrad, adam, momentum, step, yogi
+from .method.solvers import SCHEDULES, SOLVERS, sgd
+from .method.transforms import TRANSFORMS, clip, top_k
 from .method.types import (
     Algorithm,
     Batch,
+    Context,
     Dial,
     Layout,
     Local,
     Memory,
     Pull,
     Server,
+    ServerOptimizer,
     Transform,
     Update,
     Vector,
 )
-from .partitions import Partition, measure, partition
+from .models import MODELS, Model, Sizes
+from .partitions import PARTITIONS, Partition, Skew, measure, partition
 from .tasks.task import Task, task
 from .training.setting import Setting
-from .training.state import RoundRecord
+from .training.state import RoundRecord, State
 
 __version__: str
 
 __all__ = [
     "ALGORITHMS",
+    "CONTROLLERS",
+    "DATASETS",
+    "MEASURES",
+    "MODELS",
+    "NETWORKS",
+    "PARTITIONS",
+    "SCHEDULES",
+    "SELECTIONS",
+    "SERVERS",
+    "SOLVERS",
+    "TRANSFORMS",
     "Algorithm",
     "Batch",
+    "Context",
     "Controller",
     "Course",
     "Dataset",
@@ -75,15 +91,20 @@ __all__ = [
     "Measure",
     "Memory",
     "Method",
+    "Model",
     "Orders",
     "Partition",
     "Probe",
     "Pull",
     "RoundRecord",
     "Server",
+    "ServerOptimizer",
     "Setting",
     "SilobenchError",
+    "Sizes",
+    "Skew",
     "Split",
+    "State",
     "Task",
     "Transform",
     "Travel",
