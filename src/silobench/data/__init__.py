@@ -7,7 +7,7 @@ from silobench.data.dataset import Dataset, Features, Labels, Split
 from silobench.data.readers import cifar, embedded, faces, geo, images, movielens, songs, speech, tables, text, traffic
 from silobench.data.readers import image_files as pictures
 from silobench.data.readers import user_files as files
-from silobench.data.store import store
+from silobench.data.store.store import data_dir, stamp, stamps
 from silobench.errors import DataError
 from silobench.spec import Registry, Spec
 
@@ -41,13 +41,13 @@ def load(spec: str) -> Dataset:
             f"{spec} is a file: write csv(path={spec}, label=COLUMN), npz(path={spec}) or libsvm(path={spec})."
         )
     bound = DATASETS.bind(spec).full
-    return _load(str(bound), _stamps(bound), str(store.data_dir()))
+    return _load(str(bound), _stamps(bound), str(data_dir()))
 
 
 def _stamps(bound: Spec) -> tuple[tuple[int, ...], ...]:
     """When the files behind a spec were last touched: those it names, or those of the catalogue."""
     named = [Path(value) for _, value in bound.kwargs if isinstance(value, str) and value and Path(value).is_file()]
-    return (*(store.stamp(file) for file in named), *store.stamps(bound.name))
+    return (*(stamp(file) for file in named), *stamps(bound.name))
 
 
 @functools.lru_cache(maxsize=4)

@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError
-from silobench.method.types import Count
 from silobench.models.network import Classifier
 from silobench.models.norms import NORM_ARGUMENTS, GroupSize, Norm, NormName, RenormFrom, norm_of
 from silobench.models.pooling import relu_of_pool, relu_of_pooled_convolution
 from silobench.rng import torch_seed
 from silobench.spec import Registry
+from silobench.spec.ranges import Count
 
 
 @dataclass(frozen=True)

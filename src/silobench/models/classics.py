@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from silobench.method.types import Positive
 from silobench.models.architectures import MODELS, Model, Sizes
 from silobench.models.deep import convolution, picture
 from silobench.models.network import Classifier
 from silobench.models.norms import GroupSize, Norm, NormName, RenormFrom, norm_of
+from silobench.spec.ranges import Positive
 
 # Szegedy et al., Table 1: 1x1; 1x1 before 3x3; 3x3; 1x1 before 5x5; 5x5; 1x1 after the pool. A pool stands between.
 _BLOCKS = (

@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError
-from silobench.method.types import Count, NonNegative
 from silobench.models.architectures import MODELS, Model, Sizes
 from silobench.models.network import OwnLoss
 from silobench.models.pooling import relu_of_pool
+from silobench.spec.ranges import Count, NonNegative
 
 
 @MODELS.register

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError
-from silobench.method.types import Count
+from silobench.spec.ranges import Count
 
 
 def _hyphened(name: Any) -> Any:

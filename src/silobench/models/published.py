@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from silobench.data.augment import random_windows
 from silobench.errors import ConfigError
-from silobench.method.types import Count
 from silobench.models.architectures import MODELS, Model, Sizes
 from silobench.models.network import Classifier
 from silobench.models.norms import NORM_ARGUMENTS, GroupSize, Norm, NormName, RenormFrom, norm_of
 from silobench.models.pooling import relu_of_pool
+from silobench.spec.ranges import Count
 
 _KWS = {"small": (28, 30, 16), "medium": (64, 48, 16), "large": (60, 76, 58)}  # two convolutions, the low-rank layer
 _RADIUS, _ALPHA, _BETA = 4, 0.001 / 9, 0.75  # of the tutorial's local response normalisation

@@ -9,9 +9,9 @@ from scipy import sparse
 from silobench.data.dataset import Split
 from silobench.data.readers.embedded import octant_pairs
 from silobench.errors import PartitionError
-from silobench.method.types import Positive
 from silobench.partitions import iid
 from silobench.partitions.partition import Partition, Skew, checked, rows_of
+from silobench.spec.ranges import Positive
 
 
 def noise(

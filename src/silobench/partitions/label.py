@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from silobench.data import load
 from silobench.data.dataset import Split
 from silobench.errors import PartitionError
-from silobench.method.types import Count, Positive
 from silobench.partitions.measures import emd_weighted
 from silobench.partitions.natural import group_ids
 from silobench.partitions.partition import (
@@ -28,6 +27,7 @@ from silobench.partitions.partition import (
     redraw,
     rows_of,
 )
+from silobench.spec.ranges import Count, Positive
 
 MinSize = Annotated[int, Ge(0)]
 

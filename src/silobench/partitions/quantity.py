@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from silobench.data.dataset import Split
-from silobench.method.types import NonNegative, Positive
 from silobench.partitions.label import MinSize
 from silobench.partitions.measures import count
 from silobench.partitions.partition import Partition, Skew, apportion, checked, class_rows, deal, dirichlet, redraw
+from silobench.spec.ranges import NonNegative, Positive
 
 Shares = Callable[[int, np.random.Generator], NDArray[np.float64]]
 

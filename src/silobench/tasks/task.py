@@ -10,10 +10,10 @@ from torch import Tensor
 
 from silobench.data.dataset import Dataset
 from silobench.errors import ConfigError
-from silobench.method.types import Vector
 from silobench.models import MODELS, Classifier, Network, OwnLoss, Sizes
 from silobench.tasks.score import Counts, Score
 from silobench.tasks.verification import Pairs
+from silobench.vectors import Vector
 
 Weights: TypeAlias = tuple[Vector, Vector]  # the parameters and buffers of a network
 

@@ -17,8 +17,9 @@ from silobench.data.dataset import Dataset, Split
 from silobench.data.readers import delimited as parsed
 from silobench.data.readers import movielens, songs, tables, traffic
 from silobench.data.readers.adult import ATTRIBUTES, OFFSETS
+from silobench.data.store import cache, store
 from silobench.data.store.catalog import Entry, File
-from silobench.data.store.store import Files, cache, store
+from silobench.data.store.store import Files
 from silobench.errors import DataError
 from silobench.spec import Registry
 

@@ -47,12 +47,12 @@ from offline import (
     wait,
     wrong_range,
 )
+from silobench.data.store import download as download_module
 from silobench.data.store.archives import members
 from silobench.data.store.catalog import Download, Entry, File, Source
 from silobench.data.store.download import NoRoomError, from_address
 from silobench.data.store.fetch import Step, fetch, import_files
 from silobench.data.store.store import check_all, home_of, locate, read_manifest, require
-from silobench.data.store.store import download as download_module
 from silobench.errors import DataError
 
 LARGE = random.Random(0).randbytes(1_500_000)
@@ -1097,7 +1097,7 @@ def test_a_killed_import_of_a_tree_is_not_available(place: Path, tmp_path: Path)
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from silobench.data.store.store import fetch
+from silobench.data.store import fetch
 from silobench.data.store.catalog import Entry
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -17,13 +17,13 @@ from scipy import sparse
 
 from offline import disk_of, entry, sum_of, use
 from silobench.data.dataset import Dataset, Split
+from silobench.data.store import cache, store
 from silobench.data.store.cache import stored
 from silobench.data.store.catalog import Entry, File
 from silobench.data.store.store import (
     Files,
     Manifest,
     available,
-    cache,
     check_all,
     data_dir,
     entry_of,
@@ -31,7 +31,6 @@ from silobench.data.store.store import (
     locate,
     read_manifest,
     require,
-    store,
     write_manifest,
 )
 from silobench.errors import DataError
@@ -581,7 +580,7 @@ def test_a_read_only_folder_stops_nothing(toy: Entry, monkeypatch: pytest.Monkey
 
 TWINS = """
 import sys, time
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1].split(":")
 from test_store import *
 from pathlib import Path
 made = entry(unknown={"a": File()}, folders=("mine",))
@@ -601,7 +600,7 @@ with pytest.MonkeyPatch.context() as patch:
 
 
 def test_two_processes_may_build_the_same_cache(toy: Entry, tmp_path: Path) -> None:
-    here = str(Path(__file__).parent)
+    here = f"{Path(__file__).parent}:{Path(__file__).parents[2]}"
     signs = [str(tmp_path / name) for name in ("first", "second")]
     commands = [[sys.executable, "-c", TWINS, here, signs[i], signs[1 - i]] for i in range(2)]
     running = [subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for c in commands]
