@@ -16,6 +16,7 @@ digits = sb.load("digits")
 federation = sb.federate(digits, "label-dirichlet(beta=0.5)", parties=10, seed=0)
 print("rows per party:", [party.samples for party in federation.parties])
 
+torch.set_num_threads(1)  # the batches are small: more threads would only wait for each other
 torch.manual_seed(0)
 model = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
 params = torch.nn.utils.parameters_to_vector(model.parameters()).detach()  # the global model as one flat vector

@@ -22,6 +22,7 @@ from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError
 from silobench.processes import cores, start_server
 
 if TYPE_CHECKING:
+    from silobench.runs.experiment import Plan
     from silobench.runs.record import StoredRun
 
 app = typer.Typer(
@@ -259,7 +260,7 @@ def _run_all(
     from silobench.engines import ENGINES
     from silobench.runs import execute as execution
     from silobench.runs import experiment
-    from silobench.runs.record import discard_checkpoint, read_run
+    from silobench.runs.record import read_run
     from silobench.runs.sweep import sweep
 
     chosen = ENGINES.build(engine)
@@ -280,13 +281,22 @@ def _run_all(
     except KeyboardInterrupt as error:
         raise StoppedError("stopped; finished rounds are kept: run the same command again to resume.") from error
     if absent:
-        count = sum(absent.values())
-        print(f"skipped {count} runs: their datasets are not on this machine (see above)", file=sys.stderr)
-    origins = {made.origin.id for made in plans if made.origin}
-    for made in plans if records_only else ():
-        if made.id not in origins:  # other runs may start from these models
-            discard_checkpoint(out / made.id)
+        print(
+            f"skipped {sum(absent.values())} runs: their datasets are not on this machine (see above)", file=sys.stderr
+        )
+    if records_only:
+        _discard_checkpoints(plans, out)
     return [read_run(out / made.id) for made in plans]
+
+
+def _discard_checkpoints(plans: "Sequence[Plan]", out: Path) -> None:
+    """Delete the checkpoints of finished runs, except those that other runs start from."""
+    from silobench.runs.record import discard_checkpoint
+
+    origins = {plan.origin.id for plan in plans if plan.origin}
+    for plan in plans:
+        if plan.id not in origins:
+            discard_checkpoint(out / plan.id)
 
 
 def _say_absent(absent: Mapping[str, int]) -> None:
