@@ -22,7 +22,7 @@ from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError
 from silobench.processes import cores, start_server
 
 if TYPE_CHECKING:
-    from silobench.runs.experiment import Plan
+    from silobench.runs.plan import Plan
     from silobench.runs.record import StoredRun
 
 app = typer.Typer(
@@ -245,7 +245,7 @@ def _overrides(settings: list[str]) -> dict[str, Any]:
 def _run_all(
     choices: Mapping[str, Any],
     out: Path,
-    changed: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
     *,
     only: str = "*",
     engine: str = "auto",
@@ -256,49 +256,49 @@ def _run_all(
     """Check all runs, then do those that are not finished. Runs without their dataset are reported and skipped."""
     if (workers or cores()) > 1:
         start_server()  # it imports what workers need while this process imports too
-    from silobench.cli.terminal import Progress
     from silobench.engines import ENGINES
-    from silobench.runs import execute as execution
     from silobench.runs import experiment
+    from silobench.runs.prepare import check, is_complete
     from silobench.runs.record import read_run
-    from silobench.runs.sweep import sweep
 
     chosen = ENGINES.build(engine)
-    workers = workers or chosen.workers or cores()
-    plans, absent = experiment.plan_present(experiment.override(choices, changed or {}), only, plugins)
-    _say_absent(absent)
-    missing = [made for made in plans if not execution.is_complete(made, out)]
-    for made in missing:
-        execution.check_origin(made, out)  # every error comes before any round
-        execution.engine_of(execution.prepare(made), out, chosen)
+    plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
+    for reason, count in absent.items():
+        print(f"skipped {count} runs: {reason}", file=sys.stderr)
+    missing = [plan for plan in plans if not is_complete(plan, out)]
+    check(missing, out, chosen)  # every error comes before any round
+    _sweep(missing, out, engine, workers or chosen.workers or cores(), plugins, total=len(plans))
+    if absent:
+        count = sum(absent.values())
+        print(f"skipped {count} runs: their datasets are not on this machine (see above)", file=sys.stderr)
+    if records_only:
+        _discard_checkpoints(plans, out)
+    return [read_run(out / plan.id) for plan in plans]
+
+
+def _sweep(
+    missing: "Sequence[Plan]", out: Path, engine: str, workers: int, plugins: Sequence[Path], total: int
+) -> None:
+    """Do the missing runs of a total, and show the progress."""
+    from silobench.cli.terminal import Progress
+    from silobench.runs.sweep import sweep
+
     try:
         with (
-            Progress(total=len(plans), done=len(plans) - len(missing)) as progress,
+            Progress(total=total, done=total - len(missing)) as progress,
             closing(sweep(missing, out, engine, workers, plugins)) as events,
         ):
             for event in events:
                 progress.show(event)
     except KeyboardInterrupt as error:
         raise StoppedError("stopped; finished rounds are kept: run the same command again to resume.") from error
-    if absent:
-        print(
-            f"skipped {sum(absent.values())} runs: their datasets are not on this machine (see above)", file=sys.stderr
-        )
-    if records_only:
-        _discard_checkpoints(plans, out)
-    return [read_run(out / made.id) for made in plans]
 
 
 def _discard_checkpoints(plans: "Sequence[Plan]", out: Path) -> None:
     """Delete the checkpoints of finished runs, except those that other runs start from."""
-    from silobench.runs.record import discard_checkpoint
+    from silobench.runs.writer import discard_checkpoint
 
     origins = {plan.origin.id for plan in plans if plan.origin}
     for plan in plans:
         if plan.id not in origins:
             discard_checkpoint(out / plan.id)
-
-
-def _say_absent(absent: Mapping[str, int]) -> None:
-    for reason, count in absent.items():
-        print(f"skipped {count} runs: {reason}", file=sys.stderr)

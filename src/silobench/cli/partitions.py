@@ -34,7 +34,7 @@ def partition(
     """Partition a dataset among parties and measure the skew. Nothing is trained."""
     cut = _cut(dataset, spec, parties, seed)
     if plot:
-        from silobench.report import plot_partition
+        from silobench.report.figures import plot_partition
 
         plot_partition(cut.skew.counts, plot, f"{cut.data.name}: {cut.spec}", cut.names, cut.classes)
     if export:
