@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from commands import call, start, write
+from commands import call, run_killed, write
 from silobench.algorithms import bsp, dgc, fedavg, gaia
 from silobench.controllers import oracle, skewscout
 from silobench.controllers.dials import chosen_dial
@@ -27,7 +27,7 @@ from silobench.task import task
 from silobench.transforms import top_k
 from silobench.travelling import travel
 from silobench.types import Controller, Dial, Orders, RoundRecord, State, Transform, Travel
-from test_resume import _facts, _kill_after
+from test_resume import _facts
 
 SOLVER = sgd(lr=0.02, momentum=0.9, steps=1, batch=10, keep_momentum=True)
 NAN = math.nan
@@ -269,7 +269,7 @@ def test_a_killed_run_decides_the_same_again(tmp_path: Path, capsys: pytest.Capt
     command = ["run", file, "--workers", "1", "--out"]
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     for n in (3, 150, 400):
-        _kill_after(start(*command, killed), killed, n)
+        run_killed(killed, n, *command, killed)
         assert not read_runs(killed)[0].complete
     assert call(capsys, *command, killed).code == 0
     assert call(capsys, *command, whole).code == 0
