@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from commands import PATIENCE
 from silobench.data.store.catalog import Download, Entry, File, Source
 
 
@@ -182,7 +183,7 @@ def wait(after: int) -> Callable[[Handler, Page], None]:
         handler.wfile.write(page.content[start : start + after])
         handler.wfile.flush()
         server.halfway.set()
-        server.go_on.wait(30)
+        server.go_on.wait(PATIENCE)
         handler.wfile.write(page.content[start + after :])
 
     return do
@@ -210,7 +211,7 @@ def source(client: str, *downloads: Download) -> Source:
 def use(monkeypatch: pytest.MonkeyPatch, *entries: Entry) -> None:
     """Let these be the whole catalogue."""
     made = {one.name: one for one in entries}
-    for module in ("catalog", "store"):
+    for module in ("catalog", "directory"):
         monkeypatch.setattr(f"silobench.data.store.{module}.catalog", lambda: made)
 
 

@@ -14,7 +14,7 @@ _SMALL = 1.0  # t: below it less than 0.35 of the mass is between 0 and t
 def upper_tail(dof: float, t: float) -> float:
     """Return the mass above `t`.
 
-    >>> upper_tail(2, 0.0), round(upper_tail(2, 4.302652729911275), 12)
+    >>> upper_tail(2, 0.0), round(upper_tail(2, 4.30265273), 9)
     (0.5, 0.025)
     """
     if t < 0:
@@ -23,7 +23,9 @@ def upper_tail(dof: float, t: float) -> float:
         return 0.0
     sine, cosine = t * t / (dof + t * t), dof / (dof + t * t)  # squared
     scale = (
-        math.exp(math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2)) * math.sqrt(sine / math.pi) * cosine ** (dof / 2)
+        math.exp(math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2))
+        * math.sqrt(sine / math.pi)
+        * math.pow(cosine, dof / 2)
     )
     if t < _SMALL:
         return 0.5 - scale * _series(lambda k: (dof + 2 * k + 1) / (2 * k + 3) * sine)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from silobench.cli.data import Json
+from silobench.cli.options import Json
 from silobench.errors import ConfigError, RecordError, suggest
 
 if TYPE_CHECKING:
