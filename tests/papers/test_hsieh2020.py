@@ -13,7 +13,7 @@ from silobench.papers import FINDINGS, paper_facts, paper_sections, paper_tables
 from silobench.papers.hsieh2020.bsp_loss import bsp_loss_table, bsp_losses
 from silobench.papers.hsieh2020.communication import Exchange, exchange_of, norm_of, percent_of, plain_model
 from silobench.papers.hsieh2020.decisions import decisions, decisions_table, steering_table
-from silobench.papers.hsieh2020.diagnostics import channels, class_accuracies, norms_table, own_classes, replicas_table
+from silobench.papers.hsieh2020.diagnostics import channels, class_accuracies, home_classes, norms_table, replicas_table
 from silobench.papers.hsieh2020.numbers import published_loss
 from silobench.papers.hsieh2020.savings import oracle, savings, savings_table
 from silobench.report.figures import Bars, bars_svg
@@ -304,7 +304,7 @@ def by_class(own: float, others: float, parties: int = 2) -> Any:
 
 def test_a_party_owns_the_classes_of_which_it_has_most() -> None:
     (first, *_) = measured("replicas", by_class(0.9, 0.1), partition=SPLIT, parties=2)
-    assert own_classes(first) == {"0": {"0", "2"}, "1": {"1", "3"}}
+    assert home_classes(first) == {"0": {"0", "2"}, "1": {"1", "3"}}
     assert [others for _, others in class_accuracies(first).values()] == pytest.approx([0.1, 0.1])
     found = cells(measured("replicas", by_class(0.9, 0.1), partition=SPLIT, parties=2, algorithm="gaia"))
     rows = texts(replicas_table(found))

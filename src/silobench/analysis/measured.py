@@ -39,7 +39,7 @@ def averages(cell: CellResult, measure: str, pick: Pick) -> dict[int, float]:
     """Return the mean of a number over all measured rounds, by seed."""
 
     def average(run: StoredRun) -> float | None:
-        values = known(pick(found) for found in run.measured(measure).values())
+        values = known(pick(row) for row in run.measured(measure).values())
         return fmean(values) if values else None
 
     return by_seed(cell, average)

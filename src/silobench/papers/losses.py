@@ -22,8 +22,8 @@ class Loss:
     @property
     def paper(self) -> float | None:
         """What the paper's cell loses, where the paper prints both numbers."""
-        own, reference = self.cell.paper, self.reference.paper
-        return reference.mean - own.mean if own and reference else None
+        cell, reference = self.cell.paper, self.reference.paper
+        return reference.mean - cell.mean if cell and reference else None
 
     def entries(self) -> Sequence[Entry]:
         """Return the last entries of a row: both accuracies, and the difference beside the paper's."""

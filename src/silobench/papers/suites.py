@@ -34,7 +34,7 @@ def _files() -> dict[str, Path]:
 
 def _about(name: str, suite: dict[str, Any], citation: str) -> dict[str, Any]:
     title, table = suite.get("title", ""), suite.get("table", "")
-    origin = f" ({citation.split(':')[0]}, {table})" if citation else ""
+    origin = f" ({citation.partition(':')[0]}, {table})" if citation else ""
     return {
         "name": name,
         "signature": name,

@@ -45,7 +45,7 @@ def number_by_seed(cell: CellResult, measure: str, key: str) -> dict[int, float]
     return averages(cell, measure, lambda row: row[key])
 
 
-def own_classes(run: StoredRun) -> dict[str, set[str]]:
+def home_classes(run: StoredRun) -> dict[str, set[str]]:
     """Return the classes of each party: those of which no party has more rows."""
     counts, parties, classes = run.partition.counts, run.partition.parties, run.dataset.classes
     owners = [max(range(len(parties)), key=lambda party: counts[party][place]) for place in range(len(classes))]
@@ -60,18 +60,18 @@ def class_accuracies(run: StoredRun) -> dict[str, tuple[float, float]]:
     rows = run.measured(REPLICAS)
     by_class = rows[max(rows)]["by_class"]
     accuracies = {}
-    for party, classes in own_classes(run).items():
-        own = known(accuracy for label, accuracy in by_class[party].items() if label in classes)
+    for party, classes in home_classes(run).items():
+        at_home = known(accuracy for label, accuracy in by_class[party].items() if label in classes)
         others = known(accuracy for label, accuracy in by_class[party].items() if label not in classes)
-        if own and others:
-            accuracies[party] = (fmean(own), fmean(others))
+        if at_home and others:
+            accuracies[party] = (fmean(at_home), fmean(others))
     return accuracies
 
 
 def specialisation(run: StoredRun) -> float | None:
     """Return how much better models are on their own party's classes than on others, on average."""
     accuracies = class_accuracies(run)
-    return fmean(own - others for own, others in accuracies.values()) if accuracies else None
+    return fmean(at_home - others for at_home, others in accuracies.values()) if accuracies else None
 
 
 def channels(run: StoredRun, kind: str = "mean") -> list[float]:

@@ -1,8 +1,8 @@
-"""The findings of the quagmire study (Hsieh, Phanishayee, Mutlu and Gibbons, ICML 2020), each as a look through runs.
+"""The findings of the quagmire study (Hsieh, Phanishayee, Mutlu and Gibbons, ICML 2020), each as a function.
 
-Where the paper says "as good as" or "significant" without a number, the number here is ours and stands in the test's
-text: 2 points of accuracy, by which the paper colours its tables, and 1 point for what is better or worse. Bytes are
-exact, but what SkewScout sends depends on the seed, so that they are tested over seeds as well.
+Where the paper says "as good as" or "significant" without a number, the number is ours and is stated in the text of
+the test: 2 points of accuracy, by which the paper colours its tables, and 1 point for what is better or worse. Bytes
+are exact, but what SkewScout sends depends on the seed, so that they are tested over seeds as well.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -50,11 +50,11 @@ from silobench.papers.hsieh2020.savings import Saving, savings, times
 from silobench.runs.stored import StoredRun
 
 NAME = "quagmire"
-_KEPT = 0.02  # within it an accuracy is as good
+_AS_GOOD = 0.02  # of accuracy: a smaller loss counts as none
 _POINT = 0.01
 _BY_A_POINT = "correlated t: by over 1 point"
 _LEAST_SAVING = 9.6
-_MOST_TO_ORACLE = 1.5
+_MOST_OF_ORACLE = 1.5
 
 
 def _named(cell: CellResult, *but: str) -> str:
@@ -76,13 +76,13 @@ def _lost(cells: Cells, *methods: str) -> list[BspLoss]:
 
 
 def _keeping(one: BspLoss, part: str) -> Evidence:
-    holds = opposite(more_than(accuracy_gap(one.reference, one.cell), _KEPT))
+    holds = opposite(more_than(accuracy_gap(one.reference, one.cell), _AS_GOOD))
     test = "correlated t: not over 2 points below BSP on iid data"
     return Evidence(part, f"{_named(one.cell)}: {one.how}", _against(one.reference, one.cell), test, holds)
 
 
 def _losing(one: BspLoss, part: str) -> Evidence:
-    holds = more_than(accuracy_gap(one.reference, one.cell), _KEPT)
+    holds = more_than(accuracy_gap(one.reference, one.cell), _AS_GOOD)
     test = "correlated t: over 2 points below BSP on iid data"
     return Evidence(part, f"{_named(one.cell)}: {one.how}", _against(one.reference, one.cell), test, holds)
 
@@ -246,7 +246,7 @@ def _of_parties(few: tuple[CellResult, CellResult], many: tuple[CellResult, Cell
     return Evidence("more is lost", names, numbers, "t: by over 1 point", more_than(difference, _POINT))
 
 
-# --- causes -------------------------------------------------------------------------------------------
+# --- diagnostics --------------------------------------------------------------------------------------
 
 
 def models_travel(cells: Cells) -> Iterator[Evidence]:
@@ -285,7 +285,7 @@ def deltas_are_larger(cells: Cells) -> Iterator[Evidence]:
         skewed, iid_values = (number_by_seed(cell, DELTA, "mean") for cell in (split, iid))
         names = f"{_named(split)} against iid: {split.label['algorithm']}"
         numbers, test = interval_text(gap(skewed, iid_values), "percent"), "t: larger by more than a tenth"
-        yield Evidence("parties move further alone", names, numbers, test, larger(skewed, iid_values))
+        yield Evidence("local changes are larger", names, numbers, test, larger(skewed, iid_values))
 
 
 def replicas_specialise(cells: Cells) -> Iterator[Evidence]:
@@ -294,10 +294,10 @@ def replicas_specialise(cells: Cells) -> Iterator[Evidence]:
         names = f"{_named(cell)}: {cell.label['algorithm']}"
         if is_split(cell):
             test, holds = "t: its own over 50 points better", more_than(difference, 0.5)
-            yield Evidence("its own classes alone", names, interval_text(difference), test, holds)
+            yield Evidence("only its own classes", names, interval_text(difference), test, holds)
         elif is_iid(cell):
             test, holds = "t: within 10 points", within(difference, 0.1)
-            yield Evidence("all alike when iid", names, interval_text(difference), test, holds)
+            yield Evidence("all equal when iid", names, interval_text(difference), test, holds)
 
 
 def _from_zero(values: dict[int, float]) -> Posterior | None:
@@ -312,10 +312,10 @@ def scout_saves(cells: Cells) -> Iterator[Evidence]:
         if one.scout is None:
             continue
         papers, names = one.method == "gaia", f"{_named(one.scout)}: {one.method}"
-        kept = opposite(more_than(accuracy_gap(one.bsp, one.scout), _POINT))
+        as_good = opposite(more_than(accuracy_gap(one.bsp, one.scout), _POINT))
         numbers = _against(one.bsp, one.scout)
         test = "correlated t: not over 1 point below BSP on the same partition"
-        yield Evidence("it keeps BSP's accuracy", names, numbers, test, kept, papers)
+        yield Evidence("it keeps BSP's accuracy", names, numbers, test, as_good, papers)
         saved = one.saved_by_seed(one.scout)
         enough = opposite(more_than(gap(dict.fromkeys(saved, _LEAST_SAVING), saved), 0))
         test = f"t: at least {_LEAST_SAVING:g} times fewer bytes"
@@ -341,10 +341,10 @@ def near_oracle(cells: Cells) -> Iterator[Evidence]:
     for one in savings(cells):
         if one.scout is not None and one.ratio is not None:
             ratios = one.ratio_by_seed
-            near = opposite(more_than(gap(ratios, dict.fromkeys(ratios, _MOST_TO_ORACLE)), 0))
+            near = opposite(more_than(gap(ratios, dict.fromkeys(ratios, _MOST_OF_ORACLE)), 0))
             holds = near if one.keeps(one.scout) else None
             numbers = f"{times(one.ratio)}, {accuracy_text(one.scout)} with BSP's {accuracy_text(one.bsp)}"
-            test = f"t: at most {_MOST_TO_ORACLE:g} times Oracle's bytes, where the accuracy is kept"
+            test = f"t: at most {_MOST_OF_ORACLE:g} times Oracle's bytes, where the accuracy is kept"
             names = f"{_named(one.scout)}: {one.method}, {one.knob} {one.best:g}"
             yield Evidence("near Oracle", names, numbers, test, holds, one.method == "gaia")
 
@@ -355,7 +355,7 @@ FINDINGS = (
         {"as good as BSP": "most"}, match_when_iid, "quagmire-figure1",
     ),
     Finding(
-        "quagmire-2", NAME, "With each class at one party, or by region, they lose accuracy, all of them.",
+        "quagmire-2", NAME, "With each class at one party, or by region, all of them lose accuracy.",
         {"they lose": "most"}, lose_under_skew, "quagmire-figure1",
     ),
     Finding(
@@ -375,7 +375,7 @@ FINDINGS = (
         {"better than BatchNorm": "most"}, group_norm_with_others, "quagmire-norm",
     ),
     Finding(
-        "quagmire-7", NAME, "The more of the data is dealt by label, the more is lost.",
+        "quagmire-7", NAME, "The more of the data is dealt by label, the more accuracy is lost.",
         {"it grows": "most", "at every step": "most"}, loss_grows, "quagmire-skew",
     ),
     Finding(
@@ -391,16 +391,17 @@ FINDINGS = (
         {"better than BatchNorm": "most", "it still loses": "most"}, renormalisation, "quagmire-norm",
     ),
     Finding(
-        "quagmire-11", NAME, "With more parties, or smaller regions, more is lost against BSP.",
+        "quagmire-11", NAME, "With more parties, or smaller regions, more accuracy is lost against BSP.",
         {"more is lost": "most"}, more_parties, "quagmire-parties",
     ),
     Finding(
-        "quagmire-12", NAME, "Models lose far more accuracy away from home under skew, and less the more is sent.",
+        "quagmire-12", NAME,
+        "Models lose far more accuracy on other parties' data under skew, and less with more traffic.",
         {"far more under skew": "most", "less with more traffic": "most"}, models_travel, "quagmire-causes",
     ),
     Finding(
-        "quagmire-13", NAME, "What parties have not shared, or learnt between two averages, is larger under skew.",
-        {"parties move further alone": "all"}, deltas_are_larger, "quagmire-causes",
+        "quagmire-13", NAME, "Local changes that parties have not shared are larger under skew.",
+        {"local changes are larger": "all"}, deltas_are_larger, "quagmire-causes",
     ),
     Finding(
         "quagmire-14", NAME,
@@ -413,7 +414,7 @@ FINDINGS = (
         {"near Oracle": "most"}, near_oracle, "quagmire-skewscout",
     ),
     Finding(
-        "quagmire-16", NAME, "Gaia's models each know the classes of their own party alone, and all classes when iid.",
-        {"its own classes alone": "all", "all alike when iid": "most"}, replicas_specialise, "quagmire-causes",
+        "quagmire-16", NAME, "Under skew Gaia's models know only the classes of their party, and on iid data all classes.",
+        {"only its own classes": "all", "all equal when iid": "most"}, replicas_specialise, "quagmire-causes",
     ),
 )  # fmt: skip

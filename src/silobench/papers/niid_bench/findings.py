@@ -1,6 +1,6 @@
-"""NIID-Bench's eleven findings (Li, Diao, Chen and He, ICDE 2022), each as a look through stored runs.
+"""NIID-Bench's eleven findings (Li, Diao, Chen and He, ICDE 2022), each as a function that collects evidence.
 
-Where the paper says "little" or "large" without a number, the number here is ours and stands in the test's text.
+Where the paper says "little" or "large" without a number, the number is ours and is stated in the text of the test.
 """
 
 from collections.abc import Hashable, Iterator
@@ -78,12 +78,11 @@ def hardest_skew(cells: Cells) -> Iterator[Evidence]:
         if one and others:
             rival = min(others, key=mean_accuracy)
             difference = accuracy_gap(rival, one)
-            names = (
-                f"{dataset_name(one)}: one class a party against {rival.label['partition']}, the hardest of the others"
-            )
+            hardest = rival.label["partition"]
+            names = f"{dataset_name(one)}: one class per party against {hardest}, the hardest of the others"
             numbers = f"{accuracy_text(one)} and {accuracy_text(rival)}, {interval_text(difference)}"
             test = "correlated t: over 1 point below it"
-            yield Evidence("one class a party is the hardest", names, numbers, test, more_than(difference, _POINT))
+            yield Evidence("one class per party is the hardest", names, numbers, test, more_than(difference, _POINT))
         if iid := family.get("iid"):
             for cell in family.values():
                 if skew_of(cell) in ("feature", "quantity"):
@@ -121,9 +120,7 @@ def nobody_is_best(cells: Cells) -> Iterator[Evidence]:
     for name in FOUR[1:]:
         better = [more_than(accuracy_gap(setting[name], setting["fedavg"]), _POINT) for setting in whole]
         yes, no, half = better.count(True), better.count(False), len(better) / 2
-        numbers = (
-            f"better in {yes} of {len(whole)} settings, not better in {no}, cannot be told in {better.count(None)}"
-        )
+        numbers = f"better in {yes} of {len(whole)} settings, not better in {no}, undecided in {better.count(None)}"
         test = "correlated t: better by more than 1 point; not so in half of the settings or more"
         holds = True if no >= half else False if yes > half else None
         yield Evidence("FedAvg is beaten only in some settings", f"{name} against fedavg", numbers, test, holds)
@@ -137,7 +134,7 @@ def hard_and_easy_tasks(cells: Cells) -> Iterator[Evidence]:
             numbers = ", ".join(f"{name_of(cell)} {accuracy_text(cell)}" for cell in setting.values())
             test = "correlated t: no two of four differ by more than 3 points"
             holds = opposite(any_more_than(gaps, 0.03, len(gaps)))
-            yield Evidence("on MNIST all do alike", setting_name(setting["fedavg"]), numbers, test, holds)
+            yield Evidence("on MNIST all are nearly equal", setting_name(setting["fedavg"]), numbers, test, holds)
     lost = _lost_to_label_skew(cells)
     for name in [name for name in ("cifar-10", *_TABULAR) if name in lost and "mnist" in lost]:
         difference = gap(lost[name], lost["mnist"])
@@ -147,7 +144,7 @@ def hard_and_easy_tasks(cells: Cells) -> Iterator[Evidence]:
 
 
 def _lost_to_label_skew(cells: Cells) -> dict[str, dict[int, float]]:
-    """What FedAvg loses, by dataset and seed; with the paper's network and federation, of the longest runs."""
+    """Return what FedAvg loses by dataset and seed, in the longest runs with the paper's network and federation."""
     papers = [cell for cell in of_algorithms(cells, "fedavg") if cell.paper]
     losses = {}
     for family in families(sorted(papers, key=lambda cell: int(cell.label.rounds)), "partition"):
@@ -175,7 +172,7 @@ def speed_and_steadiness(cells: Cells) -> Iterator[Evidence]:
 
 def _as_fast(prox: CellResult, average: CellResult) -> Iterator[Evidence]:
     target, rope = 0.9 * min(mean_accuracy(average), mean_accuracy(prox)), max(2.0, 0.1 * average.label.rounds)
-    if target <= 1 / len(average.dataset.classes):  # neither has learnt anything
+    if target <= 1 / len(average.dataset.classes):  # neither is better than chance
         return
     pairs = paired(prox, average, Question(metric="rounds", target=target, rope=rope))
     rounds = pairs.posterior if pairs and not any(pairs.never) else None
@@ -219,8 +216,8 @@ def _pairs(family: Family) -> int:
 
 
 def _moves(one: int, family: Family, other: int, other_family: Family) -> list[Posterior | None]:
-    """Return how much worse what is best for one partition is for the other, and the reverse; [None] if unknown."""
-    if one == other:  # the same, if nothing else is better after all
+    """Return how much worse the best epochs of one partition are for the other, both ways; [None] if unknown."""
+    if one == other:  # the same number is best, unless another one is better after all
         both = (family, other_family)
         pairs = [(cells[tried], cells[one]) for cells in both for tried in cells if tried != one]
     else:
@@ -291,7 +288,9 @@ def mixed_skew(cells: Cells) -> Iterator[Evidence]:
     for family in families(four(cells), "partition"):
         for mixed in family.values():
             terms = list(map(str, mixed.label.partition)) if skew_of(mixed) == "mixed" else []
-            if terms and all(term in family for term in terms):  # against an easy one alone, the other is enough
+            if terms and all(
+                term in family for term in terms
+            ):  # against the easier part, the harder one would be enough
                 single = min((family[term] for term in terms), key=mean_accuracy)
                 difference = accuracy_gap(single, mixed)
                 harder = single.label["partition"]
@@ -317,7 +316,7 @@ def batch_size(cells: Cells) -> Iterator[Evidence]:
                 difference = gap(gain, at_iid)
                 numbers = f"{100 * fmean(gain.values()):+.1f} points, iid {100 * fmean(at_iid.values()):+.1f}"
                 test = "t: what a small batch gains differs from iid by at most 2 points"
-                part = "skew does not change what the batch size does"
+                part = "skew does not change the effect of the batch size"
                 yield Evidence(
                     part,
                     f"{name}, {partition}",
@@ -346,8 +345,8 @@ def batch_norm(cells: Cells) -> Iterator[Evidence]:
 
 FINDINGS = (
     Finding(
-        "niid-1", NAME, "One class a party is the hardest case; feature and quantity skew hardly hurt FedAvg.",
-        {"one class a party is the hardest": "most", "feature and quantity skew hardly hurt FedAvg": "most"},
+        "niid-1", NAME, "One class per party is the hardest case; feature and quantity skew hardly hurt FedAvg.",
+        {"one class per party is the hardest": "most", "feature and quantity skew hardly hurt FedAvg": "most"},
         hardest_skew, "niid-table3",
     ),
     Finding(
@@ -356,8 +355,8 @@ FINDINGS = (
         nobody_is_best, "niid-table3",
     ),
     Finding(
-        "niid-3", NAME, "CIFAR-10 and tables suffer from skew; on MNIST all algorithms do nearly alike.",
-        {"on MNIST all do alike": "most", "CIFAR-10 and tables suffer more than MNIST": "most"},
+        "niid-3", NAME, "CIFAR-10 and tables suffer from skew; on MNIST all algorithms are nearly equal.",
+        {"on MNIST all are nearly equal": "most", "CIFAR-10 and tables suffer more than MNIST": "most"},
         hard_and_easy_tasks, "niid-table3 --scale laptop",
     ),
     Finding(
@@ -389,8 +388,8 @@ FINDINGS = (
         {"two skews are harder than one": "most"}, mixed_skew, "niid-mixed-skew",
     ),
     Finding(
-        "niid-10", NAME, "The batch size does under skew what it does without.",
-        {"skew does not change what the batch size does": "most"}, batch_size, "niid-batch-size",
+        "niid-10", NAME, "The batch size has the same effect with skew as without.",
+        {"skew does not change the effect of the batch size": "most"}, batch_size, "niid-batch-size",
     ),
     Finding(
         "niid-11", NAME, "Averaging BatchNorm layers makes training less steady under skew.",

@@ -1,6 +1,6 @@
-"""The findings of Zhao, Li, Lai, Suda, Civin and Chandra (2018), each as a look through stored runs.
+"""The findings of Zhao, Li, Lai, Suda, Civin and Chandra (2018), each as a function that collects evidence.
 
-Where the paper says "about" or "mostly" without a number, the number here is ours and stands in the test's text.
+Where the paper says "about" or "mostly" without a number, the number is ours and is stated in the text of the test.
 """
 
 from collections.abc import Iterator, Mapping
@@ -63,7 +63,7 @@ def _every_step(ladder: Cells) -> Evidence:
 
 
 def _ever_faster(ladder: Cells) -> Iterator[Evidence]:
-    """Only where there are EMDs on both sides of the knee."""
+    """Yield evidence if there are EMDs on both sides of the knee."""
     low, high = ladder[0], ladder[-1]
     knee = max((cell for cell in ladder if cell.emd_weighted < KNEE + CLOSE), key=emd_of, default=low)
     if not (several([low, knee]) and several([knee, high])):
@@ -80,7 +80,7 @@ def emd_of(cell: CellResult) -> float:
 
 
 def _slope(a: CellResult, b: CellResult) -> dict[int, float]:
-    """Accuracy lost per unit of EMD, by seed."""
+    """Return the accuracy lost per unit of EMD, by seed."""
     lost = differences(by_seed(a, last_accuracy), by_seed(b, last_accuracy))
     return {seed: value / (emd_of(b) - emd_of(a)) for seed, value in lost.items()}
 
@@ -89,7 +89,7 @@ def _slope(a: CellResult, b: CellResult) -> dict[int, float]:
 
 
 def _first_rounds(cells: Cells) -> Iterator[tuple[list[CellResult], dict[str, list[dict[int, float]]]]]:
-    """The ladders whose cells measured their first round, and each layer's divergence then: a cell, by seed."""
+    """Yield the ladders that were measured after the first round, with each layer's divergence by cell and seed."""
     for ladder in ladders([cell for cell in of_algorithms(cells, "fedavg") if 1 in rounds_of(cell)]):
         layers = layers_of(ladder[0])
         yield ladder, {layer: [of_layer(cell, layer, 1) for cell in ladder] for layer in layers}
@@ -109,7 +109,7 @@ def divergence_grows(cells: Cells) -> Iterator[Evidence]:
 
 
 def _falls(a: Mapping[int, float], b: Mapping[int, float]) -> bool | None:
-    """Whether it falls from one EMD to the next: not where the mean rises, and where it does not only by test."""
+    """Whether it falls from one EMD to the next: no if the mean rises, and otherwise only if a test shows it."""
     return False if fmean(b.values()) >= fmean(a.values()) else more_than(gap(a, b), 0) or None
 
 
@@ -120,7 +120,7 @@ def _ends(ladder: Cells) -> str:
 def ends_diverge_most(cells: Cells) -> Iterator[Evidence]:
     for ladder, layers in _first_rounds(cells):
         rises = {layer: differences(steps[-1], steps[0]) for layer, steps in layers.items()}
-        known = [layer for layer in rises if rises[layer]]  # but layers of zeros
+        known = [layer for layer in rises if rises[layer]]  # without layers of zeros
         for end in (known[0], known[-1]) if len(known) > 2 else ():
             more = [more_than(gap(rises[end], rises[layer]), 0) for layer in known[1:-1]]
             holds = False if False in more else None if None in more else True
@@ -167,7 +167,7 @@ def pretrained(cells: Cells) -> Iterator[Evidence]:
         if before := sgd.get(training_key(cell, pretraining.get("rounds"), batch)):
             difference = accuracy_gap(cell, before)
             numbers = f"{accuracy_text(cell)}, before {accuracy_text(before)}, {interval_text(difference)}"
-            test = "correlated t: not better by more than 1 point than the model it began with"
+            test = "correlated t: not better by more than 1 point than the model it started from"
             names = f"{setting_name(cell)}, from {cell.label['start']}"
             yield Evidence("it does not learn", names, numbers, test, opposite(more_than(difference, _POINT)))
 
@@ -205,7 +205,7 @@ FINDINGS = (
         accuracy_falls, "zhao-emd",
     ),
     Finding(
-        "zhao-2", NAME, "After one round the weights of every layer diverge the more from SGD's, the larger the EMD.",
+        "zhao-2", NAME, "After one round the weights of every layer diverge more from SGD's the larger the EMD is.",
         {"in every layer": "all"}, divergence_grows, "zhao-divergence",
     ),
     Finding(
@@ -213,7 +213,7 @@ FINDINGS = (
         {"first and last layer": "all"}, ends_diverge_most, "zhao-divergence",
     ),
     Finding(
-        "zhao-4", NAME, "With one class a party five local epochs do not reduce the loss of accuracy.",
+        "zhao-4", NAME, "With one class per party five local epochs do not reduce the loss of accuracy.",
         {"no gain": "most"}, five_epochs, "zhao-table3",
     ),
     Finding(
@@ -221,15 +221,15 @@ FINDINGS = (
         {"it lifts accuracy": "most"}, five_percent, "zhao-sharing",
     ),
     Finding(
-        "zhao-6", NAME, "Half of the shared data does as well as all of it.",
+        "zhao-6", NAME, "Half of the shared data is as good as all of it.",
         {"flat from half of G on": "most"}, half_is_enough, "zhao-sharing",
     ),
     Finding(
-        "zhao-7", NAME, "On iid data FedAvg does as SGD does with a batch as large as all parties' together.",
+        "zhao-7", NAME, "On iid data FedAvg is as accurate as SGD with a batch as large as all parties' together.",
         {"FedAvg on iid data is SGD": "most"}, like_sgd, "zhao-table3",
     ),
     Finding(
-        "zhao-8", NAME, "A model that SGD has trained learns nothing from FedAvg with one class a party.",
+        "zhao-8", NAME, "A model that SGD has trained learns nothing from FedAvg with one class per party.",
         {"it does not learn": "most"}, pretrained, "zhao-table3",
     ),
 )  # fmt: skip
