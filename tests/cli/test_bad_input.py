@@ -96,7 +96,7 @@ EXPERIMENTS = {
 
 def refused(result, fragment: str) -> None:
     assert result.code == 2, result
-    notices = ("compiling the native step", "no native step, because")  # said once in a process, whatever comes then
+    notices = ("compiling the native step", "the native step is not available")  # logged once per process
     lines = [line for line in result.err.strip().splitlines() if not line.startswith(notices)]
     assert len(lines) == 1, result.err
     assert lines[0].startswith("error: ")

@@ -1,13 +1,15 @@
 """SkewScout: what it decides and why, what its travelling costs, and that a killed run decides the same again."""
 
+import json
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import pytest
 import torch
-from test_resume import _facts, _kill_after
 
 from commands import call, start, write
 from silobench.data import load
@@ -264,6 +266,24 @@ controller = "skewscout(period=20, sample=50, search=annealing)"
 rounds = 900
 eval_every = 100
 """
+
+
+def _kill_after(process: Popen[str], out: Path, rounds: int) -> None:
+    """Kill the command, wherever it is, once this many rounds are on disk."""
+    while (
+        sum(file.read_bytes().count(b"\n") for file in out.glob("*/rounds.jsonl")) < rounds and process.poll() is None
+    ):
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+
+
+def _facts(out: Path) -> tuple[list[Any], list[Any]]:
+    """Return the digests of the one run's model and state, and its rounds without their timings."""
+    (run,) = (file.parent for file in out.glob("*/run.json"))
+    facts = json.loads((run / "run.json").read_text())
+    rows = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
+    return [facts[key] for key in ("model_sha256", "state_sha256")], [row | {"seconds": None} for row in rows]
 
 
 def test_a_killed_run_decides_the_same_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,7 +88,7 @@ def test_rows_that_nobody_holds_are_told_before_the_first_round_and_kept() -> No
     assert sizes[0] < sizes[-1]
     ready = prepare(bind({**cell, "partition": f"by-group(min_size={sizes[0] + 1})"}))
     (note,) = set(ready.notes) - set(whole.notes)
-    assert note.startswith(f"nobody holds {sizes.count(sizes[0]) * sizes[0]} of {sum(sizes)} training rows")
+    assert note.startswith(f"{sizes.count(sizes[0]) * sizes[0]} of {sum(sizes)} training rows are unused")
     assert ready.facts()["partition"]["notes"] == [note]
     assert "notes" not in whole.facts()["partition"]
 

@@ -41,7 +41,7 @@ def list_(
 
 
 def _facts(entry: "Entry") -> dict[str, Any]:
-    from silobench.data.store.store import available, data_dir, home_of, locate, read_manifest, remedy
+    from silobench.data.store.directory import available, data_dir, home_of, locate, read_manifest, remedy
 
     stored = locate(entry)
     manifest = read_manifest(home_of(entry))
@@ -108,8 +108,8 @@ def fetch(
 
 def _print_downloads(entry: "Entry", source: str) -> None:
     from silobench.data.store.catalog import find
+    from silobench.data.store.directory import home_of, locate
     from silobench.data.store.fetch import sources_of
-    from silobench.data.store.store import home_of, locate
     from silobench.units import size
 
     for name in entry.needs:
@@ -156,8 +156,8 @@ def verify(
 
 
 def _check(entry: "Entry", required: bool) -> dict[str, Any] | None:
-    from silobench.data.store.store import check_all, remedy
-    from silobench.data.store.store import data_dir as place
+    from silobench.data.store.directory import check_all, remedy
+    from silobench.data.store.directory import data_dir as place
 
     report = check_all(entry)
     if report is None and required and entry.forms:
@@ -174,7 +174,7 @@ def _print_check(name: str, report: dict[str, Any]) -> None:
 
 
 def _print_nothing_to_verify(names: list[str] | None) -> None:
-    from silobench.data.store.store import data_dir as place
+    from silobench.data.store.directory import data_dir as place
 
     if names:
         print(f"{', '.join(names)}: no files to verify")
@@ -184,7 +184,7 @@ def _print_nothing_to_verify(names: list[str] | None) -> None:
 
 def _refuse_damaged(names: list[str]) -> None:
     from silobench.data.store.catalog import find
-    from silobench.data.store.store import remedy
+    from silobench.data.store.directory import remedy
 
     if names:
         remedies = " and ".join(f"`{remedy(find(name))}`" for name in names)

@@ -1,7 +1,7 @@
-"""Images in formats of their own: MNIST and its kin (idx), SVHN (.mat), FEMNIST (LEAF's json).
+"""Image datasets published as arrays of pixels: MNIST and Fashion-MNIST (idx), SVHN (.mat), FEMNIST (LEAF's JSON).
 
-Rows are uint8 ``[channels, height, width]`` and stay so; they become numbers batch by batch, elsewhere. No file is
-trusted: a header is believed only as far as the bytes behind it go.
+Readers of picture files (png, jpeg, ...) are in `image_files`. Rows are uint8 ``[channels, height, width]``; they are
+converted to floats batch by batch during training. Files are not trusted: a header never allocates memory by itself.
 """
 
 import gzip
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from scipy import io as scipy_io
 
 from silobench.data.dataset import Dataset, Labels, Split
-from silobench.data.store.archives import allowance, blocks, kind
+from silobench.data.readers.checks import check_labels, unreadable
+from silobench.data.store.archives import kind, read_limited, size_limit
 from silobench.data.store.cache import stored
-from silobench.data.store.store import Files, require
+from silobench.data.store.directory import Files, require
 from silobench.errors import DataError
 
 Pixels: TypeAlias = NDArray[np.uint8]
@@ -32,34 +33,23 @@ _CLOTHES = (
 )  # fmt: skip
 
 
-def check_labels(path: Path, labels: NDArray[Any], classes: int) -> Labels:
-    """Labels as int64; one that is no class is refused with its row."""
-    bad = np.flatnonzero((labels < 0) | (labels >= classes))
-    if len(bad):
-        raise DataError(
-            f"{path} has the label {labels[bad[0]]} in row {bad[0]} (counted from 0): 0 to {classes - 1} are needed, "
-            "so fetch the file again."
-        )
-    return labels.astype(np.int64)
-
-
-# --- idx: MNIST and its kin --------------------------------------------------------------------------
+# --- idx: MNIST, Fashion-MNIST, QMNIST ----------------------------------------------------------------
 
 _IDX_TYPES: Mapping[int, np.dtype[Any]] = {0x08: np.dtype(np.uint8), 0x0C: np.dtype(">i4")}
 
 
 def mnist() -> Dataset:
-    """70,000 handwritten digits of 28 x 28 pixels, light on dark: 60,000 to train, 10,000 to test."""
+    """70,000 handwritten digits of 28 x 28 pixels, light on dark: 60,000 for training, 10,000 for testing."""
     return stored("mnist", _read_mnist)
 
 
 def fmnist() -> Dataset:
-    """Fashion-MNIST: 70,000 pictures of clothing in the form of MNIST."""
+    """Fashion-MNIST: 70,000 pictures of clothing in the format of MNIST."""
     return stored("fmnist", _read_fmnist)
 
 
 def mnist_writers() -> Dataset:
-    """MNIST with the writer of every digit, by NIST's ids: 539 writers in training, 297 others in the test rows."""
+    """MNIST with the writer of every digit (NIST's ids): 539 writers for training, 297 others for testing."""
     return stored("mnist-writers", _read_mnist_writers)
 
 
@@ -103,7 +93,7 @@ def _idx_split(images: Path, labels: Path) -> Split:
 
 
 def _with_writers(split: Split, path: Path) -> Split:
-    """The split with QMNIST's column 2. Its first rows are MNIST's, in MNIST's order; that column 0 agrees shows it."""
+    """Add the writers: column 2 of QMNIST. Its first rows are those of MNIST, which its digits (column 0) confirm."""
     table = read_idx(path)
     if table.dtype != np.int32 or table.ndim != 2 or table.shape[1] != 8 or len(table) < len(split):
         raise DataError(
@@ -115,28 +105,25 @@ def _with_writers(split: Split, path: Path) -> Split:
     if len(wrong):
         row = int(wrong[0])
         raise DataError(
-            f"{path} has the digit {table[row, 0]} in row {row} (counted from 0) where MNIST has {split.y[row]}: the "
-            "rows must be MNIST's, so fetch both again."
+            f"{path} has the digit {table[row, 0]} in row {row} (counted from 0) where MNIST has {split.y[row]}: "
+            "the rows of MNIST in the same order are needed, so fetch both again."
         )
     return replace(split, groups={"writer": table[:, 2].astype(np.int64)})
 
 
 def read_idx(path: Path) -> NDArray[Any]:
-    """The array of an idx file of bytes or 32-bit integers, plain or packed by gzip.
+    """Read an idx file of bytes or 32-bit integers, plain or compressed by gzip.
 
-    The header says how much must follow. No memory is taken on its word: what is there is read, and then compared.
+    The content is read first and then compared with the size in the header, so a wrong header allocates no memory.
     """
     try:
-        with _plain(path) as stream:
+        with _open(path) as stream:
             dtype, shape = _idx_header(path, stream)
             needed = math.prod(shape) * dtype.itemsize
             sides = " x ".join(map(str, shape))
-            limit = min(needed, allowance(path))
-            data = b"".join(blocks(stream, limit, f"{path}, an idx file of {sides},"))
-    except FileNotFoundError as error:
-        raise DataError(f"there is no file {path}: check the path.") from error
+            data = read_limited(stream, min(needed, size_limit(path)), f"{path}, an idx file of {sides},")
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read as an idx file ({error}): fetch it again.") from error
+        raise unreadable(path, error, "an idx file", "fetch it again") from error
     if len(data) != needed:
         raise DataError(
             f"{path} has {len(data):,} bytes after a header of {sides}: {needed:,} are needed, so fetch it again."
@@ -144,12 +131,12 @@ def read_idx(path: Path) -> NDArray[Any]:
     return np.frombuffer(data, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
 
 
-def _plain(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes]:
     return cast(IO[bytes], gzip.open(path)) if kind(path) == "gzip" else path.open("rb")
 
 
 def _idx_header(path: Path, stream: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Two zeros, the type, the number of sides; then each side as 32 bits."""
+    """Read the header: two zero bytes, the type, the number of dimensions, and each dimension as 32 bits."""
     magic = stream.read(4)
     if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in _IDX_TYPES or not 1 <= magic[3] <= 4:
         raise DataError(
@@ -158,7 +145,7 @@ def _idx_header(path: Path, stream: IO[bytes]) -> tuple[np.dtype[Any], tuple[int
         )
     sides = stream.read(4 * magic[3])
     if len(sides) < 4 * magic[3]:
-        raise DataError(f"{path} ends in its header: {magic[3]} sides are needed, so fetch it again.")
+        raise DataError(f"{path} ends in its header: {magic[3]} dimensions are needed, so fetch it again.")
     return _IDX_TYPES[magic[2]], tuple(np.frombuffer(sides, dtype=">u4").tolist())
 
 
@@ -166,7 +153,7 @@ def _idx_header(path: Path, stream: IO[bytes]) -> tuple[np.dtype[Any], tuple[int
 
 
 def svhn() -> Dataset:
-    """Street View House Numbers, cropped: 73,257 digits of 32 x 32 pixels in colour to train, 26,032 to test."""
+    """Street View House Numbers, cropped: 73,257 training and 26,032 test digits of 32 x 32 pixels in colour."""
     return stored("svhn", _read_svhn)
 
 
@@ -176,13 +163,13 @@ def _read_svhn(files: Files) -> Dataset:
 
 
 def _svhn_split(path: Path) -> Split:
-    """X is [row, column, channel, n]; y is 1 to 9, and 10 for the digit 0."""
+    """Read X ``[row, column, channel, n]`` and y, which is 1 to 9, and 10 for the digit 0."""
     _check_mat(path)
     try:
         content = scipy_io.loadmat(path, variable_names=("X", "y"))
         x = np.ascontiguousarray(np.asarray(content["X"], dtype=np.uint8).transpose(3, 2, 0, 1))
         y = np.asarray(content["y"]).reshape(len(x))
-    except Exception as error:  # scipy raises many kinds for a torn file
+    except Exception as error:  # scipy raises many types of error for a truncated file
         raise DataError(f"{path} is damaged ({error}): fetch it again.") from error
     bad = np.flatnonzero(~np.isin(y, np.arange(1, 11)))
     if len(bad):
@@ -193,18 +180,19 @@ def _svhn_split(path: Path) -> Split:
 
 
 def _check_mat(path: Path) -> None:
-    """Refuses other variables, shapes or types than SVHN's, by the headers alone."""
+    """Check the names, shapes and types of all variables, which are in the headers, before the data are read."""
     try:
-        found = {name: (tuple(shape), type_) for name, shape, type_ in scipy_io.whosmat(path)}
+        variables = {name: (tuple(shape), type_) for name, shape, type_ in scipy_io.whosmat(path)}
     except Exception as error:
-        raise DataError(f"{path} cannot be read as a MATLAB file ({error}): fetch it again.") from error
-    shape, type_ = found.get("X", ((), ""))
+        raise unreadable(path, error, "a MATLAB file", "fetch it again") from error
+    shape, type_ = variables.get("X", ((), ""))
     count = shape[3] if len(shape) == 4 else 0
-    fits = shape[:3] == (32, 32, 3) and type_ == "uint8" and 1 <= count * 32 * 32 * 3 <= allowance(path)
-    if set(found) != {"X", "y"} or not fits or found["y"] not in (((count, 1), "uint8"), ((count, 1), "double")):
-        given = ", ".join(f"{name} {' x '.join(map(str, s))} ({t})" for name, (s, t) in found.items()) or "nothing"
+    fits = shape[:3] == (32, 32, 3) and type_ == "uint8" and 1 <= count * 32 * 32 * 3 <= size_limit(path)
+    right_labels = variables.get("y") in (((count, 1), "uint8"), ((count, 1), "double"))
+    if set(variables) != {"X", "y"} or not fits or not right_labels:
+        listed = ", ".join(f"{name} {' x '.join(map(str, s))} ({t})" for name, (s, t) in variables.items()) or "nothing"
         raise DataError(
-            f"{path} has {given}: X of 32 x 32 x 3 x n (uint8) and y of n x 1, and nothing else, are needed; fetch it "
+            f"{path} has {listed}: X of 32 x 32 x 3 x n (uint8) and y of n x 1, and nothing else, are needed; fetch it "
             "again."
         )
 
@@ -213,11 +201,11 @@ def _check_mat(path: Path) -> None:
 
 
 def femnist(digits: bool = True) -> Dataset:
-    """Handwritten digits (or, with ``digits=false``, all 62 characters) by writer, as LEAF's scripts write them.
+    """Handwritten digits (or, with ``digits=false``, all 62 characters) by writer, from the output of LEAF's scripts.
 
-    28 x 28 pixels, dark ink on white paper as LEAF has it: the other way round than MNIST. LEAF's numbers are k/255 and
-    become k; other numbers are refused, because rounding would hide another scale. Writers are in sorted order, so that
-    the rows do not depend on which file has whom.
+    Images have 28 x 28 pixels, dark on white, unlike MNIST. LEAF's values k/255 become k; other values are refused,
+    because rounding would hide a wrong scale. Writers are sorted, so that the rows do not depend on how the writers are
+    distributed over files.
     """
     return stored("femnist", _read_femnist, digits=digits)
 
@@ -228,35 +216,35 @@ def _read_femnist(files: Files, digits: bool) -> Dataset:
         _leaf_split([files[name] for name in files.names if name.startswith(f"{side}/")], side, len(classes))
         for side in ("train", "test")
     )
-    notes = ("only the digits of every writer are used",) if digits else ()
+    notes = ("only the digits are used, not the letters",) if digits else ()
     return Dataset("femnist", train, test, classes, files.entry.licence, notes, defaults={"partition": "by-group"})
 
 
 def _leaf_split(paths: Sequence[Path], side: str, classes: int) -> Split:
-    """The rows of some LEAF files whose label is among the first `classes`."""
-    found: dict[str, tuple[Path, Pixels, Labels]] = {}
+    """Read LEAF files and keep the rows with a label below `classes`."""
+    users: dict[str, tuple[Path, Pixels, Labels]] = {}
     for path in paths:
         for user, x, y in _leaf_users(path):
-            if user in found:
-                raise DataError(f"{path} has the user '{user}' who is in {found[user][0]} too: give each file once.")
-            kept = y < classes
-            found[user] = path, x[kept], y[kept]
-    order = sorted(found)
-    if not any(len(found[user][2]) for user in order):
+            if user in users:
+                raise DataError(f"{path} has the user '{user}', who is also in {users[user][0]}: give each file once.")
+            rows = y < classes
+            users[user] = path, x[rows], y[rows]
+    order = sorted(users)
+    if not any(len(users[user][2]) for user in order):
         raise DataError(
-            f"the {len(paths)} files of femnist's {side} folder have no rows: run LEAF's preprocess.sh again."
+            f"the {len(paths)} files in femnist's {side} folder have no rows: run LEAF's preprocess.sh again."
         )
-    writers = np.repeat(np.array(order), [len(found[user][2]) for user in order])
-    x, y = (np.concatenate([found[user][part] for user in order]) for part in (1, 2))
+    writers = np.repeat(np.array(order), [len(users[user][2]) for user in order])
+    x, y = (np.concatenate([users[user][part] for user in order]) for part in (1, 2))
     return Split(x, y, {"writer": writers})
 
 
 def _leaf_users(path: Path) -> Iterator[tuple[str, Pixels, Labels]]:
-    """Every user of a file with images and labels."""
+    """Yield the name, images and labels of every user of a file."""
     try:
         content = json.loads(path.read_bytes(), object_hook=_compact)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} cannot be read as JSON ({error}): run LEAF's preprocess.sh again.") from error
+        raise unreadable(path, error, "JSON", "run LEAF's preprocess.sh again") from error
     whole: dict[str, Any] = content if isinstance(content, dict) else {}
     users: Any = whole.get("users")
     counts: Any = whole.get("num_samples")
@@ -264,26 +252,27 @@ def _leaf_users(path: Path) -> Iterator[tuple[str, Pixels, Labels]]:
     lists = isinstance(users, list) and isinstance(counts, list) and isinstance(rows, dict)
     if not lists or len(users) != len(counts) or sorted(map(str, users)) != sorted(rows):
         raise DataError(
-            f"{path} is no file of LEAF: users and num_samples of equal length, and user_data for the same users, are "
-            "needed; run its preprocess.sh again."
+            f"{path} is not a file of LEAF: users and num_samples of equal length, and user_data for the same users, "
+            "are needed; run LEAF's preprocess.sh again."
         )
     for user, count in zip(users, counts, strict=True):
         x, y = _leaf_rows(f"the user '{user}' of {path}", rows[str(user)])
         if len(y) != count:
             raise DataError(
-                f"the user '{user}' of {path} has {len(y)} rows but a num_samples of {count}: write it again."
+                f"the user '{user}' of {path} has {len(y)} rows but a num_samples of {count}: both must be equal, so "
+                "run LEAF's preprocess.sh again."
             )
         yield str(user), x, y
 
 
-def _compact(found: dict[str, Any]) -> dict[str, Any]:
-    """Packs each user's numbers as they are read, since lists of them would fill many times the memory."""
-    if found.keys() == {"x", "y"}:
+def _compact(value: dict[str, Any]) -> dict[str, Any]:
+    """Convert each user's numbers to an array while parsing, because lists would need many times the memory."""
+    if value.keys() == {"x", "y"}:
         try:
-            return {"x": np.array(found["x"], dtype=np.float32), "y": found["y"]}
+            return {"x": np.array(value["x"], dtype=np.float32), "y": value["y"]}
         except (ValueError, TypeError, OverflowError):
-            pass  # refused later, where the user's name is known
-    return found
+            pass  # `_leaf_rows` raises the error, where the user's name is known
+    return value
 
 
 def _leaf_rows(where: str, rows: Any) -> tuple[Pixels, Labels]:
@@ -291,10 +280,12 @@ def _leaf_rows(where: str, rows: Any) -> tuple[Pixels, Labels]:
     y: Any = rows.get("y") if isinstance(rows, dict) else None
     fits = isinstance(x, np.ndarray) and isinstance(y, list) and (x.shape == (len(y), 784) or x.size == len(y) == 0)
     if not fits:
-        raise DataError(f"{where} has no rows of 784 numbers with a label each: run LEAF's preprocess.sh again.")
+        raise DataError(
+            f"{where} does not have rows of 784 numbers with one label per row: run LEAF's preprocess.sh again."
+        )
     if any(type(label) is not int or not 0 <= label < len(CHARACTERS) for label in y):
         raise DataError(f"{where} has labels that are not whole numbers from 0 to 61: run LEAF's preprocess.sh again.")
-    with np.errstate(all="ignore"):  # what overflows or is NaN fails the comparison
+    with np.errstate(all="ignore"):  # overflow and NaN fail the comparison below
         scaled = x.reshape(-1, 1, 28, 28) * 255
         pixels = np.rint(scaled)
         good = (np.abs(scaled - pixels) < 0.01) & (pixels >= 0) & (pixels <= 255)
