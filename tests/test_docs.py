@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import silobench as sb
-from commands import TINY, call, write
+from commands import PATIENCE, TINY, call, write
 from precision import bound
 from silobench.method.algorithms import ALGORITHMS
 from silobench.runs.record import read_runs
@@ -104,7 +104,7 @@ def test_the_session_of_the_readme_prints_what_it_says() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = re.search(r"```python\n.*?```\n+```text\n(.*?)```", readme, re.DOTALL)
     assert shown is not None
-    done = subprocess.run([sys.executable, "-c", _code("README.md")], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", _code("README.md")], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout.strip() == shown[1].strip(), done.stderr
 
 
@@ -129,7 +129,7 @@ def test_the_statistics_page_prints_what_it_says(capsys: pytest.CaptureFixture[s
 
 def test_the_loop_by_hand_learns() -> None:
     example = ROOT / "examples/fedavg_by_hand.py"
-    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=PATIENCE)
     assert float(done.stdout.split()[-1]) > 0.8, done.stderr
 
 

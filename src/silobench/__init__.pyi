@@ -49,6 +49,7 @@ from .method.controllers import CONTROLLERS as CONTROLLERS
 from .method.controllers import oracle as oracle
 from .method.controllers import skewscout as skewscout
 from .method.method import Method as Method
+from .method.schedules import SCHEDULES as SCHEDULES
 from .method.selection import SELECTIONS as SELECTIONS
 from .method.selection import by_size as by_size
 from .method.selection import round_robin as round_robin
@@ -60,7 +61,6 @@ from .method.servers import adam as adam
 from .method.servers import momentum as momentum
 from .method.servers import step as step
 from .method.servers import yogi as yogi
-from .method.solvers import SCHEDULES as SCHEDULES
 from .method.solvers import SOLVERS as SOLVERS
 from .method.solvers import sgd as sgd
 from .method.transforms import TRANSFORMS as TRANSFORMS

@@ -23,7 +23,7 @@ from silobench.processes import cores, start_server
 
 if TYPE_CHECKING:
     from silobench.runs.plan import Plan
-    from silobench.runs.record import StoredRun
+    from silobench.runs.stored import StoredRun
 
 app = typer.Typer(
     name="silobench",
@@ -259,7 +259,7 @@ def _run_all(
     from silobench.engines import ENGINES
     from silobench.runs import experiment
     from silobench.runs.prepare import check, is_complete
-    from silobench.runs.record import read_run
+    from silobench.runs.stored import read_run
 
     chosen = ENGINES.build(engine)
     plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)

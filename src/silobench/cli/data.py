@@ -107,10 +107,10 @@ def fetch(
 
 
 def _print_downloads(entry: "Entry", source: str) -> None:
+    from silobench.analysis.units import size
     from silobench.data.store.catalog import find
     from silobench.data.store.directory import home_of, locate
     from silobench.data.store.fetch import sources_of
-    from silobench.units import size
 
     for name in entry.needs:
         _print_downloads(find(name), source)

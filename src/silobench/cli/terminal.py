@@ -11,7 +11,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from silobench.units import size
+from silobench.analysis.units import size
 
 if TYPE_CHECKING:
     from silobench.analysis.tables import Entry, Table
