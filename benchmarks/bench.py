@@ -1,10 +1,9 @@
-"""How fast silobench is, against a plain PyTorch loop, the best one by hand, Flower and pfl: one command, in turns.
+"""Compare the speed of silobench with a plain PyTorch loop, the best loop by hand, Flower and pfl, in turns.
 
     python benchmarks/bench.py                            # everything, about half an hour; writes RESULTS.md
-    python benchmarks/bench.py --only W1,W3 --repeats 3   # a part of it, to be looked at
+    python benchmarks/bench.py --only W1,W3 --repeats 3   # a part of it, printed only
 
-Datasets are looked for in silobench's data directory (SILOBENCH_DATA); random rows of the same shape stand in for those
-that are absent.
+Datasets come from silobench's data directory (SILOBENCH_DATA); random rows of the same shape replace missing ones.
 """
 
 import argparse
@@ -15,11 +14,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness import HERE, Contender, Measured, measure, say
-from report import Found, Scaling, page, table
+from harness import ROOT, Contender, Measured, log, measure
+from report import Result, Scaling, page, table
 from workloads import WORKLOADS, read_facts
 
-SIDE = {  # name: environment variable with its Python, how to make one
+SIDE = {  # name: environment variable with its Python, packages to install
     "flower": ("SILOBENCH_BENCH_FLOWER", "'torch==2.13.0' 'flwr[simulation]==1.41.0'"),
     "pfl": ("SILOBENCH_BENCH_PFL", "'torch==2.13.0' 'pfl[pytorch]==0.6.0'"),
 }
@@ -28,32 +27,30 @@ PARTS = (*WORKLOADS, "scaling")
 
 
 def main() -> None:
-    given = arguments()
+    options = arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that contenders are ended and files removed
-    contenders = available(given.contenders, given.engine)
-    subprocess.run(
-        [sys.executable, "-m", "silobench", "doctor"], check=True
-    )  # compiles the native step, once and for all
-    found: list[Found] = []
+    contenders = available(options.contenders, options.engine)
+    subprocess.run([sys.executable, "-m", "silobench", "doctor"], check=True)  # compiles the native step
+    results: list[Result] = []
     scaling = None
     with tempfile.TemporaryDirectory(prefix="sb-") as scratch:
         folders = Folders(Path(scratch))
-        for name in (part for part in given.only if part in WORKLOADS):
+        for name in (part for part in options.only if part in WORKLOADS):
             workload = WORKLOADS[name]
-            say(f"{name}: {workload.title}")
+            log(f"{name}: {workload.title}")
             chosen = [c for c in contenders if workload.frameworks or c.name not in SIDE]
-            measured = measure(chosen, folders[name], workload.unit, given.repeats)
+            measured = measure(chosen, folders[name], workload.unit, options.repeats)
             failed = tuple(c.name for c in chosen if c.name not in measured)
-            found.append(Found(workload, read_facts(folders[name])["stand_in"], measured, failed))
-            print(table(found[-1]), flush=True)
-        if "scaling" in given.only:
-            scaling = scale(folders, given.engine, given.repeats)
+            results.append(Result(workload, read_facts(folders[name])["stand_in"], measured, failed))
+            print(table(results[-1]), flush=True)
+        if "scaling" in options.only:
+            scaling = scale(folders, options.engine, options.repeats)
             print(scaling.text(), flush=True)
-    whole = set(given.only) == set(PARTS) and len(contenders) == len(NAMES) and given.repeats >= 5
-    if whole if given.write is None else given.write:
-        target = HERE / "RESULTS.md"
-        target.write_text(page(found, scaling, given.repeats, {c.name: c.python for c in contenders}))
-        say(f"wrote {target}")
+    whole = set(options.only) == set(PARTS) and len(contenders) == len(NAMES) and options.repeats >= 5
+    if whole if options.write is None else options.write:
+        target = ROOT / "RESULTS.md"
+        target.write_text(page(results, scaling, options.repeats, {c.name: c.python for c in contenders}))
+        log(f"wrote {target}")
 
 
 def arguments() -> argparse.Namespace:
@@ -61,12 +58,12 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=_several(PARTS), default=PARTS, help=f"some of {','.join(PARTS)}")
     parser.add_argument("--contenders", type=_several(NAMES), default=NAMES, help=f"some of {','.join(NAMES)}")
-    parser.add_argument("--repeats", type=int, default=5, help="how often all take their turn (default 5)")
+    parser.add_argument("--repeats", type=int, default=5, help="how often each contender takes its turn (default 5)")
     parser.add_argument("--engine", default="auto", help="silobench's engine (default auto)")
     parser.add_argument(
         "--write",
         action=argparse.BooleanOptionalAction,
-        help="write RESULTS.md; by default only if everything was measured, by all contenders, at least 5 times",
+        help="write RESULTS.md (default: only if all workloads and contenders were measured, at least 5 times)",
     )
     return parser.parse_args()
 
@@ -76,32 +73,32 @@ def _several(known: tuple[str, ...]):
         chosen = text.split(",")
         for name in chosen:
             if name not in known:
-                raise argparse.ArgumentTypeError(f"'{name}' is none of {', '.join(known)}")
+                raise argparse.ArgumentTypeError(f"'{name}' must be one of {', '.join(known)}")
         return tuple(name for name in known if name in chosen)
 
     return parse
 
 
 def available(names: tuple[str, ...], engine: str) -> list[Contender]:
-    """The contenders that can run here; of others it is said how they could."""
-    found = []
+    """Return the contenders that can run on this machine; log how to install the others."""
+    contenders = []
     for name in names:
         if name in SIDE:
             variable, packages = SIDE[name]
             python = os.environ.get(variable)
             if python:
-                found.append(Contender(name, name, python))
+                contenders.append(Contender(name, name, python))
             else:
-                say(f"{name} is not installed. To compare with it, in an environment of its own:")
-                say(f"  python -m venv side/{name} && side/{name}/bin/pip install {packages}")
-                say(f"  export {variable}=$PWD/side/{name}/bin/python")
+                log(f"{name} is not installed. To compare with it, give it an environment:")
+                log(f"  python -m venv side/{name} && side/{name}/bin/pip install {packages}")
+                log(f"  export {variable}=$PWD/side/{name}/bin/python")
         elif name == "silobench":
-            found.append(ours(name, engine))
+            contenders.append(ours(name, engine))
         elif name == "torch":
-            found.append(ours(name, "auto(native=false)"))
+            contenders.append(ours(name, "auto(native=false)"))
         else:
-            found.append(Contender(name, name))
-    return found
+            contenders.append(Contender(name, name))
+    return contenders
 
 
 def ours(name: str, engine: str, *arguments: str) -> Contender:
@@ -109,7 +106,7 @@ def ours(name: str, engine: str, *arguments: str) -> Contender:
 
 
 class Folders(dict):
-    """The material of workloads, written when it is asked for; one process each, so that its memory is given back."""
+    """The folders of workloads, written at first use by a separate process, so that its memory is freed."""
 
     def __init__(self, root: Path) -> None:
         super().__init__()
@@ -117,16 +114,16 @@ class Folders(dict):
 
     def __missing__(self, name: str) -> Path:
         self[name] = folder = self.root / name
-        subprocess.run([sys.executable, str(HERE / "prepare.py"), name, str(folder)], check=True)
+        subprocess.run([sys.executable, str(ROOT / "prepare.py"), name, str(folder)], check=True)
         return folder
 
 
 def scale(folders: Folders, engine: str, repeats: int) -> Scaling:
-    """How silobench's time grows with the work, shrinks with workers, and differs between algorithms."""
+    """Measure how silobench's time depends on the epochs, the workers and the algorithm."""
 
     def times(title: str, workload: str, variants: list[Contender]) -> dict[str, Measured]:
-        say(f"scaling: {title}, {workload}")
-        return measure(variants, folders[workload], WORKLOADS[workload].unit, repeats, alone=False)
+        log(f"scaling: {title}, {workload}")
+        return measure(variants, folders[workload], WORKLOADS[workload].unit, repeats, memory_first=False)
 
     never = ("--eval-every", str(10**9))
     epochs = [ours(str(count), engine, "--epochs", str(count), *never) for count in (1, 2, 4, 8)]

@@ -1,8 +1,7 @@
-"""Contenders as processes: started, let run a few rounds at a time, watched, ended.
+"""Run contenders as processes: start them, let them run a few rounds at a time, measure them, end them.
 
-While one runs the others wait at their gates, so all see the same machine at the same time and the ratio of their times
-is fair although the machine's speed may drift. A contender is all processes that bear its mark in their environment,
-whoever started them.
+While one runs the others wait at their gates. So all see the same machine at the same time, and the ratio of their
+times is fair even if the machine's speed drifts. A contender is all processes with its mark in their environment.
 """
 
 import json
@@ -19,19 +18,19 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parent
 MARK = "SILOBENCH_BENCH_MARK"
-GO_SECONDS = 2.0  # a contender runs as many rounds at a time as take about so long
+GO_SECONDS = 2.0  # length of a turn, about
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class ContenderError(Exception):
-    """A contender ended when it should have answered; its last words are the message."""
+    """A contender ended without an answer; the message is the end of its log."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A module of `contenders`, and the Python of the environment that has what it needs."""
+    """A module of `contenders`, and the Python interpreter that has its packages."""
 
     name: str
     module: str
@@ -41,15 +40,15 @@ class Contender:
 
 @dataclass
 class Measured:
-    """What was seen of a contender on one workload; times are of one unit of rounds."""
+    """Measurements of a contender on one workload; times are per unit of rounds."""
 
     name: str
-    seconds: list[float] = field(default_factory=list)  # one for each repeat
-    work: list[float] = field(default_factory=list)  # of these, training and testing, where it is known
+    seconds: list[float] = field(default_factory=list)  # by repeat
+    work: list[float] = field(default_factory=list)  # seconds of training and testing by repeat, where known
     accuracy: dict[int, float] = field(default_factory=dict)  # by round
     start_up: float = 0.0
     memory: int = 0
-    disturbed: float = 0.0  # the largest share of the processors that others took during a repeat
+    disturbed: float = 0.0  # largest share of the processors that other programs used during a repeat
 
     @property
     def median(self) -> float:
@@ -63,15 +62,15 @@ class Measured:
 
 
 class Running:
-    """A contender's processes. As a context it has warmed up when it is entered, and is gone when it is left."""
+    """The processes of a contender. Entering the context waits for the warm-up; leaving it ends the processes."""
 
     def __init__(self, contender: Contender, folder: Path, unit: int) -> None:
         self.contender, self.unit = contender, unit
         self.mark = uuid.uuid4().hex[:12]
-        self.scratch = folder.parent / self.mark  # short, because Ray keeps sockets in it
+        self.scratch = folder.parent / self.mark  # a short path, because Ray puts sockets in it
         self.scratch.mkdir()
         self.log = self.scratch / "log.txt"
-        paths = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._began = time.monotonic()
         with self.log.open("w") as log:
             self._process = subprocess.Popen(
@@ -101,7 +100,7 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.close()  # what the gate takes as the end
+        self._process.stdin.close()  # the gate exits at the end of its input
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(10)
         for pid in marked(self.mark):
@@ -113,8 +112,8 @@ class Running:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            words = self.log.read_text(errors="replace").strip().splitlines()[-15:]
-            raise ContenderError(f"{self.contender.name} ended with {self._process.wait()}:\n" + "\n".join(words))
+            lines = self.log.read_text(errors="replace").strip().splitlines()[-15:]
+            raise ContenderError(f"{self.contender.name} ended with {self._process.wait()}:\n" + "\n".join(lines))
         return json.loads(line)
 
     def go(self, rounds: int) -> dict:
@@ -125,18 +124,18 @@ class Running:
 
 
 def marked(mark: str) -> Iterator[int]:
-    """The processes of a contender."""
+    """Yield the process ids of a contender."""
     wanted = f"{MARK}={mark}".encode()
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and wanted in (entry / "environ").read_bytes().split(b"\0"):
                 yield int(entry.name)
         except OSError:
-            continue  # not ours to read, or gone
+            continue  # it is not readable, or has ended
 
 
 def memory(mark: str) -> int:
-    """A contender's proportional set size in bytes: what two of its processes share counts once."""
+    """Return a contender's proportional set size in bytes: memory that its processes share counts once."""
     total = 0
     for pid in marked(mark):
         try:
@@ -148,23 +147,23 @@ def memory(mark: str) -> int:
 
 
 def processor_seconds(mark: str) -> float:
-    """What a contender's processes and those of them that have ended used so far."""
+    """Return the processor time of a contender's processes so far, including children that have ended."""
     total = 0
     for pid in marked(mark):
         with suppress(OSError):
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            total += sum(map(int, fields[11:15]))  # own and of children, in programs and in the kernel
+            total += sum(map(int, fields[11:15]))  # user and system time, of the process and its children
     return total / TICKS
 
 
 def machine_seconds() -> float:
-    """What all processors of the machine worked so far."""
+    """Return the busy time of all processors so far."""
     user, nice, system, _idle, _waiting, hard, soft = Path("/proc/stat").read_text().split()[1:8]
     return sum(map(int, (user, nice, system, hard, soft))) / TICKS
 
 
 class Watch(threading.Thread):
-    """Samples a contender's memory until it is stopped; `peak` is the most that was seen."""
+    """Sample a contender's memory until stopped; `peak` is the largest value."""
 
     def __init__(self, mark: str) -> None:
         super().__init__(daemon=True)
@@ -182,79 +181,79 @@ class Watch(threading.Thread):
 
 
 def measure(
-    contenders: Sequence[Contender], folder: Path, unit: int, repeats: int, alone: bool = True
+    contenders: Sequence[Contender], folder: Path, unit: int, repeats: int, memory_first: bool = True
 ) -> dict[str, Measured]:
-    """Start-up and memory of every contender by itself, then the times of all in turn.
+    """Measure start-up and memory of every contender separately, unless `memory_first` is off; then time all in turns.
 
-    Memory is seen apart because what two contenders share (torch's libraries) would count half for each, and because
-    looking takes time from who is looked at. One that fails is named and left out.
+    Memory is measured separately, because memory shared by two contenders (torch's libraries) would count half for
+    each, and because sampling slows the process. A contender that fails is logged and left out.
     """
-    found = {contender.name: Measured(contender.name) for contender in contenders}
-    for contender in contenders if alone else ():
-        say(f"  {contender.name}: start-up and memory")
-        with _left_out_if_it_fails(contender.name, found):
-            _alone(found[contender.name], Running(contender, folder, unit))
+    results = {contender.name: Measured(contender.name) for contender in contenders}
+    for contender in contenders if memory_first else ():
+        log(f"  {contender.name}: start-up and memory")
+        with _drop_on_failure(contender.name, results):
+            _measure_start(results[contender.name], Running(contender, folder, unit))
     with ExitStack() as ends:
         contests: dict[str, tuple[Running, int]] = {}
-        for contender in (contender for contender in contenders if contender.name in found):
-            with _left_out_if_it_fails(contender.name, found):
+        for contender in (contender for contender in contenders if contender.name in results):
+            with _drop_on_failure(contender.name, results):
                 running = ends.enter_context(Running(contender, folder, unit))
-                contests[contender.name] = (running, _rounds_of_a_go(found[contender.name], running, unit))
+                contests[contender.name] = (running, _rounds_per_turn(results[contender.name], running, unit))
         for repeat in range(repeats):
-            names = list(found)
+            names = list(results)
             turn = repeat % max(1, len(names))
             for name in names[turn:] + names[:turn]:
-                with _left_out_if_it_fails(name, found):
-                    _timed(found[name], *contests[name], unit)
-            times = ", ".join(f"{name} {measured.seconds[-1]:.3f}" for name, measured in found.items())
-            say(f"  repeat {repeat + 1} of {repeats}: {times} s")
-    return found
+                with _drop_on_failure(name, results):
+                    _measure_turn(results[name], *contests[name], unit)
+            times = ", ".join(f"{name} {measured.seconds[-1]:.3f}" for name, measured in results.items())
+            log(f"  repeat {repeat + 1} of {repeats}: {times} s")
+    return results
 
 
-def _rounds_of_a_go(measured: Measured, running: Running, unit: int) -> int:
-    """As many as take `GO_SECONDS`: the first ones are slower, so it is seen twice."""
+def _rounds_per_turn(measured: Measured, running: Running, unit: int) -> int:
+    """Return how many rounds take `GO_SECONDS`; measured twice, because the first rounds are slower."""
     rounds = unit
     for _ in range(2):
-        seconds = _note(measured, running.go(rounds), unit)
+        seconds = _record(measured, running.go(rounds), unit)
         rounds = unit * max(1, round(GO_SECONDS / seconds))
     return rounds
 
 
 @contextmanager
-def _left_out_if_it_fails(name: str, found: dict[str, Measured]) -> Iterator[None]:
+def _drop_on_failure(name: str, results: dict[str, Measured]) -> Iterator[None]:
     try:
         yield
     except ContenderError as error:
-        say(f"  {error}")
-        del found[name]
+        log(f"  {error}")
+        del results[name]
 
 
-def _alone(measured: Measured, running: Running) -> None:
+def _measure_start(measured: Measured, running: Running) -> None:
     watch = Watch(running.mark)
     try:
         with running:
-            a_round = running.go(running.unit)["seconds_per_round"]
-            measured.start_up = running.first_round_ended - a_round
+            round_seconds = running.go(running.unit)["seconds_per_round"]
+            measured.start_up = running.first_round_ended - round_seconds
     finally:
         measured.memory = watch.stop()
 
 
-def _timed(measured: Measured, running: Running, rounds: int, unit: int) -> None:
-    before, own, began = machine_seconds(), processor_seconds(running.mark), time.monotonic()
+def _measure_turn(measured: Measured, running: Running, rounds: int, unit: int) -> None:
+    machine, contender, began = machine_seconds(), processor_seconds(running.mark), time.monotonic()
     answer = running.go(rounds)
     wall = time.monotonic() - began
-    others = machine_seconds() - before - (processor_seconds(running.mark) - own)
+    others = machine_seconds() - machine - (processor_seconds(running.mark) - contender)
     measured.disturbed = max(measured.disturbed, others / wall / (os.cpu_count() or 1))
-    measured.seconds.append(_note(measured, answer, unit))
+    measured.seconds.append(_record(measured, answer, unit))
     if answer["work_seconds"] is not None:
         measured.work.append(answer["work_seconds"] * unit)
 
 
-def _note(measured: Measured, answer: dict, unit: int) -> float:
-    """Keep the accuracies of an answer; gives its seconds for a unit of rounds."""
+def _record(measured: Measured, answer: dict, unit: int) -> float:
+    """Store the accuracies of an answer; return its seconds per unit of rounds."""
     measured.accuracy |= {int(done): accuracy for done, accuracy in answer["accuracy"].items()}
     return answer["seconds_per_round"] * unit
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
-"""How long a dataset takes to load: read from its files, and from the arrays that this left. Each in its own process.
+"""Measure how long a dataset takes to load, from its files and from the cache, each in its own process.
 
-python benchmarks/loading.py mnist cifar-10 covtype      # those of the data directory by default
+python benchmarks/loading.py mnist cifar-10 covtype      # default: all that are in the data directory
 """
 
 import shutil
@@ -13,7 +13,7 @@ from silobench.data.store.directory import available, home_of
 LOAD = """
 import sys, time
 import silobench
-load = silobench.load  # without the time of the import
+load = silobench.load  # import before the clock starts
 began = time.perf_counter()
 dataset = load(sys.argv[1])
 print(time.perf_counter() - began, len(dataset.train) + len(dataset.test))

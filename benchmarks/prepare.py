@@ -1,7 +1,7 @@
-"""Writes one workload's material into a directory: `python prepare.py W1 DIRECTORY`.
+"""Write one workload's material into a directory: `python prepare.py W1 DIRECTORY`.
 
-The rows come from silobench's data directory. Where a dataset is absent, random rows of the same shape and type that a
-model can learn stand in, written as a file that silobench reads as a user's own. The sparse rows of W5 always are such.
+The rows come from silobench's data directory. If a dataset is missing, random rows of the same shape and type, which a
+model can learn, replace it; silobench reads them as a user's file. The sparse rows of W5 are always random.
 """
 
 import sys
@@ -46,7 +46,7 @@ def _features(x):
 
 
 def dense_file(dataset: str, folder: Path) -> str:
-    """Rows around one centre for each class, in the shape and type of a dataset."""
+    """Write random rows around one centre per class, in the shape and type of a dataset; return the spec."""
     shape, as_bytes, classes, train, test = SHAPES[dataset]
     rng = np.random.default_rng(SEED)
     y = rng.integers(classes, size=train + test)
@@ -62,17 +62,17 @@ def dense_file(dataset: str, folder: Path) -> str:
 
 
 def sparse_file(folder: Path, train: int = 20_242, test: int = 2_000, features: int = 47_236, words: int = 75) -> str:
-    """Documents as rcv1 has them: Zipf's law over columns, rows of length 1, and a few words that tell the classes."""
+    """Write documents like rcv1's: Zipf's law over columns, rows of norm 1, a few words per class; return the spec."""
     rng = np.random.default_rng(SEED)
     y = rng.integers(2, size=train + test)
-    lengths = rng.poisson(1.08 * words, train + test)  # a word that is drawn again counts once
+    lengths = rng.poisson(1.08 * words, train + test)  # a word that is drawn twice counts once
     rows = np.repeat(np.arange(train + test), lengths)
     chances = 1 / (np.arange(features) + 10.0)
     rank = rng.choice(features, len(rows), p=chances / chances.sum())
-    telling = (rank < 2_000) & (rng.random(len(rows)) < 0.8)
-    rank = np.where(telling, rank - rank % 2 + y[rows], rank)  # even ranks are words of class 0, odd ones of class 1
+    frequent = (rank < 2_000) & (rng.random(len(rows)) < 0.8)
+    rank = np.where(frequent, rank - rank % 2 + y[rows], rank)  # even ranks are words of class 0, odd ones of class 1
     cells = np.unique(rows * features + rng.permutation(features)[rank])
-    cells = np.union1d(cells, [features - 1])  # a file is as wide as its last column
+    cells = np.union1d(cells, [features - 1])  # the width of a file is its last column
     rows, columns = cells // features, cells % features
     values = 1 + rng.random(len(cells))
     values /= np.sqrt(np.bincount(rows, values**2))[rows]

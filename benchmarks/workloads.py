@@ -1,7 +1,7 @@
-"""What is measured: six federations, and each one's material as plain files that every contender can read.
+"""The six workloads, and their material as plain files that every contender can read.
 
-Contenders live in environments of their own, where silobench may be absent. So `prepare.py` writes a workload's rows,
-parties and first model into a directory once, and this module, which needs NumPy and torch alone, reads them.
+Contenders run in separate environments, which need not have silobench. So `prepare.py` writes a workload's rows,
+parties and initial model into a directory once, and this module, which needs only NumPy, reads them.
 """
 
 import json
@@ -18,19 +18,19 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Workload:
-    """FedAvg over an IID partition into equal parts, by SGD on the mean cross-entropy, without weight decay."""
+    """FedAvg over an IID partition into equal parts, with SGD on the mean cross-entropy and without weight decay."""
 
     name: str
     title: str
-    dataset: str  # silobench's spec of it
-    model: str  # silobench's spec of it
-    widths: tuple[int, ...] | None  # of a multilayer perceptron's hidden layers; None for the CNN
+    dataset: str  # silobench's spec
+    model: str  # silobench's spec
+    widths: tuple[int, ...] | None  # of the hidden layers of a multilayer perceptron; None for the CNN
     parties: int = 10
-    cohort: int = 10  # how many take part in a round
+    cohort: int = 10  # parties per round
     epochs: int = 1
     batch: int = 64
     eval_every: int = 1
-    unit: int = 1  # rounds that are told as one: a time is of so many
+    unit: int = 1  # rounds per reported time
     frameworks: bool = True  # whether Flower and pfl take part
 
     @property
@@ -56,9 +56,9 @@ WORKLOADS = {workload.name: workload for workload in _ALL}
 
 @dataclass(frozen=True)
 class Rows:
-    """Features and labels; features that are mostly zeros are three arrays, as in a CSR matrix."""
+    """Features and labels; sparse features are the three arrays of a CSR matrix."""
 
-    x: np.ndarray | tuple[np.ndarray, np.ndarray, np.ndarray]  # or (values, columns, where each row begins)
+    x: np.ndarray | tuple[np.ndarray, np.ndarray, np.ndarray]  # or (values, columns, begin of each row)
     y: np.ndarray
 
     def __len__(self) -> int:
@@ -76,34 +76,34 @@ class Rows:
 
 @dataclass(frozen=True)
 class Material:
-    """A workload's directory, read."""
+    """The contents of a workload's directory."""
 
     workload: Workload
-    spec: str  # the dataset as silobench is told of it
-    stand_in: bool  # whether random rows of the same shape stand in for the dataset
+    spec: str  # of the dataset, for silobench
+    stand_in: bool  # whether random rows of the same shape replace the dataset
     shape: tuple[int, ...]  # of a row
     classes: int
     train: Rows
     test: Rows
     parties: list[np.ndarray]  # row numbers
-    initial: np.ndarray  # the first model, flat, in the order of the network's parameters
+    initial: np.ndarray  # the initial model, flat, in the order of the network's parameters
 
     def party(self, number: int) -> Rows:
         return self.train.take(self.parties[number])
 
     def cohorts(self) -> Iterator[list[int]]:
-        """The parties of one round after the other, drawn without replacement."""
+        """Yield the parties of each round, drawn without replacement."""
         rng = np.random.default_rng(SEED)
         while True:
             yield np.sort(rng.choice(len(self.parties), self.workload.cohort, replace=False)).tolist()
 
     def evaluates(self, done: int) -> bool:
-        """Whether the model is tested after so many rounds."""
+        """Whether the model is tested after round `done`."""
         return done % self.workload.eval_every == 0
 
 
 def write(folder: Path, material: Material) -> None:
-    """Lay a workload's material out as files."""
+    """Write a workload's material as files."""
     folder.mkdir(parents=True, exist_ok=True)
     for side, rows in (("train", material.train), ("test", material.test)):
         parts = {"x": rows.x} if isinstance(rows.x, np.ndarray) else dict(zip(_CSR, rows.x, strict=True))
@@ -122,7 +122,7 @@ def read_facts(folder: Path) -> dict:
 
 
 def read(folder: Path) -> Material:
-    """What `write` laid out; arrays are mapped, so that only what is used comes into memory."""
+    """Read what `write` wrote; arrays are mapped, so only used pages are in memory."""
     facts = read_facts(folder)
     facts["workload"]["widths"] = facts["workload"]["widths"] and tuple(facts["workload"]["widths"])
     sides = []

@@ -1,6 +1,12 @@
 """Small synthetic federations, made directly as values; no files and no downloads."""
 
-from collections.abc import Callable
+import os
+
+# One thread each, here and in the processes that tests start. Threads that share small sums wait for each other, and
+# where other programs take the cores, a test of one second takes a minute. NumPy and PyTorch read it when imported.
+os.environ["OMP_NUM_THREADS"] = "1"
+
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +19,7 @@ from silobench.federation import Federation, Party
 from silobench.partitions import Partition
 from silobench.tasks.task import Task, task
 
+torch.set_num_threads(1)  # also where something had imported it before
 Toy = Callable[..., tuple[Federation, Task]]
 
 
@@ -23,7 +30,24 @@ def _split(sizes: tuple[int, ...], features: int, classes: int, rng: np.random.G
         rows = rng.normal(size=(size, features)) + rng.normal(size=features)
         x.append(rows)
         y.append((rows @ rng.normal(size=(features, classes))).argmax(1))
-    return Split(np.concatenate(x).astype(np.float32), np.concatenate(y).astype(np.int64))
+    return Split(_floats(np.concatenate(x).astype(np.float32)), np.concatenate(y).astype(np.int64))
+
+
+def _floats(x: Any) -> Any:
+    """Return the same numbers in PyTorch's default precision."""
+    return x.astype(np.float64) if torch.get_default_dtype() == torch.float64 and x.dtype == np.float32 else x
+
+
+@pytest.fixture
+def in_double() -> Iterator[None]:
+    """Let toys and silos, and all that an inline run calculates with them, be of double precision.
+
+    Then a run can be compared with one by hand to many digits, on every processor: nothing that rounding decides (which
+    of two numbers is larger, whether a ReLU is on) is decided in two ways.
+    """
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +70,7 @@ def silos() -> Toy:
     """(features, labels, sizes, model) -> a federation of parties that hold these rows in order, and a task on it."""
 
     def make(x: Any, y: Any, sizes: tuple[int, ...], model: str = "linear", **facts: Any) -> tuple[Federation, Task]:
-        split = Split(x, np.asarray(y, dtype=np.int64))
+        split = Split(_floats(x), np.asarray(y, dtype=np.int64))
         dataset = Dataset("rows", split, split, tuple("abc"), "none", **facts)
         return _dealt(dataset, sizes), task(model, dataset)
 

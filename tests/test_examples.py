@@ -1,4 +1,4 @@
-"""The examples: ablations are the algorithm itself where what they change cannot matter, a measure measures."""
+"""The examples: each ablation equals the algorithm if its change cannot matter; the measure adds up."""
 
 import runpy
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from laws import close
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.method import Method
@@ -29,31 +30,33 @@ def last(name: str, federated, participation: float = 1.0) -> torch.Tensor:
     return list(records)[-1].state.server.params
 
 
+@pytest.mark.usefixtures("in_double")
 def test_the_cohort_is_everyone_when_all_take_part(toy) -> None:
     federated = toy((20, 9, 30, 16))
     ours, right = (last(name, federated) for name in ("scaffold_by_cohort", "scaffold"))
-    torch.testing.assert_close(ours, right)
-    assert not torch.allclose(last("scaffold_by_cohort", federated, 0.5), last("scaffold", federated, 0.5), rtol=1e-2)
+    assert close(ours, right)
+    assert not close(last("scaffold_by_cohort", federated, 0.5), last("scaffold", federated, 0.5), rel=1e-2)
 
 
+@pytest.mark.usefixtures("in_double")
 def test_a_plain_mean_is_the_mean_by_samples_of_equal_parties(toy) -> None:
     equal, unequal = toy((20, 20, 20)), toy((20, 9, 60))
-    torch.testing.assert_close(last("fednova_plain_mean", equal), last("fednova", equal))
-    assert not torch.allclose(last("fednova_plain_mean", unequal), last("fednova", unequal), rtol=1e-2)
+    assert close(last("fednova_plain_mean", equal), last("fednova", equal))
+    assert not close(last("fednova_plain_mean", unequal), last("fednova", unequal), rel=1e-2)
 
 
 def test_a_measure_of_ones_own(tmp_path: Path) -> None:
-    """The steps' lengths add up to the way, also across an interruption."""
+    """The lengths of the steps add up to the length of the path, also across an interruption."""
     runpy.run_path(str(EXAMPLES / "step_length.py"))
     cell = {"dataset": "digits", "model": "linear", "rounds": 4, "measure": "step_length", "parties": 3}
-    (made,) = plan({**cell, "solver": "sgd(lr=0.1, epochs=1)"})
-    begun = execute(prepare(made), tmp_path)
-    first = next(begun)
-    begun.close()
-    rest = list(execute(prepare(made), tmp_path))
-    found = [record.measures["step-length"] for record in (first, *rest)]
-    assert found[0]["straight"] == pytest.approx(1)
-    way = sum(one["length"] for one in found)
-    start, end = prepare(made).setting.task.initial, rest[-1].state.server.params
-    assert found[-1]["straight"] == pytest.approx(float((end - start).norm()) / way, rel=1e-5)
-    assert read_run(tmp_path / made.id).rounds[2]["measures"]["step-length"] == found[2]
+    (planned,) = plan({**cell, "solver": "sgd(lr=0.1, epochs=1)"})
+    interrupted = execute(prepare(planned), tmp_path)
+    first = next(interrupted)
+    interrupted.close()
+    rest = list(execute(prepare(planned), tmp_path))
+    steps = [record.measures["step-length"] for record in (first, *rest)]
+    assert steps[0]["straight"] == pytest.approx(1)
+    path = sum(step["length"] for step in steps)
+    start, end = prepare(planned).setting.task.initial, rest[-1].state.server.params
+    assert steps[-1]["straight"] == pytest.approx(float((end - start).norm()) / path, rel=1e-5)
+    assert read_run(tmp_path / planned.id).rounds[2]["measures"]["step-length"] == steps[2]

@@ -1,11 +1,10 @@
 """Flower's simulation (flwr in Ray), as its tutorials write it, with the maths of the other contenders.
 
-Pinned: FedAvg weighted by each client's number of rows (`num-examples`, Flower's default); all clients take part, or
-the cohort's number of them, drawn without replacement (`fraction_train`, `min_train_nodes`); a new SGD optimizer at the
-start of each client's round, and so no momentum; rows in a new order each epoch, the last short batch kept. The server
-tests the model centrally (`evaluate_fn`), and no client does (`fraction_evaluate=0`). One core for each client process
-(`num_cpus=1`; by Flower's default of 2 two cores would run one process). Clients keep their rows in memory between
-rounds.
+Settings: FedAvg weighted by each client's number of rows (`num-examples`, Flower's default); all clients take part, or
+a cohort drawn without replacement (`fraction_train`, `min_train_nodes`); a new SGD optimizer at the start of each
+client's round, so momentum restarts; rows in a new order each epoch, with the last short batch. The server tests the
+model (`evaluate_fn`), and clients do not (`fraction_evaluate=0`). One core per client process (`num_cpus=1`; with
+Flower's default of 2, two cores would run one process). Clients keep their rows in memory between rounds.
 """
 
 import os
@@ -27,7 +26,7 @@ from flwr.simulation import run_simulation
 from torch import Tensor
 from workloads import Material, read
 
-FOLDER = "SILOBENCH_BENCH_FOLDER"  # tells the client processes where the material is
+FOLDER = "SILOBENCH_BENCH_FOLDER"  # passes the folder of the material to client processes
 client = ClientApp()
 
 
@@ -64,7 +63,7 @@ def main(folder: Path, warm_up: int) -> None:
     server = ServerApp()
 
     def after_round(done: int, arrays: ArrayRecord) -> MetricRecord | None:
-        if not done:  # Flower asks before the first round as well
+        if not done:  # Flower also calls this before the first round
             return None
         accuracy = None
         if material().evaluates(done):
@@ -73,7 +72,7 @@ def main(folder: Path, warm_up: int) -> None:
         try:
             gate.lap(accuracy)
         except SystemExit:
-            os._exit(0)  # of all threads of the simulation; bench.py ends Ray's processes
+            os._exit(0)  # ends all threads of the simulation; bench.py ends Ray's processes
         return None
 
     @server.main()
@@ -99,7 +98,7 @@ def main(folder: Path, warm_up: int) -> None:
 
 
 if __name__ == "__main__":
-    # By its name, so that client processes import this module, and keep what it keeps, instead of being sent a copy.
+    # Imported by name, so that client processes import this module and share its caches instead of receiving a copy.
     from contenders import flower
 
     flower.main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,7 +1,7 @@
-"""Between two rounds every contender passes the gate, where it waits until bench.py lets it run the next few.
+"""The gate between two rounds, where a contender waits until bench.py lets it run the next few rounds.
 
-Lines of JSON: bench.py writes {"rounds": n}; n rounds later the contender answers what they took, and waits again. It
-warms up unasked with the first rounds, and tells when the very first ended.
+Messages are lines of JSON: bench.py writes {"rounds": n}; after n rounds the contender answers with their time and
+waits again. The first rounds are a warm-up and need no message; the first answer has the time at which round 1 ended.
 """
 
 import json
@@ -11,7 +11,7 @@ import time
 
 
 class Gate:
-    """Make it first of all: it keeps standard output to itself and leaves the rest of the program standard error."""
+    """Create it first: it takes standard output for answers and redirects all other output to standard error."""
 
     def __init__(self, warm_up: int) -> None:
         sys.stdout.flush()
@@ -26,7 +26,7 @@ class Gate:
         self._since = time.perf_counter()
 
     def lap(self, accuracy: float | None, work_seconds: float | None = None) -> None:
-        """A round is over. `work_seconds` is what of it went into training and testing, where that is known."""
+        """End a round; `work_seconds` is its time for training and testing, where known."""
         now = time.perf_counter()
         self._first = self._first or time.monotonic()
         self._done += 1

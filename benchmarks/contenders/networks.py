@@ -1,4 +1,4 @@
-"""The networks as a user writes them in torch, with the first parameters that all contenders share."""
+"""The networks as a user writes them in torch, with the initial parameters that all contenders share."""
 
 from itertools import pairwise
 
@@ -10,13 +10,13 @@ from workloads import Material, Rows
 def build(material: Material) -> nn.Module:
     widths = material.workload.widths
     module = _cnn(material.shape, material.classes) if widths is None else _mlp(material, widths)
-    initial = torch.from_numpy(material.initial).clone()  # which become the parameters themselves
+    initial = torch.from_numpy(material.initial).clone()  # a copy, because the parameters become views of it
     nn.utils.vector_to_parameters(initial, module.parameters())
     return module
 
 
 def _cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """NIID-Bench's, whose pictures are 28 or 32 pixels wide."""
+    """Return NIID-Bench's CNN for pictures of 28 or 32 pixels."""
     side = ((shape[1] - 4) // 2 - 4) // 2
     return nn.Sequential(
         nn.Conv2d(shape[0], 6, 5), nn.ReLU(), nn.MaxPool2d(2),
@@ -37,11 +37,11 @@ def _mlp(material: Material, widths: tuple[int, ...]) -> nn.Module:
 
 
 def tensors(rows: Rows) -> tuple[Tensor, Tensor]:
-    """Dense rows as features and labels."""
+    """Return dense rows as features and labels."""
     return floats(rows.x), torch.from_numpy(rows.y)
 
 
 def floats(x) -> Tensor:
-    """Dense features as a network takes them: pictures are 0..1."""
+    """Return dense features as floats; pixels are 0..1."""
     rows = torch.from_numpy(x)
     return rows.float() / 255 if rows.dtype == torch.uint8 else rows.float()

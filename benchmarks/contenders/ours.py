@@ -1,4 +1,4 @@
-"""silobench by its real path: choices are bound, prepared and executed into a run directory, round for round."""
+"""silobench as a user runs it: choices are bound, prepared and executed into a run directory."""
 
 import argparse
 import tempfile
@@ -13,7 +13,7 @@ from silobench.training.state import RoundRecord
 
 
 def work_seconds(record: RoundRecord) -> float:
-    """What of a round, by the clock on the wall, any loop would have to do: training and testing. The rest is ours."""
+    """Return the wall-clock time of training and testing; the rest of a round is silobench's overhead."""
     return record.seconds["train"] + record.seconds["evaluate"]
 
 
@@ -25,25 +25,25 @@ def main() -> None:
     parser.add_argument("--algorithm", default="fedavg")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--eval-every", type=int)
-    given = parser.parse_args()
-    gate = Gate(given.warm_up)
-    facts = read_facts(given.folder)
+    options = parser.parse_args()
+    gate = Gate(options.warm_up)
+    facts = read_facts(options.folder)
     workload = facts["workload"]
-    epochs = given.epochs or workload["epochs"]
+    epochs = options.epochs or workload["epochs"]
     choices = {
         "dataset": facts["spec"],
         "partition": "iid",
         "parties": workload["parties"],
         "participation": workload["cohort"],
         "model": workload["model"],
-        "algorithm": given.algorithm,
+        "algorithm": options.algorithm,
         "solver": f"sgd(lr={LR}, momentum={MOMENTUM}, weight_decay=0, epochs={epochs}, batch={workload['batch']})",
         "rounds": 10**9,
-        "eval_every": given.eval_every or workload["eval_every"],
+        "eval_every": options.eval_every or workload["eval_every"],
         "seed": SEED,
     }
     with tempfile.TemporaryDirectory() as out:
-        for record in execute(prepare(bind(choices)), Path(out), given.engine):
+        for record in execute(prepare(bind(choices)), Path(out), options.engine):
             gate.lap(record.accuracy, work_seconds(record))
 
 

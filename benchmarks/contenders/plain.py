@@ -1,7 +1,7 @@
 """The plain PyTorch loop of FedAvg, as a competent user writes it: nothing clever, and nothing silly.
 
-Rows are resident float tensors, one for each party; torch has its default number of threads. Sparse rows (W5) are a
-torch CSR tensor, made dense batch by batch, because dense they would take 3.8 GB.
+Rows are resident float tensors, one per party; torch has its default number of threads. Sparse rows (W5) are a CSR
+matrix and become dense batch by batch, because all of them would take 3.8 GB.
 """
 
 import sys
@@ -41,7 +41,7 @@ def average(states: list[dict[str, Tensor]], weights: list[int]) -> dict[str, Te
 
 
 class DenseBatches:
-    """Sparse rows, of which a batch becomes a dense tensor when it is taken."""
+    """Sparse rows; indexing returns a dense batch."""
 
     def __init__(self, matrix) -> None:
         self.matrix = matrix
@@ -53,7 +53,7 @@ class DenseBatches:
 def tensors(rows: Rows, shape: tuple[int, ...]):
     if not isinstance(rows.x, tuple):
         return networks.tensors(rows)
-    from scipy import sparse  # which Flower's environment, where this module is read as well, need not have
+    from scipy import sparse  # Flower's environment, which also imports this module, need not have scipy
 
     return DenseBatches(sparse.csr_matrix(rows.x, (len(rows), *shape))), torch.from_numpy(rows.y)
 

@@ -1,12 +1,12 @@
-"""Files that are there whole or not at all."""
+"""Atomic writes."""
 
 import os
 from pathlib import Path
 
 
 def replace_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that at every moment the old or the new content is there, whole."""
-    temporary = path.with_name(f"{path.name}.new")  # the caller holds a lock
+    """Replace a file so that a reader sees the complete old or the complete new content, even after a crash."""
+    temporary = path.with_name(f"{path.name}.new")  # a fixed name is safe: the caller holds a lock
     try:
         with temporary.open("wb") as file:
             file.write(content)

@@ -1,6 +1,7 @@
-"""Where worker processes come from: a server that has imported what they need, so that each begins at once.
+"""How worker processes are started, and what this machine has.
 
-Nothing here imports torch: a command starts the server first and imports meanwhile.
+Workers are forks of a server that has already imported what they need, so each starts at once. This module does not
+import torch: a command starts the server first and imports torch meanwhile.
 """
 
 import ctypes
@@ -10,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
@@ -17,13 +19,13 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 
 def context() -> Any:
-    """Fresh processes, not forks of this one: a fork after torch has started threads can hang."""
+    """Return a context that does not fork this process: a fork after torch has started threads can hang."""
     served = "forkserver" in multiprocessing.get_all_start_methods()
     return multiprocessing.get_context("forkserver" if served else "spawn")
 
 
 def start_server() -> None:
-    """Begin to import what workers need, in the background; does nothing the second time."""
+    """Start the server, which imports in the background; a second call does nothing."""
     if "forkserver" in multiprocessing.get_all_start_methods():
         from multiprocessing import forkserver
 
@@ -34,9 +36,9 @@ def start_server() -> None:
 
 @contextmanager
 def without_main() -> Iterator[None]:
-    """Processes started meanwhile do not run the user's script again: what they need of it is sent to them.
+    """Hide the user's script, so that processes started meanwhile do not run it again.
 
-    So a script needs no ``if __name__ == "__main__"``.
+    Scripts therefore work without ``if __name__ == "__main__"``; workers receive the functions they need.
     """
     main = sys.modules["__main__"]
     names: tuple[str, ...] = ("__file__", "__spec__")
@@ -63,12 +65,12 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 @functools.cache
 def keep_memory(large: bool = False) -> None:
-    """Have the C library keep what is freed: to give it back and ask again costs page faults in every step.
+    """Let the C library keep freed memory: returning it and asking again costs page faults in every step.
 
-    In a process of our own also `large` arrays, of 32 MB and more; in a user's those are given back.
+    `large` includes arrays of 32 MB and more; this is for worker processes, not for a user's process.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is not None:  # glibc's, and these are its numbers
+    if mallopt is not None:  # only glibc has it, and the option numbers are its own
         mallopt(_MMAP_THRESHOLD, 1 << 25)
         mallopt(_TRIM_THRESHOLD, 1 << 30)
         if large:
@@ -76,5 +78,14 @@ def keep_memory(large: bool = False) -> None:
 
 
 def cores() -> int:
-    """The processors this process may use."""
+    """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_info(*fields: str) -> str:
+    """Return the first value that Linux lists for one of the fields, such as "model name"; "" on other systems."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(fields)), "")

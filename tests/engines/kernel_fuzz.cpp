@@ -1,6 +1,6 @@
 // Random calls of the native step, right and wrong ones, on arrays of exactly the size that was promised: to be compiled
 // with the sanitizers, which end the program at the first touch beyond. Usage: kernel_fuzz CALLS SEED
-#include "../src/silobench/kernels/step.cpp"
+#include "../../src/silobench/engines/kernel/step.cpp"
 
 #include <stdio.h>
 

@@ -1,55 +1,33 @@
 """The laws of the algorithms and of the round loop: identities, fixed points, and slow versions by hand."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from scipy.optimize import root
 from torch import Tensor
 
+from laws import EVERY, SCAFFOLDS, bits, close, draw_cohort, feedback, models
+from precision import bound
 from silobench.data import load
-from silobench.errors import ConfigError
 from silobench.federation import federate
 from silobench.loop.network import link
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import ALGORITHMS, fedavg, feddyn, fednova, fedprox, scaffold
 from silobench.method.method import Method
-from silobench.method.selection import draw_cohort
 from silobench.method.solvers import SOLVERS, Problem, sgd
 from silobench.method.types import Algorithm, Context, Local, Memory, Server, Transform, Update
 from silobench.tasks.task import task
 from silobench.training.state import RoundRecord, State
 
 SOLVER = sgd(lr=0.1, momentum=0.9, weight_decay=0.01, epochs=2, batch=8)
-SCAFFOLDS = [f"scaffold(option={o}, momentum={m})" for o in (1, 2) for m in ("outside", "inside")]
-BY_TORCH = ["moon(mu=0.5)", "fedrs(alpha=0.5)"]  # their loss is a function of their own
-EVERY = [
-    "fedavg",
-    "fedprox(mu=0.1)",
-    "fednova",
-    "solo",
-    "combined",
-    *SCAFFOLDS,
-    "scaffold(init=random)",
-    "feddyn(alpha=0.1)",
-    "fedbn",
-    *BY_TORCH,
-]
 
 
 def run(algorithm: Algorithm | str, federated, solver=SOLVER, *transforms: Transform, **options) -> list[RoundRecord]:
     algorithm = ALGORITHMS.build(algorithm) if isinstance(algorithm, str) else algorithm
     return list(rounds(Method(algorithm, solver, transforms), *federated, **{"rounds": 3} | options))
-
-
-def models(records: list[RoundRecord]) -> Tensor:
-    return torch.stack([record.state.server.params for record in records])
-
-
-def close(ours: Tensor, by_hand: Tensor, rel: float = 1e-6) -> bool:
-    return bool((ours.double() - by_hand.double()).norm() <= rel * by_hand.double().norm())
 
 
 # --- identities ---------------------------------------------------------------------------------------
@@ -62,12 +40,13 @@ def test_fedprox_without_a_pull_is_fedavg(toy, model: str) -> None:
     assert not torch.equal(models(run(fedprox(mu=0.1), federated)), models(run(fedavg(), federated)))
 
 
+@pytest.mark.usefixtures("in_double")
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_fednova_is_fedavg_at_equal_steps(toy, momentum: float) -> None:
     federated = toy((20, 9, 30), "mlp(6)")
     solver = sgd(lr=0.1, momentum=momentum, steps=4, batch=8)
     nova, average = (models(run(name, federated, solver)) for name in ("fednova", "fedavg"))
-    torch.testing.assert_close(nova, average, rtol=1e-5, atol=1e-6)
+    assert close(nova, average)
 
 
 def test_fednova_is_not_fedavg_at_unequal_steps(toy) -> None:
@@ -83,15 +62,17 @@ def test_scaffold_begins_as_fedavg(toy, spec: str) -> None:
     assert not close(ours[1], average[1], rel=1e-2)
 
 
+@pytest.mark.usefixtures("in_double")
 @pytest.mark.parametrize("option", [1, 2])
 def test_the_place_of_scaffolds_correction_is_no_matter_without_momentum(toy, option: int) -> None:
     federated, solver = toy((20, 9, 30)), sgd(lr=0.1, momentum=0.0, epochs=2, batch=8)
     inside, outside = (
         models(run(scaffold(option=option, momentum=m), federated, solver)) for m in ("inside", "outside")
     )
-    assert close(inside, outside, rel=1e-5)
+    assert close(inside, outside)
 
 
+@pytest.mark.usefixtures("in_double")
 def test_one_full_step_of_fedavg_is_one_step_on_the_pooled_rows(toy, gradient) -> None:
     federation, task = toy((20, 9, 30))
     (record,) = run(
@@ -141,7 +122,7 @@ def participation(request) -> float | int:
 
 
 @pytest.fixture
-def hand(toy, gradient) -> ByHand:
+def hand(in_double, toy, gradient) -> ByHand:
     return ByHand(toy((20, 9, 30, 50, 16)), gradient, seed=5)
 
 
@@ -199,25 +180,27 @@ def test_feddyn_by_hand(hand: ByHand, participation: float | int, alpha: float) 
     compare(hand, feddyn(alpha=alpha), slow(), participation)
 
 
+@pytest.mark.usefixtures("in_double")
 def test_feddyn_stays_at_the_optimum_of_the_mean_loss_once_parties_know_their_gradients(toy, gradient) -> None:
     """What FedAvg does not: its parties leave a point at which their own losses still fall."""
     federation, its_task = federated = toy((20, 30, 25))
     solver = sgd(lr=0.2, momentum=0.0, weight_decay=0.1, epochs=1, steps=None, batch="full")
-    optimum = its_task.initial.double()
 
     def slope(party: int, where: Tensor) -> Tensor:
         return gradient(where, *federation.batch(federation.parties[party].rows)) + 0.1 * where
 
-    for _ in range(4000):
-        optimum = optimum - 0.2 * sum(slope(party, optimum) for party in range(3)) / 3
-    memory = {party: {"algorithm": {"gradient": slope(party, optimum).float()}} for party in range(3)}
-    server = Server(optimum.float(), {"tilt": torch.zeros(15)}, {}, 0, 3, {})
+    def mean_slope(where: Any) -> Any:
+        return (sum(slope(party, torch.from_numpy(where)) for party in range(3)) / 3).numpy()
+
+    optimum = torch.from_numpy(root(mean_slope, its_task.initial.numpy(), tol=1e-14).x)
+    memory = {party: {"algorithm": {"gradient": slope(party, optimum)}} for party in range(3)}
+    server = Server(optimum, {"tilt": torch.zeros(15)}, {}, 0, 3, {})
     moved = {}
     for algorithm in (feddyn(alpha=0.5), fedavg()):
         state = State(server, memory if algorithm.broadcast is not None else {})
         last = run(algorithm, federated, solver, rounds=5, state=state)[-1].state.server.params
         moved[algorithm.broadcast] = (last - optimum).norm() / optimum.norm()
-    assert moved[()] < 1e-5 < 1e-2 < moved[None]
+    assert moved[()] < 1e-8 < 1e-2 < moved[None]  # roots are found to some 1e-10 of their length
 
 
 @pytest.mark.parametrize("option", [1, 2])
@@ -273,21 +256,24 @@ def own_rows(federated, party: int, count: int = 3) -> list[list[Tensor]]:
     return [list(SOLVER.batches(problem, now)) for now in range(count)]
 
 
+@pytest.mark.usefixtures("in_double")
 @pytest.mark.parametrize("spec", ["fedavg", "fednova"])
 def test_one_party_is_centralised_sgd(toy, spec: str) -> None:
     federated = toy((30,))
-    assert close(models(run(spec, federated)), sgd_by_torch(federated, own_rows(federated, 0)), rel=1e-5)
+    assert close(models(run(spec, federated)), sgd_by_torch(federated, own_rows(federated, 0)))
 
 
+@pytest.mark.usefixtures("in_double")
 def test_combined_is_centralised_sgd_on_all_rows_and_silent(toy) -> None:
     federation, task = toy((20, 9, 30))
     records = run("combined", (federation, task))
     pooled = federation.pooled()
     assert pooled.parties[0].rows.sort().values.tolist() == list(range(59))
-    assert close(models(records), sgd_by_torch((federation, task), own_rows((pooled, task), 0)), rel=1e-5)
+    assert close(models(records), sgd_by_torch((federation, task), own_rows((pooled, task), 0)))
     assert [(r.cohort, r.bytes_up, r.bytes_down, r.clock) for r in records] == [((0,), 0, 0, 0.0)] * 3
 
 
+@pytest.mark.usefixtures("in_double")
 def test_solo_is_every_partys_own_training_and_silent(toy) -> None:
     federation, task = federated = toy((20, 9, 30))
     records = run("solo", federated)
@@ -296,7 +282,7 @@ def test_solo_is_every_partys_own_training_and_silent(toy) -> None:
         own = sgd_by_torch(federated, own_rows(federated, party))
         for record, model, found in zip(records, own, scores, strict=True):
             replica = record.state.memory[party]["algorithm"]["model"]
-            assert close(replica, model, rel=1e-5)
+            assert close(replica, model)
             found.append(task.evaluate(replica, task.buffers, federation.test_batches()).accuracy)
     assert [r.accuracy for r in records] == pytest.approx([sum(found) / 3 for found in scores])
     assert records[-1].accuracy_std == pytest.approx(torch.tensor(scores[-1]).std(correction=0).item())
@@ -316,6 +302,7 @@ def test_a_solo_party_that_was_never_drawn_counts_with_its_first_model(toy) -> N
     assert record.accuracy == pytest.approx((trained + 2 * fresh) / 3)
 
 
+@pytest.mark.usefixtures("in_double")
 def test_parties_weigh_by_samples(toy) -> None:
     federation, task = federated = toy((20, 9, 30))
     (record,) = run("fedavg", federated, rounds=1)
@@ -385,33 +372,6 @@ def test_a_rate_that_has_fallen_to_zero_leaves_the_model_where_it_is(toy, spec: 
 # --- participation ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("participation", "size"),
-    [(1.0, 10), (0.5, 5), (0.3, 3), (0.25, 3), (0.04, 1), (1, 1), (4, 4), (10, 10)],
-)
-def test_participation_is_a_fraction_or_a_count(participation: float | int, size: int) -> None:
-    cohorts = [draw_cohort(10, participation, 0, now) for now in range(20)]
-    assert {len(cohort) for cohort in cohorts} == {size}
-    assert all(sorted(set(cohort)) == list(cohort) and set(cohort) <= set(range(10)) for cohort in cohorts)
-    assert len(set(cohorts)) > 1 or size == 10
-
-
-@pytest.mark.parametrize("participation", [0, -1, 0.0, -0.5])
-def test_participation_of_nobody_is_refused(participation: float | int) -> None:
-    with pytest.raises(ConfigError, match="participation"):
-        draw_cohort(10, participation, 0, 0)
-
-
-def test_cohorts_are_uniform_and_depend_on_seed_and_round_alone() -> None:
-    drawn = [draw_cohort(10, 3, seed=1, round=now) for now in range(3000)]
-    assert all(abs(count - 900) < 100 for count in Counter(p for cohort in drawn for p in cohort).values())
-    pairs = Counter((a, b) for cohort in drawn for a in cohort for b in cohort if a < b)
-    assert len(pairs) == 45
-    assert all(abs(count - 200) < 60 for count in pairs.values())
-    assert drawn[::-1] == [draw_cohort(10, 3, seed=1, round=now) for now in reversed(range(3000))]
-    assert drawn[:50] != [draw_cohort(10, 3, seed=2, round=now) for now in range(50)]
-
-
 def test_the_loop_trains_the_drawn_cohort(toy) -> None:
     records = run("scaffold", toy((20, 9, 30, 12)), seed=3, participation=0.5, rounds=4)
     assert [record.cohort for record in records] == [draw_cohort(4, 0.5, 3, now) for now in range(4)]
@@ -465,27 +425,6 @@ def test_extras_outside_the_broadcast_are_neither_sent_nor_counted(toy) -> None:
 
 
 # --- the same bits ------------------------------------------------------------------------------------
-
-
-def feedback() -> Transform:
-    """Sends half of what there is and keeps the other half for the next time."""
-
-    def encode(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:
-        whole = {name: part + memory.get(name, 0) for name, part in update.total.items()}
-        return replace(update, total={n: part / 2 for n, part in whole.items()}), {n: p / 2 for n, p in whole.items()}
-
-    return Transform(encode)
-
-
-def bits(value: Any) -> Any:
-    """A state or a record as plain nested values, exact to the bit; wall-clock seconds left out."""
-    if isinstance(value, Tensor):
-        return tuple(value.shape), value.numpy().tobytes()
-    if isinstance(value, Mapping):
-        return {key: bits(inner) for key, inner in value.items()}
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: bits(inner) for name, inner in vars(value).items() if name != "seconds"}
-    return value
 
 
 @pytest.mark.parametrize("spec", EVERY)
@@ -580,7 +519,8 @@ def test_accuracy_and_loss_are_those_of_the_shared_model_on_the_test_rows(toy) -
         torch.from_numpy(federation.dataset.test.y),
     )
     assert record.accuracy == pytest.approx((logits.argmax(1) == y).float().mean().item())
-    assert record.loss == pytest.approx(torch.nn.functional.cross_entropy(logits, y).item(), rel=1e-5)
+    expected = torch.nn.functional.cross_entropy(logits, y).item()
+    assert record.loss == pytest.approx(expected, rel=bound(4 + 30 + 20))  # inputs, rows and a softmax
     found = [(logits.argmax(1) == y)[y == label].tolist() for label in range(3)]
     assert record.class_accuracy == tuple(sum(right) / len(right) if right else None for right in found)
     assert None in record.class_accuracy

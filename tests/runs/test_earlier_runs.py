@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from commands import call
 
+from commands import call
 from silobench.runs.experiment import plan, read_experiment
 
 EARLIER = Path(__file__).with_name("earlier")

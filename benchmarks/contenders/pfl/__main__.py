@@ -1,4 +1,4 @@
-"""Decides how many processes there are, before pfl is imported: it joins them as soon as it is."""
+"""Start the other processes before pfl is imported, because its import connects to them."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from workloads import read_facts
 
-ADDRESSES, RANK = "PFL_WORKER_ADDRESSES", "PFL_WORKER_RANK"  # how pfl knows of its other processes
+ADDRESSES, RANK = "PFL_WORKER_ADDRESSES", "PFL_WORKER_RANK"  # from which pfl learns of its other processes
 
 
 def start_others() -> None:

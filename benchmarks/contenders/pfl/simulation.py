@@ -1,4 +1,4 @@
-"""One process of a simulation by pfl."""
+"""One process of pfl's simulation."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -25,7 +25,7 @@ from pfl.model.pytorch import PyTorchModel
 
 
 class Classifier(nn.Module):
-    """A network with the loss and the metrics that pfl asks of one."""
+    """A network with the loss and the metrics that pfl requires."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Classifier(nn.Module):
 
 
 class Shuffled(PyTorchTensorDataset):
-    """A user's rows, in a new order whenever they are gone through."""
+    """A user's rows, in a new order in every epoch."""
 
     def iter(self, batch_size: int | None) -> Iterator[list[Tensor]]:
         x, y = self.raw_data
@@ -49,7 +49,7 @@ class Shuffled(PyTorchTensorDataset):
 
 
 class Central(TrainingProcessCallback):
-    """After each round: test where it is time to, then pass the gate; the other processes wait for the first."""
+    """Test the model when due, and pass the gate after each round; the other processes wait for the first."""
 
     def __init__(self, material: Material, gate: Gate | None) -> None:
         self.material, self.gate = material, gate

@@ -1,5 +1,5 @@
-"""The best that we know to write by hand for each workload in torch: same maths, no generality.
+"""The best loop that we can write by hand in torch for each workload: same maths, no generality.
 
-What each file exploits is said in it. All of them know beforehand what silobench learns from a configuration: the
-architecture, that every party takes part, that parties are of equal size, that there is no weight decay.
+Each file explains what it exploits. All of them hard-code what silobench reads from a configuration: the architecture,
+full participation, parties of equal size, no weight decay.
 """

@@ -1,9 +1,9 @@
-"""The CNN: one process a core, all parameters in one flat vector, and max-pooling that is no max-pooling.
+"""The CNN: one process per core, all parameters in one flat vector, and max-pooling by vectorised maxima.
 
-torch's own pooling takes two fifths of a step on a CPU. Here the four values of a window are four tensors whose maximum
-is a few vectorised operations. The first convolution gives them apart at once: with stride 2, its 5 x 5 kernel stands
-in the four places of a 6 x 6 one, which makes 24 channels of its 6 and fills the lanes of the CPU. The values and
-gradients are those of torch, also where two of a window are equal.
+torch's pooling takes two fifths of a step on a CPU. Here the four values of a window are four tensors, and their
+maximum is a few vectorised operations. The first convolution gives these four tensors directly: with stride 2, its 5 x
+5 kernel is placed in the four corners of a 6 x 6 one, which turns 6 channels into 24 and fills the lanes of the CPU.
+Values and gradients equal torch's, also where two values of a window are equal.
 """
 
 import torch
@@ -18,7 +18,7 @@ _if_positive = torch.ops.aten.threshold_backward  # (gradient, x, 0): the gradie
 
 
 class ReluOfMax(torch.autograd.Function):
-    """relu(max(a, b, c, d)) of the four values of a window; of equal ones the first gets the gradient."""
+    """relu(max(a, b, c, d)) of the four values of a window; the first of equal values gets the gradient."""
 
     @staticmethod
     def forward(ctx, z: Tensor, windows) -> Tensor:
@@ -72,14 +72,14 @@ class FourKernels(torch.autograd.Function):
 
 
 def corners(outputs: int, inputs: int) -> Tensor:
-    """Where the four copies of a kernel lie in the flat large one."""
+    """Return the places of the four copies of a kernel in the flat large one."""
     large = torch.arange(4 * outputs * inputs * 36).view(4, outputs, inputs, 6, 6)
     copies = [large[2 * i + j, :, :, i : i + 5, j : j + 5] for i in (0, 1) for j in (0, 1)]
     return torch.stack(copies).flatten()
 
 
 class Fast(nn.Module):
-    """The plain network's layers, passed through as above."""
+    """The plain network's layers with the operations above."""
 
     def __init__(self, plain: nn.Sequential) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Fast(nn.Module):
 
 
 def flatten(module: nn.Module) -> tuple[Tensor, Tensor]:
-    """A module's parameters and gradients as two vectors that its tensors are views of."""
+    """Make a module's parameters and gradients views of two vectors; return the vectors."""
     tensors = list(module.parameters())
     params = torch.cat([tensor.detach().flatten() for tensor in tensors])
     grad = torch.zeros_like(params)

@@ -1,8 +1,8 @@
-"""Logistic regression by small parties: the whole cohort stacked, in one process of torch's own threads.
+"""Logistic regression for small parties: the whole cohort stacked, in one process with torch's threads.
 
-A round takes less than a millisecond, too short for two processes to meet in it. Tried on two cores, in ms a round:
-this 0.63 (on one thread 1.03); with weights and bias apart 0.75; in the space of samples, where the steps need only the
-inner products of rows, 0.97, and 0.84 if those are kept from one visit of a party to the next.
+A round takes less than a millisecond, too short to synchronise two processes. Times on two cores, in ms per round: this
+0.63 (on one thread 1.03); with separate weights and bias 0.75; in the space of samples, where the steps need only inner
+products of rows, 0.97, and 0.84 if these are cached between the rounds of a party.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The multilayer perceptron on dense rows: one process a core, each with its parties stacked."""
+"""The multilayer perceptron on dense rows: one process per core, each with its parties stacked."""
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ class Worker:
         mine = material.parties[rank::size]
         x, y = tensors(material.train.take(np.concatenate(mine)))
         self.widths = (x.shape[1], *material.workload.widths, material.classes)
-        # What a step needs of a sample lies in one row, so that one gathering brings it: features, a one, the target.
+        # One row has all that a step needs of a sample (features, a one, the target), so one gather is enough.
         self.table = torch.cat([x, torch.ones(len(x), 1), one_hot(y, material.classes)], 1)
         self.batches = Batches([len(party) for party in mine], self.workload.batch)
         self.stack = Stack(len(mine), self.widths, self.workload.batch)

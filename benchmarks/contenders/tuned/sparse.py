@@ -1,13 +1,13 @@
-"""The multilayer perceptron on sparse rows, its first layer trained in the space of samples.
+"""The multilayer perceptron on sparse rows, with the first layer trained in the space of samples.
 
-The gradient of the first layer's weights is a sum of a party's rows, x' delta. So all that its steps do to the weights
-is known from one number for each row and hidden unit, moved as SGD with momentum moves a weight; and what the moved
-weights give on another row follows from the inner products of rows, which never change and are computed once. A
-party's copy of the 1.5 million weights is never made: a round reads the weights once, for all rows, and adds to them
-once. Same maths; a step then costs a product of [batch, rows] and [rows, 32].
+The gradient of the first layer's weights is a sum of a party's rows, x' delta. So one number per row and hidden unit
+describes the change of the weights, and SGD with momentum moves it like a weight. The output of the changed weights on
+another row follows from the inner products of rows, which are computed once. A party never copies the 1.5 million
+weights: a round reads them once for all rows and adds to them once. The maths are the same; a step is a product of
+[batch, rows] and [rows, 32].
 
-Tried on one core for five parties, in ms a round: this 38, after 0.8 s of inner products; by weights and momentum that
-are brought up to date only in the columns of a batch 180; by a plain momentum over all columns 180.
+Times on one core for five parties, in ms per round: this 38, after 0.8 s for the inner products; weights and momentum
+updated only in the columns of a batch 180; a plain momentum over all columns 180.
 """
 
 import torch
@@ -21,7 +21,7 @@ from workloads import LR, MOMENTUM, Material, Rows
 
 
 class Bags:
-    """Rows of a sparse matrix, to be multiplied by dense ones: a bag of weighted columns each."""
+    """Rows of a sparse matrix, each as a bag of weighted columns, for products with dense matrices."""
 
     def __init__(self, matrix: sparse.csr_matrix) -> None:
         self.columns, self.begins = (torch.from_numpy(part).long() for part in (matrix.indices, matrix.indptr[:-1]))
@@ -42,11 +42,11 @@ class Worker:
         self.sizes = [len(party) for party in mine]
         longest = max(self.sizes)
         for part in parts:
-            part.resize(longest, self.features)  # rows of zeros, which no batch draws
+            part.resize(longest, self.features)  # with rows of zeros that are in no batch
         self.rows = Bags(sparse.vstack(parts).tocsr())
         self.turned = Bags(sparse.vstack(parts).T.tocsr())
         self.products = torch.stack([torch.from_numpy((part @ part.T).toarray()) for part in parts])
-        self.products += 1  # as if every row had one more feature that is 1, whose weight is the bias
+        self.products += 1  # an additional feature of 1, whose weight is the bias
 
         y = torch.zeros(len(mine), longest, dtype=torch.long)
         for place, party in enumerate(mine):
@@ -55,7 +55,7 @@ class Worker:
         self.batches = Batches(self.sizes, self.workload.batch)
         self.batches.begins = [place * longest for place in range(len(mine))]
         self.stack = Stack(len(mine), self.widths, self.workload.batch)
-        self.moved = torch.zeros(len(mine), longest, hidden)  # what each row has been added to the weights
+        self.moved = torch.zeros(len(mine), longest, hidden)  # coefficient of each row in the change of the weights
         self.velocity = torch.zeros(len(mine), longest, hidden)
         self.gathered = torch.empty(len(mine) * self.workload.batch, longest)
         self.activations = torch.ones(len(mine), hidden + 1, self.workload.batch)
@@ -99,7 +99,7 @@ class Worker:
 
 
 def parts(model: Tensor, features: int, hidden: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The first layer's weights and bias, and the layers after it."""
+    """Return the first layer's weights and bias, and the other layers."""
     weight, bias, rest = model.tensor_split([features * hidden, (features + 1) * hidden])
     return weight.view(features, hidden), bias, rest
 

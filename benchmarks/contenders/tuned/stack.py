@@ -1,8 +1,8 @@
-"""The fully connected layers of several parties side by side, trained by hand: one batched product for all of them.
+"""Fully connected layers of several parties, trained by hand with one batched product for all parties.
 
-A layer's bias is one more column of its weights and meets a row of ones in its input; samples are columns, so that
-every intermediate result is contiguous where it is long. The momentum is taken in by the product that makes the
-gradient, and one addition over all layers and parties is the step.
+A layer's bias is the last column of its weights, and its input has a row of ones. Samples are columns, so long axes are
+contiguous. The product that computes the gradient also adds the momentum, and the step is one addition over all layers
+and parties.
 """
 
 from itertools import pairwise
@@ -17,7 +17,7 @@ _if_positive = torch.ops.aten.threshold_backward  # (gradient, x, 0): the gradie
 
 
 class Stack:
-    """Layers of these widths; ReLU between them, and softmax cross-entropy at the end."""
+    """Dense layers with ReLU between them and softmax cross-entropy at the end."""
 
     def __init__(self, parties: int, widths: tuple[int, ...], batch: int) -> None:
         shapes = [(parties, b, a + 1) for a, b in pairwise(widths)]
@@ -30,14 +30,14 @@ class Stack:
         self._used = [h[:, :-1] for h in self._inputs]
 
     def load(self, model: Tensor) -> None:
-        """All parties begin at one model, without momentum."""
+        """Set all parties to one model, without momentum."""
         sizes = [weight[0].numel() for weight in self.weights]
         for weight, part in zip(self.weights, model.split(sizes), strict=True):
             weight.copy_(part.view(weight.shape[1:]))
         self.velocity.zero_()
 
     def learn(self, x: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-        """Take the gradient on x [parties, inputs + 1, batch] into the velocities; gives that by the first products."""
+        """Add the gradient on x [parties, inputs + 1, batch] to the velocities; return that of the first products."""
         layers, inputs, used = self.weights, [x, *self._inputs], [x, *self._used]
         for place in range(len(layers) - 1):
             torch.clamp_min(torch.bmm(layers[place], inputs[place]), 0, out=used[place + 1])
@@ -49,14 +49,14 @@ class Stack:
         return delta
 
     def back(self, delta: Tensor) -> Tensor:
-        """The gradient by x, from that by the first products."""
+        """Return the gradient with respect to x, from that of the first products."""
         return torch.bmm(self._back[0], delta)
 
     def move(self) -> None:
         self.flat.add_(self.velocity, alpha=-LR)
 
     def sum(self, shares: Tensor, out: Tensor) -> None:
-        """The parties' models added up, each by its share."""
+        """Write the sum of the parties' models, weighted by their shares, to `out`."""
         torch.cat([shares @ weight.flatten(1) for weight in self.weights], out=out)
 
 
@@ -65,13 +65,15 @@ def _views(flat: Tensor, sizes: list[int], shapes: list[tuple[int, ...]]) -> lis
 
 
 class Batches:
-    """The batches of parties that take as many steps: a shorter one is filled up by rows that do not count."""
+    """The batches of parties with equal numbers of steps; short batches are padded with rows of weight 0."""
 
     def __init__(self, sizes: list[int], batch: int) -> None:
         self.sizes, self.batch = sizes, batch
         self.steps = -(-max(sizes) // batch)
         if -(-min(sizes) // batch) != self.steps:
-            raise ValueError(f"parties of {min(sizes)} and {max(sizes)} rows take different numbers of steps")
+            raise ValueError(
+                f"parties must take equal numbers of steps, but they have {min(sizes)} to {max(sizes)} rows"
+            )
         place = torch.arange(self.steps * batch).view(self.steps, 1, 1, batch)
         count = torch.tensor(sizes).view(1, -1, 1, 1)
         of_batch = torch.clamp_max(count - torch.arange(self.steps).view(-1, 1, 1, 1) * batch, batch)
@@ -79,7 +81,7 @@ class Batches:
         self.begins = [0, *np.cumsum(sizes)[:-1].tolist()]
 
     def draw(self) -> Tensor:
-        """Row numbers [steps, parties * batch] of one epoch, the parties' rows lying one after the other."""
+        """Draw the row numbers [steps, parties * batch] of one epoch."""
         orders = []
         for size, begin in zip(self.sizes, self.begins, strict=True):
             order = torch.randperm(size).add_(begin)
@@ -88,26 +90,26 @@ class Batches:
 
 
 def with_bias(vector: Tensor, widths: tuple[int, ...]) -> Tensor:
-    """A flat model (weight, bias, weight, ...) in the order of a stack: each bias as its weight's last column."""
+    """Reorder a flat model (weight, bias, weight, ...) so that each bias is the last column of its weight."""
     parts = vector.split([size for a, b in pairwise(widths) for size in (a * b, b)])
     pairs = zip(parts[::2], parts[1::2], strict=True)
     return torch.cat([torch.cat([w.view(len(b), -1), b[:, None]], 1).flatten() for w, b in pairs])
 
 
 def layers_of(model: Tensor, widths: tuple[int, ...]) -> list[Tensor]:
-    """The layers [outputs, inputs + 1] of such a model."""
+    """Return the layers [outputs, inputs + 1] of a model that `with_bias` reordered."""
     shapes = [(b, a + 1) for a, b in pairwise(widths)]
     return [part.view(shape) for part, shape in zip(model.split([a * b for a, b in shapes]), shapes, strict=True)]
 
 
 def hits(x: Tensor, y: Tensor, layers: list[Tensor]) -> int:
-    """Of some samples [n, inputs], how many the layers classify right."""
-    found = 0
+    """Return how many samples [n, inputs] the layers classify correctly."""
+    count = 0
     for h, labels in zip(x.split(4096), y.split(4096), strict=True):
         for layer in layers[:-1]:
             h = torch.addmm(layer[:, -1], h, layer[:, :-1].t()).clamp_min_(0)
-        found += int((torch.addmm(layers[-1][:, -1], h, layers[-1][:, :-1].t()).argmax(1) == labels).sum())
-    return found
+        count += int((torch.addmm(layers[-1][:, -1], h, layers[-1][:, :-1].t()).argmax(1) == labels).sum())
+    return count
 
 
 def one_hot(y: Tensor, classes: int) -> Tensor:

@@ -1,7 +1,6 @@
-"""As many processes as there are cores, of one thread each, over one model in shared memory.
+"""One process of one thread per core, over one model in shared memory.
 
-On networks as small as these that beats one process of many threads, which would wait for each other in every
-operation.
+For networks this small it is faster than one process with many threads, which wait for each other in every operation.
 """
 
 import multiprocessing
@@ -17,14 +16,14 @@ from workloads import Material
 
 class Worker(Protocol):
     def train(self, model: Tensor, cohort: list[int], total: int, out: Tensor) -> None:
-        """Train these parties from the model; `out` becomes the sum of what came of it, each by its share of rows."""
+        """Train these parties from the model; write the sum of their models, weighted by rows, to `out`."""
 
     def hits(self, model: Tensor) -> int:
-        """How many of this worker's test rows the model gets right."""
+        """Return how many of this worker's test rows the model classifies correctly."""
 
 
 def run(material: Material, gate: Gate, initial: Tensor, make: Callable[[int, int], Worker]) -> None:
-    """Rounds without end; `make(rank, size)` gives a process its worker."""
+    """Run rounds without end; `make(rank, size)` returns the worker of a process."""
     size = len(os.sched_getaffinity(0))
     model = initial.clone().share_memory_()
     sums = torch.zeros(size, len(model)).share_memory_()
@@ -38,7 +37,7 @@ def run(material: Material, gate: Gate, initial: Tensor, make: Callable[[int, in
         torch.manual_seed(rank)
         worker = make(rank, size)
         for done, cohort in enumerate(material.cohorts(), 1):
-            together()  # nobody runs ahead of the gate
+            together()  # no process runs ahead of the gate
             worker.train(model, cohort[rank::size], sum(rows[party] for party in cohort), sums[rank])
             together()
             if rank == 0:
@@ -58,5 +57,5 @@ def run(material: Material, gate: Gate, initial: Tensor, make: Callable[[int, in
 
 
 def share(rows: Tensor, rank: int, size: int) -> Tensor:
-    """One worker's part of some rows."""
+    """Return one worker's part of some rows."""
     return rows.tensor_split(size)[rank]

@@ -1,4 +1,4 @@
-"""Engines decide how and where the parties' local rounds run. They answer in a fixed order, so sums are the same."""
+"""Engines decide how and where parties train. Replies come in a fixed order, so sums do not depend on the workers."""
 
 from silobench.engines.engine import ENGINES, Engine, auto, inline, native, pool, stacked
 

@@ -1,4 +1,4 @@
-"""The engines by name, and what they share: how parties are trained (natively, stacked, one by one), and where."""
+"""The engines by name: how parties are trained (natively, stacked or one by one) and on how many cores."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,65 +20,66 @@ from silobench.training.party import LocalRound
 from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory, Reply
 
-_STACK_BYTES = 1 << 28  # of the vectors of one stack
-_IN_A_STACK = 16  # parties: more hardly make a step cheaper for each
+_STACK_BYTES = 1 << 28  # memory for the vectors of one stack
+_IN_A_STACK = 16  # parties; a larger stack is hardly cheaper per party
 _WORTH_SPLITTING = 1e8  # parameters times rows: about 10 ms of stacked work
-_WORTH_SENDING = 2e7  # the same, below which messages to workers cost more than they bring
-_OF_TRAINING = 0.2  # what it takes to test on a row, by what it takes to learn from it
+_WORTH_SENDING = 2e7  # parameters times rows; below this, messages to workers cost more than they save
+_OF_TRAINING = 0.2  # cost of testing on a row, relative to training on it
 
 
 @dataclass(frozen=True)
 class Engine:
-    """How and where the parties' rounds run. Only how bears on the bits, and only by rounding."""
+    """How parties are trained, and on how many cores. Only the first affects results, and only by rounding."""
 
-    ways: tuple[str, ...]  # "native", "stacked" or "inline", the one to prefer first
-    workers: int = 0  # threads of a native step, processes else; 0 for none besides this one
-    least: float = 0.0  # work of a round below which it stays in this process
+    ways: tuple[str, ...]  # of "native", "stacked" and "inline", in order of preference
+    workers: int = 0  # threads of the native step, else worker processes; 0 to use this process only
+    least: float = 0.0  # a round with less work than this stays in this process
 
-    def settled(self, setting: Setting, begun: str | None = None) -> "Engine":
-        """The engine with one way, for a run: by model, method and what this machine has; the one it was `begun` in.
-
-        Where nothing was begun it is the first that can be.
-        """
-        if begun in self.ways and (refusal := _REFUSALS[begun](setting)):
+    def settled(self, setting: Setting, previous: str | None = None) -> "Engine":
+        """Choose one way: the `previous` one of an interrupted run, else the first that supports this setting."""
+        if previous in self.ways and (refusal := _REFUSALS[previous](setting)):
             raise ConfigError(
-                f"this run was begun by the engine {begun}, which cannot go on here ({refusal}): "
-                "mend that, or delete the run to do it anew."
+                f"this run was started with engine {previous}, which cannot continue it on this machine ({refusal}): "
+                "fix that, or delete the run to start it again."
             )
         refusals = []
-        for way in (begun,) if begun in self.ways else self.ways:
+        for way in (previous,) if previous in self.ways else self.ways:
             refusal = _REFUSALS[way](setting)
             if refusal is None:
                 if "native" in self.ways and compiled.can_run(setting):
-                    kernels.say_why_not()
+                    kernels.warn_if_missing()
                 return replace(self, ways=(way,))
-            refusals.append(f"the engine {way} cannot run this: {refusal}")
+            refusals.append(f"engine {way} cannot run this experiment: {refusal}")
         raise ConfigError("; ".join(refusals) + "; use auto.")
 
     @property
     def way(self) -> str:
-        """What the bits depend on: parties trained one by one give the same ones in any process, on any thread."""
+        """How parties are trained; results are identical for any number of processes or threads."""
         return self.ways[0]
 
     @property
     def made_by(self) -> dict[str, str]:
-        """What a record says of it."""
-        return {"engine": self.way, **(kernels.native().made_by if self.way == "native" else {})}
+        """Facts for the run record: the engine and, if native, the kernel and the processor."""
+        return {"engine": self.way, **(kernels.native().facts if self.way == "native" else {})}
 
     def __str__(self) -> str:
         return "pool" if self.way == "inline" and self.workers else self.way
 
-    def train(self, here: LocalRound, memory: Mapping[int, PartyMemory]) -> "tuple[Engine, Iterator[Reply]]":
-        """The replies of all parties that `memory` names, in a fixed order, and the engine as it is used for this."""
+    def train(self, local_round: LocalRound, memory: Mapping[int, PartyMemory]) -> "tuple[Engine, Iterator[Reply]]":
+        """Train the parties in `memory`; return the engine that is used and the replies in a fixed order.
+
+        The engine that is used has no workers where the round is too short for them.
+        """
         if self.way == "native":
-            used = self if self._is_worth(len(memory), sum(_work(here, memory).values())) else replace(self, workers=0)
-            return used, compiled.train(here, memory, used.workers)
-        jobs = _training(here, memory, self.way == "stacked")
+            work = sum(_work(local_round, memory).values())
+            used = self if self._is_worth(len(memory), work) else replace(self, workers=0)
+            return used, compiled.train(local_round, memory, used.workers)
+        jobs = _training(local_round, memory, self.way == "stacked")
         used = self if self._sends(jobs) else replace(self, workers=0)
         return used, chain.from_iterable(self._results(jobs))
 
     def score(self, setting: Setting, models: Sequence[Weights], parts: Sequence[Part]) -> list[Score]:
-        """The score of every model on all parts. Parts are added in their order, whoever scored them."""
+        """Return the score of every model on all parts. Parts are summed in their order, wherever they were scored."""
         size = setting.task.network.layout.size
         if self.way == "native":
             worth = self._is_worth(len(models) * len(parts), len(models) * _rows(parts) * size * _OF_TRAINING)
@@ -98,7 +99,7 @@ class Engine:
         return self.workers > 0 and jobs > 1 and work >= self.least
 
     def _sends(self, jobs: Sequence[Job]) -> bool:
-        """Whether it is worth while to let the workers do it."""
+        """Whether the jobs are large enough for the workers."""
         return self._is_worth(len(jobs), sum(job.cost for job in jobs))
 
     def _results(self, jobs: Sequence[Job]) -> Iterator[Any]:
@@ -107,17 +108,19 @@ class Engine:
 
 def _native_refusal(setting: Setting) -> str | None:
     if not compiled.can_run(setting):
-        return "it needs the model cnn, mlp or linear, an algorithm whose correction is a pull and rows to classify"
+        return (
+            "it needs the model cnn, mlp or linear, a classification dataset and an algorithm that corrects by a pull"
+        )
     return kernels.why_not()
 
 
 def _stacked_refusal(setting: Setting) -> str | None:
     if can_stack(setting):
         return None
-    return "it needs the model linear or mlp and an algorithm whose correction is a pull (a drift, on sparse rows)"
+    return "it needs the model linear or mlp and an algorithm that corrects by a pull (on sparse rows, by a drift)"
 
 
-# Why an engine cannot run something; None if it can. What comes last in a list of ways can run anything.
+# Each function returns why a way cannot run a setting, or None if it can. Inline can run anything.
 _REFUSALS: Mapping[str, Callable[[Setting], str | None]] = {
     "native": _native_refusal,
     "stacked": _stacked_refusal,
@@ -125,23 +128,23 @@ _REFUSALS: Mapping[str, Callable[[Setting], str | None]] = {
 }
 
 
-def _work(here: LocalRound, parties: Iterable[int]) -> dict[int, float]:
-    """Parameters times rows visited: what training takes, up to a factor of the network."""
-    rows, size = here.setting.solver.rows, here.setting.task.network.layout.size
-    return {party: float(size * rows(here.party(party).samples)) for party in parties}
+def _work(local_round: LocalRound, parties: Iterable[int]) -> dict[int, float]:
+    """Estimate the cost of training each party: parameters times rows visited."""
+    rows, size = local_round.setting.solver.rows, local_round.setting.task.network.layout.size
+    return {party: float(size * rows(local_round.party(party).samples)) for party in parties}
 
 
-def _training(here: LocalRound, memory: Mapping[int, PartyMemory], stacked: bool) -> list[Job]:
-    solver, size = here.setting.solver, here.setting.task.network.layout.size
-    work = _work(here, memory)
+def _training(local_round: LocalRound, memory: Mapping[int, PartyMemory], stacked: bool) -> list[Job]:
+    solver, size = local_round.setting.solver, local_round.setting.task.network.layout.size
+    work = _work(local_round, memory)
     train, stacks = _train_one_by_one, [[party] for party in memory]
     if stacked:
-        longest_first = sorted(memory, key=lambda party: -solver.count(here.party(party).samples))
-        train, stacks = _train_stack, _dealt(longest_first, sum(work.values()), size)
+        longest_first = sorted(memory, key=lambda party: -solver.count(local_round.party(party).samples))
+        train, stacks = _train_stack, _stacks(longest_first, sum(work.values()), size)
     return [
         Job(
             train,
-            (here.setting, here.server),
+            (local_round.setting, local_round.server),
             ({party: memory[party] for party in stack},),
             sum(work[party] for party in stack),
         )
@@ -149,10 +152,10 @@ def _training(here: LocalRound, memory: Mapping[int, PartyMemory], stacked: bool
     ]
 
 
-def _dealt(parties: Sequence[int], work: float, size: int) -> list[list[int]]:
-    """Parties that are trained together: the same for any machine, because the bits may depend on it.
+def _stacks(parties: Sequence[int], work: float, size: int) -> list[list[int]]:
+    """Group parties into stacks, in the same way on every machine because rounding depends on it.
 
-    A long round is two stacks at least, so that two processors have work, each with long and short parties.
+    A long round has at least two stacks, so that two cores have work; each has long and short parties.
     """
     most = min(_IN_A_STACK, max(1, _STACK_BYTES // (16 * size)))  # parameters, gradient, velocity, drift: 4 bytes each
     count = max(-(-len(parties) // most), 2 if work > _WORTH_SPLITTING else 1)
@@ -163,12 +166,12 @@ def _rows(parts: Iterable[Part]) -> int:
     return sum(len(part.rows) for part in parts)
 
 
-# What workers call.
+# --- functions that workers call ----------------------------------------------------------------------
 
 
 def _train_one_by_one(setting: Setting, server: Server, memory: Mapping[int, PartyMemory]) -> list[Reply]:
-    here = LocalRound(setting, server)
-    return [here(party, kept) for party, kept in memory.items()]
+    local_round = LocalRound(setting, server)
+    return [local_round(party, party_memory) for party, party_memory in memory.items()]
 
 
 def _train_stack(setting: Setting, server: Server, memory: Mapping[int, PartyMemory]) -> list[Reply]:
@@ -184,31 +187,31 @@ ENGINES: Registry[Engine] = Registry("engine")
 
 @ENGINES.register
 def auto(workers: Count | None = None, native: bool = True) -> Engine:
-    """Native (unless told not to) where that can be, else stacked, else one by one; on all cores if it is worth it."""
+    """The first of native (unless native=false), stacked and inline that supports the run; on all cores if it pays."""
     return Engine((*["native"] * native, "stacked", "inline"), workers=_processes(workers), least=_WORTH_SENDING)
 
 
 @ENGINES.register
 def inline() -> Engine:
-    """One party after the other in this process, on one thread."""
+    """Train one party after another with PyTorch, in this process, on one thread."""
     return Engine(("inline",))
 
 
 @ENGINES.register
 def native(workers: Count | None = None) -> Engine:
-    """Each party's round as one call of compiled code (models cnn, mlp and linear), on threads of this process."""
+    """Train each party by one call of compiled code (models cnn, mlp and linear), on threads of this process."""
     return Engine(("native",), workers=_processes(workers), least=_WORTH_SENDING)
 
 
 @ENGINES.register
 def stacked(workers: Count | None = None) -> Engine:
-    """Parties together as one batched computation (models linear and mlp), stacks of them in worker processes."""
+    """Train parties together as one batched computation (models linear and mlp), one stack per worker process."""
     return Engine(("stacked",), workers=_processes(workers), least=_WORTH_SENDING)
 
 
 @ENGINES.register
 def pool(workers: Count | None = None) -> Engine:
-    """One party at a time in each of several worker processes, as many as cores; the same bits as inline."""
+    """Train one party at a time in each worker process, by default one per core; results are identical to inline."""
     return Engine(("inline",), workers=workers or cores())
 
 

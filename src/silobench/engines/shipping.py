@@ -1,7 +1,7 @@
-"""Objects on their way to another process: closures by value, tensors as arrays, large arrays not at all.
+"""Pickle objects for another process: closures by value, tensors as arrays, large arrays as file names.
 
-A large array travels as the name of a file that both processes map into memory: the file it was mapped from, or one
-that exists in memory alone and vanishes with this process.
+Both processes map that file into memory: the file that the array was mapped from, or one that exists in memory only and
+vanishes with this process.
 """
 
 import importlib
@@ -26,14 +26,14 @@ _LARGE = 1 << 16  # bytes
 
 
 class Shelf:
-    """The large arrays that others may map. They stay as long as the shelf does."""
+    """The files of large arrays that other processes may map. They exist as long as the shelf does."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[int, int, str], tuple[Callable[..., NDArray[Any]], str, int]] = {}
-        self._arrays: list[NDArray[Any]] = []  # kept, so that no other array can come to lie at the same address
+        self._arrays: list[NDArray[Any]] = []  # referenced, so that no other array gets the same address
 
     def reduced(self, array: NDArray[Any]) -> tuple[Callable[..., NDArray[Any]], tuple[Any, ...]]:
-        """How to make an array again: what to call, and with what."""
+        """Return a function and its arguments that restore an array in another process."""
         key = (_address(array), array.nbytes, array.dtype.str)
         if key not in self._places:
             source = _mapped_from(array)
@@ -65,7 +65,7 @@ def _address(array: NDArray[Any]) -> int:
 
 
 def _mapped_from(array: NDArray[Any]) -> tuple[str, int] | None:
-    """The file an array is a view of, if it is one."""
+    """Return the path and offset of the file that an array is mapped from, or None."""
     root: Any = array
     while isinstance(root, np.ndarray):
         if isinstance(root, np.memmap) and root.filename is not None and not isinstance(root.base, np.ndarray):
@@ -75,12 +75,12 @@ def _mapped_from(array: NDArray[Any]) -> tuple[str, int] | None:
 
 
 def _map(path: str, offset: int, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    # Copy-on-write, because torch wants arrays it could write to.
+    # Copy-on-write, because torch requires writable arrays.
     return np.memmap(path, np.dtype(dtype), "c", offset, shape)
 
 
 def _map_copy(path: str, offset: int, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """The same of a copy, which forgets where it lay: that file may soon be another's."""
+    """Map a copied array as a plain array: its file name must not be reused, because the file may soon vanish."""
     with open(path, "rb") as file:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     return np.frombuffer(content, np.dtype(dtype), offset=offset).reshape(shape)
@@ -95,7 +95,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         if type(obj) is Tensor and obj.layout == torch.strided:
             return torch.from_numpy, (obj.detach().numpy(),)
         if isinstance(obj, ModuleType) and obj.__name__ in sys.modules:
-            return importlib.import_module, (obj.__name__,)  # silobench is of a class that cloudpickle does not know
+            return importlib.import_module, (obj.__name__,)  # cloudpickle does not know silobench's module class
         if isinstance(obj, np.ndarray) and self.shelf and obj.nbytes >= _LARGE and _plain(obj):
             return self.shelf.reduced(obj)
         return super().reducer_override(obj)
@@ -106,7 +106,7 @@ def _plain(array: NDArray[Any]) -> bool:
 
 
 def packed(value: Any, shelf: Shelf | None = None) -> bytes:
-    """A value as bytes; its large arrays are left on the shelf, if there is one."""
+    """Pickle a value; its large arrays are put on the shelf, if there is one."""
     buffer = io.BytesIO()
     _Pickler(buffer, shelf).dump(value)
     return buffer.getvalue()

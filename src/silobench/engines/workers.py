@@ -1,4 +1,4 @@
-"""Worker processes: started once per command, kept, replaced if they die. A job is a function and its arguments."""
+"""Worker processes: started once per command, reused, replaced if they die. A job is a function and its arguments."""
 
 import atexit
 import functools
@@ -24,30 +24,30 @@ from silobench.engines.shipping import Shelf, packed, unpacked
 from silobench.errors import RecordError
 from silobench.processes import context, keep_memory, start_server, without_main
 
-_KEPT = 4  # shared values that workers remember
-_PATIENCE = 3  # deaths of workers over one job
+_CACHED = 4  # shared values that workers remember
+_MAX_DEATHS = 3  # of workers on the same job
 _PARTING = 5.0  # seconds that a worker has to commit its rounds
 
 
 @dataclass(frozen=True)
 class Job:
-    """``function(*shared, *own)``, somewhere. What is shared is sent to a worker once, however many jobs have it.
+    """A call ``function(*shared, *arguments)``. A shared value is sent to each worker once, not once per job.
 
-    A function that is a generator tells what it yields as it goes.
+    If the function is a generator, each value that it yields is sent back at once.
     """
 
     function: Callable[..., Any]
     shared: tuple[Any, ...]
-    own: tuple[Any, ...]
-    cost: float = 1.0  # in any unit: the dearest is begun first
+    arguments: tuple[Any, ...]
+    cost: float = 1.0  # in any unit; the most expensive job starts first
 
     def __call__(self) -> Any:
-        return self.function(*self.shared, *self.own)
+        return self.function(*self.shared, *self.arguments)
 
 
 @dataclass(frozen=True)
 class News:
-    """What a job said: something on the way, or its result."""
+    """A value from a job: an intermediate one, or its result."""
 
     job: int
     value: Any
@@ -58,13 +58,15 @@ class News:
 class _Worker:
     process: BaseProcess
     connection: Connection
-    known: set[int] = field(default_factory=set)  # numbers of shared values that it has
-    serial: int | None = None  # what it is working on
-    holding: list["_Kept"] = field(default_factory=list)  # what it was sent and may not have looked at yet
+    known: set[int] = field(default_factory=set)  # numbers of the shared values that it has
+    serial: int | None = None  # of the job that it is working on
+    in_transit: list["_Shared"] = field(default_factory=list)  # sent, but perhaps not unpacked yet
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _Shared:
+    """A shared value with its bytes."""
+
     number: int
     value: Any
     content: bytes
@@ -72,8 +74,8 @@ class _Kept:
 
 
 @dataclass(frozen=True)
-class _Said:
-    """A word of a worker: news, a result, an error, or that it has died."""
+class _Message:
+    """A message from a worker: news, a result, an error, or its death."""
 
     serial: int
     kind: str
@@ -82,7 +84,7 @@ class _Said:
 
 @functools.cache
 def workers_of_this_command(count: int) -> "Workers":
-    """The one set of so many workers."""
+    """Return the command's only set of `count` workers."""
     return Workers(count)
 
 
@@ -92,31 +94,31 @@ class Workers:
     def __init__(self, count: int):
         self.count = count
         self._team: list[_Worker] = []
-        self._kept: list[_Kept] = []
-        self._inboxes: dict[int, deque[_Said]] = {}  # by serial: where the words of a job are waited for
+        self._shared: list[_Shared] = []
+        self._inboxes: dict[int, deque[_Message]] = {}  # by serial: who waits for the messages of a job
         self._numbers, self._serials = itertools.count(), itertools.count()
         atexit.register(self.close)
 
     def results(self, jobs: Sequence[Job]) -> Iterator[Any]:
-        """The result of every job, in the order of the jobs, each as soon as those before it are there."""
-        found: dict[int, Any] = {}
+        """Yield the result of every job in the order of the jobs, as early as that order allows."""
+        results: dict[int, Any] = {}
         news = self.news(jobs)
         for place in range(len(jobs)):
-            while place not in found:
-                said = next(news)
-                if said.final:
-                    found[said.job] = said.value
-            yield found.pop(place)
+            while place not in results:
+                item = next(news)
+                if item.final:
+                    results[item.job] = item.value
+            yield results.pop(place)
 
     def news(self, jobs: Sequence[Job]) -> Iterator[News]:
-        """Run all jobs, the dearest first, and tell what they say as it comes. A job whose worker dies is redone.
+        """Run all jobs, the most expensive first, and yield their news as it comes.
 
-        Who stops listening stops the jobs.
+        A job whose worker dies is repeated. Closing the generator stops the jobs.
         """
-        todo = sorted(range(len(jobs)), key=lambda job: jobs[job].cost)  # the dearest at the end
+        todo = sorted(range(len(jobs)), key=lambda job: jobs[job].cost)  # the most expensive last
         running: dict[int, int] = {}  # jobs by serial
         deaths: dict[int, int] = {}
-        inbox: deque[_Said] = deque()
+        inbox: deque[_Message] = deque()
         try:
             while todo or running:
                 for worker in self._idle(len(todo)):
@@ -125,18 +127,18 @@ class Workers:
                 if not inbox:
                     self._listen()
                     continue
-                said = inbox.popleft()
-                job = running[said.serial]
-                if said.kind != "news":
-                    del running[said.serial], self._inboxes[said.serial]
-                if said.kind == "died":
+                message = inbox.popleft()
+                job = running[message.serial]
+                if message.kind != "news":
+                    del running[message.serial], self._inboxes[message.serial]
+                if message.kind == "died":
                     deaths[job] = deaths.get(job, 0) + 1
-                    _check_patience(deaths[job], said.value)
+                    _check_deaths(deaths[job], message.value)
                     todo.append(job)
-                elif said.kind == "error":
-                    raise said.value
+                elif message.kind == "error":
+                    raise message.value
                 else:
-                    yield News(job, said.value, said.kind == "result")
+                    yield News(job, message.value, message.kind == "result")
         finally:
             for serial in running:
                 del self._inboxes[serial]
@@ -144,17 +146,17 @@ class Workers:
                 self._dismiss(worker)
 
     def start(self) -> None:
-        """Have all processes ready."""
+        """Start all processes."""
         self._idle(self.count)
 
     def close(self) -> None:
         """End all processes."""
         for worker in list(self._team):
             self._dismiss(worker)
-        self._kept = []
+        self._shared = []
 
     def _dismiss(self, worker: _Worker) -> None:
-        """End a process, and wait until it holds no lock any more."""
+        """End a process, and wait until it has released its locks."""
         self._team.remove(worker)
         worker.connection.close()
         worker.process.terminate()
@@ -164,74 +166,74 @@ class Workers:
             worker.process.join()
 
     def _idle(self, wanted: int) -> list[_Worker]:
-        """Workers that have nothing to do, as many as wanted at most; new ones while the team is not complete."""
+        """Return up to `wanted` idle workers, starting new ones while there are fewer than `count`."""
         idle = [worker for worker in self._team if worker.serial is None]
         while len(idle) < wanted and len(self._team) < self.count:
-            self._team.append(_started())
+            self._team.append(_start_worker())
             idle.append(self._team[-1])
         return idle[:wanted]
 
     def _listen(self) -> None:
-        """Wait until someone says something, and put it where it is waited for."""
+        """Wait for messages, and put each into the inbox of its job."""
         busy = {worker.connection: worker for worker in self._team if worker.serial is not None}
         for connection in wait(list(busy)):
             worker = busy[connection]  # type: ignore[index]  # only connections are waited for
-            serial, said = worker.serial, _heard(worker)
+            serial, message = worker.serial, _received(worker)
             assert serial is not None
-            worker.holding = []  # it has unpacked what it was sent
-            if said.kind == "died":
+            worker.in_transit = []  # it has unpacked them
+            if message.kind == "died":
                 self._team.remove(worker)
-            elif said.kind != "news":
+            elif message.kind != "news":
                 worker.serial = None
-            self._inboxes[serial].append(said)
+            self._inboxes[serial].append(message)
 
     def _begin(self, worker: _Worker, job: Job) -> int:
-        """Send a job to an idle worker, with the shared values it has not seen."""
-        kept = [self._keep(value) for value in job.shared]
-        numbers = {one.number for one in self._kept}
-        new = [(one.number, one.content) for one in kept if one.number not in worker.known]
-        content = packed((job.function, [one.number for one in kept], new, worker.known - numbers, job.own))
-        worker.known = (worker.known & numbers) | {one.number for one in kept}
-        worker.serial, worker.holding = next(self._serials), kept
-        with suppress(OSError):  # it has just died: that is noticed when nothing comes back
+        """Send a job to an idle worker, with the shared values that it does not have; return the job's serial."""
+        shared = [self._share(value) for value in job.shared]
+        numbers = {one.number for one in self._shared}
+        new = [(one.number, one.content) for one in shared if one.number not in worker.known]
+        content = packed((job.function, [one.number for one in shared], new, worker.known - numbers, job.arguments))
+        worker.known = (worker.known & numbers) | {one.number for one in shared}
+        worker.serial, worker.in_transit = next(self._serials), shared
+        with suppress(OSError):  # the worker has just died, which is noticed when its answer is read
             worker.connection.send_bytes(content)
         return worker.serial
 
-    def _keep(self, value: Any) -> _Kept:
-        """A shared value with its bytes, remembered while it is among the latest."""
-        found = next((one for one in self._kept if one.value is value), None)
-        if found is None:
+    def _share(self, value: Any) -> _Shared:
+        """Pack a shared value, or return its packed form if it is among the latest."""
+        shared = next((one for one in self._shared if one.value is value), None)
+        if shared is None:
             shelf = Shelf()
-            found = _Kept(next(self._numbers), value, packed(value, shelf), shelf)
-        self._kept = [*(one for one in self._kept if one is not found), found][-_KEPT:]
-        return found
+            shared = _Shared(next(self._numbers), value, packed(value, shelf), shelf)
+        self._shared = [*(one for one in self._shared if one is not shared), shared][-_CACHED:]
+        return shared
 
 
-def _started() -> _Worker:
+def _start_worker() -> _Worker:
     start_server()
     ours, theirs = Pipe()
     process = context().Process(target=_serve, args=(theirs,), daemon=True)
     with without_main():
         process.start()
-    theirs.close()  # so that its end is the worker's alone, and closes with it
+    theirs.close()  # so that only the worker holds this end, and it closes when the worker ends
     return _Worker(process, ours)
 
 
-def _heard(worker: _Worker) -> _Said:
-    """What a worker says, or that it has died; what cannot be read is an error of its job."""
+def _received(worker: _Worker) -> _Message:
+    """Return a worker's message, or the news of its death; a message that cannot be read is an error of its job."""
     assert worker.serial is not None
     try:
         content = worker.connection.recv_bytes()
     except (EOFError, OSError):
         worker.connection.close()
         worker.process.join()
-        return _Said(worker.serial, "died", worker.process.exitcode)
+        return _Message(worker.serial, "died", worker.process.exitcode)
     try:
-        return _Said(worker.serial, *unpacked(content))
+        return _Message(worker.serial, *unpacked(content))
     except Exception as error:
-        if isinstance(error, FileNotFoundError) and _has_ended(worker):  # a large array went with it
-            return _heard(worker)
-        return _Said(worker.serial, "error", error)
+        if isinstance(error, FileNotFoundError) and _has_ended(worker):  # its large arrays vanished with it
+            return _received(worker)
+        return _Message(worker.serial, "error", error)
 
 
 def _has_ended(worker: _Worker) -> bool:
@@ -239,13 +241,13 @@ def _has_ended(worker: _Worker) -> bool:
     return not worker.process.is_alive()
 
 
-def _check_patience(deaths: int, code: int | None) -> None:
-    if deaths < _PATIENCE:
+def _check_deaths(deaths: int, code: int | None) -> None:
+    if deaths < _MAX_DEATHS:
         return
     how = f"ended with code {code}" if code is None or code >= 0 else "was killed"
     raise RecordError(
-        f"a worker process {how} {deaths} times over the same work (out of memory, perhaps: use fewer --workers); "
-        "finished rounds are kept, and the same command goes on from them."
+        f"a worker process {how} {deaths} times on the same job (perhaps out of memory: use fewer --workers); "
+        "finished rounds are saved, and the same command continues from them."
     )
 
 
@@ -253,27 +255,27 @@ def _check_patience(deaths: int, code: int | None) -> None:
 
 
 def _serve(connection: Connection) -> None:
-    """Do jobs until there are no more. Errors travel back as they are."""
+    """Run jobs until the connection closes. Errors are sent back unchanged."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C
     signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    logging.getLogger("silobench").addHandler(logging.NullHandler())  # the parent has said what there is to say
+    logging.getLogger("silobench").addHandler(logging.NullHandler())  # the parent logs
     torch.set_num_threads(1)
-    torch.set_flush_denormal(True)  # as where rounds run in one process
+    torch.set_flush_denormal(True)  # as in a round without workers
     keep_memory(large=True)
     shared: dict[int, Any] = {}
     while True:
         try:
-            function, numbers, new, forgotten, own = unpacked(connection.recv_bytes())
+            function, numbers, new, dropped, arguments = unpacked(connection.recv_bytes())
         except EOFError:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is ending already
             return
-        for number in forgotten:
+        for number in dropped:
             shared.pop(number, None)
         try:
             shared |= {number: unpacked(content) for number, content in new}
-            shelf = Shelf()  # until the next job comes, and the last result has thus arrived
-            result = function(*(shared[number] for number in numbers), *own)
+            shelf = Shelf()  # lives until the next job comes: by then the result has arrived
+            result = function(*(shared[number] for number in numbers), *arguments)
             if isinstance(result, Generator):
                 with _closed_undisturbed(result):
                     for value in result:
@@ -283,13 +285,13 @@ def _serve(connection: Connection) -> None:
         except Exception as error:
             try:
                 connection.send_bytes(_packed_error(error))
-            except OSError:  # nobody listens any more: this was the end of a job that was stopped
+            except OSError:  # the parent has stopped this job and closed the connection
                 return
 
 
 @contextmanager
 def _closed_undisturbed(job: Generator[Any, None, None]) -> Iterator[None]:
-    """Close a job when it is left, whatever happens meanwhile: a run then commits its rounds, and says if it cannot."""
+    """Close a job at the end without interruption: a run then commits its rounds, and raises if it cannot."""
     try:
         yield
     finally:
@@ -301,10 +303,10 @@ def _closed_undisturbed(job: Generator[Any, None, None]) -> Iterator[None]:
 
 
 def _end(*_: object) -> None:
-    """End as if by an error, so that a run can commit its rounds, undisturbed by a second signal.
+    """Exit by an exception, so that a run can commit its rounds; a second signal is ignored.
 
-    The error may come between any two lines. What a run says that is closed by nobody but the interpreter then, of a
-    full disk for instance, has no one to hear it: the command has its own reason to end, and tells that.
+    The exception may come between any two lines, so a run may be closed by the interpreter only. An error of that run,
+    such as a full disk, is then not shown: the command reports its own reason for stopping.
     """
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.unraisablehook = lambda _: None
@@ -312,7 +314,7 @@ def _end(*_: object) -> None:
 
 
 def _packed_error(error: Exception) -> bytes:
-    """An error with the place where it happened; one that cannot travel is described."""
+    """Pack an error with its traceback; one that cannot be pickled is replaced by a description."""
     error.add_note(f"in a worker process:\n{traceback.format_exc()}")
     try:
         content = packed(("error", error))
@@ -323,7 +325,7 @@ def _packed_error(error: Exception) -> bytes:
 
 
 def _end_with_parent() -> None:
-    """A killed command must not leave workers behind that hold its run directories."""
+    """Exit when the parent dies: a killed command must not leave workers that lock its run directories."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

@@ -1,6 +1,6 @@
-"""The compiled step as Python calls it: arrays in, arrays out. Needs NumPy alone, so that a process can check it alone.
+"""Call the compiled step from Python: arrays in, arrays out. Needs only NumPy, so that the self-test starts fast.
 
-A call releases the interpreter's lock: several threads train several parties at the same time, on the same rows.
+A call releases the interpreter's lock: threads can train several parties at the same time, on the same rows.
 """
 
 import ctypes
@@ -18,12 +18,12 @@ Floats: TypeAlias = NDArray[np.float32]
 Longs: TypeAlias = NDArray[np.int64]
 
 _REFUSALS = {
-    1: "the network's shape is none that it knows",
-    2: "a row number lies outside the rows",
-    3: "a label lies outside the classes",
-    4: "a column lies outside the network's inputs",
-    5: "memory does not suffice",
-    6: "a batch is empty, or an image's window lies outside it",
+    1: "it does not support the network's shape",
+    2: "a row number is out of range",
+    3: "a label is not below the number of classes",
+    4: "a column is not below the network's inputs",
+    5: "there is not enough memory",
+    6: "a batch is empty, or a shifted window is outside the padded image",
 }
 _KINDS = {"uint8": 0, "float32": 1}
 _SPARSE = 2
@@ -36,7 +36,7 @@ class KernelError(RuntimeError):
 
 @dataclass(frozen=True)
 class Shape:
-    """A network: NIID-Bench's convolutions before dense layers if there are `pictures`, else dense layers alone."""
+    """A network: dense layers, after NIID-Bench's two convolutions if there are `pictures`."""
 
     widths: tuple[int, ...]  # from the inputs of the first dense layer to the classes
     pictures: tuple[int, int, int] | None = None  # channels, height, width
@@ -45,29 +45,32 @@ class Shape:
 
 @dataclass(frozen=True)
 class Rows:
-    """Features and labels: dense rows of bytes or float32, or sparse ones (values, columns, begins) as in CSR."""
+    """Features and labels: dense rows of bytes or float32, or CSR arrays (values, columns, begins)."""
 
     x: NDArray[Any] | tuple[Floats, NDArray[np.int32], NDArray[np.int32]]
     labels: Longs
 
     @cached_property
-    def told(self) -> "_Rows":
-        """The same as the library reads it, checked once."""
+    def structure(self) -> "_Rows":
+        """The C structure of these rows, checked once."""
         labels, count = _at(self.labels, _LONG), len(self.labels)
         if isinstance(self.x, tuple):
             values, columns, begins = self.x
             if len(begins) != count + 1 or len(values) != len(columns):
-                raise KernelError("sparse rows, their columns and labels are not as many.")
+                raise KernelError(
+                    f"{count} sparse rows need {count + 1} begins and as many columns as values, but "
+                    f"{len(begins)} begins, {len(columns)} columns and {len(values)} values were given."
+                )
             places = _at(values, _FLOAT), _at(columns, _INT), _at(begins, _INT)
             return _Rows(_SPARSE, count, len(values), *places, labels)
         if self.x.dtype.name not in _KINDS:
-            raise KernelError(f"rows of {self.x.dtype} were given, and bytes or float32 are needed.")
+            raise KernelError(f"rows must be uint8 or float32, but {self.x.dtype} was given.")
         return _Rows(_KINDS[self.x.dtype.name], count, 0, _at(self.x, self.x.dtype), None, None, labels)
 
 
 @dataclass(frozen=True)
 class Walk:
-    """The rows of all batches in their order, the batches' sizes, how pictures are shifted (down, right, mirrored)."""
+    """The rows of all batches in order, the batch sizes, and how pictures are shifted (down, right, mirrored)."""
 
     order: Longs
     sizes: Sequence[int]
@@ -88,7 +91,7 @@ class Rule:
 
 
 class Kernel:
-    """A compiled library. `train` and `score` are the whole of it."""
+    """A compiled library with two functions, `train` and `score`."""
 
     def __init__(self, path: Path):
         library = ctypes.CDLL(str(path))
@@ -100,31 +103,32 @@ class Kernel:
     def train(
         self, shape: Shape, rows: Rows, walk: Walk, rule: Rule, params: Floats, velocity: Floats | None = None
     ) -> float:
-        """Train `params` (and bring up `velocity`, if given) in place; gives the mean loss of the steps."""
+        """Train `params` (and update `velocity`, unless None) in place; return the mean loss of the steps."""
         loss, sizes = ctypes.c_double(), (ctypes.c_int64 * len(walk.sizes))(*walk.sizes)
-        told = _Walk(_at(walk.order, _LONG), ctypes.addressof(sizes), len(sizes), _at(walk.windows, _SHIFT))
+        steps = _Walk(_at(walk.order, _LONG), ctypes.addressof(sizes), len(sizes), _at(walk.windows, _SHIFT))
         if walk.windows is not None and shape.pictures is None:
-            raise KernelError("only pictures can be seen through shifted windows.")
+            raise KernelError("windows were given, but only a network with pictures can shift its inputs.")
         visits = sum(walk.sizes)
         if walk.order.size != visits or (walk.windows is not None and walk.windows.size != 3 * visits):
-            raise KernelError("the sizes of the batches do not add up to the rows that are visited.")
+            raise KernelError(
+                f"batch sizes add up to {visits}, but {walk.order.size} rows (or not three shifts per row) were given."
+            )
         vectors = (params, velocity, rule.anchor, rule.linear, rule.drift)
         params_at, velocity_at, *pulls = (_vector(vector, parameters(shape)) for vector in vectors)
-        network, own = _network(shape), _rows(rows, shape)
-        ruled = _Rule(rule.lr, rule.momentum, rule.decay, rule.strength if pulls[0] else 0.0, *pulls)
+        network, row_data = _network(shape), _rows(rows, shape)
+        step = _Rule(rule.lr, rule.momentum, rule.decay, rule.strength if pulls[0] else 0.0, *pulls)
         if rule.strength and rule.anchor is None:  # a pull to the origin is a decay
-            ruled.decay += rule.strength
-        pointers = (ctypes.byref(told), ctypes.byref(ruled), params_at, velocity_at, ctypes.byref(loss))
-        _check(self._train(ctypes.byref(network), ctypes.byref(own), *pointers))
+            step.decay += rule.strength
+        pointers = (ctypes.byref(steps), ctypes.byref(step), params_at, velocity_at, ctypes.byref(loss))
+        _check(self._train(ctypes.byref(network), ctypes.byref(row_data), *pointers))
         return loss.value / max(1, len(sizes))
 
     def score(self, shape: Shape, rows: Rows, order: Longs, params: Floats) -> tuple[Longs, float]:
-        """How many rows of each class a model gets right, among some, and the sum of its losses on them."""
+        """Return how many of the rows in `order` are classified correctly, by class, and the sum of their losses."""
         hits, loss = np.zeros(shape.widths[-1], np.int64), ctypes.c_double()
-        network, own, place = _network(shape), _rows(rows, shape), _vector(params, parameters(shape))
-        results = _at(hits, _LONG), ctypes.byref(loss)
-        given = ctypes.byref(network), ctypes.byref(own), _at(order, _LONG), order.size, place
-        _check(self._score(*given, *results))
+        network, row_data, params_at = _network(shape), _rows(rows, shape), _vector(params, parameters(shape))
+        inputs = ctypes.byref(network), ctypes.byref(row_data), _at(order, _LONG), order.size, params_at
+        _check(self._score(*inputs, _at(hits, _LONG), ctypes.byref(loss)))
         return hits, loss.value
 
 
@@ -163,14 +167,14 @@ class _Rule(ctypes.Structure):
 @cache
 def _network(shape: Shape) -> _Network:
     widths = (ctypes.c_int32 * len(shape.widths))(*shape.widths)
-    made = _Network(*(shape.pictures or (0, 0, 0)), shape.padding, len(widths) - 1, ctypes.addressof(widths))
-    made.kept = widths  # as long as the structure
-    return made
+    network = _Network(*(shape.pictures or (0, 0, 0)), shape.padding, len(widths) - 1, ctypes.addressof(widths))
+    network.owner = widths  # its memory must live as long as the structure that points to it
+    return network
 
 
 @cache
 def parameters(shape: Shape) -> int:
-    """The numbers of a network.
+    """Return the number of parameters of a network.
 
     >>> parameters(Shape((784, 10)))
     7850
@@ -181,14 +185,15 @@ def parameters(shape: Shape) -> int:
 
 def _rows(rows: Rows, shape: Shape) -> _Rows:
     width = shape.widths[0] if shape.pictures is None else math.prod(shape.pictures)
-    if isinstance(rows.x, np.ndarray) and rows.x.size != rows.told.count * width:
-        raise KernelError(f"rows of shape {rows.x.shape} were given, and {rows.told.count} of {width} asked for.")
-    return rows.told
+    if isinstance(rows.x, np.ndarray) and rows.x.size != rows.structure.count * width:
+        needed = rows.structure.count, width
+        raise KernelError(f"rows must have the shape {needed}, but {rows.x.shape} was given.")
+    return rows.structure
 
 
 def _vector(vector: Floats | None, size: int) -> int | None:
     if vector is not None and vector.size != size:
-        raise KernelError(f"a vector of {vector.size} numbers was given for a model of {size}.")
+        raise KernelError(f"the model has {size} parameters, but a vector of {vector.size} was given.")
     return _at(vector, _FLOAT)
 
 
@@ -196,10 +201,10 @@ def _at(array: NDArray[Any] | None, dtype: np.dtype[Any]) -> int | None:
     if array is None:
         return None
     if array.dtype != dtype or not array.flags.c_contiguous:
-        raise KernelError(f"an array of {array.dtype} was given where {dtype}, contiguous, is needed.")
+        raise KernelError(f"a contiguous array of {dtype} is needed, but one of {array.dtype} was given.")
     return int(array.__array_interface__["data"][0])
 
 
 def _check(status: int) -> None:
     if status:
-        raise KernelError(f"the native step refused: {_REFUSALS.get(status, f'code {status}')}.")
+        raise KernelError(f"the native step refused the call: {_REFUSALS.get(status, f'code {status}')}.")

@@ -1,7 +1,7 @@
-"""Whether a compiled step is right on this machine: ``python -m silobench.engines.kernel.check LIBRARY``.
+"""Self-test of a compiled step on this machine: ``python -m silobench.engines.kernel.check LIBRARY``.
 
-The same steps are taken by plain NumPy in double precision, written for clarity: convolutions by four loops, gradients
-by the book. It runs in a process of its own, where a library that crashes harms nobody.
+A NumPy version in double precision, written for clarity, takes the same steps. The test runs in its own process, so a
+library that crashes does no harm.
 """
 
 import sys
@@ -16,7 +16,7 @@ from silobench.engines.kernel.binding import Floats, Kernel, Rows, Rule, Shape, 
 
 Doubles: TypeAlias = NDArray[np.float64]
 
-_TOLERANCE = 2e-5  # of the length of the way that parameters went
+_TOLERANCE = 2e-5  # relative to how far the parameters moved
 _SHAPES = (
     Shape((400, 120, 84, 10), (3, 32, 32)),
     Shape((256, 120, 84, 7), (1, 28, 28)),
@@ -28,20 +28,20 @@ _SHAPES = (
 
 
 def failure(kernel: Kernel) -> str | None:
-    """What is wrong with a kernel; None for nothing."""
+    """Return what is wrong with a kernel, or None if it is right."""
     for number, shape in enumerate(_SHAPES):
         kinds = ("bytes", "floats") if shape.pictures else ("floats", "sparse")
         for kind in kinds:
             error = _error(kernel, shape, kind, number)
             if not error < _TOLERANCE:
-                return f"{shape} on {kind} is off by {error:.1e} of the way, and {_TOLERANCE:.0e} is allowed"
+                return f"{shape} on {kind} has a relative error of {error:.1e}, above {_TOLERANCE:.0e}"
     if not _keeps_nan(kernel):
-        return "NaN in a row is lost on its way"
+        return "NaN in a row does not reach the parameters"
     return None
 
 
 def _error(kernel: Kernel, shape: Shape, kind: str, seed: int) -> float:
-    """How far a kernel's training ends from where it should, as a share of the way; its test must agree, too."""
+    """Return the largest relative error of a training and a test; infinite if their hits differ."""
     rng = np.random.default_rng(seed)
     rows, dense = _some_rows(shape, kind, rng)
     size = parameters(shape)
@@ -84,7 +84,7 @@ def _single(vectors: dict[str, Doubles]) -> dict[str, Any]:
 
 
 def _some_rows(shape: Shape, kind: str, rng: np.random.Generator) -> tuple[Rows, Doubles]:
-    """Random rows, and the same as dense numbers."""
+    """Return random rows, and their values as a dense array."""
     count, labels = 20, rng.integers(0, shape.widths[-1], 20)
     size = (count, *(shape.pictures or shape.widths[:1]))
     if kind == "bytes":
@@ -99,7 +99,7 @@ def _some_rows(shape: Shape, kind: str, rng: np.random.Generator) -> tuple[Rows,
     return Rows((dense[filled], np.nonzero(filled)[1].astype(np.int32), begins), labels), dense.astype(np.float64)
 
 
-# --- the same by hand ---------------------------------------------------------------------------------
+# --- the reference in NumPy ---------------------------------------------------------------------------
 
 
 def _by_hand(
@@ -118,31 +118,31 @@ def _by_hand(
 
 
 def _parts(shape: Shape, flat: Doubles) -> list[tuple[Doubles, Doubles]]:
-    """Weights and bias of every layer."""
+    """Return weights and bias of every layer."""
     sizes: list[tuple[int, ...]] = [] if shape.pictures is None else [(6, shape.pictures[0], 5, 5), (16, 6, 5, 5)]
     sizes += [(out, into) for into, out in zip(shape.widths, shape.widths[1:], strict=False)]
-    found, begin = [], 0
+    layers, begin = [], 0
     for size in sizes:
         end = begin + int(np.prod(size))
-        found.append((flat[begin:end].reshape(size), flat[end : end + size[0]]))
+        layers.append((flat[begin:end].reshape(size), flat[end : end + size[0]]))
         begin = end + size[0]
-    return found
+    return layers
 
 
 def _forward(shape: Shape, parts: list[tuple[Doubles, Doubles]], x: Doubles) -> tuple[Doubles, list[Any]]:
-    """The logits, and for every layer what the way back needs."""
-    kept: list[Any] = []
+    """Return the logits and, for every layer, what its backward pass needs."""
+    inputs: list[Any] = []
     for weights, bias in parts:
         if weights.ndim == 4:
             x = np.pad(x, ((0, 0), (0, 0), *[(shape.padding, shape.padding)] * 2))
-            kept.append((x, *_convolved(x, weights, bias)))
-            x = np.maximum(kept[-1][1], 0)
+            inputs.append((x, *_convolved(x, weights, bias)))
+            x = np.maximum(inputs[-1][1], 0)
         else:
             x = x.reshape(len(x), -1)
-            kept.append(x)
+            inputs.append(x)
             x = x @ weights.T + bias
             x = x if weights is parts[-1][0] else np.maximum(x, 0)
-    return x, kept
+    return x, inputs
 
 
 def _taps() -> Iterator[tuple[int, int]]:
@@ -150,7 +150,7 @@ def _taps() -> Iterator[tuple[int, int]]:
 
 
 def _convolved(x: Doubles, weights: Doubles, bias: Doubles) -> tuple[Doubles, NDArray[np.int64]]:
-    """Convolution and pool, and which of a window's four values was the largest."""
+    """Return the pooled convolution, and which of each window's four values was the largest."""
     height, width = x.shape[2] - 4, x.shape[3] - 4
     out = sum(
         np.einsum("nchw,oc->nohw", x[:, :, i : i + height, j : j + width], weights[:, :, i, j]) for i, j in _taps()
@@ -166,31 +166,31 @@ def _log_softmax(logits: Doubles) -> Doubles:
 
 
 def _gradient(shape: Shape, flat: Doubles, x: Doubles, y: NDArray[np.int64]) -> tuple[Doubles, float]:
-    """Of the mean cross-entropy, and itself."""
+    """Return the gradient of the mean cross-entropy, and the mean cross-entropy."""
     parts = _parts(shape, flat)
-    logits, kept = _forward(shape, parts, x)
+    logits, inputs = _forward(shape, parts, x)
     logs = _log_softmax(logits)
     error = np.exp(logs)
     error[np.arange(len(y)), y] -= 1
     error /= len(y)
-    found: list[Doubles] = []
-    for (weights, _), of_layer in zip(reversed(parts), reversed(kept), strict=True):
+    gradients: list[Doubles] = []
+    for (weights, _), of_layer in zip(reversed(parts), reversed(inputs), strict=True):
         if weights.ndim == 4:
             gradient, bias, error = _convolution_back(shape, weights, of_layer, error)
         else:
-            gradient, bias, error = error.T @ of_layer, error.sum(0), (error @ weights) * _on(of_layer, kept)
-        found = [gradient.ravel(), bias, *found]
-    return np.concatenate(found), float(-logs[np.arange(len(y)), y].mean())
+            gradient, bias, error = error.T @ of_layer, error.sum(0), (error @ weights) * _on(of_layer, inputs)
+        gradients = [gradient.ravel(), bias, *gradients]
+    return np.concatenate(gradients), float(-logs[np.arange(len(y)), y].mean())
 
 
-def _on(values: Doubles, kept: list[Any]) -> Doubles:
-    """1 where a layer's inputs come from a ReLU that is on. Those of convolutions are asked for at their pool."""
-    dense = [of_layer for of_layer in kept if not isinstance(of_layer, tuple)]
+def _on(values: Doubles, inputs: list[Any]) -> Doubles:
+    """Return 1 where a dense layer's input passed a ReLU, else 0; the ReLU of a convolution is applied at its pool."""
+    dense = [of_layer for of_layer in inputs if not isinstance(of_layer, tuple)]
     return np.ones_like(values) if values is dense[0] else (values > 0).astype(np.float64)
 
 
-def _convolution_back(shape: Shape, weights: Doubles, kept: Any, error: Doubles) -> tuple[Doubles, Doubles, Doubles]:
-    x, top, which = kept
+def _convolution_back(shape: Shape, weights: Doubles, inputs: Any, error: Doubles) -> tuple[Doubles, Doubles, Doubles]:
+    x, top, which = inputs
     error = error.reshape(top.shape)
     height, width = x.shape[2] - 4, x.shape[3] - 4
     whole = np.zeros((len(x), len(weights), height, width))
@@ -207,6 +207,4 @@ def _convolution_back(shape: Shape, weights: Doubles, kept: Any, error: Doubles)
 
 
 if __name__ == "__main__":
-    found = failure(Kernel(Path(sys.argv[1])))
-    if found:
-        sys.exit(found)
+    sys.exit(failure(Kernel(Path(sys.argv[1]))))

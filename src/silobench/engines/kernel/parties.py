@@ -1,6 +1,6 @@
-"""Parties trained by the native step: one call each, on as many threads as there are workers, over the same rows.
+"""Train parties by the native step: one call per party, on several threads, over the same rows.
 
-What is drawn or decided (orders of rows, shifted pictures, pulls, messages) is so in the main thread; threads compute.
+The main thread draws orders and shifts, and makes pulls and messages. The other threads only compute.
 """
 
 import time
@@ -31,11 +31,11 @@ from silobench.training.state import PartyMemory, Reply
 from silobench.training.stopwatch import Stopwatch
 
 T = TypeVar("T")
-_AHEAD = 8  # parties a thread that are begun, or finished and not yet asked for
+_AHEAD = 8  # parties per thread that may be under way or waiting for their turn
 
 
 def can_run(setting: Setting) -> bool:
-    """Whether the native step can train and test this: one of its networks on rows it can read, at most a pull."""
+    """Whether the native step supports this network, its rows and the algorithm's correction."""
     dataset = setting.federation.dataset
     if not setting.is_affine or _shape(setting) is None or dataset.task == "verification":
         return False
@@ -60,60 +60,60 @@ def _shape(setting: Setting) -> Shape | None:
     return None
 
 
-def train(here: LocalRound, memory: Mapping[int, PartyMemory], threads: int) -> Iterator[Reply]:
-    """The replies of all parties that `memory` names, the longest first."""
-    rows = here.setting.solver.rows
-    parties = sorted(memory, key=lambda party: (-rows(here.party(party).samples), party))
-    all_rows = _rows_of(here.setting.federation.x, here.setting.federation.y)
-    trainings = (_Training.of(here, party, memory[party], all_rows) for party in parties)
+def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: int) -> Iterator[Reply]:
+    """Train the parties in `memory` and yield their replies, those with most rows first."""
+    setting = local_round.setting
+    parties = sorted(memory, key=lambda party: (-setting.solver.rows(local_round.party(party).samples), party))
+    rows = _rows_of(setting.federation.x, setting.federation.y)
+    trainings = (_Training.of(local_round, party, memory[party], rows) for party in parties)
     finished = _finished(trainings, _Training.run, threads)
-    if sends_deltas_alone(here.setting.method):
+    if sends_deltas_alone(setting.method):
         yield _sum_of_deltas(finished)
         return
     for training, loss in finished:
-        yield training.reply(here, memory[training.party], loss)
+        yield training.reply(local_round, memory[training.party], loss)
 
 
 def _sum_of_deltas(finished: "Iterator[tuple[_Training, float]]") -> Reply:
-    """FedAvg's messages, added up as they come."""
-    owns: dict[int, Memory] = {}
+    """Add up FedAvg's messages as they come, into one reply."""
+    memories: dict[int, Memory] = {}
     delta, weight, losses, seconds, steps = torch.zeros(()), 0.0, 0.0, 0.0, 0
     for training, loss in finished:
         began, samples = time.perf_counter(), float(training.problem.party.samples)
         moved = torch.from_numpy(training.params).sub_(training.start)
-        delta = delta.add_(moved, alpha=samples) if owns else moved.mul_(samples)
-        owns[training.party] = training.own
+        delta = delta.add_(moved, alpha=samples) if memories else moved.mul_(samples)
+        memories[training.party] = training.memory
         weight, losses, steps = weight + samples, losses + loss * samples, steps + len(training.walk.sizes)
         seconds += training.seconds + time.perf_counter() - began
-    return reply_of_deltas(delta, weight, owns, losses, steps, seconds)
+    return reply_of_deltas(delta, weight, memories, losses, steps, seconds)
 
 
 @dataclass
 class _Training:
-    """One party's, ready to run."""
+    """One party's training, ready to run."""
 
     party: int
     problem: Problem
-    own: Memory
+    memory: Memory  # of the algorithm
     start: Vector
     shape: Shape
     rows: Rows
     walk: Walk
     rule: Rule
     params: NDArray[np.float32]
-    velocity: NDArray[np.float32] | None  # None where it is not kept
-    seconds: float  # that getting ready and running took
+    velocity: NDArray[np.float32] | None  # None unless the solver keeps momentum between rounds
+    seconds: float  # spent on preparing and running
 
     @classmethod
-    def of(cls, here: LocalRound, party: int, memory: PartyMemory, rows: Rows) -> "_Training":
-        began, setting, server = time.perf_counter(), here.setting, here.server
-        own, problem, solver = here.own(memory), here.problem(party), setting.solver
-        start, shape = setting.method.algorithm.start(server, own), _shape(setting)
+    def of(cls, local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows) -> "_Training":
+        began, setting, server = time.perf_counter(), local_round.setting, local_round.server
+        algorithm_memory, problem, solver = local_round.own(memory), local_round.problem(party), setting.solver
+        start, shape = setting.method.algorithm.start(server, algorithm_memory), _shape(setting)
         assert shape is not None
         order, sizes = solver.order(problem, server.round)
         windows = None
         if setting.federation.dataset.augment == "crop-flip":
-            with here.drawing(party):
+            with local_round.drawing(party):
                 windows = np.concatenate([draw_windows(size).numpy() for size in sizes])
         velocity = None
         if solver.keep_momentum:
@@ -121,37 +121,37 @@ class _Training:
         return cls(
             party,
             problem,
-            own,
+            algorithm_memory,
             start,
             shape,
             rows,
             Walk(order.numpy(), sizes, windows),
-            _rule(at(solver.lr, server), solver.momentum, solver.weight_decay, here.pull(own)),
+            _rule(at(solver.lr, server), solver.momentum, solver.weight_decay, local_round.pull(algorithm_memory)),
             start.clone().numpy(),
             None if velocity is None else velocity.numpy(),
             time.perf_counter() - began,
         )
 
     def run(self) -> float:
-        """All steps; gives their mean loss."""
+        """Take all steps; return their mean loss."""
         began = time.perf_counter()
         loss = native().kernel.train(self.shape, self.rows, self.walk, self.rule, self.params, self.velocity)
         self.seconds += time.perf_counter() - began
         return loss
 
-    def reply(self, here: LocalRound, memory: PartyMemory, loss: float) -> Reply:
-        end, solver = torch.from_numpy(self.params), here.setting.solver
+    def reply(self, local_round: LocalRound, memory: PartyMemory, loss: float) -> Reply:
+        end, solver = torch.from_numpy(self.params), local_round.setting.solver
         local = solver.local(self.problem, self.start, end, len(self.walk.sizes), self.rule.lr, loss, self.gradient)
         momentum = {} if self.velocity is None else {"momentum": torch.from_numpy(self.velocity)}
-        watch = Stopwatch(self.seconds)
-        return here.reply(self.party, memory, self.own, local, momentum, here.server.buffers, watch)
+        buffers, watch = local_round.server.buffers, Stopwatch(self.seconds)
+        return local_round.reply(self.party, memory, self.memory, local, momentum, buffers, watch)
 
     def gradient(self, params: Vector) -> Vector:
-        """Over all rows of the party, weight decay included: the velocity after one step that goes nowhere."""
-        found, still, rows = np.zeros_like(self.params), params.clone().numpy(), self.problem.party.rows.numpy()
+        """Return the gradient over all rows of the party, with weight decay: the velocity after a step of rate 0."""
+        velocity, unmoved, rows = np.zeros_like(self.params), params.clone().numpy(), self.problem.party.rows.numpy()
         rule = Rule(lr=0.0, decay=self.rule.decay)
-        native().kernel.train(self.shape, self.rows, Walk(rows, (len(rows),)), rule, still, found)
-        return torch.from_numpy(found)
+        native().kernel.train(self.shape, self.rows, Walk(rows, (len(rows),)), rule, unmoved, velocity)
+        return torch.from_numpy(velocity)
 
 
 def _rule(lr: float, momentum: float, decay: float, pull: Pull) -> Rule:
@@ -166,7 +166,7 @@ def _rows_of(x: "Tensor | sparse.csr_matrix", y: Tensor) -> Rows:
 
 
 def score(setting: Setting, models: Sequence[Weights], parts: Sequence[Part], threads: int) -> list[Score]:
-    """The score of every model on all parts, which are added in their order."""
+    """Return the score of every model on all parts, which are summed in their order."""
     shape, federation = _shape(setting), setting.federation
     assert shape is not None
 
@@ -176,28 +176,28 @@ def score(setting: Setting, models: Sequence[Weights], parts: Sequence[Part], th
         return Score(hits, loss, np.bincount(rows.labels[part.rows.numpy()], minlength=len(hits)))
 
     jobs = ((params, part, _rows_of(*federation.source(part))) for params, _ in models for part in parts)
-    scores = [found for _, found in _finished(jobs, run, threads)]
+    scores = [score for _, score in _finished(jobs, run, threads)]
     of_models = (scores[begin : begin + len(parts)] for begin in range(0, len(scores), len(parts)))
     return [sum(of_model, Score()) for of_model in of_models]
 
 
 def _finished(jobs: Iterable[T], run: Callable[[T], Any], threads: int) -> Iterator[tuple[T, Any]]:
-    """Every job with its result, in their order; some are begun ahead of what is asked for."""
+    """Yield every job with its result, in order; a few jobs run ahead of the consumer."""
     if threads < 2:
         yield from ((job, run(job)) for job in jobs)
         return
-    begun: deque[tuple[T, Future[Any]]] = deque()
+    pending: deque[tuple[T, Future[Any]]] = deque()
     try:
         for job in jobs:
-            begun.append((job, _pool(threads).submit(run, job)))
-            if len(begun) >= _AHEAD * threads:
-                first, future = begun.popleft()
+            pending.append((job, _pool(threads).submit(run, job)))
+            if len(pending) >= _AHEAD * threads:
+                first, future = pending.popleft()
                 yield first, future.result()
-        while begun:
-            first, future = begun.popleft()
+        while pending:
+            first, future = pending.popleft()
             yield first, future.result()
     finally:
-        for _, future in begun:  # who stops, or is stopped by an error, does not wait for the rest
+        for _, future in pending:  # after an error or an early stop the rest is not needed
             future.cancel()
 
 

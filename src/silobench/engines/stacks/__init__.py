@@ -1,1 +1,1 @@
-"""The stacked engine: many parties as the leading axis of batched products, without a compiler."""
+"""The stacked engine: train many parties by batched products, on machines without a compiler."""

@@ -1,11 +1,11 @@
-"""Many parties as one batched computation: linear and fully connected networks, forward and backward by hand.
+"""Train many parties as one batched computation: linear and fully connected networks, backward pass by hand.
 
-The parties are the leading axis of every array. They are ordered by their number of steps, so that those still at work
-are always a prefix, and nothing is computed for those that have finished. A batch that is shorter than the longest of
-its step is filled up with a row of its own party that weighs nothing.
+The parties are the leading axis of every array. They are ordered by their number of steps, so the active parties are
+always a prefix and nothing is computed for parties that have finished. A batch that is shorter than the longest one of
+its step is padded with rows of weight 0.
 
-Dense rows go through batched products. Sparse rows (CSR) never become dense: `sparse` keeps the first
-layer as tables of columns and moves only those that a step touches.
+Dense rows go through batched products. Sparse rows (CSR) never become dense: `sparse` stores the first layer as tables
+of columns and updates only the columns of a step.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,11 +29,11 @@ from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory, Reply
 from silobench.training.stopwatch import Stopwatch
 
-_WINDOW = 1 << 18  # numbers of a kind prepared at a time: they stay in the processor's cache
+_WINDOW = 1 << 18  # numbers of a kind prepared at a time, so that they stay in the processor's cache
 
 
 def can_stack(setting: Setting) -> bool:
-    """Whether `train_stack` gives what training one by one gives: a layered network, at most a pull on its steps."""
+    """Whether `train_stack` supports this network, its rows and the algorithm's correction."""
     if not isinstance(setting.task.network.module, Mlp) or setting.federation.dataset.augment != "none":
         return False
     algorithm, initial = setting.method.algorithm, setting.task.initial
@@ -41,19 +41,16 @@ def can_stack(setting: Setting) -> bool:
         return setting.is_affine
     server = Server(initial, algorithm.extras(initial), {}, 0, len(setting.federation.parties), {})
     pull = algorithm.pull(server, algorithm.memory(initial))
-    return not pull.strength and pull.linear is None  # these move every column in every step
+    return not pull.strength and pull.linear is None  # both would move every column in every step
 
 
-def train_stack(here: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Reply]:
-    """The replies of some parties, trained together; `memory` says which, and what they keep.
-
-    Where all that is asked for is their sum, they are one reply.
-    """
-    watch, method = Stopwatch(), here.setting.method
-    parties = sorted(memory, key=lambda party: -here.setting.solver.count(here.party(party).samples))
-    members = [_Member.of(here, party, memory[party]) for party in parties]
+def train_stack(local_round: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Reply]:
+    """Train the parties in `memory` together; return their replies, as one reply if only their sum is needed."""
+    watch, method, solver = Stopwatch(), local_round.setting.method, local_round.setting.solver
+    parties = sorted(memory, key=lambda party: -solver.count(local_round.party(party).samples))
+    members = [_Member.of(local_round, party, memory[party]) for party in parties]
     with torch.no_grad():
-        trained = _walk(here, members)
+        trained = _walk(local_round, members)
     watch.lap("train")
     summed = method.aggregate is total
     if sends_deltas_alone(method):
@@ -62,34 +59,34 @@ def train_stack(here: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Rep
     replies = []
     for place, member in enumerate(members):
         party, spent = member.problem.party.id, of_a_step * trained.steps[place]
-        local, momentum = trained.local(place, member, here.setting.solver)
-        buffers = here.server.buffers
-        replies.append(here.reply(party, memory[party], member.own, local, momentum, buffers, Stopwatch(spent)))
+        local, momentum = trained.local(place, member, solver)
+        keeps, buffers = (memory[party], member.memory), local_round.server.buffers
+        replies.append(local_round.reply(party, *keeps, local, momentum, buffers, Stopwatch(spent)))
     return [reduce(add, replies)] if summed else replies
 
 
 def _sum_of_deltas(members: Sequence["_Member"], trained: "_Trained", watch: Stopwatch) -> Reply:
-    """FedAvg's messages, all at once."""
+    """Return the sum of FedAvg's messages as one reply."""
     weights = [float(member.problem.party.samples) for member in members]
     delta = trained.sum_of_deltas(members, weights)
     loss = sum(loss * weight for loss, weight in zip(trained.losses, weights, strict=True))
-    owns = {member.problem.party.id: member.own for member in members}
+    memories = {member.problem.party.id: member.memory for member in members}
     watch.lap("message")
     seconds = watch.laps["train"] + watch.laps["message"]
-    return reply_of_deltas(delta, sum(weights), owns, loss, sum(trained.steps), seconds)
+    return reply_of_deltas(delta, sum(weights), memories, loss, sum(trained.steps), seconds)
 
 
 @dataclass(frozen=True)
 class _Trained:
-    """A stack after its last step; by party the mean loss and the number of steps."""
+    """A stack after its last step, with the mean loss and the number of steps of each party."""
 
     stack: "_Stack"
-    finished: "dict[int, _Vectors]"  # by the place of the first of the parties that took so many steps
+    finished: "dict[int, _Vectors]"  # by the place of the first party of each group
     losses: list[float]
     steps: list[int]
 
     def local(self, place: int, member: "_Member", solver: Solver) -> tuple[Local, Memory]:
-        """What came of one party's training, and the momentum it keeps."""
+        """Return the result of one party's training, and the momentum that it keeps."""
         params, velocity = self._vectors_of(place)
         columns = self.stack.columns
         end = params if columns is None else torch.cat([columns.weights_of(place), params])
@@ -99,21 +96,21 @@ class _Trained:
         return local, {"momentum": velocity if columns is None else torch.cat([columns.velocity_of(place), velocity])}
 
     def _vectors_of(self, place: int) -> tuple[Vector, Vector]:
-        """A party's parameters and velocity, but for columns kept apart."""
+        """Return a party's parameters and velocity, without sparse columns."""
         begin = max(first for first in self.finished if first <= place)
-        own, at_place = self.finished[begin], slice(place - begin, place - begin + 1)
-        parts = (some_of(flat, own.count, self.stack.layout, at_place) for flat in (own.params, own.velocity))
+        group, at_place = self.finished[begin], slice(place - begin, place - begin + 1)
+        parts = (some_of(flat, group.count, self.stack.layout, at_place) for flat in (group.params, group.velocity))
         params, velocity = (rows_of(part, 1, self.stack.layout)[0] for part in parts)
         return params, velocity
 
     def sum_of_deltas(self, members: "Sequence[_Member]", weights: Sequence[float]) -> Vector:
-        """Σ weight · (end - start)."""
-        stack, found = self.stack, []
-        for begin, own in self.finished.items():
-            group = slice(begin, begin + own.count)
-            starts = _rows([member.start for member in members[group]], stack.layout)
-            found.append(sum_of_deltas(own.params, starts, weights[group], stack.layout))
-        delta = reduce(torch.add, found)
+        """Return Σ weight · (end - start) over the parties."""
+        stack, sums = self.stack, []
+        for begin, group in self.finished.items():
+            places = slice(begin, begin + group.count)
+            starts = _rows([member.start for member in members[places]], stack.layout)
+            sums.append(sum_of_deltas(group.params, starts, weights[places], stack.layout))
+        delta = reduce(torch.add, sums)
         return delta if stack.columns is None else torch.cat([stack.columns.sum_of_deltas(weights), delta])
 
 
@@ -122,33 +119,38 @@ class _Member:
     """One party of a stack, before its first step."""
 
     problem: Problem
-    own: Memory  # the algorithm's
+    memory: Memory  # of the algorithm
     start: Vector
     velocity: Vector | None  # None for zero
     pull: Pull
 
     @classmethod
-    def of(cls, here: LocalRound, party: int, memory: PartyMemory) -> "_Member":
-        own = here.own(memory)
-        start, velocity = here.setting.method.algorithm.start(here.server, own), memory.get("solver", {})
-        return cls(here.problem(party), own, start, velocity.get("momentum"), here.pull(own))
+    def of(cls, local_round: LocalRound, party: int, memory: PartyMemory) -> "_Member":
+        algorithm, algorithm_memory = local_round.setting.method.algorithm, local_round.own(memory)
+        start, velocity = (
+            algorithm.start(local_round.server, algorithm_memory),
+            memory.get("solver", {}).get("momentum"),
+        )
+        problem, pull = local_round.problem(party), local_round.pull(algorithm_memory)
+        return cls(problem, algorithm_memory, start, velocity, pull)
 
 
 @dataclass(frozen=True)
 class _Schedule:
-    """Which rows the parties visit: step by step, the parties that still work first."""
+    """The rows of every step; active parties come first."""
 
     rows: Tensor  # [steps, parties, batch]
-    weights: Tensor  # [steps, parties, 1, batch]: one over the size of the batch, 0 where it is filled up
+    weights: Tensor  # [steps, parties, 1, batch]: one over the size of the batch, 0 for padding
     steps: list[int]  # by party
-    active: list[int]  # by step: how many parties still work
+    active: list[int]  # by step: the number of active parties
 
     @classmethod
-    def of(cls, here: LocalRound, members: Sequence[_Member]) -> "_Schedule":
-        orders = [here.setting.solver.order(member.problem, here.server.round) for member in members]
+    def of(cls, local_round: LocalRound, members: Sequence[_Member]) -> "_Schedule":
+        solver, number = local_round.setting.solver, local_round.server.round
+        orders = [solver.order(member.problem, number) for member in members]
         width, steps = max(max(sizes) for _, sizes in orders), [len(sizes) for _, sizes in orders]
         weights = torch.full((steps[0], len(orders), 1, width), 1 / width)
-        if all(order.numel() == steps[0] * width for order, _ in orders):  # nothing to fill up
+        if all(order.numel() == steps[0] * width for order, _ in orders):  # no padding is needed
             rows = torch.stack([order.view(-1, width) for order, _ in orders], 1)
             return cls(rows, weights, steps, [len(orders)] * steps[0])
         rows = torch.zeros(steps[0], len(orders), width, dtype=torch.int64)
@@ -165,25 +167,25 @@ class _Schedule:
         return cls(rows, weights, steps, active.tolist())
 
     def windows(self, numbers: int) -> "list[tuple[int, int, int]]":
-        """Runs of steps (begin, end, active) with the same parties at work, and so many numbers for each row."""
-        found, begin = [], 0
+        """Split the steps into windows (begin, end, active) that fit the cache, with `numbers` for each row."""
+        windows, begin = [], 0
         for step, count in enumerate(self.active):
             most = max(1, _WINDOW // (count * self.rows.shape[2] * numbers))
             last = step + 1 == len(self.active)
             if last or self.active[step + 1] != count or step + 1 - begin >= most:
-                found.append((begin, step + 1, count))
+                windows.append((begin, step + 1, count))
                 begin = step + 1
-        return found
+        return windows
 
 
-def _walk(here: LocalRound, members: Sequence[_Member]) -> _Trained:
-    """Every step of every party."""
-    federation, schedule = here.setting.federation, _Schedule.of(here, members)
+def _walk(local_round: LocalRound, members: Sequence[_Member]) -> _Trained:
+    """Take every step of every party."""
+    federation, schedule = local_round.setting.federation, _Schedule.of(local_round, members)
     classes = len(federation.dataset.classes)
-    stack = _Stack(here, members, schedule)
+    stack = _Stack(local_round, members, schedule)
     prefix, losses = _Prefix(stack, _Vectors.of(members, stack)), torch.zeros(len(members))
     finished: dict[int, _Vectors] = {}
-    numbers = max(classes, federation.numbers_in_a_row if stack.columns else 0)  # dense rows come step by step
+    numbers = max(classes, federation.numbers_in_a_row if stack.columns else 0)  # dense rows are read step by step
     for begin, end, count in schedule.windows(numbers):
         rows, weights = schedule.rows[begin:end, :count], schedule.weights[begin:end, :count]
         x = _inputs(stack, federation, rows, begin)
@@ -194,7 +196,7 @@ def _walk(here: LocalRound, members: Sequence[_Member]) -> _Trained:
         if count < prefix.vectors.count:
             finished[count] = prefix.vectors.some(slice(count, None), stack.layout)
             prefix = _Prefix(stack, prefix.vectors.some(slice(count), stack.layout))
-        for batch in zip(x, goals, weights, logits, strict=True):  # step by step
+        for batch in zip(x, goals, weights, logits, strict=True):
             prefix.backward(*batch)
             prefix.descend()
         losses[:count] += (torch.log_softmax(logits, 2) * goals).sum((0, 2, 3))
@@ -204,7 +206,7 @@ def _walk(here: LocalRound, members: Sequence[_Member]) -> _Trained:
 
 
 def _inputs(stack: "_Stack", federation: Federation, rows: Tensor, begin: int) -> Iterator[Any]:
-    """The rows of some steps, [steps, parties, batch], step by step."""
+    """Yield the inputs of each step; `rows` is [steps, parties, batch]."""
     x = federation.x
     if not isinstance(x, Tensor):
         assert stack.columns is not None
@@ -213,7 +215,7 @@ def _inputs(stack: "_Stack", federation: Federation, rows: Tensor, begin: int) -
 
 
 def _dense_inputs(x: Tensor, rows: Tensor) -> Iterator[Tensor]:
-    """[parties, batch, features], in the same place for each step; with a last feature of 1, for the bias."""
+    """Yield [parties, batch, features], in the same memory for each step, with a last feature of 1 for the bias."""
     values = torch.ones(*rows.shape[1:], x[0].numel() + 1)
     features = values.flatten(0, 1)[:, :-1]
     for step in rows.flatten(1):
@@ -222,13 +224,14 @@ def _dense_inputs(x: Tensor, rows: Tensor) -> Iterator[Tensor]:
 
 
 class _Stack:
-    """What is the same in all steps of a stack. Where rows are sparse, `columns` are the first layer's weights."""
+    """The constants of a stack. For sparse rows, `columns` has the first layer's weights."""
 
-    def __init__(self, here: LocalRound, members: Sequence[_Member], schedule: _Schedule):
-        solver, x = here.setting.solver, here.setting.federation.x
-        self.lr, self.momentum, self.decay = at(solver.lr, here.server), solver.momentum, solver.weight_decay
+    def __init__(self, local_round: LocalRound, members: Sequence[_Member], schedule: _Schedule):
+        setting, server = local_round.setting, local_round.server
+        solver, x = setting.solver, setting.federation.x
+        self.lr, self.momentum, self.decay = at(solver.lr, server), solver.momentum, solver.weight_decay
         self.batch = schedule.rows.shape[2]
-        self.layout = layout = here.setting.task.network.layout  # of what flat vectors hold
+        self.layout = layout = setting.task.network.layout  # of the flat vectors, so without sparse columns
         self.columns: Columns | None = None
         if not isinstance(x, Tensor):
             cut = layout.shapes[0].numel()
@@ -239,13 +242,13 @@ class _Stack:
 
 @dataclass(frozen=True)
 class _Vectors:
-    """What parties have, each of it one flat array (see `blocks`)."""
+    """The vectors of some parties, each as one flat array (see `blocks`)."""
 
     count: int
     params: Tensor
     velocity: Tensor
-    lean: Tensor | float  # what of its parameters is added to a party's gradient
-    constant: Tensor | None  # what else is
+    lean: Tensor | float  # factor of a party's parameters in its gradient: decay and strength of the pull
+    constant: Tensor | None  # added to a party's gradient
     drift: Tensor | None
 
     @classmethod
@@ -262,7 +265,7 @@ class _Vectors:
         return cls(len(members), params, velocity, lean, constant, drift)
 
     def some(self, places: slice, layout: Layout) -> "_Vectors":
-        """Those of some of the parties."""
+        """Return the vectors of some of the parties."""
 
         def taken(flat: Tensor) -> Tensor:
             return some_of(flat, self.count, layout, places)
@@ -274,7 +277,7 @@ class _Vectors:
 
 
 def _constant(pull: Pull) -> Vector | None:
-    """What a pull adds to every gradient, wherever the parameters are."""
+    """Return the part of a pull that does not depend on the parameters."""
     if not pull.strength or pull.anchor is None:
         return pull.linear
     return -pull.strength * pull.anchor if pull.linear is None else pull.linear - pull.strength * pull.anchor
@@ -285,7 +288,7 @@ def _flat_or_none(vectors: Sequence[Vector | None], layout: Layout) -> Tensor | 
 
 
 def _flat(vectors: Sequence[Vector | None], layout: Layout) -> Tensor:
-    """What a layout holds of vectors, as one flat array; None for zeros."""
+    """Return vectors (None for zeros), cut to the layout, as one flat array."""
     if all(vector is None for vector in vectors):
         return torch.zeros(len(vectors) * layout.trainable)
     zeros = torch.zeros(layout.trainable)
@@ -293,47 +296,47 @@ def _flat(vectors: Sequence[Vector | None], layout: Layout) -> Tensor:
 
 
 def _rows(vectors: Sequence[Vector], layout: Layout) -> Vector:
-    """What a layout holds of vectors, [parties, d]; one vector for all, as starts are as a rule, is not copied."""
+    """Return vectors, cut to the layout, as [parties, d]; one vector for all, the usual start, is not copied."""
     same = all(vector.data_ptr() == vectors[0].data_ptr() for vector in vectors)
     rows = vectors[0].expand(len(vectors), -1) if same else torch.stack(list(vectors))
     return rows[:, -layout.trainable :]
 
 
 def _first(member: _Member, cut: int) -> tuple[Vector, Vector | None, Vector | None]:
-    """What concerns the first layer's weights: themselves, their velocity and drift."""
+    """Return the first layer's weights, their velocity and their drift."""
     velocity, drift = (None if vector is None else vector[:cut] for vector in (member.velocity, member.pull.drift))
     return member.start[:cut], velocity, drift
 
 
 class _Prefix:
-    """The parties of a stack that are still at work: one step forward, backward and down for all of them.
+    """The active parties of a stack: one forward pass, backward pass and solver step for all of them.
 
-    Each vector is one flat array of blocks (see `blocks`), which is what a batched product wants, and
-    the solver's step is still one operation. A block's last column is a bias, to go with values that have a last
-    feature of 1. Values have features before rows.
+    Each vector is one flat array of blocks (see `blocks`), so that batched products read it in place and the solver's
+    step is still one operation. A block's last column is the bias, and values have a last feature of 1 for it. Values
+    have the features before the rows.
     """
 
     def __init__(self, stack: _Stack, vectors: _Vectors):
         self.stack, self.vectors, self.columns, count = stack, vectors, stack.columns, vectors.count
         layers, sums = (blocks(flat, count, stack.layout) for flat in (vectors.params, vectors.velocity))
-        self.first, self.first_sums = layers[0], sums[0]  # gradients are added to the velocity as they come
+        self.first, self.first_sums = layers[0], sums[0]  # gradients are added to the velocity directly
         self.ones = torch.ones(count, 1, stack.batch)
         values = [torch.ones(count, layer.shape[2], stack.batch) for layer in layers[1:]]
         self.hidden = [of_layer[:, :-1] for of_layer in values]
-        self.forth = list(zip(self.hidden, layers[1:], values, strict=True))
-        turned = [layer[:, :, :-1].mT for layer in layers[1:]]  # as errors go back through them: without the bias
-        self.back = list(zip(sums[1:], [v.mT for v in values], turned, self.hidden, strict=True))[::-1]
+        self.forward_layers = list(zip(self.hidden, layers[1:], values, strict=True))
+        transposed = [layer[:, :, :-1].mT for layer in layers[1:]]  # without the bias
+        self.backward_layers = list(zip(sums[1:], [v.mT for v in values], transposed, self.hidden, strict=True))[::-1]
 
     def backward(self, x: Any, goal: Tensor, weight: Tensor, logits: Tensor) -> None:
-        """Add up gradients and fill `logits`; `goal` is minus the row's weight at its class, and 0 at the others."""
-        out = self._first_product(x, None if self.forth else logits)
-        for hidden, layer, values in self.forth:
+        """Add gradients to the velocity and fill `logits`; `goal` is minus the row's weight at its class, else 0."""
+        out = self._first_product(x, None if self.forward_layers else logits)
+        for hidden, layer, values in self.forward_layers:
             torch.clamp_min(out, 0, out=hidden)
             out = torch.bmm(layer, values, out=logits if hidden is self.hidden[-1] else None)
         error = torch.addcmul(goal, torch.softmax(logits, 1), weight)
-        for sums, values, turned, hidden in self.back:
+        for sums, values, transposed, hidden in self.backward_layers:
             sums.baddbmm_(error, values, beta=self.stack.momentum)
-            error = torch.ops.aten.threshold_backward(torch.bmm(turned, error), hidden, 0)
+            error = torch.ops.aten.threshold_backward(torch.bmm(transposed, error), hidden, 0)
         if self.columns is None:
             self.first_sums.baddbmm_(error, x, beta=self.stack.momentum)
         else:
@@ -341,21 +344,21 @@ class _Prefix:
             self.columns.descend(error.mT.reshape(-1, error.shape[1]))
 
     def _first_product(self, x: Any, out: Tensor | None) -> Tensor:
-        """What the first layer makes of the rows, [parties, outputs, rows]."""
+        """Return the outputs of the first layer, [parties, outputs, rows]."""
         if self.columns is None:
             return torch.bmm(self.first, x.mT, out=out)
-        bias = self.first  # all that is left of the layer
+        bias = self.first  # `columns` has the weights
         return torch.add(self.columns.product(x).view(len(bias), -1, bias.shape[1]).mT, bias, out=out)
 
     def descend(self) -> None:
-        """The solver's step on flat vectors, as `Solver.train` takes it."""
-        stack, here = self.stack, self.vectors
-        if isinstance(here.lean, Tensor):
-            here.velocity.addcmul_(here.params, here.lean)
-        elif here.lean:
-            here.velocity.add_(here.params, alpha=here.lean)
-        if here.constant is not None:
-            here.velocity.add_(here.constant)
-        here.params.add_(here.velocity, alpha=-stack.lr)
-        if here.drift is not None:
-            here.params.add_(here.drift, alpha=-stack.lr)
+        """Take the step of `Solver.train` on flat vectors."""
+        stack, vectors = self.stack, self.vectors
+        if isinstance(vectors.lean, Tensor):
+            vectors.velocity.addcmul_(vectors.params, vectors.lean)
+        elif vectors.lean:
+            vectors.velocity.add_(vectors.params, alpha=vectors.lean)
+        if vectors.constant is not None:
+            vectors.velocity.add_(vectors.constant)
+        vectors.params.add_(vectors.velocity, alpha=-stack.lr)
+        if vectors.drift is not None:
+            vectors.params.add_(vectors.drift, alpha=-stack.lr)

@@ -1,20 +1,21 @@
-"""Which of a method's dials a controller turns."""
+"""The choice of the dial that a controller sets."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from silobench.errors import ConfigError, suggest
 from silobench.method.types import Dial
 
 
 def chosen_dial(controller: str, dials: Sequence[Dial], knob: str | None, grid: tuple[float, ...]) -> Dial:
-    """The dial of that name, or the method's usual one, with another grid if one is given, in the dial's own order."""
+    """Return the dial named `knob`, by default the first of the method; a `grid` replaces its grid, in its order."""
     if not dials:
         raise ConfigError(
-            f"{controller} turns a knob that trades traffic for accuracy, and neither the algorithm nor the transforms "
+            f"{controller} sets a knob that trades traffic for accuracy, but neither the algorithm nor the transforms "
             "have one: use gaia, fedavg(iter_local=...), dgc or top_k."
         )
     known = {dial.name: dial for dial in dials}
     if knob is not None and knob not in known:
         raise ConfigError(f"{controller}: this method has no knob '{knob}': {suggest(knob, known)}")
     dial = dials[0] if knob is None else known[knob]
-    return Dial(dial.name, tuple(sorted(grid, reverse=dial.grid[0] > dial.grid[-1]))) if grid else dial
+    return replace(dial, grid=tuple(sorted(grid, reverse=dial.grid[0] > dial.grid[-1]))) if grid else dial

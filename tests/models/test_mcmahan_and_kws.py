@@ -18,7 +18,7 @@ from silobench.method.algorithms import fedavg
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
 from silobench.models import MODELS, Classifier, Network, Sizes
-from silobench.models.published import local_response_norm
+from silobench.models.mcmahan import local_response_norm
 from silobench.runs.record import read_runs
 from silobench.tasks.task import task
 

@@ -82,7 +82,7 @@ def test_what_is_no_picture_or_too_small_is_refused(spec: str, shape: tuple[int,
         ("resnet(depth=19)", "depth"),
         ("resnet(norm=grup)", "norm"),
         ("resnet(norm=group, group_size=1)", "group_size"),
-        ("resnet(norm=group, group_size=3)", "16|64 channels make no groups of 3"),
+        ("resnet(norm=group, group_size=3)", "16|64 channels cannot be divided into groups of 3"),
     ],
 )
 def test_what_cannot_be_built_is_refused(spec: str, said: str) -> None:

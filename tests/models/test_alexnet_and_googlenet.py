@@ -138,7 +138,7 @@ def test_what_its_blocks_see(stem: str, sides: list[int]) -> None:
         ("googlenet", (3, 7, 32), "googlenet needs images .* at least 8 x 8"),
         ("googlenet(stem=large)", (3, 32, 32), "stem"),
         ("alexnet(width=0)", (3, 32, 32), "width"),
-        ("alexnet(norm=group, group_size=5)", (3, 32, 32), "24 channels make no groups of 5"),
+        ("alexnet(norm=group, group_size=5)", (3, 32, 32), "24 channels cannot be divided into groups of 5"),
     ],
 )
 def test_what_cannot_be_built_is_refused(spec: str, shape: tuple[int, ...], said: str) -> None:
