@@ -332,12 +332,12 @@ def test_small_and_flat_rows_are_refused() -> None:
 
 def test_pairs_have_booleans_and_are_two_rows_each() -> None:
     data = load(SMALL)
-    with pytest.raises(DataError, match="test labels of int64 for the task verification: pairs have booleans"):
+    with pytest.raises(DataError, match="test labels of type int64 for the task verification: use booleans for pairs"):
         replace(data, test=Split(data.test.x, data.test.y.astype(np.int64)))
-    with pytest.raises(DataError, match="a test row must be two of the former"):
+    with pytest.raises(DataError, match="a test row must be a pair of training rows"):
         replace(data, test=Split(data.test.x[:, 0], data.test.y))
     digits = load("digits")
-    with pytest.raises(DataError, match="test labels of bool for the task classification"):
+    with pytest.raises(DataError, match="test labels of type bool for the task classification"):
         replace(digits, test=Split(digits.test.x, digits.test.y > 4))
 
 
