@@ -1,15 +1,20 @@
 """Calling silobench as a user does: in this process where speed matters, in one of its own where a kill does."""
 
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from silobench.cli import app as cli
+from silobench.processes import context, start_server, without_main
 
+PATIENCE = 900  # seconds: more than anything takes on a busy machine, so that it only ends what hangs
 COMMAND = [sys.executable, "-c", "from silobench.cli import main; main()"]
 
 TINY = """
@@ -51,9 +56,38 @@ def start(*arguments: str | Path, **options: object) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
         **options,
     )
+
+
+def run_killed(out: Path, rounds: int, *arguments: str | Path) -> None:
+    """Run a command in a process that kills itself, wherever it is, once this many rounds are on disk.
+
+    It watches itself, so that it does not come to its end where a busy machine wakes the one who watches too late.
+    """
+    start_server()
+    with without_main():
+        process = context().Process(target=_run_and_die, args=(out, rounds, list(map(str, arguments))))
+        process.start()
+    process.join(PATIENCE)
+    assert process.exitcode == -signal.SIGKILL, f"it ended with {process.exitcode}"
+
+
+def _run_and_die(out: Path, rounds: int, arguments: list[str]) -> None:
+    def watch() -> None:
+        while rounds_on_disk(out) < rounds:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+    sys.argv = ["silobench", *arguments]
+    with Path(os.devnull).open("w") as nowhere:
+        sys.stdout = sys.stderr = nowhere
+        cli.main()
+
+
+def rounds_on_disk(out: Path) -> int:
+    return sum(file.read_bytes().count(b"\n") for file in out.glob("*/rounds.jsonl"))
 
 
 def write(path: Path, text: str) -> Path:

@@ -2,8 +2,8 @@
 
 import os
 
-# One thread each, here and in the processes that tests start: threads that wait for each other stand still for
-# milliseconds where other programs take the cores. Before NumPy and PyTorch are imported, who read it once.
+# One thread each, here and in the processes that tests start. Threads that share small sums wait for each other, and
+# where other programs take the cores, a test of one second takes a minute. NumPy and PyTorch read it when imported.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 from collections.abc import Callable, Iterator
@@ -19,6 +19,7 @@ from silobench.federation import Federation, Party
 from silobench.partitions import Partition
 from silobench.tasks.task import Task, task
 
+torch.set_num_threads(1)  # also where something had imported it before
 Toy = Callable[..., tuple[Federation, Task]]
 
 

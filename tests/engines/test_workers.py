@@ -20,6 +20,7 @@ import torch
 from scipy import sparse
 from test_laws import bits
 
+from commands import PATIENCE
 from silobench.engines import inline, pool
 from silobench.engines.shipping import Shelf, packed, unpacked
 from silobench.engines.workers import Job, Workers
@@ -347,7 +348,7 @@ def test_workers_can_be_used_after_somebody_stopped_listening(two, taken: int) -
     assert squares(two)
 
 
-def in_time(work: Callable[[], Any], seconds: float = 5) -> Any:
+def in_time(work: Callable[[], Any]) -> Any:
     """What a call gives, if it does not take for ever."""
     found: list[Any] = []
 
@@ -357,7 +358,7 @@ def in_time(work: Callable[[], Any], seconds: float = 5) -> Any:
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(PATIENCE)
     assert found, "it hangs"
     return found[0]
 
@@ -365,7 +366,7 @@ def in_time(work: Callable[[], Any], seconds: float = 5) -> Any:
 def test_workers_can_be_used_after_a_job_that_cannot_be_packed(one) -> None:
     with pytest.raises(TypeError, match="pickle"):
         list(one.results(jobs(str, threading.Lock())))
-    assert in_time(lambda: squares(one), 2)
+    assert in_time(lambda: squares(one))
 
 
 def test_workers_can_be_used_after_a_result_that_cannot_be_read(one) -> None:
@@ -386,7 +387,7 @@ def test_workers_can_be_used_after_a_result_that_cannot_be_read(one) -> None:
 
     with pytest.raises(ValueError, match="not here"):
         list(one.results(jobs(work, 0)))
-    assert in_time(lambda: squares(one), 2)
+    assert in_time(lambda: squares(one))
 
 
 def test_listeners_may_take_turns(two, tmp_path: Path) -> None:
@@ -402,7 +403,7 @@ def test_listeners_may_take_turns(two, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     time.sleep(0.1)  # it has been said, and not yet heard
     assert squares(two)
-    assert in_time(lambda: list(mine), 2) == [str(tmp_path / "go")]
+    assert in_time(lambda: list(mine)) == [str(tmp_path / "go")]
 
 
 def tidying() -> Callable[..., Iterator[int]]:
@@ -430,7 +431,7 @@ def test_a_job_that_nobody_listens_to_any_more_is_stopped_and_may_tidy_up(tmp_pa
     if again:
         time.sleep(0.1)
         process.terminate()
-    process.join(10)
+    process.join(PATIENCE)
     assert not process.is_alive()
     assert marker.exists()
     assert squares(workers)
@@ -514,7 +515,7 @@ from silobench.engines.workers import Job, Workers
 
 class Slow:
     def __reduce__(self):
-        time.sleep(2)
+        time.sleep(1)
         return int, ()
 
 def work():
@@ -527,12 +528,12 @@ def work():
 def outer():
     for value in work():
         yield value
-        time.sleep(2)
+        time.sleep(1)
 
 workers = Workers(1)
 news = workers.news([Job({"work": work, "outer": outer}[sys.argv[1]], (), ())])
 assert next(news).value == 1
-time.sleep(0.5)  # it is on its way with the second, or between the two
+time.sleep(0.3)  # it is on its way with the second, or between the two
 news.close()
 """
 
@@ -646,7 +647,7 @@ def test_workers_end_when_their_parent_is_killed_idle_or_busy(tmp_path: Path) ->
         living = [pid for pid in pids if alive(pid)]
         process.kill()
     assert len(living) == 2
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while any(map(alive, pids)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not any(map(alive, pids))

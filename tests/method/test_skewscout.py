@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from test_resume import _facts, _kill_after
+from test_resume import _facts
 
-from commands import call, start, write
+from commands import call, run_killed, write
 from silobench.data import load
 from silobench.engines import inline
 from silobench.errors import ConfigError
@@ -271,7 +271,7 @@ def test_a_killed_run_decides_the_same_again(tmp_path: Path, capsys: pytest.Capt
     command = ["run", file, "--workers", "1", "--out"]
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     for n in (3, 150, 400):
-        _kill_after(start(*command, killed), killed, n)
+        run_killed(killed, n, *command, killed)
         assert not read_runs(killed)[0].complete
     assert call(capsys, *command, killed).code == 0
     assert call(capsys, *command, whole).code == 0

@@ -214,9 +214,9 @@ def test_balance_makes_the_sizes_of_label_dirichlet_more_equal(seed: int) -> Non
 
 @pytest.mark.parametrize("spec", ["Dir(0.5, min_size=41)", "q~Dir(0.5, min_size=41)", "Dir(1e-9)", "q~Dir(1e-9)"])
 def test_an_impossible_min_size_fails_fast(spec: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     refusal(lambda: partition(toy(np.arange(400) % 4), spec, 10), "min_size")
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("beta", ["1e3", "1e6", "1e300", "1e308"])

@@ -5,11 +5,10 @@ import os
 import signal
 import time
 from pathlib import Path
-from subprocess import Popen
 
 import pytest
 
-from commands import call, start, write
+from commands import PATIENCE, call, rounds_on_disk, run_killed, start, write
 from silobench.runs.record import read_run, read_runs
 
 EXPERIMENT = """
@@ -21,19 +20,6 @@ participation = 0.5
 solver = "sgd(lr=0.05, epochs=2, keep_momentum=True)"
 rounds = 600
 """
-
-
-def _rounds_written(out: Path) -> int:
-    return sum(file.read_bytes().count(b"\n") for file in out.glob("*/rounds.jsonl"))
-
-
-def _kill_after(process: Popen[str], out: Path, rounds: int) -> None:
-    """SIGKILL to the command, wherever it is, once so many rounds are on disk."""
-    deadline = time.monotonic() + 120
-    while _rounds_written(out) < rounds and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
 
 
 def _facts(out: Path) -> list[tuple[object, ...]]:
@@ -54,7 +40,7 @@ def test_a_killed_run_ends_as_one_never_interrupted(
     command = ["run", file, "--workers", "1", "--out"]
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     for rounds in (3, 100, 300):  # short rounds are committed some dozens at a time
-        _kill_after(start(*command, killed), killed, rounds)
+        run_killed(killed, rounds, *command, killed)
         assert not read_runs(killed)[0].complete
     assert call(capsys, *command, killed).code == 0
     assert call(capsys, *command, whole).code == 0
@@ -64,8 +50,7 @@ def test_a_killed_run_ends_as_one_never_interrupted(
 def test_a_killed_sweep_leaves_no_worker_behind_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path / "e.toml", EXPERIMENT + 'algorithm = ["fedavg", "scaffold", "fednova"]\n')
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = start("run", file, "--workers", "2", "--out", killed)
-    _kill_after(process, killed, 10)
+    run_killed(killed, 10, "run", file, "--workers", "2", "--out", killed)
     assert call(capsys, "run", file, "--workers", "1", "--out", killed).code == 0
     assert call(capsys, "run", file, "--workers", "1", "--out", whole).code == 0
     assert _facts(killed) == _facts(whole)
@@ -74,10 +59,10 @@ def test_a_killed_sweep_leaves_no_worker_behind_and_goes_on(tmp_path: Path, caps
 def test_ctrl_c_says_that_the_run_can_go_on(tmp_path: Path) -> None:
     file = write(tmp_path / "e.toml", EXPERIMENT.replace("rounds = 600", "rounds = 100000"))
     process = start("run", file, "--out", tmp_path / "runs")
-    while _rounds_written(tmp_path / "runs") < 3 and process.poll() is None:
+    while rounds_on_disk(tmp_path / "runs") < 3 and process.poll() is None:
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "the same command goes on" in err
     assert "Traceback" not in err

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from commands import write
+from commands import PATIENCE, write
 from silobench.data.dataset import Dataset, Split
 from silobench.engines import Engine, inline
 from silobench.engines.workers import Job, workers_of_this_command
@@ -416,7 +416,7 @@ def test_a_run_killed_at_a_commit_goes_on_to_the_same_bits(
     with without_main():
         process = context().Process(target=run_and_die, args=(forty, tmp_path, commit, when))
         process.start()
-    process.join(60)
+    process.join(PATIENCE)
     assert process.exitcode == -signal.SIGKILL
     lines = (tmp_path / forty.id / "rounds.jsonl").read_bytes().count(b"\n")
     assert lines == {1: 1, 3: 11}[commit]

@@ -29,6 +29,7 @@ from typing import Any
 
 import pytest
 
+from commands import PATIENCE
 from offline import (
     Handler,
     Page,
@@ -380,7 +381,7 @@ def process(of: Entry) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def until(ready: Any, seconds: float = 60) -> None:
+def until(ready: Any, seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while not ready():
         assert time.monotonic() < end, "it never happened"
@@ -412,7 +413,7 @@ def test_two_processes_fetch_once(server: Server, place: Path) -> None:
     with process(toy) as first, process(toy) as second:
         first_words = [one.stdout.readline().strip() for one in (first, second) if one.stdout]
         server.go_on.set()  # not before one of them waits for the other
-        ends = [one.communicate(timeout=60) for one in (first, second)]
+        ends = [one.communicate(timeout=PATIENCE) for one in (first, second)]
     assert [first.returncode, second.returncode] == [0, 0], ends
     assert sorted(first_words) == ["bytes", "wait"]
     assert all(out.split()[-1] == "done" for out, _ in ends)

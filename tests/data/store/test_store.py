@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from commands import PATIENCE
 from offline import disk_of, entry, sum_of, use
 from silobench.data.dataset import Dataset, Split
 from silobench.data.store.cache import stored
@@ -605,7 +606,7 @@ def test_two_processes_may_build_the_same_cache(toy: Entry, tmp_path: Path) -> N
     signs = [str(tmp_path / name) for name in ("first", "second")]
     commands = [[sys.executable, "-c", TWINS, here, signs[i], signs[1 - i]] for i in range(2)]
     running = [subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for c in commands]
-    ends = [one.communicate(timeout=60) for one in running]
+    ends = [one.communicate(timeout=PATIENCE) for one in running]
     assert [one.returncode for one in running] == [0, 0], ends
     assert [out.split() for out, _ in ends] == [["1"], ["1"]]
     assert [path.name for path in (home_of(toy) / ".cache").iterdir()] == [cache_of(toy).name]
