@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from silobench.data.store.catalog import catalog, find
-from silobench.data.store.store import available, home_of
+from silobench.data.store.directory import available, home_of
 
 LOAD = """
 import sys, time

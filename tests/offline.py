@@ -211,7 +211,7 @@ def source(client: str, *downloads: Download) -> Source:
 def use(monkeypatch: pytest.MonkeyPatch, *entries: Entry) -> None:
     """Let these be the whole catalogue."""
     made = {one.name: one for one in entries}
-    for module in ("catalog", "store"):
+    for module in ("catalog", "directory"):
         monkeypatch.setattr(f"silobench.data.store.{module}.catalog", lambda: made)
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_laws import close
 
+from laws import close
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.method import Method

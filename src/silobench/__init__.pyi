@@ -1,140 +1,79 @@
-# The public names of silobench, and the only list of them: `__init__.py` loads each on first use.
+# The public names of silobench, one line each, and the only list of them: `__init__.py` loads each on first use.
 
-from .data import Dataset, Split, load
-from .engines import Engine, auto, inline, native, pool, stacked
-from .errors import SilobenchError
-from .federation import Federation, federate
-from .loop.network import link, mesh
-from .loop.rounds import rounds
-from .measures import (
-    Course,
-    Measure,
-    accuracy_loss,
-    measured,
-    norm_divergence,
-    replicas,
-    update_delta,
-    weight_divergence,
-)
-from .method.algorithms import (
-    ALGORITHMS,
-    bsp,
-    combined,
-    dgc,
-    fedavg,
-    fedbn,
-    feddyn,
-    fednova,
-    fedprox,
-    fedrs,
-    fedsgd,
-    gaia,
-    moon,
-    scaffold,
-    solo,
-)
-from .method.control import Controller, Orders, Probe, Travel
-from .method.controllers import oracle, skewscout
-from .method.method import Method
-from .method.selection import by_size, round_robin, stratified, uniform
-from .method.servers import adagrad, adam, momentum, step, yogi
-from .method.solvers import sgd
-from .method.transforms import clip, top_k
-from .method.types import (
-    Algorithm,
-    Batch,
-    Dial,
-    Layout,
-    Local,
-    Memory,
-    Pull,
-    Server,
-    Transform,
-    Update,
-    Vector,
-)
-from .partitions import Partition, measure, partition
-from .tasks.task import Task, task
-from .training.setting import Setting
-from .training.state import RoundRecord
+from .data import Dataset as Dataset
+from .data import Split as Split
+from .data import load as load
+from .engines import Engine as Engine
+from .engines import auto as auto
+from .engines import inline as inline
+from .engines import native as native
+from .engines import pool as pool
+from .engines import stacked as stacked
+from .errors import SilobenchError as SilobenchError
+from .federation import Federation as Federation
+from .federation import federate as federate
+from .loop.network import link as link
+from .loop.network import mesh as mesh
+from .loop.rounds import rounds as rounds
+from .measures import Course as Course
+from .measures import Measure as Measure
+from .measures import accuracy_loss as accuracy_loss
+from .measures import measured as measured
+from .measures import norm_divergence as norm_divergence
+from .measures import replicas as replicas
+from .measures import update_delta as update_delta
+from .measures import weight_divergence as weight_divergence
+from .method.algorithms import ALGORITHMS as ALGORITHMS
+from .method.algorithms import bsp as bsp
+from .method.algorithms import combined as combined
+from .method.algorithms import dgc as dgc
+from .method.algorithms import fedavg as fedavg
+from .method.algorithms import fedbn as fedbn
+from .method.algorithms import feddyn as feddyn
+from .method.algorithms import fednova as fednova
+from .method.algorithms import fedprox as fedprox
+from .method.algorithms import fedrs as fedrs
+from .method.algorithms import fedsgd as fedsgd
+from .method.algorithms import gaia as gaia
+from .method.algorithms import moon as moon
+from .method.algorithms import scaffold as scaffold
+from .method.algorithms import solo as solo
+from .method.control import Controller as Controller
+from .method.control import Orders as Orders
+from .method.control import Probe as Probe
+from .method.control import Travel as Travel
+from .method.controllers import oracle as oracle
+from .method.controllers import skewscout as skewscout
+from .method.method import Method as Method
+from .method.selection import by_size as by_size
+from .method.selection import round_robin as round_robin
+from .method.selection import stratified as stratified
+from .method.selection import uniform as uniform
+from .method.servers import adagrad as adagrad
+from .method.servers import adam as adam
+from .method.servers import momentum as momentum
+from .method.servers import step as step
+from .method.servers import yogi as yogi
+from .method.solvers import sgd as sgd
+from .method.transforms import clip as clip
+from .method.transforms import top_k as top_k
+from .method.types import Algorithm as Algorithm
+from .method.types import Batch as Batch
+from .method.types import Dial as Dial
+from .method.types import Layout as Layout
+from .method.types import Local as Local
+from .method.types import Memory as Memory
+from .method.types import Pull as Pull
+from .method.types import Server as Server
+from .method.types import Transform as Transform
+from .method.types import Update as Update
+from .method.types import Vector as Vector
+from .partitions import Partition as Partition
+from .partitions import measure as measure
+from .partitions import partition as partition
+from .tasks.task import Task as Task
+from .tasks.task import task as task
+from .training.setting import Setting as Setting
+from .training.state import RoundRecord as RoundRecord
 
 __version__: str
-
-__all__ = [
-    "ALGORITHMS",
-    "Algorithm",
-    "Batch",
-    "Controller",
-    "Course",
-    "Dataset",
-    "Dial",
-    "Engine",
-    "Federation",
-    "Layout",
-    "Local",
-    "Measure",
-    "Memory",
-    "Method",
-    "Orders",
-    "Partition",
-    "Probe",
-    "Pull",
-    "RoundRecord",
-    "Server",
-    "Setting",
-    "SilobenchError",
-    "Split",
-    "Task",
-    "Transform",
-    "Travel",
-    "Update",
-    "Vector",
-    "__version__",
-    "accuracy_loss",
-    "adagrad",
-    "adam",
-    "auto",
-    "bsp",
-    "by_size",
-    "clip",
-    "combined",
-    "dgc",
-    "fedavg",
-    "fedbn",
-    "feddyn",
-    "federate",
-    "fednova",
-    "fedprox",
-    "fedrs",
-    "fedsgd",
-    "gaia",
-    "inline",
-    "link",
-    "load",
-    "measure",
-    "measured",
-    "mesh",
-    "momentum",
-    "moon",
-    "native",
-    "norm_divergence",
-    "oracle",
-    "partition",
-    "pool",
-    "replicas",
-    "round_robin",
-    "rounds",
-    "scaffold",
-    "sgd",
-    "skewscout",
-    "solo",
-    "stacked",
-    "step",
-    "stratified",
-    "task",
-    "top_k",
-    "uniform",
-    "update_delta",
-    "weight_divergence",
-    "yogi",
-]

@@ -1,17 +1,17 @@
-"""Every error a user can cause. Each carries one sentence: what was given, what was needed, what to do.
+"""Every error a user can cause. Each message is one sentence: what was given, what was needed, what to do.
 
     SilobenchError
-    ├── SpecError        a spec that cannot be read, or names something that does not exist
-    ├── ConfigError      an experiment file or a command-line option
+    ├── SpecError        a spec that cannot be read, or that names something unknown
+    ├── ConfigError      a wrong value in an experiment file or a command-line option
     ├── DataError        a dataset that is empty, malformed or not finite
-    │   └── AbsentError  one that is not on this machine
-    ├── PartitionError   a split that this dataset cannot give
+    │   └── AbsentError  a dataset that is not on this machine
+    ├── PartitionError   a partition that is impossible for this dataset
     ├── RecordError      a run directory that is damaged, busy or not writable
-    ├── RunError         code that failed in the middle of a run: a plugin's, or a bug of ours
-    └── StoppedError     Ctrl-C: no error of anyone's, but said and ended the same way
+    ├── RunError         code that failed during a run: a plugin, or a bug in silobench
+    └── StoppedError     Ctrl-C: not an error, but reported in the same way
 
-The command line prints the sentence and exits with code 2. Only a `RunError` brings its traceback along, and exits with
-code 1: whoever wrote the failing code needs it.
+The command line prints the message and exits with code 2. Only a `RunError` also prints its traceback, which the author
+of the failing code needs, and exits with code 1.
 """
 
 import difflib
@@ -19,42 +19,42 @@ from collections.abc import Iterable
 
 
 class SilobenchError(Exception):
-    """Root of the tree: catch this to catch every user error."""
+    """The base of all user errors: catch this to catch them all."""
 
 
 class SpecError(SilobenchError):
-    pass
+    """A spec cannot be read, or names something unknown."""
 
 
 class ConfigError(SilobenchError):
-    pass
+    """A choice in an experiment or on the command line is wrong."""
 
 
 class DataError(SilobenchError):
-    pass
+    """A dataset is empty, malformed or not finite."""
 
 
 class AbsentError(DataError):
-    pass
+    """A dataset is not on this machine."""
 
 
 class PartitionError(SilobenchError):
-    pass
+    """A partition is impossible for this dataset."""
 
 
 class RecordError(SilobenchError):
-    pass
+    """A run directory is damaged, busy or not writable."""
 
 
 class StoppedError(SilobenchError):
-    """Ctrl-C: no error of anyone's."""
+    """The user pressed Ctrl-C."""
 
 
 class RunError(SilobenchError):
-    """`details` is the traceback of what failed."""
+    """Code failed during a run; `details` is its traceback."""
 
     def __init__(self, sentence: str, details: str):
-        super().__init__(sentence, details)  # both, so that it can travel between processes
+        super().__init__(sentence, details)  # both, so that the error can be pickled between processes
         self.details = details
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class RunError(SilobenchError):
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """The tail of an error about an unknown name.
+    """Return the end of an error message about an unknown name.
 
     >>> suggest("fedprx", ["fedavg", "fedprox"])
     'did you mean fedprox?'

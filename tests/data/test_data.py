@@ -147,8 +147,8 @@ def test_one_changed_sparse_value_changes_the_checksum() -> None:
         (lambda: _toy(np.zeros((3, 2)), [0, 1]), "3 training rows and 2 labels"),
         (lambda: _toy(np.array([[1.0], [np.nan]]), [0, 1]), "1 NaN or infinite"),
         (lambda: _toy(np.array([[1.0], [np.inf]]), [0, 1]), "1 NaN or infinite"),
-        (lambda: _toy(np.zeros((2, 1)), [0, 2]), "0..1"),
-        (lambda: _toy(np.zeros((2, 1)), [-1, 1]), "0..1"),
+        (lambda: _toy(np.zeros((2, 1)), [0, 2]), "use only 0 to 1"),
+        (lambda: _toy(np.zeros((2, 1)), [-1, 1]), "use only 0 to 1"),
     ],
 )
 def test_a_dataset_that_cannot_be_trained_on_is_refused(make: Callable[[], Dataset], told: str) -> None:
@@ -185,7 +185,7 @@ def test_numbers_are_columns_and_texts_are_one_hot(table: Table) -> None:
         number, one_hot = split.x[:, 0].astype(int), split.x[:, 1:]
         np.testing.assert_array_equal(split.y, number % 2)
         np.testing.assert_array_equal(one_hot, np.eye(3)[[(2, 1, 0)[i % 3] for i in number]])  # (missing), blue, red
-    assert dataset.notes == ("13 missing values in column 'colour' made a category",)
+    assert dataset.notes == ("13 missing values in column 'colour' became a category",)
 
 
 @pytest.mark.parametrize("missing", ["", " ", "?", "NA", "n/a", "null"])
@@ -272,17 +272,17 @@ GOOD = _lines("n,y", lambda i: f"{i},{i % 2}")
         (f"{GOOD}1,2,3\n", {}, "3 cells in line 42 but 2"),
         (f"{GOOD}1\n", {}, "1 cells in line 42 but 2"),
         ('n,y\n"1,0\n2,1\n', {}, "1 cells in line"),
-        (GOOD.replace("n,y", "y, y"), {}, "names a column twice"),
+        (GOOD.replace("n,y", "y, y"), {}, "two columns of the same name"),
         (GOOD, {"label": "Y"}, "no column 'Y': did you mean y?"),
         (GOOD, {"group": "m"}, "no column 'm'"),
         (GOOD, {"drop": ("n", "z")}, "no column 'z'"),
-        (GOOD, {"drop": "n"}, "no column left for features"),
+        (GOOD, {"drop": "n"}, "no columns for features"),
         (f"{GOOD}7,\n", {}, "without a value in the label column 'y'"),
         (f"{GOOD}7,?\n", {}, "without a value in the label column 'y'"),
         (_lines("n,y", lambda i: f"{i},only"), {}, "at least two"),
-        ("n,y\n1,0\n2,1\n", {}, "leaves one side empty"),
+        ("n,y\n1,0\n2,1\n", {}, "leaves no training or no test rows"),
         (_lines("n,id,y", lambda i: f"{i},u{i},{i % 2}", 1100), {}, "1100 different texts in column 'id'"),
-        (_lines("n,e,y", lambda i: f"{i},,{i % 2}"), {}, "no value at all in column 'e'"),
+        (_lines("n,e,y", lambda i: f"{i},,{i % 2}"), {}, "no values in column 'e'"),
         (f"{GOOD}1e39,0\n1e39,0\n", {"scale": "none"}, "infinite"),
         (_lines("n,t,y", lambda i: f"{i},{'x' * 200_000 if i == 3 else 'a'},{i % 2}"), {}, "table.csv"),
     ],
@@ -365,7 +365,7 @@ def _nan(array: Any) -> Any:
         ({"x": X[:-1], "y": Y}, "39 rows in x but 40 labels"),
         ({"x": X, "y": Y, "groups": Y[:5]}, "5 rows in group"),
         ({"x_train": X, "y_train": Y, "x_test": X[:4], "y_test": Y[:3]}, "4 rows in x_test but 3 labels"),
-        ({"x_train": X, "y_train": Y, "x_test": X[:, :1], "y_test": Y}, "same columns"),
+        ({"x_train": X, "y_train": Y, "x_test": X[:, :1], "y_test": Y}, "same shape"),
         ({"x_train": X, "y_train": Y, "x_test": X[:0], "y_test": Y[:0]}, "0 test rows"),
         ({"x": X, "y": Y * 0}, "at least two"),
         ({"x": X, "y": np.eye(2)[Y]}, "80 labels"),
@@ -458,7 +458,7 @@ def test_both_files_count_columns_from_the_same_number(text: Text) -> None:
         (f"{ROWS}1 1:inf\n", "infinite"),
         (f"{ROWS}nan 1:1\n", "label"),
         ("1 1:1\n" * 10, "at least two"),
-        ("1 1:1\n0 1:2\n", "leaves one side empty"),
+        ("1 1:1\n0 1:2\n", "leaves no training or no test rows"),
     ],
 )
 def test_malformed_libsvm_text_is_refused(text: Text, train: str, told: str) -> None:

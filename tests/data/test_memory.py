@@ -14,7 +14,7 @@ LOAD = """
 import sys
 from pathlib import Path
 from silobench.data.store.catalog import find
-from silobench.data.store.store import Files
+from silobench.data.store.directory import Files
 from silobench.data.readers.tables import _read_rcv1
 
 entry, root = find("rcv1"), Path(sys.argv[1])

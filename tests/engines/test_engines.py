@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from test_laws import BY_TORCH, EVERY, SCAFFOLDS, bits, feedback, models
 from torch import Tensor
 
+from laws import BY_TORCH, EVERY, SCAFFOLDS, bits, feedback, models
 from natives import needs_native
 from precision import bound, bound_of_steps
 from silobench.data import digits

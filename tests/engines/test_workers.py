@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from test_laws import bits
 
 from commands import PATIENCE
+from laws import bits
 from silobench.engines import inline, pool
 from silobench.engines.shipping import Shelf, packed, unpacked
 from silobench.engines.workers import Job, Workers

@@ -24,9 +24,10 @@ from silobench.method.method import Method
 from silobench.method.solvers import Solver, sgd
 from silobench.partitions import Partition
 from silobench.rng import stream
+from silobench.runs.checkpoint import load_state
 from silobench.runs.execute import execute, prepare
 from silobench.runs.experiment import bind, expand, plan
-from silobench.runs.record import load_state, read_run
+from silobench.runs.stored import read_run
 from silobench.tasks.task import task
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord
@@ -46,7 +47,7 @@ def run(directory: Path, engine: str = "auto", **changed: Any) -> list[dict[str,
     """What was measured in every round."""
     (made,) = plan({**CELL, **changed})
     list(execute(prepare(made), directory, engine))
-    return [row["measures"]["weight-divergence"] for row in read_run(directory / made.id).rounds]
+    return [row.measures["weight-divergence"] for row in read_run(directory / made.id).rounds]
 
 
 # --- laws ---------------------------------------------------------------------------------------------
@@ -94,7 +95,7 @@ def test_it_is_what_its_formula_says_against_sgd_by_hand(tmp_path: Path) -> None
             problem.loss(*setting.federation.batch(rows)).backward()
             network.params.add_(network.grad, alpha=-0.05)
     shadow, model = network.params.clone(), load_state(tmp_path / made.id).server.params
-    found = read_run(tmp_path / made.id).rounds[-1]["measures"]["weight-divergence"]
+    found = read_run(tmp_path / made.id).rounds[-1].measures["weight-divergence"]
     assert found["distance"] == pytest.approx(float((model - shadow).norm()), rel=1e-4)
     assert found["all"] == pytest.approx(float((model - shadow).norm() / shadow.norm()), rel=1e-4)
     assert found["layers"] == {"layers.0": found["all"]}
@@ -163,8 +164,8 @@ def test_a_measured_run_resumes_to_the_same_bits(tmp_path: Path, measure: str) -
         begun.close()
     list(execute(prepare(made), tmp_path / "cut"))
     whole, cut = (read_run(tmp_path / name / made.id) for name in ("whole", "cut"))
-    assert whole.facts["state_sha256"] == cut.facts["state_sha256"]
-    assert [row["measures"] for row in whole.rounds] == [row["measures"] for row in cut.rounds]
+    assert whole.facts.state_sha256 == cut.facts.state_sha256
+    assert [row.measures for row in whole.rounds] == [row.measures for row in cut.rounds]
 
 
 def test_measuring_changes_no_bit_of_the_run(tmp_path: Path) -> None:
@@ -174,9 +175,9 @@ def test_measuring_changes_no_bit_of_the_run(tmp_path: Path) -> None:
         list(execute(prepare(made), tmp_path))
         models.append((made.id, read_run(tmp_path / made.id)))
     assert len({name for name, _ in models}) == 3
-    assert len({run.facts["model_sha256"] for _, run in models}) == 1
-    assert "measures" not in models[0][1].rounds[0]
-    assert [row["accuracy"] for row in models[0][1].rounds] == [row["accuracy"] for row in models[1][1].rounds]
+    assert len({run.facts.model_sha256 for _, run in models}) == 1
+    assert not models[0][1].rounds[0].measures
+    assert [row.accuracy for row in models[0][1].rounds] == [row.accuracy for row in models[1][1].rounds]
 
 
 def test_a_list_of_measures_is_no_axis_and_what_is_wrong_is_said(

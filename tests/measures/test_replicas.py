@@ -17,7 +17,7 @@ from silobench.method.solvers import sgd
 from silobench.rng import stream
 from silobench.runs.execute import execute, prepare
 from silobench.runs.experiment import bind
-from silobench.runs.record import read_runs
+from silobench.runs.stored import read_runs
 from silobench.tasks.task import Task, task
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord
@@ -141,5 +141,5 @@ def test_a_run_records_all_of_them(tmp_path) -> None:
     ready = prepare(bind({**cell, "solver": "sgd(lr=0.01, batch=10)"}))
     assert len(list(execute(ready, tmp_path))) == 3
     rows = read_runs(tmp_path)[0].rounds
-    assert "measures" not in rows[0]
-    assert rows[1]["measures"].keys() == rows[2]["measures"].keys() == {spec.split("(")[0] for spec in every}
+    assert not rows[0].measures
+    assert rows[1].measures.keys() == rows[2].measures.keys() == {spec.split("(")[0] for spec in every}

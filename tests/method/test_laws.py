@@ -1,6 +1,5 @@
 """The laws of the algorithms and of the round loop: identities, fixed points, and slow versions by hand."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,49 +9,25 @@ import torch
 from scipy.optimize import root
 from torch import Tensor
 
-from precision import bound, bound_of_steps
+from laws import EVERY, SCAFFOLDS, bits, close, draw_cohort, feedback, models
+from precision import bound
 from silobench.data import load
-from silobench.errors import ConfigError
 from silobench.federation import federate
 from silobench.loop.network import link
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import ALGORITHMS, fedavg, feddyn, fednova, fedprox, scaffold
 from silobench.method.method import Method
-from silobench.method.selection import draw_cohort
 from silobench.method.solvers import SOLVERS, Problem, sgd
 from silobench.method.types import Algorithm, Context, Local, Memory, Server, Transform, Update
 from silobench.tasks.task import task
 from silobench.training.state import RoundRecord, State
 
 SOLVER = sgd(lr=0.1, momentum=0.9, weight_decay=0.01, epochs=2, batch=8)
-SCAFFOLDS = [f"scaffold(option={o}, momentum={m})" for o in (1, 2) for m in ("outside", "inside")]
-BY_TORCH = ["moon(mu=0.5)", "fedrs(alpha=0.5)"]  # their loss is a function of their own
-EVERY = [
-    "fedavg",
-    "fedprox(mu=0.1)",
-    "fednova",
-    "solo",
-    "combined",
-    *SCAFFOLDS,
-    "scaffold(init=random)",
-    "feddyn(alpha=0.1)",
-    "fedbn",
-    *BY_TORCH,
-]
 
 
 def run(algorithm: Algorithm | str, federated, solver=SOLVER, *transforms: Transform, **options) -> list[RoundRecord]:
     algorithm = ALGORITHMS.build(algorithm) if isinstance(algorithm, str) else algorithm
     return list(rounds(Method(algorithm, solver, transforms), *federated, **{"rounds": 3} | options))
-
-
-def models(records: list[RoundRecord]) -> Tensor:
-    return torch.stack([record.state.server.params for record in records])
-
-
-def close(ours: Tensor, by_hand: Tensor, rel: float = bound_of_steps(100, 50, torch.float64)) -> bool:
-    """Whether two vectors are the same up to rounding, by default that of three rounds in double precision."""
-    return bool((ours.double() - by_hand.double()).norm() <= rel * by_hand.double().norm())
 
 
 # --- identities ---------------------------------------------------------------------------------------
@@ -397,33 +372,6 @@ def test_a_rate_that_has_fallen_to_zero_leaves_the_model_where_it_is(toy, spec: 
 # --- participation ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("participation", "size"),
-    [(1.0, 10), (0.5, 5), (0.3, 3), (0.25, 3), (0.04, 1), (1, 1), (4, 4), (10, 10)],
-)
-def test_participation_is_a_fraction_or_a_count(participation: float | int, size: int) -> None:
-    cohorts = [draw_cohort(10, participation, 0, now) for now in range(20)]
-    assert {len(cohort) for cohort in cohorts} == {size}
-    assert all(sorted(set(cohort)) == list(cohort) and set(cohort) <= set(range(10)) for cohort in cohorts)
-    assert len(set(cohorts)) > 1 or size == 10
-
-
-@pytest.mark.parametrize("participation", [0, -1, 0.0, -0.5])
-def test_participation_of_nobody_is_refused(participation: float | int) -> None:
-    with pytest.raises(ConfigError, match="participation"):
-        draw_cohort(10, participation, 0, 0)
-
-
-def test_cohorts_are_uniform_and_depend_on_seed_and_round_alone() -> None:
-    drawn = [draw_cohort(10, 3, seed=1, round=now) for now in range(3000)]
-    assert all(abs(count - 900) < 100 for count in Counter(p for cohort in drawn for p in cohort).values())
-    pairs = Counter((a, b) for cohort in drawn for a in cohort for b in cohort if a < b)
-    assert len(pairs) == 45
-    assert all(abs(count - 200) < 60 for count in pairs.values())
-    assert drawn[::-1] == [draw_cohort(10, 3, seed=1, round=now) for now in reversed(range(3000))]
-    assert drawn[:50] != [draw_cohort(10, 3, seed=2, round=now) for now in range(50)]
-
-
 def test_the_loop_trains_the_drawn_cohort(toy) -> None:
     records = run("scaffold", toy((20, 9, 30, 12)), seed=3, participation=0.5, rounds=4)
     assert [record.cohort for record in records] == [draw_cohort(4, 0.5, 3, now) for now in range(4)]
@@ -477,27 +425,6 @@ def test_extras_outside_the_broadcast_are_neither_sent_nor_counted(toy) -> None:
 
 
 # --- the same bits ------------------------------------------------------------------------------------
-
-
-def feedback() -> Transform:
-    """Sends half of what there is and keeps the other half for the next time."""
-
-    def encode(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:
-        whole = {name: part + memory.get(name, 0) for name, part in update.total.items()}
-        return replace(update, total={n: part / 2 for n, part in whole.items()}), {n: p / 2 for n, p in whole.items()}
-
-    return Transform(encode)
-
-
-def bits(value: Any) -> Any:
-    """A state or a record as plain nested values, exact to the bit; wall-clock seconds left out."""
-    if isinstance(value, Tensor):
-        return tuple(value.shape), value.numpy().tobytes()
-    if isinstance(value, Mapping):
-        return {key: bits(inner) for key, inner in value.items()}
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: bits(inner) for name, inner in vars(value).items() if name != "seconds"}
-    return value
 
 
 @pytest.mark.parametrize("spec", EVERY)

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laws import draw_cohort
 from silobench.data import digits
+from silobench.errors import ConfigError
 from silobench.federation import federate
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import fedavg
 from silobench.method.method import Method
-from silobench.method.selection import SELECTIONS, by_size, draw_cohort, round_robin, stratified, uniform
+from silobench.method.selection import SELECTIONS, by_size, round_robin, stratified, uniform
 from silobench.method.solvers import sgd
 from silobench.rng import stream
 from silobench.tasks.task import task
@@ -50,7 +52,6 @@ def test_rounds_and_seeds_differ(name: str) -> None:
 def test_uniform_draws_what_it_always_drew() -> None:
     for now in range(20):
         cohort = uniform()(FEDERATION, 4, 3, now)
-        assert cohort == draw_cohort(12, 4, 3, now)
         assert list(cohort) == sorted(stream(3, "cohort", now).choice(12, 4, replace=False).tolist())
     assert draw_cohort(10, 3, 0, 0) == (4, 6, 7)
 
@@ -96,3 +97,33 @@ def test_the_loop_trains_who_was_selected(name: str) -> None:
     method = Method(fedavg(), sgd(steps=1))
     run = rounds(method, FEDERATION, task("linear", DIGITS), rounds=4, seed=2, participation=0.25, selection=select)
     assert [record.cohort for record in run] == [select(FEDERATION, 3, 2, now) for now in range(4)]
+
+
+# --- how many -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("participation", "size"),
+    [(1.0, 10), (0.5, 5), (0.3, 3), (0.25, 3), (0.04, 1), (1, 1), (4, 4), (10, 10)],
+)
+def test_participation_is_a_fraction_or_a_count(participation: float | int, size: int) -> None:
+    cohorts = [draw_cohort(10, participation, 0, now) for now in range(20)]
+    assert {len(cohort) for cohort in cohorts} == {size}
+    assert all(sorted(set(cohort)) == list(cohort) and set(cohort) <= set(range(10)) for cohort in cohorts)
+    assert len(set(cohorts)) > 1 or size == 10
+
+
+@pytest.mark.parametrize("participation", [0, -1, 0.0, -0.5])
+def test_participation_of_nobody_is_refused(participation: float | int) -> None:
+    with pytest.raises(ConfigError, match="participation"):
+        draw_cohort(10, participation, 0, 0)
+
+
+def test_cohorts_are_uniform_and_depend_on_seed_and_round_alone() -> None:
+    drawn = [draw_cohort(10, 3, seed=1, round=now) for now in range(3000)]
+    assert all(abs(count - 900) < 100 for count in Counter(p for cohort in drawn for p in cohort).values())
+    pairs = Counter((a, b) for cohort in drawn for a in cohort for b in cohort if a < b)
+    assert len(pairs) == 45
+    assert all(abs(count - 200) < 60 for count in pairs.values())
+    assert drawn[::-1] == [draw_cohort(10, 3, seed=1, round=now) for now in reversed(range(3000))]
+    assert drawn[:50] != [draw_cohort(10, 3, seed=2, round=now) for now in range(50)]

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from test_laws import bits
 
+from laws import bits
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import fedavg
 from silobench.method.method import Method

@@ -1,5 +1,6 @@
 """SkewScout: what it decides and why, what its travelling costs, and that a killed run decides the same again."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from test_resume import _facts
 
 from commands import call, run_killed, write
 from silobench.data import load
@@ -264,6 +264,14 @@ controller = "skewscout(period=20, sample=50, search=annealing)"
 rounds = 900
 eval_every = 100
 """
+
+
+def _facts(out: Path) -> tuple[list[Any], list[Any]]:
+    """Return the digests of the one run's model and state, and its rounds without their timings."""
+    (run,) = (file.parent for file in out.glob("*/run.json"))
+    facts = json.loads((run / "run.json").read_text())
+    rows = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
+    return [facts[key] for key in ("model_sha256", "state_sha256")], [row | {"seconds": None} for row in rows]
 
 
 def test_a_killed_run_decides_the_same_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

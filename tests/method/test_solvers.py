@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from test_laws import close
 
+from laws import close
 from precision import bound
 from silobench.errors import SpecError
 from silobench.loop.rounds import rounds

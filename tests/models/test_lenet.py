@@ -83,7 +83,7 @@ def test_a_row_alone_and_gradients(norm: str, shape: tuple[int, int, int]) -> No
         ("lenet", (20,), "lenet needs images .* at least 8 x 8"),
         ("lenet", (3, 7, 32), "lenet needs images .* at least 8 x 8"),
         ("lenet(norm=grup)", (3, 32, 32), "norm"),
-        ("lenet(norm=group, group_size=3)", (3, 32, 32), "32 channels make no groups of 3"),
+        ("lenet(norm=group, group_size=3)", (3, 32, 32), "32 channels cannot be divided into groups of 3"),
         ("lenet(norm=group, group_size=1)", (3, 32, 32), "group_size"),
     ],
 )

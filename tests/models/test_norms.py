@@ -120,7 +120,7 @@ def test_arguments_that_came_later_do_not_name_runs_anew() -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("cnn(norm=group, group_size=4)", "6 channels make no groups of 4: take a group_size"),
+        ("cnn(norm=group, group_size=4)", "6 channels cannot be divided into groups of 4: take a group_size"),
         ("cnn(norm=instance)", "norm must be"),
         ("vgg9(norm=batch-renorm, renorm_from=0)", "renorm_from"),
         ("kws(norm=grup)", "norm must be"),

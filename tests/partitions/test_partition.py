@@ -18,7 +18,7 @@ from silobench.errors import PartitionError, SilobenchError, SpecError
 from silobench.federation import federate
 from silobench.partitions import PARTITIONS, Partition, measure, partition
 from silobench.partitions.measures import emd, emd_weighted, feature_shift, gini, jensen_shannon
-from silobench.partitions.partition import apportion
+from silobench.partitions.skew import apportion
 from silobench.rng import stream
 
 DIGITS = digits()
@@ -274,7 +274,7 @@ def test_label_pair_of_a_whole_class_is_one_class_a_party() -> None:
 
 def test_label_pair_refuses_to_lose_a_class() -> None:
     refusal(lambda: partition(DIGITS, "label-pair", 5), "label-pair(major=0.8) over 5 parties", "at least 10 parties")
-    refusal(lambda: partition(toy([0, 2, 2]), "label-pair", 3), "party 1 without a row")
+    refusal(lambda: partition(toy([0, 2, 2]), "label-pair", 3), "party 1 without rows")
     refusal(lambda: partition(DIGITS, "label-pair(major=0.3)", 10), "major", kind=SpecError)
 
 
@@ -306,7 +306,7 @@ def test_target_emd_draws_another_distribution_for_another_seed() -> None:
 
 @pytest.mark.parametrize(("target", "parties"), [(2, 10), (1.9, 10), (1.8, 3), (0.5, 1)])
 def test_an_emd_that_cannot_be_is_refused(target: float, parties: int) -> None:
-    refusal(lambda: partition(DIGITS, f"target-emd({target})", parties), "cannot be reached")
+    refusal(lambda: partition(DIGITS, f"target-emd({target})", parties), "is impossible for")
 
 
 # --- like --------------------------------------------------------------------------------------------
@@ -558,10 +558,10 @@ def test_small_groups_are_left_out_and_it_is_said() -> None:
     for name, rows in zip(cut.names, cut.rows, strict=True):
         np.testing.assert_array_equal(rows, np.flatnonzero(BALANCED.train.groups["region"] == name))
     (note,) = cut.notes
-    gone = sorted(set(found.tolist()) - set(large))
+    small = sorted(set(found.tolist()) - set(large))
     assert note == (
-        f"nobody holds {400 - sum(sizes(cut))} of 400 training rows, those of groups with fewer than {least} "
-        f"({', '.join(gone)})"
+        f"{400 - sum(sizes(cut))} of 400 training rows are unused: groups with fewer than {least} were left out "
+        f"({', '.join(small)})"
     )
     two = partition(BALANCED, f"by-group(level=region, min_size={least})", 2)
     assert sorted(np.concatenate(two.rows)) == sorted(np.concatenate(cut.rows))
@@ -579,7 +579,7 @@ def test_where_all_groups_are_large_enough_nothing_changes() -> None:
 
 
 def test_too_large_a_size_of_groups_is_refused() -> None:
-    refusal(lambda: partition(BALANCED, "by-group(min_size=401)"), "leaves no group", "take a smaller min_size")
+    refusal(lambda: partition(BALANCED, "by-group(min_size=401)"), "leaves out every group", "take a smaller min_size")
     refusal(lambda: partition(BALANCED, "by-group(level=region, min_size=84)", 5), "groups of at least 84 rows for 5")
 
 

@@ -113,7 +113,7 @@ def test_the_papers_own_federation() -> None:
     assert told
     assert told.emd_weighted_before == pytest.approx(1.8)
     assert told.bytes == 10 * 10_000 * (3 * 4 + 8)
-    with pytest.raises(PartitionError, match=r"wants 1040 rows of each class, but 1000"):
+    with pytest.raises(PartitionError, match=r"needs 1040 rows of each class, but only 1000"):
         partition(data, "shards(1) + share(beta=0.26, holdout=0.2)", 10)
 
 
@@ -130,13 +130,13 @@ def test_bytes_of_sparse_rows_are_those_of_their_entries() -> None:
 
 def test_what_cannot_stand_together_is_refused() -> None:
     for spec, reason in [
-        ("share(beta=0.1) + noise(0.1)", "share stands last"),
-        ("shards(1) + share(beta=0.1) + noise(0.1)", "share stands last"),
-        ("iid + share(beta=0.1) + quantity-dirichlet(0.5)", "share stands last"),
-        ("shards(1) + share(beta=0.1) + share(beta=0.1)", "share stands last, and once"),
+        ("share(beta=0.1) + noise(0.1)", "share must be the last term"),
+        ("shards(1) + share(beta=0.1) + noise(0.1)", "share must be the last term"),
+        ("iid + share(beta=0.1) + quantity-dirichlet(0.5)", "share must be the last term"),
+        ("shards(1) + share(beta=0.1) + share(beta=0.1)", "share must be the last term of a sum, and only once"),
         ("iid + share(beta=0.00001)", "less than one of 1438 rows"),
-        ("noise(0.1) + share(beta=0.1)", "a noise for every party"),
-        ("shards(1) + share(beta=300)", "wants 144 rows of each class, but 142"),
+        ("noise(0.1) + share(beta=0.1)", "the noise of every party"),
+        ("shards(1) + share(beta=300)", "needs 144 rows of each class, but only 142"),
         ("shards(1) + share(beta=1, holdout=0.999)", "leaves 1 rows"),
     ]:
         with pytest.raises(PartitionError, match=reason):

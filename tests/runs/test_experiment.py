@@ -8,7 +8,7 @@ from commands import call, write
 from silobench.errors import SilobenchError
 from silobench.runs.execute import prepare
 from silobench.runs.experiment import bind, plan
-from silobench.runs.record import read_runs
+from silobench.runs.stored import read_runs
 
 RESNET = """
 dataset = "digits"
@@ -88,7 +88,7 @@ def test_rows_that_nobody_holds_are_told_before_the_first_round_and_kept() -> No
     assert sizes[0] < sizes[-1]
     ready = prepare(bind({**cell, "partition": f"by-group(min_size={sizes[0] + 1})"}))
     (note,) = set(ready.notes) - set(whole.notes)
-    assert note.startswith(f"nobody holds {sizes.count(sizes[0]) * sizes[0]} of {sum(sizes)} training rows")
+    assert note.startswith(f"{sizes.count(sizes[0]) * sizes[0]} of {sum(sizes)} training rows are unused")
     assert ready.facts()["partition"]["notes"] == [note]
     assert "notes" not in whole.facts()["partition"]
 
@@ -98,7 +98,7 @@ def test_the_command_says_so_once_and_the_record_keeps_it(tmp_path: Path, capsys
     result = call(capsys, "run", file, "--trials", "2", "--workers", "1", "--out", tmp_path / "runs")
     assert result.code == 0, result.err
     assert result.err.count("averages BatchNorm statistics") == 1
-    assert all("EMD" in run.facts["warnings"][0] for run in read_runs(tmp_path / "runs"))
+    assert all("EMD" in run.facts.warnings[0] for run in read_runs(tmp_path / "runs"))
 
 
 def test_every_new_choice_runs_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

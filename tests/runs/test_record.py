@@ -11,9 +11,11 @@ import torch
 from commands import TINY, call, write
 from natives import FIRST_CHOICE
 from silobench.errors import DataError, RecordError
+from silobench.runs.checkpoint import load_state
 from silobench.runs.execute import execute, prepare
 from silobench.runs.experiment import plan, read_experiment
-from silobench.runs.record import load_state, open_run, read_run, read_runs, run_id
+from silobench.runs.stored import read_json, read_run, read_runs, run_id
+from silobench.runs.writer import open_run
 
 
 @pytest.fixture(scope="module")
@@ -37,20 +39,20 @@ def _run(out: Path, rounds: int, stop_after: int | None = None) -> Path:
 
 
 def _comparable(path: Path) -> list[dict[str, object]]:
-    return [{key: value for key, value in row.items() if key != "seconds"} for row in read_run(path).rounds]
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in read_json(path)[1]]
 
 
 def test_a_finished_run_states_what_was_run_and_on_what(finished: Path) -> None:
     facts = read_run(finished).facts
-    assert facts["status"] == "complete"
-    assert finished.name == facts["id"] == run_id(facts["config"])
-    assert facts["config"]["algorithm"] == "scaffold(option=2, init=zeros, momentum=outside)"
-    assert facts["label"]["algorithm"] == "scaffold"
-    assert sum(facts["partition"]["sizes"]) == facts["dataset"]["train"] == 4000
-    assert facts["made_by"]["torch"] == torch.__version__
-    assert facts["made_by"]["engine"] == FIRST_CHOICE
-    assert ("kernel" in facts["made_by"]) == ("cpu" in facts["made_by"]) == (FIRST_CHOICE == "native")
-    assert [row["round"] for row in read_run(finished).rounds] == [1, 2, 3]
+    assert facts.status == "complete"
+    assert finished.name == facts.id == run_id(facts.config)
+    assert facts.config["algorithm"] == "scaffold(option=2, init=zeros, momentum=outside)"
+    assert facts.label["algorithm"] == "scaffold"
+    assert sum(facts.partition.sizes) == facts.dataset.train == 4000
+    assert facts.made_by["torch"] == torch.__version__
+    assert facts.made_by["engine"] == FIRST_CHOICE
+    assert ("kernel" in facts.made_by) == ("cpu" in facts.made_by) == (FIRST_CHOICE == "native")
+    assert [row.round for row in read_run(finished).rounds] == [1, 2, 3]
 
 
 def test_stopping_after_any_round_and_going_on_gives_the_same_bits(finished: Path, tmp_path: Path) -> None:
@@ -59,7 +61,7 @@ def test_stopping_after_any_round_and_going_on_gives_the_same_bits(finished: Pat
         _run(out, 3, stop_after)
         path = _run(out, 3)
         assert _comparable(path) == _comparable(finished)
-        assert read_run(path).facts["model_sha256"] == read_run(finished).facts["model_sha256"]
+        assert read_run(path).facts.model_sha256 == read_run(finished).facts.model_sha256
         assert (path / "checkpoint/state.safetensors").stat().st_size > 0
 
 
@@ -163,7 +165,7 @@ def test_records_can_be_read_without_their_checkpoint(finished: Path, tmp_path: 
 def test_a_diverged_run_is_recorded_with_null_losses(tmp_path: Path) -> None:
     made = _plan(2, {"solver": "sgd(lr=1e30, epochs=1)", "algorithm": "fedavg"})
     list(execute(prepare(made), tmp_path))
-    assert read_run(tmp_path / made.id).rounds[-1]["loss"] is None
+    assert read_run(tmp_path / made.id).rounds[-1].loss is None
 
 
 def test_any_two_runs_of_one_configuration_agree_also_between_workers(
@@ -175,7 +177,7 @@ def test_any_two_runs_of_one_configuration_agree_also_between_workers(
     for made in plan(read_experiment(file)):
         one, two = (tmp_path / workers / made.id for workers in ("1", "2"))
         assert _comparable(one) == _comparable(two)
-        assert read_run(one).facts["model_sha256"] == read_run(two).facts["model_sha256"]
+        assert read_run(one).facts.model_sha256 == read_run(two).facts.model_sha256
 
 
 def test_every_line_is_json_that_any_tool_reads(finished: Path) -> None:

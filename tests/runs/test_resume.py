@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from commands import PATIENCE, call, rounds_on_disk, run_killed, start, write
-from silobench.runs.record import read_run, read_runs
+from silobench.runs.stored import read_json, read_run, read_runs, run_paths
 
 EXPERIMENT = """
 dataset = "digits"
@@ -25,10 +25,11 @@ rounds = 600
 def _facts(out: Path) -> list[tuple[object, ...]]:
     """Everything of the runs but their timings."""
     found = []
-    for run in read_runs(out):
-        rounds = [{key: value for key, value in row.items() if key != "seconds"} for row in run.rounds]
-        origin = [run.facts[key] for key in ("model_sha256", "state_sha256", "partition")]
-        found.append((run.path.name, *origin, rounds))
+    for path in run_paths(out):
+        facts, rows = read_json(path)
+        rounds = [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+        origin = [facts[key] for key in ("model_sha256", "state_sha256", "partition")]
+        found.append((path.name, *origin, rounds))
     return found
 
 

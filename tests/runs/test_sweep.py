@@ -30,11 +30,12 @@ from silobench.method.solvers import sgd
 from silobench.method.types import Update
 from silobench.partitions import partition
 from silobench.processes import context, start_server, without_main
-from silobench.runs import record
 from silobench.runs import sweep as sweeps
+from silobench.runs import writer
+from silobench.runs.checkpoint import load_state
 from silobench.runs.execute import execute, prepare
 from silobench.runs.experiment import Plan, plan
-from silobench.runs.record import load_state, read_run
+from silobench.runs.stored import read_run
 from silobench.runs.sweep import Event, split, sweep
 from silobench.tasks.task import task
 
@@ -51,10 +52,10 @@ def hashes(plans: list[Plan], out: Path) -> list[tuple[str, ...]]:
     """What finished runs have come to."""
     runs = [read_run(out / made.id) for made in plans]
     assert all(run.complete for run in runs)
-    assert [[row["round"] for row in run.rounds] for run in runs] == [
+    assert [[row.round for row in run.rounds] for run in runs] == [
         list(range(1, made.cell.rounds + 1)) for made in plans
     ]
-    return [(run.facts["model_sha256"], run.facts["state_sha256"]) for run in runs]
+    return [(run.facts.model_sha256, run.facts.state_sha256) for run in runs]
 
 
 def check(events: list[Event], plans: list[Plan]) -> None:
@@ -244,7 +245,7 @@ def test_a_run_that_fails_is_named_and_what_was_finished_is_kept(
     ) as caught:
         list(sweep(made, Path("runs"), **options))
     assert "in message" in caught.value.details
-    assert [row["round"] for row in read_run(Path("runs") / made[0].id).rounds] == [1]
+    assert [row.round for row in read_run(Path("runs") / made[0].id).rounds] == [1]
     Path("broken").unlink()
     own = [event.round for event in sweep(made, Path("runs"), **options) if event.id == made[0].id]
     assert own == [0, 2, 3, 0]
@@ -278,7 +279,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """A clock on which a commit takes 4 ms, and the rounds that were on disk after each."""
-    clock, commits, real = Clock(), [], record.replace_atomically
+    clock, commits, real = Clock(), [], writer.replace_atomically
 
     def replace(path: Path, content: bytes) -> None:
         clock.now += 0.004
@@ -286,8 +287,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
         if path.name == "state.safetensors":
             commits.append(load_state(path.parent.parent).server.round)
 
-    monkeypatch.setattr(record, "time", clock)
-    monkeypatch.setattr(record, "replace_atomically", replace)
+    monkeypatch.setattr(writer, "time", clock)
+    monkeypatch.setattr(writer, "replace_atomically", replace)
     return SimpleNamespace(clock=clock, commits=commits)
 
 
@@ -342,7 +343,7 @@ def test_what_is_there_is_committed_when_a_run_is_cut_off(forty, tmp_path, clock
 def test_a_sweep_that_is_closed_says_if_its_rounds_cannot_be_committed(
     forty: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    monkeypatch.setattr(record, "_COMMIT_EVERY", 1e9)  # only the first round, and what is there at the end
+    monkeypatch.setattr(writer, "_COMMIT_EVERY", 1e9)  # only the first round, and what is there at the end
     running = sweep([forty], tmp_path, "inline", workers)
     assert [event.kind for event in (next(running), next(running), next(running))] == ["begin", "round", "round"]
     lines = tmp_path / forty.id / "rounds.jsonl"
@@ -357,7 +358,7 @@ def test_a_run_that_was_tried_out_says_if_its_rounds_cannot_be_committed(
 ) -> None:
     """The first round of a sweep's runs is for weighing them up: what it leaves is committed before the next begins."""
     monkeypatch.setattr(
-        record.RunWriter, "append", lambda run, done: (run._pending.append(b"?"), setattr(run, "state", done.state))
+        writer.RunWriter, "append", lambda run, done: (run._pending.append(b"?"), setattr(run, "state", done.state))
     )
     weighed = sweeps._weighed([forty], tmp_path, inline(), 2)
     assert [event.kind for event in (next(weighed), next(weighed))] == ["begin", "round"]
@@ -384,7 +385,7 @@ def test_what_is_there_is_committed_when_a_method_fails(forty, tmp_path: Path, c
 
 def run_and_die(made: Plan, out: Path, commit: int, when: str) -> None:
     """Run until so many commits, one every few rounds, and die just before or after the checkpoint is replaced."""
-    clock, commits, real = Clock(), iter(range(1, 1000)), record.replace_atomically
+    clock, commits, real = Clock(), iter(range(1, 1000)), writer.replace_atomically
 
     def replace(path: Path, content: bytes) -> None:
         last = path.name == "state.safetensors" and next(commits) == commit
@@ -394,7 +395,7 @@ def run_and_die(made: Plan, out: Path, commit: int, when: str) -> None:
         if last:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    record.time, record.replace_atomically = clock, replace
+    writer.time, writer.replace_atomically = clock, replace
     for _ in timed(made, out, SimpleNamespace(clock=clock), each=0.1):
         pass
 

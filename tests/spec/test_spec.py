@@ -298,7 +298,7 @@ def test_full_and_short_forms_of_every_factory_bind_to_the_same(registry: Regist
 @pytest.mark.parametrize(("registry", "name"), FACTORIES)
 def test_the_full_form_states_every_argument(registry: Registry[Any], name: str) -> None:
     parameters = inspect.signature(registry.factories[name]).parameters.values()
-    stated = [p.name for p in parameters if p.kind != p.VAR_POSITIONAL and p.name not in registry.later[name]]
+    stated = [p.name for p in parameters if p.kind != p.VAR_POSITIONAL and p.name not in registry.added_later[name]]
     expected = [parameter.rstrip("_") for parameter in stated]
     assert [key for key, _ in registry.bind(_accepted(registry, name)[0]).full.kwargs] == expected
 
@@ -366,11 +366,11 @@ def test_a_spec_calls_the_factory_it_names() -> None:
         (PARTITIONS, "label-count(K=2)", "did you mean k?"),
         (PARTITIONS, "noise(0.1, a=std)", "did you mean as?"),
         (PARTITIONS, "noise(0.1, as_=std, foo=1)", "choose from as, sigma, test."),
-        (PARTITIONS, "iid(k=1)", "it takes none."),
+        (PARTITIONS, "iid(k=1)", "it takes no arguments."),
         (PARTITIONS, "iid(1)", "write iid()."),
         (PARTITIONS, "label-count", "write label-count(k)."),
         (PARTITIONS, "label-count(2, k=2)", "multiple values for argument 'k'"),
-        (PARTITIONS, "label-count(k=iid())", "takes no spec as an argument"),
+        (PARTITIONS, "label-count(k=iid())", "arguments of a partition cannot be specs"),
         (SOLVERS, "sgd(lr=exponental(0.1, 0.9))", "did you mean exponential?"),
         (SOLVERS, "sgd(lr=exponential(0.1, deca=0.9))", "did you mean decay?"),
         (MODELS, "mlp(3, widths=4)", "mlp has no argument 'widths'"),

@@ -23,7 +23,7 @@ from silobench.method.algorithms import ALGORITHMS, fedavg
 from silobench.method.method import Method
 from silobench.method.solvers import Problem, sgd
 from silobench.models import MODELS, Model, Network, OwnLoss, Sizes
-from silobench.models.faces import center_loss
+from silobench.models.face_cnn import center_loss
 from silobench.partitions import measure
 from silobench.runs.record import read_runs
 from silobench.tasks.score import Score
@@ -319,7 +319,7 @@ class _Opaque(nn.Module):
 
 def test_a_network_that_keeps_its_representation_to_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS.factories, "opaque", lambda: Model(_Opaque))
-    with pytest.raises(ConfigError, match="does not tell what its last layer reads"):
+    with pytest.raises(ConfigError, match="has no separate `features`"):
         task("opaque", load(SMALL))
     assert task("opaque", load("digits")).network.layout.size
 

@@ -305,8 +305,8 @@ def _run_all(
         start_server()  # which imports what workers need, while this process does the same
     from silobench.cli.terminal import Progress
     from silobench.engines import ENGINES
-    from silobench.runs import execute as execution
     from silobench.runs import experiment
+    from silobench.runs.prepare import check, is_complete
     from silobench.runs.record import discard_checkpoint, read_run
     from silobench.runs.sweep import sweep
 
@@ -314,10 +314,8 @@ def _run_all(
     workers = workers or chosen.workers or cores()
     plans, absent = experiment.plan_present(experiment.override(choices, changed or {}), only, plugins)
     _say_absent(absent)
-    missing = [made for made in plans if not execution.is_complete(made, out)]
-    for made in missing:
-        execution.check_origin(made, out)  # every error comes before any round
-        execution.engine_of(execution.prepare(made), out, chosen)
+    missing = [made for made in plans if not is_complete(made, out)]
+    check(missing, out, chosen)  # every error comes before any round
     try:
         with (
             Progress(total=len(plans), done=len(plans) - len(missing)) as progress,

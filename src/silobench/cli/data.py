@@ -60,7 +60,7 @@ def list_(
 
 
 def _facts(entry: "Entry") -> dict[str, Any]:
-    from silobench.data.store.store import available, data_dir, home_of, locate, read_manifest, remedy
+    from silobench.data.store.directory import available, data_dir, home_of, locate, read_manifest, remedy
 
     here = locate(entry)
     manifest = read_manifest(home_of(entry))
@@ -122,8 +122,8 @@ def fetch(
 
 def _say_what_would_happen(entry: "Entry", source: str) -> None:
     from silobench.data.store.catalog import find
+    from silobench.data.store.directory import home_of, locate
     from silobench.data.store.fetch import sources_of
-    from silobench.data.store.store import home_of, locate
     from silobench.units import size
 
     for name in entry.needs:
@@ -152,8 +152,8 @@ def verify(
 ) -> None:
     """Read every file of the datasets that are here and compare its sha256; exit code 2 if one is damaged."""
     from silobench.data.store.catalog import catalog, find
-    from silobench.data.store.store import check_all, remedy
-    from silobench.data.store.store import data_dir as place
+    from silobench.data.store.directory import check_all, remedy
+    from silobench.data.store.directory import data_dir as place
 
     found = []
     for entry in map(find, names) if names else catalog().values():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from silobench import __version__
-from silobench.data.store.store import data_dir
+from silobench.data.store.directory import data_dir
 from silobench.engines import kernel as kernels
 from silobench.processes import cores
 

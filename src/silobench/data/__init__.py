@@ -1,13 +1,25 @@
-"""Datasets by name. `DATASETS` builds a `Dataset` from a spec; partitions and models know only that value."""
+"""Registry of all datasets: `DATASETS` builds a `Dataset` from a spec, and `load` caches it in memory."""
 
 import functools
 from pathlib import Path
 
 from silobench.data.dataset import Dataset, Features, Labels, Split
-from silobench.data.readers import cifar, embedded, faces, geo, images, movielens, songs, speech, tables, text, traffic
-from silobench.data.readers import image_files as pictures
-from silobench.data.readers import user_files as files
-from silobench.data.store import store
+from silobench.data.readers import (
+    cifar,
+    embedded,
+    faces,
+    geo,
+    image_arrays,
+    image_files,
+    movielens,
+    songs,
+    speech,
+    tables,
+    text,
+    traffic,
+    user_files,
+)
+from silobench.data.store.directory import data_dir, stamp, stamps
 from silobench.errors import DataError
 from silobench.spec import Registry, Spec
 
@@ -20,13 +32,14 @@ breast_cancer = DATASETS.register(embedded.breast_cancer)
 fcube = DATASETS.register(embedded.fcube)
 synthetic = DATASETS.register(embedded.synthetic)
 synthetic_faces = DATASETS.register(faces.synthetic_faces)
-csv = DATASETS.register(files.csv)
-npz = DATASETS.register(files.npz)
-libsvm = DATASETS.register(files.libsvm)
+csv = DATASETS.register(user_files.csv)
+npz = DATASETS.register(user_files.npz)
+libsvm = DATASETS.register(user_files.libsvm)
 
 for _factory in (
-    pictures.images, images.mnist, images.fmnist, images.mnist_writers, cifar.cifar_10, images.svhn, images.femnist,
-    faces.identities, pictures.chars74k, pictures.age_faces, pictures.flickr_mammal, geo.geo_species,
+    image_files.images, image_arrays.mnist, image_arrays.fmnist, image_arrays.mnist_writers, cifar.cifar_10,
+    image_arrays.svhn, image_arrays.femnist, faces.identities, image_files.chars74k, image_files.age_faces,
+    image_files.flickr_mammal, geo.geo_species,
     tables.adult, tables.rcv1, tables.reuters, tables.covtype, tables.heart_disease,
     movielens.movielens_100k, movielens.movielens_1m, songs.year_prediction, songs.fma, traffic.traffic,
     text.imdb, text.amazon_domains, text.sentiment, speech.kws,
@@ -35,19 +48,19 @@ for _factory in (
 
 
 def load(spec: str) -> Dataset:
-    """The dataset of a spec; the last few stay in memory, so a grid reads each one once, and a changed file anew."""
+    """Return the dataset of a spec. The last four stay in memory; if a file changes, the dataset is read again."""
     if Path(spec).suffix in (".csv", ".npz", ".svm", ".libsvm"):
         raise DataError(
             f"{spec} is a file: write csv(path={spec}, label=COLUMN), npz(path={spec}) or libsvm(path={spec})."
         )
     bound = DATASETS.bind(spec).full
-    return _load(str(bound), _stamps(bound), str(store.data_dir()))
+    return _load(str(bound), _stamps(bound), str(data_dir()))
 
 
 def _stamps(bound: Spec) -> tuple[tuple[int, ...], ...]:
-    """When the files behind a spec were last touched: those it names, or those of the catalogue."""
+    """Return the stamp of every file behind a spec: files that it names, and files of its catalogue entry."""
     named = [Path(value) for _, value in bound.kwargs if isinstance(value, str) and value and Path(value).is_file()]
-    return (*(store.stamp(file) for file in named), *store.stamps(bound.name))
+    return (*(stamp(file) for file in named), *stamps(bound.name))
 
 
 @functools.lru_cache(maxsize=4)

@@ -1,7 +1,7 @@
-"""`Dataset`: training and test rows as arrays, with what is known of them. Reading files is elsewhere."""
+"""`Dataset`: training and test rows as arrays, with their metadata. The readers build it from files."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -12,15 +12,15 @@ from scipy import sparse
 
 from silobench.errors import DataError
 
-Features: TypeAlias = Any  # NDArray[Any], or a scipy CSR matrix (which has no types)
-Labels: TypeAlias = NDArray[Any]  # int64 classes; float32 numbers where the task is regression; bool of pairs
+Features: TypeAlias = Any  # NDArray[Any], or a scipy CSR matrix (scipy ships no type hints)
+Labels: TypeAlias = NDArray[Any]  # int64 class indices; float32 for regression; bool for pairs of a verification test
 TaskKind: TypeAlias = Literal["classification", "regression", "verification"]
 Augment: TypeAlias = Literal["none", "crop-flip"]
 
 
 @dataclass(frozen=True)
 class Split:
-    """Rows: features ``[n, ...]`` (dense, or CSR), labels, and group ids by level (writer, hospital)."""
+    """Rows: features ``[n, ...]`` (dense or CSR), labels, and the group id of each row by level (writer, hospital)."""
 
     x: Features
     y: Labels
@@ -35,23 +35,23 @@ class Split:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows to learn from, as a value. `defaults` are experiment settings that suit it, such as a model.
+    """Training and test rows with their metadata; immutable.
 
-    Where the task is verification, test rows are pairs ``[n, 2, ...]``, and their labels say if both are of the same
-    class: one that is none of the training rows'.
+    In a verification task a test row is a pair ``[n, 2, ...]``. Its label is True if both halves belong to the same
+    class. The classes of the test pairs do not occur in the training rows.
     """
 
     name: str
     train: Split
     test: Split
-    classes: tuple[str, ...]  # none where the task is regression
+    classes: tuple[str, ...]  # empty for regression
     licence: str
-    notes: tuple[str, ...] = ()  # what was done to the rows on the way in, for people to read
-    defaults: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # how the rows were preprocessed, for the user to read
+    defaults: Mapping[str, str] = field(default_factory=dict)  # experiment settings that suit it, such as a model
     task: TaskKind = "classification"
-    columns: tuple[str, ...] = ()  # names of the features, where they have any
-    vocabulary: tuple[str, ...] = ()  # the words that integer features stand for; 0 is padding, 1 an unknown word
-    augment: Augment = "none"  # what happens to the images of a training batch
+    columns: tuple[str, ...] = ()  # names of the features, if they have names
+    vocabulary: tuple[str, ...] = ()  # words by integer feature value; 0 is padding, 1 an unknown word
+    augment: Augment = "none"  # random transformation of the images of a training batch
 
     def __post_init__(self) -> None:
         for part, split in (("training", self.train), ("test", self.test)):
@@ -60,25 +60,25 @@ class Dataset:
                 _check_classes(self.name, part, split.y, len(self.classes))
         pairs = self.task == "verification"
         if self.test.x.shape[1:] != ((2, *self.shape) if pairs else self.shape):
-            needed = "a test row must be two of the former" if pairs else "both must have the same columns"
+            needed = "a test row must be a pair of training rows" if pairs else "both must have the same shape"
             raise DataError(
                 f"dataset {self.name} has training rows of shape {self.train.x.shape[1:]} but test rows of shape "
                 f"{self.test.x.shape[1:]}: {needed}."
             )
         if (self.test.y.dtype == np.bool_) != pairs:
             raise DataError(
-                f"dataset {self.name} has test labels of {self.test.y.dtype} for the task {self.task}: pairs have "
-                "booleans, and nothing else has."
+                f"dataset {self.name} has test labels of type {self.test.y.dtype} for the task {self.task}: use "
+                "booleans for pairs (verification), and numbers for any other task."
             )
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one row."""
+        """Shape of one row."""
         return tuple(int(side) for side in self.train.x.shape[1:])
 
     @cached_property
     def checksum(self) -> str:
-        """sha256 over every array, so that a changed file is a changed dataset."""
+        """SHA-256 over all arrays: it changes whenever the rows change, and is part of the run id."""
         digest = hashlib.sha256()
         for split in (self.train, self.test):
             for array in (*_arrays(split.x), split.y, *(split.groups[k] for k in sorted(split.groups))):
@@ -94,7 +94,8 @@ def _arrays(x: Features) -> tuple[NDArray[Any], ...]:
 def _check(name: str, part: str, split: Split) -> None:
     if len(split) == 0 or split.x.shape[0] != len(split):
         raise DataError(
-            f"dataset {name} has {split.x.shape[0]} {part} rows and {len(split)} labels: both must be equal, and not 0."
+            f"dataset {name} has {split.x.shape[0]} {part} rows and {len(split)} labels: give one label per row, and "
+            "at least one row."
         )
     for what, values in (("features", _arrays(split.x)[0]), ("labels", split.y)):
         if values.dtype.kind == "f" and not np.isfinite(values).all():
@@ -107,43 +108,57 @@ def _check(name: str, part: str, split: Split) -> None:
 
 def _check_classes(name: str, part: str, y: Labels, classes: int) -> None:
     if y.min() < 0 or y.max() >= classes:
-        raise DataError(
-            f"dataset {name} has {part} labels from {y.min()} to {y.max()}: they must lie in 0..{classes - 1}."
-        )
+        raise DataError(f"dataset {name} has {part} labels from {y.min()} to {y.max()}: use only 0 to {classes - 1}.")
 
 
 def encode_labels(name: str, raw: NDArray[Any]) -> tuple[Labels, tuple[str, ...]]:
-    """Any labels as 0..K-1 in sorted order, with their names; one single class is refused."""
+    """Encode labels as 0..K-1 in sorted order and return them with the class names; refuse a single class."""
     if raw.dtype.kind == "f" and not np.isfinite(raw).all():
         raise DataError(f"dataset {name} has NaN or infinite labels: fill or remove those rows.")
     values, codes = np.unique(raw, return_inverse=True)
     if len(raw) >= 20 and len(values) > len(raw) // 2:
         raise DataError(
             f"dataset {name} has {len(values)} different labels in {len(raw)} rows: "
-            "class labels are needed, not measurements."
+            "class labels are needed, so choose another label column."
         )
     if len(values) < 2:
-        raise DataError(f"dataset {name} has only the label {values.tolist()}: at least two are needed to classify.")
+        raise DataError(
+            f"dataset {name} has only the label {values.tolist()}: at least two classes are needed, so add rows."
+        )
     return codes.reshape(-1).astype(np.int64), tuple(str(v) for v in values.tolist())
 
 
 def hold_out(split: Split, share: float, seed: int = 0) -> tuple[Split, Split]:
-    """Training and test rows, every class in the same proportion; the same cut for every run."""
+    """Split rows into training and test rows, stratified by class. Every run gets the same split."""
     rng = np.random.default_rng(seed)
     test = np.zeros(len(split), dtype=bool)
     for label in np.unique(split.y):
         rows = rng.permutation(np.flatnonzero(split.y == label))
         test[rows[: round(share * len(rows))]] = True
     if test.all() or not test.any():
-        raise DataError(f"a test share of {share} of {len(split)} rows leaves one side empty: give more rows.")
+        raise DataError(
+            f"a test share of {share} of {len(split)} rows leaves no training or no test rows: both are needed, so "
+            "give more rows."
+        )
     return split.take(np.flatnonzero(~test)), split.take(np.flatnonzero(test))
 
 
 def standardise(train: Split, test: Split, columns: NDArray[np.bool_] | None = None) -> tuple[Split, Split]:
-    """Columns (all, or those chosen) to mean 0 and variance 1 by the training rows; constant ones become 0."""
+    """Scale `columns` (default all) to mean 0 and variance 1 of the training rows; constant columns become 0."""
     mean, scale = train.x.mean(0, dtype=np.float64), train.x.std(0, dtype=np.float64)
-    scale = np.where(scale > 1e-12 * np.abs(mean), scale, 1)  # what rounding leaves of a constant is no scale
+    scale = nonzero_scale(mean, scale)
     if columns is not None:
         mean, scale = np.where(columns, mean, 0), np.where(columns, scale, 1)
     scaled = [((s.x - mean) / scale).astype(np.float32) for s in (train, test)]
     return replace(train, x=scaled[0]), replace(test, x=scaled[1])
+
+
+def nonzero_scale(mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the deviation of each column, but 1 for a constant column, whose deviation is a rounding error."""
+    return np.where(deviation > 1e-12 * np.abs(mean), deviation, 1)
+
+
+def concatenate(splits: Sequence[Split]) -> Split:
+    """Return the rows of several splits, which have dense features and the same group levels, as one split."""
+    groups = {level: np.concatenate([split.groups[level] for split in splits]) for level in splits[0].groups}
+    return Split(np.concatenate([split.x for split in splits]), np.concatenate([split.y for split in splits]), groups)

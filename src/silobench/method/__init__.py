@@ -1,4 +1,4 @@
 """The parts of a method: algorithms, solvers, transforms, server optimizers, selections, controllers.
 
-Nothing here trains, sends or writes: `training`, `engines` and `loop` do.
+They are values and functions; `training`, `engines` and `loop` put them to work.
 """

@@ -1,62 +1,72 @@
-"""Controllers choose knobs between rounds. These are the values that a controller and the round loop exchange."""
+"""Controllers set knobs between rounds. These are the values that a controller and the round loop exchange."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from silobench.method.types import Dial, Memory, Server
+from silobench.spec import Registry
 
 
 @dataclass(frozen=True)
 class Travel:
-    """How parties' models do on their own training rows and on those of others: accuracies, [parties] each."""
+    """Accuracies of the parties' models at home (their own training rows) and away (those of other parties)."""
 
-    home: tuple[float, ...]
-    away: tuple[float, ...]  # the mean over those it travelled to
-    nbytes: int
+    home: tuple[float, ...]  # [parties]
+    away: tuple[float, ...]  # [parties], the mean over the other parties that tested the model
+    nbytes: int  # sent for the tests
 
     @property
     def loss(self) -> float:
-        """The accuracy that a model loses away from home, on average."""
+        """The accuracy that a model loses away from home, averaged over parties."""
         return sum(a - b for a, b in zip(self.home, self.away, strict=True)) / len(self.home)
 
 
 class Probe(Protocol):
-    """What a controller can find out before a round."""
+    """Measurements that a controller can make before a round."""
 
     @property
     def spent(self) -> int:
-        """Bytes that all messages took so far, travelling included."""
+        """Bytes of all messages so far, including those for `travel`."""
 
     @property
     def whole(self) -> int:
-        """Bytes that a round takes in which everything is exchanged."""
+        """Bytes of a round in which whole models are exchanged."""
 
     def travel(self, sample: int, trips: int) -> Travel:
-        """Let every party's model be tested on `sample` training rows at home, and of `trips` other parties."""
+        """Test every party's model on `sample` training rows of its own, and of each of `trips` other parties."""
 
     def draw(self, count: int) -> Sequence[float]:
-        """Numbers from 0 to 1, the same whenever this round is run."""
+        """Return random numbers from 0 to 1; the same ones whenever this round is run."""
 
 
 @dataclass(frozen=True)
 class Orders:
-    """What a controller wants for a round, what it has to remember, and what it tells of a decision."""
+    """A controller's knobs for a round, its memory, and a report of its decision."""
 
     knobs: Mapping[str, float] = field(default_factory=dict)
     memory: Memory = field(default_factory=dict)
-    told: Mapping[str, Any] = field(default_factory=dict)  # nothing where nothing was decided
+    told: Mapping[str, Any] = field(default_factory=dict)  # the report; empty in a round without a decision
 
 
-def _leave(server: Server, memory: Memory, probe: Probe) -> Orders:
+def _no_orders(server: Server, memory: Memory, probe: Probe) -> Orders:
     return Orders()
 
 
 @dataclass(frozen=True)
 class Controller:
-    """Chooses knobs between rounds, which travel in the broadcast: no algorithm knows who turned them."""
+    """Sets knobs between rounds. They are part of the broadcast, so an algorithm need not know the controller."""
 
-    steer: Callable[[Server, Memory, Probe], Orders] = _leave
-    """(server, what it remembers, what it can find out) -> orders for the round that begins"""
+    steer: Callable[[Server, Memory, Probe], Orders] = _no_orders
+    """(server, memory, probe) -> orders for the round that starts."""
     dialled: Callable[[Sequence[Dial]], "Controller"] | None = None
-    """(dials of the method) -> the controller for these; raises if it cannot turn any."""
+    """(dials of the method) -> the controller for these dials; raises `ConfigError` if there is none it can set."""
+
+
+CONTROLLERS: Registry[Controller] = Registry("controller")
+
+
+@CONTROLLERS.register
+def fixed() -> Controller:
+    """Leave every knob as the specs set it."""
+    return Controller()

@@ -1,4 +1,4 @@
-"""`Method`: everything that is done to a federation, as one value."""
+"""`Method`: how a federation learns, as one value."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -15,13 +15,13 @@ Buffers: TypeAlias = Literal["average", "local", "keep"]
 
 
 def total(updates: Iterable[Update]) -> Update:
-    """The plain sum, in the order in which the updates come."""
+    """Return the sum of updates, added in their order."""
     return reduce(add, updates)
 
 
 @dataclass(frozen=True)
 class Method:
-    """An algorithm, how parties train, what happens on the wire, and how the server steps."""
+    """An algorithm, a solver for local training, transforms of messages, and a server optimizer."""
 
     algorithm: Algorithm
     solver: Solver = field(default_factory=sgd)
@@ -29,12 +29,13 @@ class Method:
     server: ServerOptimizer = field(default_factory=step)
     aggregate: Callable[[Iterable[Update]], Update] = total
     buffers: Buffers = "average"
-    """What becomes of normalisation statistics: averaged by samples; left with each party, by which its model is then
-    tested (SiloBN, Andreux et al., 2020); or kept by the server as they began, as if parameters alone were averaged."""
+    """How normalisation statistics are treated: averaged, weighted by samples; local to each party, whose model is then
+    tested with them (SiloBN, Andreux et al., 2020); or kept at the server's initial values, as if only parameters were
+    averaged."""
 
     def __post_init__(self) -> None:
         if self.algorithm.lockstep and self.solver.steps != 1:
             raise ConfigError(
-                "this algorithm exchanges after every minibatch, and the solver takes more steps in a round: write "
+                "this algorithm exchanges after every minibatch, but the solver takes more steps in a round: use "
                 "sgd(..., steps=1, keep_momentum=True)."
             )

@@ -1,4 +1,4 @@
-"""Server optimizers: how the server moves along the direction that an algorithm gives it."""
+"""Server optimizers: how the server moves along the direction that the algorithm computes."""
 
 from collections.abc import Callable, Mapping
 
@@ -13,7 +13,7 @@ State = Mapping[str, Vector]
 
 @SERVERS.register
 def step(lr: Positive = 1.0) -> ServerOptimizer:
-    """Plain step: w ← w + lr · direction. With lr = 1 the server takes the parties' mean."""
+    """Plain step: w ← w + lr · direction. With lr = 1, FedAvg's server takes the mean of the parties' models."""
 
     def apply(params: Vector, direction: Vector, state: State) -> tuple[Vector, State]:
         return params.add(direction, alpha=lr), state
@@ -55,7 +55,7 @@ def _adaptive(lr: float, beta1: float, tau: float, second: Callable[[Vector, Vec
 
         m ← β₁ m + (1 - β₁) Δ,    v ← second(v, Δ²),    w ← w + lr · m / (√v + τ)
 
-    As in the paper m starts at 0 and v at τ², and neither is corrected for that.
+    As in the paper, m starts at 0 and v at τ², without bias correction.
     """
 
     def init(params: Vector) -> State:

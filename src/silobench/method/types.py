@@ -1,7 +1,7 @@
-"""The nouns every layer shares. Values only: no training, no files, no randomness.
+"""The values that algorithms and transforms are made of. There is no training, file access or randomness here.
 
-A model is one flat float32 vector and a `Layout` that knows what lies where, so an algorithm is plain
-arithmetic on ``[..., d]``. Algorithms and transforms import this module and nothing else of silobench.
+A model is one flat float32 vector, and a `Layout` knows the position of each tensor in it, so an algorithm is plain
+arithmetic on ``[..., d]``. Algorithms and transforms import nothing else from silobench.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -11,7 +11,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-# Passed on: an algorithm imports this module and nothing else.
+# "X as X" exports X again: an algorithm imports only this module.
+from silobench.spec import Registry
 from silobench.spec.ranges import BelowOne as BelowOne
 from silobench.spec.ranges import Count as Count
 from silobench.spec.ranges import Fraction as Fraction
@@ -20,14 +21,14 @@ from silobench.spec.ranges import Positive as Positive
 from silobench.vectors import Layout as Layout
 from silobench.vectors import Vector as Vector
 from silobench.vectors import largest as largest
-from silobench.vectors import packed
+from silobench.vectors import pack
 
-Memory: TypeAlias = Mapping[str, Vector]  # what a party keeps between rounds
+Memory: TypeAlias = Mapping[str, Vector]  # the state of a party between rounds
 
 
 @dataclass(frozen=True)
 class Update:
-    """A weighted sum of contributions; one party's message is the sum of one.
+    """A weighted sum of the messages of parties; the message of one party is a sum with one term.
 
     >>> both = Update.of(1.0, delta=torch.tensor([2.0])) + Update.of(3.0, delta=torch.tensor([6.0]))
     >>> both.mean()["delta"]
@@ -36,15 +37,16 @@ class Update:
 
     total: Mapping[str, Vector]  # named parts, already multiplied by weight
     weight: float
-    sums: Mapping[str, Vector] = field(default_factory=dict)  # parts added as they are, whatever the weights
+    sums: Mapping[str, Vector] = field(default_factory=dict)  # named parts that are added without weights
     sparse: bool = False  # mostly zeros, which are not sent
 
     @classmethod
     def of(cls, weight: float, **parts: Vector) -> "Update":
+        """Return the message of one party: its weight and named parts."""
         return cls({name: part * weight for name, part in parts.items()}, weight)
 
     def with_sums(self, **parts: Vector) -> "Update":
-        """The same with parts that the server wants as plain sums over parties."""
+        """Return the update with further parts, which the server gets as unweighted sums over parties."""
         return replace(self, sums={**self.sums, **parts})
 
     def __add__(self, other: "Update") -> "Update":
@@ -53,14 +55,15 @@ class Update:
         return Update(total, self.weight + other.weight, sums, self.sparse and other.sparse)
 
     def mean(self) -> dict[str, Vector]:
+        """Return the weighted mean of each part."""
         return {name: part / self.weight for name, part in self.total.items()}
 
     def vectors(self) -> dict[str, Vector]:
-        """What a party says, part by part and without its weight; scalars (FedNova's reach) are no vectors."""
+        """Return the unweighted vector parts of a message; scalar parts, such as FedNova's reach, are skipped."""
         return {name: part for name, part in {**self.mean(), **self.sums}.items() if part.dim() > 0}
 
     def map(self, change: Callable[[Vector], Vector]) -> "Update":
-        """Every vector part changed; scalars stay as they are."""
+        """Return the update with `change` applied to every vector part; scalars stay."""
 
         def apply(parts: Mapping[str, Vector]) -> dict[str, Vector]:
             return {name: change(part) if part.dim() > 0 else part for name, part in parts.items()}
@@ -69,51 +72,52 @@ class Update:
 
     @property
     def says_nothing(self) -> bool:
-        """Whether there is nothing to send: a round in which parties keep what they learnt to themselves."""
+        """Whether the message is empty: a party has nothing to send in this round."""
         return not (self.total or self.sums)
 
     @property
     def nbytes(self) -> int:
-        """What crosses the wire. The weight does not: the server knows each party's size from enrolment."""
+        """The bytes of the message. The weight is not counted: the server knows the size of each party."""
         parts = (*self.total.values(), *self.sums.values())
         if self.sparse:
-            return sum(piece.nbytes for part in parts for piece in packed(part))
+            return sum(piece.nbytes for part in parts for piece in pack(part))
         return sum(part.nbytes for part in parts)
 
 
 @dataclass(frozen=True)
 class Server:
-    """The state of the server at the beginning of a round.
+    """The state of the server at the start of a round.
 
-    A party sees `params`, `buffers`, the broadcast `extras`, `round`, `parties` and `knobs`; never `optimizer`.
+    A party receives `params`, `buffers`, the broadcast `extras`, `round`, `parties` and `knobs`, but not `optimizer`.
     """
 
-    params: Vector  # what is trained
-    extras: Mapping[str, Vector]
-    optimizer: Mapping[str, Vector]
-    round: int
+    params: Vector  # the trainable parameters of the model
+    extras: Mapping[str, Vector]  # variables of the algorithm besides the model
+    optimizer: Mapping[str, Vector]  # state of the server optimizer
+    round: int  # counted from 0
     parties: int  # in the whole federation, not in the cohort
-    knobs: Mapping[str, float]
-    buffers: Vector = field(default_factory=lambda: torch.zeros(0))  # what is measured: normalisation statistics
+    knobs: Mapping[str, float]  # values that a controller has set
+    buffers: Vector = field(default_factory=lambda: torch.zeros(0))  # statistics of normalisation layers
 
     def broadcast(self, names: Iterable[str] | None) -> "Server":
-        """What a party is sent: the named extras (all of them for None) and no optimizer state."""
+        """Return what a party is sent: the named extras (all if None), without the optimizer state."""
         sent = self.extras if names is None else {name: self.extras[name] for name in names}
         return replace(self, extras=sent, optimizer={})
 
     @property
     def nbytes(self) -> int:
+        """The bytes that a party is sent."""
         return self.params.nbytes + self.buffers.nbytes + sum(extra.nbytes for extra in self.extras.values())
 
 
-Knob: TypeAlias = float | Callable[[Server], float]  # constant, schedule or controlled: one type
+Knob: TypeAlias = float | Callable[[Server], float]  # a constant, or a function of the server: a schedule
 
 
 @dataclass(frozen=True)
 class Dial:
-    """A knob that trades traffic for accuracy: its name, and settings from the most traffic to the least.
+    """A knob that trades traffic for accuracy, with its settings ordered from the most traffic to the least.
 
-    Whoever has a dial reads it as ``knobs.get(name, ...)``: a controller may have set it, or not.
+    An algorithm or transform reads it as ``knobs.get(name, default)``, because there may be no controller.
     """
 
     name: str
@@ -121,43 +125,44 @@ class Dial:
 
 
 def at(knob: Knob, server: Server) -> float:
-    """The value of a knob in this round."""
+    """Return the value of a knob in this round."""
     return knob(server) if callable(knob) else knob
 
 
 @dataclass(frozen=True)
 class Local:
-    """One finished local training."""
+    """A finished local training."""
 
     start: Vector
     end: Vector
     steps: int
-    reach: float  # sum of the weights of its gradients: steps without momentum, more with it
+    reach: float  # sum of the weights of the gradients in `delta`: `steps` without momentum, more with it
     lr: float
     samples: int
-    loss: float  # mean over the steps taken
-    gradient: Callable[[Vector], Vector]  # full local gradient of the loss at a point
+    loss: float  # mean over the steps
+    gradient: Callable[[Vector], Vector]  # (params) -> gradient of the loss over all rows of the party
     layout: Layout  # of the vectors
-    first_lr: float  # of the first round: a threshold may follow the learning rate
-    momentum: float  # the solver's, whoever applies it
-    in_a_pass: int  # steps that it takes to see all of the party's rows once
+    first_lr: float  # learning rate of the first round: a threshold may follow the learning rate
+    momentum: float  # of the solver, also if the algorithm applies it
+    in_a_pass: int  # steps in one pass over the rows of the party
 
     @property
     def delta(self) -> Vector:
+        """What the training changed: end - start."""
         return self.end - self.start
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a loss sees in one step: some rows of a party, and the network that is trained."""
+    """What a custom loss reads in one step: some rows of a party, and the network in training."""
 
     x: Tensor
     y: Tensor
-    held: Tensor  # [classes]: how many rows of each the party trains on
+    held: Tensor  # [classes]: the party's training rows of each class
     network: Callable[[Vector | None], tuple[Tensor, Tensor]]
-    """(None) -> representation and logits of x at the parameters in training; (params) -> at others, without gradient.
+    """(None) -> representation and logits of x at the current parameters; (params) -> at others, without gradient.
 
-    A representation is what the last layer reads.
+    The representation is the input of the last layer.
     """
 
 
@@ -166,9 +171,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class Pull:
-    """An affine pull on every local step of a round: a value, so that every engine can apply it in its own way.
+    """An affine term in every local step of a round. It is a value, so every engine can apply it in its own way.
 
-    The gradient gets strength · (x - anchor) + linear, before momentum; the model loses lr · drift, after it.
+    Before momentum, strength · (x - anchor) + linear is added to the gradient. After momentum, lr · drift is subtracted
+    from the model.
 
     >>> weights = torch.zeros(2)
     >>> fedprox = Pull(strength=0.01, anchor=weights)
@@ -193,7 +199,7 @@ def _no_pull(server: Server, memory: Memory) -> Pull:
 
 
 def send_delta(local: Local, server: Server, memory: Memory) -> tuple[Update, Memory]:
-    """FedAvg's message. Engines know it, and add up the messages of many parties at once."""
+    """Return FedAvg's message. Engines recognise this function, and sum the messages of many parties at once."""
     return Update.of(local.samples, delta=local.delta), memory
 
 
@@ -203,7 +209,7 @@ def _mean_delta(server: Server, update: Update) -> tuple[Vector, Mapping[str, Ve
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A federated algorithm: a few hooks, each of which defaults to FedAvg's.
+    """A federated algorithm: a few functions (hooks), each with FedAvg's as its default.
 
     >>> fedavg = Algorithm()
     >>> def pull(server, memory):
@@ -212,49 +218,53 @@ class Algorithm:
     """
 
     extras: Callable[[Vector], Mapping[str, Vector]] = _no_extras
-    """(params) -> server variables beyond the model."""
+    """(params) -> initial server variables besides the model."""
     memory: Callable[[Vector], Memory] = _no_extras
-    """(initial params) -> what a party keeps between rounds, before its first."""
+    """(initial params) -> memory of a party before its first round."""
     start: Callable[[Server, Memory], Vector] = _start_at_server
-    """(server, memory) -> where local training begins."""
+    """(server, memory) -> parameters at which local training starts."""
     pull: Callable[[Server, Memory], Pull] = _no_pull
-    """(server, memory) -> what is added to every step of a round."""
+    """(server, memory) -> term that is added to every step of a round."""
     correct: Callable[[Vector, Vector, Server, Memory], Vector] | None = None
-    """(grad, at, server, memory) -> gradient of every step, before momentum: what no `Pull` can say. Run by PyTorch."""
+    """(grad, params, server, memory) -> gradient of a step, before momentum, if a `Pull` cannot express it. Slower:
+    only PyTorch runs it."""
     loss: Callable[[Batch, Server, Memory], Tensor] | None = None
-    """(batch, server, memory) -> what a step minimises, where that is not the task's mean loss. Run by PyTorch."""
+    """(batch, server, memory) -> loss of a step, if it is not the task's mean loss. Slower: only PyTorch runs it."""
     message: Callable[[Local, Server, Memory], tuple[Update, Memory]] = send_delta
-    """(local, server, memory) -> what the party sends, and what it keeps."""
+    """(local, server, memory) -> message to the server, and new memory of the party."""
     absorb: Callable[[Server, Update], tuple[Vector, Mapping[str, Vector]]] = _mean_delta
     """(server, summed update) -> direction for the server optimizer, and new extras."""
     replica: Callable[[Server, Memory], Vector] | None = None
-    """(server, memory) -> a party's own model, where there is no shared one to evaluate."""
+    """(server, memory) -> model of a party, to be evaluated if there is no shared model."""
     personal: Callable[[Layout], Collection[str]] | None = None
-    """(layout) -> the tensors that stay with each party, as normalisation statistics then do: never sent either way."""
+    """(layout) -> tensors that are never sent: each party keeps its own, and its normalisation statistics too."""
     broadcast: tuple[str, ...] | None = None
-    """The extras that parties are sent; None for all."""
+    """Names of the extras that parties are sent; None for all."""
     lockstep: bool = False
-    """A round is one minibatch of every party, and what is sent back is what changed, not the whole model."""
+    """A round is one minibatch of every party, and the server sends back only what changed, not the whole model."""
     own_momentum: bool = False
-    """The solver's momentum is applied by `message`; the steps have none."""
+    """`message` applies the solver's momentum; the local steps have none."""
     apart: Callable[[Server, Memory], Vector] | None = None
-    """(server, memory) -> the model of a party with all that it learnt alone; None for the one that it has."""
+    """(server, memory) -> model of a party with the local changes it has not sent; None if it has no such changes."""
     dials: tuple[Dial, ...] = ()
-    """What a controller may turn, the usual one first."""
+    """Knobs that a controller may set; the first is its default."""
     silent: bool = False
-    """Nothing crosses the network (the baselines)."""
+    """Nothing is sent (the baselines)."""
     pooled: bool = False
-    """All rows at one party (the centralised baseline)."""
+    """All rows are at one party (the centralised baseline)."""
 
     @property
     def is_affine(self) -> bool:
-        """Whether its steps are those of SGD on the task's loss with at most a pull: what needs no PyTorch."""
+        """Whether its steps are SGD on the task's loss plus a `Pull`, which does not need PyTorch."""
         return self.correct is None and self.loss is None
+
+
+ALGORITHMS: Registry[Algorithm] = Registry("algorithm")
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a transform may know besides the update."""
+    """What a transform knows besides the update."""
 
     seed: int
     round: int
@@ -269,22 +279,27 @@ def _decode_nothing(update: Update, context: Context) -> Update:
 
 @dataclass(frozen=True)
 class Transform:
-    """What happens to an update on the wire, both ends in one place.
+    """A change to updates on their way to the server, with both ends in one place.
 
-    `encode` runs at the party in chain order; `decode` at the server, on the sum, in reverse.
+    `encode` runs at the party, in the order of the chain; `decode` runs at the server, on the sum, in reverse order.
     """
 
     encode: Callable[[Update, Memory, Context], tuple[Update, Memory]]
     decode: Callable[[Update, Context], Update] = _decode_nothing
     unsent: Callable[[Memory], Vector | None] = lambda memory: None
-    """(memory) -> what a party still has to say of its model, where some is kept back."""
+    """(memory) -> change of the model that the party has not sent yet, or None."""
     dials: tuple[Dial, ...] = ()
-    """What a controller may turn."""
+    """Knobs that a controller may set."""
+
+
+TRANSFORMS: Registry[Transform] = Registry("transform")
 
 
 @dataclass(frozen=True)
 class ServerOptimizer:
-    """How the server moves along a direction: `init` its state, `apply` (params, direction, state)."""
+    """How the server moves along a direction."""
 
     init: Callable[[Vector], Mapping[str, Vector]]
+    """(params) -> initial state."""
     apply: Callable[[Vector, Vector, Mapping[str, Vector]], tuple[Vector, Mapping[str, Vector]]]
+    """(params, direction, state) -> new params, new state."""

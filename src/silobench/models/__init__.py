@@ -1,33 +1,26 @@
-"""Networks as vectors: `MODELS` names the architectures, `Network` lays one out flat."""
+"""Networks as flat vectors: `MODELS` names the architectures, `Network` stores the parameters of one as a vector.
 
-from silobench.models.architectures import MODELS, Cnn, Mlp, Model, Sizes, bag, cnn, linear, mlp
-from silobench.models.classics import alexnet, googlenet
-from silobench.models.deep import resnet, vgg9
-from silobench.models.faces import face_cnn
-from silobench.models.lenet import lenet
-from silobench.models.network import Classifier, Network, OwnLoss
-from silobench.models.published import kws, mcmahan_cifar, mcmahan_mnist
+A new architecture is a file with a `Classifier` and a function decorated with `MODELS.register`, and a line here.
+"""
 
-__all__ = [
-    "MODELS",
-    "Classifier",
-    "Cnn",
-    "Mlp",
-    "Model",
-    "Network",
-    "OwnLoss",
-    "Sizes",
-    "alexnet",
-    "bag",
-    "cnn",
-    "face_cnn",
-    "googlenet",
-    "kws",
-    "lenet",
-    "linear",
-    "mcmahan_cifar",
-    "mcmahan_mnist",
-    "mlp",
-    "resnet",
-    "vgg9",
-]
+from silobench.models.alexnet import alexnet as alexnet
+from silobench.models.face_cnn import face_cnn as face_cnn
+from silobench.models.googlenet import googlenet as googlenet
+from silobench.models.kws import kws as kws
+from silobench.models.lenet import lenet as lenet
+from silobench.models.mcmahan import mcmahan_cifar as mcmahan_cifar
+from silobench.models.mcmahan import mcmahan_mnist as mcmahan_mnist
+from silobench.models.model import MODELS as MODELS
+from silobench.models.model import Model as Model
+from silobench.models.model import Sizes as Sizes
+from silobench.models.network import Classifier as Classifier
+from silobench.models.network import Network as Network
+from silobench.models.network import OwnLoss as OwnLoss
+from silobench.models.resnet import resnet as resnet
+from silobench.models.small import Cnn as Cnn
+from silobench.models.small import Mlp as Mlp
+from silobench.models.small import bag as bag
+from silobench.models.small import cnn as cnn
+from silobench.models.small import linear as linear
+from silobench.models.small import mlp as mlp
+from silobench.models.vgg import vgg9 as vgg9

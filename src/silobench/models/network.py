@@ -1,4 +1,4 @@
-"""A torch module whose parameters and gradients are views of two flat vectors, and the shape that modules have."""
+"""`Network`, a torch module whose parameters and gradients are views of flat vectors; `Classifier`, its base class."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -10,37 +10,45 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from silobench.errors import ConfigError
-from silobench.method.types import Layout, Vector
+from silobench.vectors import Layout, Vector
 
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm, nn.LayerNorm)
 
 
 class Classifier(nn.Module, ABC):
-    """A network in two parts: `features` gives the representation of rows, `last`, a linear layer, reads it."""
+    """A network in two parts: `features` computes the representation of rows, and `last` its logits.
+
+    `last` applies the linear layer `out`; a subclass without such a layer overrides it.
+    """
+
+    out: nn.Linear
 
     @abstractmethod
-    def features(self, x: Tensor) -> Tensor: ...
+    def features(self, x: Tensor) -> Tensor:
+        """Return the representation of rows: the input of the last layer."""
 
-    @abstractmethod
-    def last(self, features: Tensor) -> Tensor: ...
+    def last(self, features: Tensor) -> Tensor:
+        """Return the logits of a representation."""
+        return self.out(features)  # type: ignore[no-any-return]  # torch types module calls as Any
 
     def forward(self, x: Tensor) -> Tensor:
         return self.last(self.features(x))
 
     def similarity(self, first: Tensor, second: Tensor) -> Tensor:
-        """How alike the representations of two rows are, at most 1: what verification goes by."""
+        """Return the similarity of two batches of representations, row by row, at most 1; verification compares it."""
         return F.cosine_similarity(first, second)
 
 
 class OwnLoss(Classifier):
-    """A network that says itself what its training minimises, where others minimise cross-entropy."""
+    """A network with its own training loss instead of cross-entropy."""
 
     @abstractmethod
-    def loss(self, x: Tensor, y: Tensor) -> Tensor: ...
+    def loss(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return the loss of a batch."""
 
 
 class Network:
-    """A module laid out flat: write `params` and the module has new weights; `grad` fills as it trains.
+    """A module with its parameters in one flat vector: writing to `params` changes the weights, backward fills `grad`.
 
     >>> network = Network(nn.Linear(2, 1))
     >>> _ = network.params.copy_(torch.tensor([1.0, 2.0, 3.0]))
@@ -55,7 +63,7 @@ class Network:
         self.layout = Layout(tuple(tensors), tuple(t.shape for t in tensors.values()), trainable, _norms(module))
         flat = torch.cat([t.detach().flatten() for t in tensors.values()])
         self.params: Vector = flat[:trainable]
-        self.buffers: Vector = flat[trainable:]  # no algorithm's business: a gradient step on a variance is no variance
+        self.buffers: Vector = flat[trainable:]  # separate from params: a gradient step on a variance makes no sense
         self.grad: Vector = torch.zeros_like(self.params)
         for name, view in self.layout.views(flat).items():
             tensors[name].data = view
@@ -63,10 +71,10 @@ class Network:
             tensors[name].grad = view  # autograd adds into an existing gradient in place
 
     def answer(self, x: Tensor, params: Vector | None = None) -> tuple[Tensor, Tensor]:
-        """Representation and logits of rows: at the present parameters, or at others, which get no gradient.
+        """Return the representation and logits of rows at the current parameters, or at others without a gradient.
 
-        Others are used as in training, with a batch's own statistics: running ones belong to the present parameters.
-        They move only these.
+        Other parameters are used in training mode, with the statistics of the batch, because the running statistics
+        belong to the current parameters; they do not update the running statistics either.
         """
         both = _Both(self.module)
         if params is None:
@@ -77,19 +85,19 @@ class Network:
             return functional_call(both, tensors, (x,))  # type: ignore[no-any-return]
 
     def __reduce__(self) -> tuple[type["Network"], tuple[nn.Module]]:
-        # Views do not survive a pickle: send the module with tensors of its own, and lay it out anew.
+        # Views do not survive pickling: send a copy of the module, and flatten it again.
         return Network, (copy.deepcopy(self.module),)
 
 
 class _Both(nn.Module):
-    """The representation of rows and what the last layer makes of it."""
+    """A module that returns both the representation and the logits of rows."""
 
     def __init__(self, module: nn.Module):
         super().__init__()
         if not isinstance(module, Classifier):
             raise ConfigError(
-                f"the network {type(module).__name__} does not tell what its last layer reads, which this algorithm's "
-                "loss asks for: make it a silobench.models.Classifier."
+                f"the network {type(module).__name__} has no separate `features`, which this algorithm's loss needs: "
+                "make it a silobench.models.Classifier."
             )
         self.module = module
 
@@ -100,7 +108,7 @@ class _Both(nn.Module):
 
 
 def _norms(module: nn.Module) -> frozenset[str]:
-    """The names of all tensors of normalisation layers."""
+    """Return the names of all tensors of normalisation layers."""
     layers = [(name, layer) for name, layer in module.named_modules() if isinstance(layer, _NORMS)]
     return frozenset(
         tensor
@@ -111,6 +119,6 @@ def _norms(module: nn.Module) -> frozenset[str]:
 
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Parameters, then the buffers that carry information (not counters)."""
+    """Yield the parameters, then the floating-point buffers; integer buffers are only counters."""
     yield from module.named_parameters()
     yield from ((name, b) for name, b in module.named_buffers() if b.is_floating_point())

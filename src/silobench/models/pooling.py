@@ -1,7 +1,7 @@
-"""Max-pooling of 2 x 2 windows and ReLU in one, up to twice as fast on a CPU as torch's two.
+"""Max pooling of 2 x 2 windows and ReLU in one step, up to twice as fast on a CPU as torch's two.
 
-The four values of a window are four views of the image, and their maximum is a few vectorised operations. Values and
-gradients are torch's, bit for bit, also where two values of a window are equal: the first of them gets the gradient.
+The four values of a window are four views of the image, and their maximum takes a few vectorised operations. Values and
+gradients equal torch's bit for bit, also if two values of a window are equal: the first of them gets the gradient.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ _where_positive = torch.ops.aten.threshold_backward  # (gradient, x, 0): the gra
 
 
 def relu_of_pool(x: Tensor) -> Tensor:
-    """``relu(max_pool2d(x, 2))``.
+    """Return ``relu(max_pool2d(x, 2))``.
 
     >>> relu_of_pool(torch.tensor([[[[1.0, -2.0], [3.0, 0.0]]]]))
     tensor([[[[3.]]]])
@@ -28,10 +28,10 @@ def relu_of_pool(x: Tensor) -> Tensor:
 
 
 def relu_of_pooled_convolution(convolution: nn.Conv2d, x: Tensor) -> Tensor:
-    """``relu(max_pool2d(convolution(x), 2))`` where no gradient is asked for, for a convolution into few channels.
+    """Return ``relu(max_pool2d(convolution(x), 2))`` without a gradient; fast for a convolution into few channels.
 
-    The four values of a window come from four shifted kernels in steps of two, as four times as many channels: a
-    convolution kernel calculates with many channels at the same time and leaves most of its lanes idle on a few.
+    The four values of a window come from four shifted kernels with stride two, as four times as many channels. A
+    convolution computes many channels at the same time, so with few channels most of its vector lanes are idle.
     """
     weight, bias = convolution.weight, convolution.bias
     shifted = torch.cat([F.pad(weight, (right, 1 - right, down, 1 - down)) for down in (0, 1) for right in (0, 1)])
@@ -45,17 +45,17 @@ class _ReluOfPool(torch.autograd.Function):
     def forward(context: Any, x: Tensor) -> Tensor:
         a, b, c, d = _windows(x)
         upper, lower = torch.maximum(a, b), torch.maximum(c, d)
-        found = torch.maximum(upper, lower).clamp_min_(0)
+        result = torch.maximum(upper, lower).clamp_min_(0)
         context.shape = x.shape
-        context.save_for_backward(found, b - a, d - c, lower.sub_(upper))
-        return found
+        context.save_for_backward(result, b - a, d - c, lower.sub_(upper))
+        return result
 
     @staticmethod
     def backward(context: Any, grad: Tensor) -> Tensor:
-        found, right_above, right_below, below = context.saved_tensors
+        result, right_above, right_below, below = context.saved_tensors
         whole = torch.empty(context.shape)
         a, b, c, d = _windows(whole)
-        grad = _where_positive(grad, found, 0)
+        grad = _where_positive(grad, result, 0)
         lower = _where_positive(grad, below, 0)
         upper = grad.sub_(lower)
         right = _where_positive(upper, right_above, 0)
@@ -68,5 +68,5 @@ class _ReluOfPool(torch.autograd.Function):
 
 
 def _windows(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The four values of every window."""
+    """Return the four values of every window, as views."""
     return x[..., ::2, ::2], x[..., ::2, 1::2], x[..., 1::2, ::2], x[..., 1::2, 1::2]

@@ -1,4 +1,4 @@
-"""A partition as files that any other framework can read."""
+"""Export of a partition to files that any framework can read."""
 
 import csv
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from silobench.errors import PartitionError
-from silobench.partitions.partition import Partition
+from silobench.partitions.skew import Partition
 
 
 def export_partition(
     partition: Partition, counts: Sequence[Sequence[int]], names: Sequence[str], classes: Sequence[str], out: Path
 ) -> None:
-    """Write rows.csv (party, row), rows.npz (one array of row numbers a party) and counts.csv (party x class).
+    """Write rows.csv (party, row), rows.npz (an array of row numbers per party) and counts.csv (party x class).
 
-    Row numbers count the dataset's training rows from 0. counts.csv can be read back by ``like(reference=...)``.
+    Row numbers count the training rows from 0. ``like(reference=...)`` reads counts.csv back.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -31,4 +31,4 @@ def export_partition(
             writer.writerow(["party", *(f"class {name}" for name in classes)])
             writer.writerows([name, *row] for name, row in zip(names, counts, strict=True))
     except OSError as error:
-        raise PartitionError(f"{out} cannot be written ({error.strerror}): choose another place.") from error
+        raise PartitionError(f"{out} cannot be written ({error.strerror}): choose another folder.") from error

@@ -1,4 +1,4 @@
-"""How skewed a partition is, in numbers: stored with every run and shown by `silobench partition`."""
+"""Measures of how skewed a partition is: stored with every run and shown by `silobench partition`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from silobench.data.dataset import Dataset, Features, Split
-from silobench.partitions.partition import Counts, Partition
+from silobench.partitions.skew import Counts, Partition
 
-_BLOCK = 256  # rows: what fits the processor's cache is summed several times as fast
+_BLOCK = 256  # rows: a block that fits the processor's cache is summed several times as fast
 
 
 @dataclass(frozen=True)
@@ -22,17 +22,18 @@ class Skewness:
     emd: list[float]  # per party, 0..2 (Zhao et al.)
     emd_weighted: float  # mean over parties, weighted by rows
     jensen_shannon: float  # between the parties' label distributions, in bits, 0..log2(parties)
-    gini: float  # of the sizes: 0 equal, towards 1 all at one party
-    feature_shift: float  # 0 when all parties see the same features on average
+    gini: float  # of the sizes: 0 if they are equal, near 1 if one party holds almost all rows
+    feature_shift: float  # 0 if the mean features of all parties are equal
 
     def as_json(self) -> dict[str, Any]:
+        """Return the fields as they are written to run.json."""
         return dict(vars(self))  # not asdict, which copies every number of a large table
 
 
 def measure(partition: Partition, dataset: Dataset) -> Skewness:
-    """All measures of a partition of a dataset's training rows."""
+    """Compute all measures of a partition of a dataset's training rows."""
     split = dataset.train
-    by_class = dataset.task != "regression"  # numbers count as one class: sizes are told, labels are not
+    by_class = dataset.task != "regression"  # numbers count as one class: only sizes are measured
     labels = split.y if by_class else np.zeros(len(split), dtype=np.int64)
     counts = count(partition, labels, max(len(dataset.classes), 1))
     return Skewness(
@@ -47,28 +48,28 @@ def measure(partition: Partition, dataset: Dataset) -> Skewness:
 
 
 def count(partition: Partition, labels: NDArray[np.int64], classes: int) -> Counts:
-    """The party x class table."""
+    """Return how many rows of each class each party holds, [parties, classes]."""
     return np.stack([np.bincount(labels[rows], minlength=classes) for rows in partition.rows])
 
 
 def emd(counts: Counts) -> NDArray[np.float64]:
-    """Earth mover's distance of each party's labels from the whole's: Σ |p_k(i) - p(i)|, from 0 to 2.
+    """Return the earth mover's distance of each party's labels from all labels: Σ |p_k(i) - p(i)|, from 0 to 2.
 
     >>> emd(np.eye(10, dtype=np.int64) * 50)[0].round(6)  # one class of ten
     np.float64(1.8)
     """
     whole = counts.sum(0) / counts.sum()
-    own = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    return np.asarray(np.abs(own - whole).sum(1))
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    return np.asarray(np.abs(shares - whole).sum(1))
 
 
 def emd_weighted(counts: Counts) -> float:
-    """The mean of the parties' distances, weighted by their rows."""
+    """Return the mean of the parties' distances, weighted by their rows."""
     return float(np.average(emd(counts), weights=counts.sum(1)))
 
 
 def jensen_shannon(counts: Counts) -> float:
-    """Entropy of the whole less the parties' mean entropy, weighted by rows: 0 when all are alike."""
+    """Return the entropy of all labels minus the parties' mean entropy, weighted by rows: 0 without label skew."""
     weights = counts.sum(1) / counts.sum()
     return float(max(0.0, _entropy(counts.sum(0)) - sum(w * _entropy(c) for w, c in zip(weights, counts, strict=True))))
 
@@ -79,7 +80,7 @@ def _entropy(counts: NDArray[np.int64]) -> float:
 
 
 def gini(sizes: NDArray[np.int64]) -> float:
-    """0 when all parties are equally large.
+    """Return the Gini coefficient of the parties' sizes: 0 if all are equally large.
 
     >>> gini(np.array([5, 5, 5])), round(gini(np.array([0, 0, 9])), 3)
     (0.0, 0.667)
@@ -90,22 +91,23 @@ def gini(sizes: NDArray[np.int64]) -> float:
 
 
 def feature_shift(partition: Partition, split: Split, vocabulary: int = 0) -> float:
-    """How far the parties' feature means and added noise lie apart, in standard deviations of a feature.
+    """Return how far the parties' mean features and noise differ, in standard deviations of a feature.
 
-    Root mean square over parties (by rows) and features of (mean of party - mean) / std, plus the mean ratio of the
-    noise's deviation to the features' own. A random split gives about sqrt(parties / rows). Where rows are word
-    numbers, of so large a `vocabulary`, a feature is how often a word occurs in a row.
+    This is the root mean square of (mean of party - mean) / std over features and parties (weighted by rows), plus the
+    mean ratio of the noise's deviation to that of the features. A random split gives about sqrt(parties / rows). With a
+    `vocabulary` rows are word numbers, and a feature is how often a word occurs in a row.
     """
     sizes = np.array([len(rows) for rows in partition.rows])
     total: Any = 0.0
     square: Any = 0.0
-    between: Any = 0.0  # Σ over parties of rows · mean², and no table of means: there may be many parties
+    between: Any = 0.0  # Σ over parties of rows · mean²; a table of means would be large with many parties
     for rows in partition.rows:
-        own, own_square = _moments(split.x, rows, vocabulary)
-        total, square, between = total + own, square + own_square, between + own**2 / len(rows)
+        party_total, party_square = _moments(split.x, rows, vocabulary)
+        total, square = total + party_total, square + party_square
+        between = between + party_total**2 / len(rows)
     mean = total / sizes.sum()
     variance = np.maximum(square / sizes.sum() - mean**2, 0)
-    varying = np.sqrt(variance) > 1e-6 * np.maximum(np.abs(mean), 1e-30)  # a constant column has no unit to measure in
+    varying = np.sqrt(variance) > 1e-6 * np.maximum(np.abs(mean), 1e-30)  # a constant feature has no deviation
     if not varying.any():
         return 0.0
     gaps = np.maximum(between / sizes.sum() - mean**2, 0)[varying] / variance[varying]
@@ -116,7 +118,7 @@ def feature_shift(partition: Partition, split: Split, vocabulary: int = 0) -> fl
 def _moments(
     features: Features, rows: NDArray[np.int64], vocabulary: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sums of the features and of their squares over some rows; block by block, to keep float64 copies small."""
+    """Sum the features and their squares over some rows, block by block so that float64 copies stay small."""
     total: Any = 0.0
     square: Any = 0.0
     for begin in range(0, len(rows), _BLOCK):
@@ -131,7 +133,7 @@ def _moments(
 
 
 def _bags(words: NDArray[np.int32], vocabulary: int) -> "sparse.csr_matrix":
-    """How often each word occurs in each row; 0 pads and does not count."""
+    """Count how often each word occurs in each row; 0 is padding and does not count."""
     rows, places = np.nonzero(words)
     ones = np.ones(len(rows))
     return sparse.csr_matrix((ones, (rows, words[rows, places])), shape=(len(words), vocabulary))

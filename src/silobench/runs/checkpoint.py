@@ -7,19 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save
 
 from silobench.errors import RecordError
 from silobench.method.types import Server, Vector
+from silobench.runs.stored import checkpoint_file, damaged_checkpoint, read_header
 from silobench.training.state import PartyMemory, State
-
-REMEDY = "what is recorded elsewhere is untouched; move this directory away or delete it to run it anew."
-
-
-def file_of(path: Path) -> Path:
-    """Where a run directory has it."""
-    return path / "checkpoint" / "state.safetensors"
 
 
 def arrays(state: State) -> dict[str, Any]:
@@ -51,28 +45,15 @@ def pack(state: State, commit: Mapping[str, Any]) -> bytes:
     return save(tensors, {"silobench": json.dumps(header)})
 
 
-def read_header(path: Path) -> dict[str, Any] | None:
-    """The header of the checkpoint, without its tensors."""
-    file = file_of(path)
-    if not file.exists():
-        return None
-    try:
-        with safe_open(file, "numpy") as content:
-            header: dict[str, Any] = json.loads(content.metadata()["silobench"])
-            return header
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
-        raise _damaged(file) from error
-
-
 def unpack(path: Path) -> State | None:
     header = read_header(path)
     if header is None:
         return None
-    file = file_of(path)
+    file = checkpoint_file(path)
     with safe_open(file, "numpy") as content:
         found = {name: content.get_tensor(name) for name in sorted(content.keys())}
     if _crc(found) != header["crc"]:
-        raise _damaged(file)
+        raise damaged_checkpoint(file)
     server: dict[str, dict[str, Vector]] = {"extras": {}, "optimizer": {}}
     memory: dict[int, dict[str, dict[str, Vector]]] = {}
     measures: dict[str, dict[str, Vector]] = {}
@@ -108,12 +89,16 @@ def unpack(path: Path) -> State | None:
     )
 
 
+def load_state(path: Path) -> State:
+    """Return the last committed state of a run."""
+    state = unpack(path)
+    if state is None:
+        raise RecordError(f"{path} has no checkpoint: it was never begun, or its checkpoint was removed.")
+    return state
+
+
 def _crc(arrays: Mapping[str, Any]) -> int:
     total = 0
     for name, array in arrays.items():
         total = zlib.crc32(array.tobytes(), zlib.crc32(name.encode(), total))
     return total
-
-
-def _damaged(file: Path) -> RecordError:
-    return RecordError(f"{file} is damaged (it is not a whole checkpoint): {REMEDY}")

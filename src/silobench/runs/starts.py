@@ -14,8 +14,8 @@ from silobench.method.method import Method
 from silobench.method.solvers import SOLVERS
 from silobench.method.types import Algorithm, Count
 from silobench.rng import torch_seed
-from silobench.runs.checkpoint import file_of
-from silobench.runs.record import StoredRun, load_state, read_run
+from silobench.runs.checkpoint import load_state
+from silobench.runs.stored import StoredRun, checkpoint_file, read_run
 from silobench.spec import Registry, Spec
 from silobench.tasks.task import Task
 from silobench.training.setting import Setting
@@ -84,16 +84,16 @@ def digest_of(path: Path) -> str:
     stored = read_run(path)
     if not stored.complete:
         raise ConfigError(f"start: {path} is not finished, and a run begins at the end of another: finish it first.")
-    if not file_of(path).is_file():
+    if not checkpoint_file(path).is_file():
         raise ConfigError(f"start: the model of {path} was deleted (--records-only): delete that run to make it anew.")
     _need_one_model(stored)
-    return str(stored.facts.get("model_sha256"))
+    return stored.facts.model_sha256
 
 
 def _need_one_model(stored: StoredRun) -> None:
-    config = stored.facts["config"]
+    config = stored.config
     algorithm = ALGORITHMS.build(str(config["algorithm"]))
-    if algorithm.replica or algorithm.personal or config.get("buffers") == "local":
+    if algorithm.replica or algorithm.personal or config.buffers == "local":
         raise ConfigError(
             f"start: in {stored.path} every party has a model of its own ({config['algorithm']}): give a run with one "
             "model for all."

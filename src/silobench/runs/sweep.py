@@ -19,8 +19,10 @@ from silobench.engines import ENGINES, Engine
 from silobench.engines.workers import Job, workers_of_this_command
 from silobench.errors import RunError, SilobenchError
 from silobench.method.solvers import SOLVERS
-from silobench.runs.execute import execute, prepare
-from silobench.runs.experiment import Plan, load_plugin
+from silobench.runs.execute import execute
+from silobench.runs.experiment import load_plugin
+from silobench.runs.plan import Plan
+from silobench.runs.prepare import prepare
 from silobench.training.state import RoundRecord
 
 _MANY = 4  # runs a worker: with so many there is nothing to weigh up

@@ -1,6 +1,6 @@
 """The spec language: text such as ``fedprox(mu=0.01)``, the values it stands for, and the registries that build them.
 
-What the specs name lives elsewhere: algorithms, partitions, models and datasets register their own factories.
+This package knows no names: algorithms, partitions, models and datasets register their own factories.
 """
 
 from silobench.spec.language import Spec, Value, parse, parse_terms

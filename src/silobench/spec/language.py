@@ -1,7 +1,7 @@
-"""The one spec language: ``fedprox(mu=0.01)`` is the call ``fedprox(mu=0.01)``, and never ``eval``.
+"""The spec language: ``fedprox(mu=0.01)`` means the call ``fedprox(mu=0.01)``, but is never passed to ``eval``.
 
 A spec is a name with arguments; ``a + b`` sums partitions and ``a | b`` chains transforms. `parse` reads
-text into `Spec` values, a `Registry` binds them to factories. Nothing here knows what is being named.
+text into `Spec` values, and a `Registry` binds them to factories. This module does not know any of the names.
 """
 
 import ast
@@ -20,7 +20,7 @@ Operator: TypeAlias = Literal["+", "|"]
 
 @dataclass(frozen=True)
 class Spec:
-    """A name with arguments, as written; `str` gives back text that parses to the same value.
+    """A name with arguments, as written; its `str` parses to an equal value.
 
     >>> print(parse("Label_Dirichlet( beta = .5 )"))
     label-dirichlet(beta=0.5)
@@ -37,7 +37,7 @@ class Spec:
 
 # --- reading -----------------------------------------------------------------------------------------
 
-# The papers' own notation, rewritten where a term begins.
+# Notation from the papers, rewritten at the start of a term.
 _NOTATION = [
     (r"#\s*C\s*=\s*(?P<k>\d+)", r"label-count(k=\g<k>)"),
     (r"q\s*[~∼]\s*Dir\(", "quantity-dirichlet("),
@@ -58,29 +58,29 @@ _CONSTANTS = {"true": "True", "false": "False", "none": "None"}
 
 
 def parse(text: str) -> Spec:
-    """One spec; a sum or a chain is refused."""
+    """Read a single spec; raise `SpecError` for a sum or a chain."""
     terms = parse_terms(text, "+")
     if len(terms) != 1:
-        raise SpecError(f"{_quoted(text)} is a sum, and one single spec is needed here.")
+        raise SpecError(f"{_quoted(text)} is a sum of {len(terms)} specs, but a single spec is needed: give one.")
     return terms[0]
 
 
 def parse_terms(text: str, operator: Operator) -> tuple[Spec, ...]:
-    """The terms of ``a + b`` or ``a | b``, in order; a lone spec is one term."""
+    """Return the terms of ``a + b`` or ``a | b`` in order; a single spec is one term."""
     text = _rewritten(text)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # an unknown escape in a string is refused, not warned about
+            warnings.simplefilter("error")  # an unknown escape in a string is an error, not a warning
             tree = ast.parse("".join(_python(text)).strip() or "()", mode="eval").body
         return tuple(_spec(node, text) for node in _split(tree, ast.Add if operator == "+" else ast.BitOr))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise SpecError(
-            f"{_quoted(text)} is not a spec: write name(argument=value, ...), with brackets closed."
+            f"{_quoted(text)} is not a spec: write name(argument=value, ...) and close all brackets."
         ) from error
 
 
 def _rewritten(text: str) -> str:
-    """The papers' notation as specs, outside quotation marks."""
+    """Replace the papers' notation by specs, outside quotation marks."""
     parts = re.split(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""", text)
     for pattern, replacement in _NOTATION:
         parts[0] = re.sub(rf"(?P<before>^\s*){pattern}", rf"\g<before>{replacement}", parts[0])
@@ -89,7 +89,7 @@ def _rewritten(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """The text on one line, cut where it is long."""
+    """Return the text in quotation marks on one line, shortened if it is long."""
     shown = text if text.isprintable() else text.encode("unicode_escape").decode()
     return f"'{shown if len(shown) <= 100 else shown[:97] + '...'}'"
 
@@ -105,13 +105,13 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _python(text: str) -> Iterator[str]:
-    """Python source of the same shape: bare words become names, keywords or string literals."""
+    """Yield Python source of the same shape: bare words become names, keywords or string literals."""
     tokens = list(_tokens(text))
     depth = 0
-    for here, (kind, token) in enumerate(tokens):
-        if here and kind != "mark" and tokens[here - 1][0] != "mark":
-            raise SpecError(f"{_quoted(text)} has two words side by side: quote text that has spaces.")
-        following = tokens[here + 1][1] if here + 1 < len(tokens) else ""
+    for position, (kind, token) in enumerate(tokens):
+        if position and kind != "mark" and tokens[position - 1][0] != "mark":
+            raise SpecError(f"{_quoted(text)} has two words side by side: quote text that contains spaces.")
+        following = tokens[position + 1][1] if position + 1 < len(tokens) else ""
         if kind == "mark":
             depth += (token in "([") - (token in ")]")
             yield token
@@ -124,14 +124,14 @@ def _python(text: str) -> Iterator[str]:
 
 
 def _plain(number: str) -> str:
-    """Python refuses leading zeros of integers: 007 is 7."""
+    """Drop leading zeros of an integer, which Python refuses: 007 is 7."""
     return str(int(number)) if number.lstrip("-").isdigit() else number
 
 
 def _identifier(word: str, text: str) -> str:
     name = word.replace("-", "_")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in ("True", "False", "None"):
-        raise SpecError(f"'{word}' in {_quoted(text)} is not a name: write letters, digits and hyphens.")
+        raise SpecError(f"'{word}' in {_quoted(text)} is not a name: use letters, digits and hyphens.")
     return name + "_" if keyword.iskeyword(name) else name
 
 
@@ -148,19 +148,19 @@ def _spec(node: ast.expr, text: str) -> Spec:
         return Spec(canonical_name(node.id))
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         raise SpecError(f"{_quoted(text)} is not a spec: write name or name(argument=value, ...).")
-    given = [(k.arg or "").rstrip("_") for k in node.keywords]
-    repeated = {name for name in given if given.count(name) > 1}
+    names = [(k.arg or "").rstrip("_") for k in node.keywords]
+    repeated = {name for name in names if names.count(name) > 1}
     if repeated:
         raise SpecError(f"{_quoted(text)} gives {', '.join(sorted(repeated))} twice: give it once.")
     return Spec(
         name=canonical_name(node.func.id),
         args=tuple(_value(a, text) for a in node.args),
-        kwargs=tuple((name, _value(k.value, text)) for name, k in zip(given, node.keywords, strict=True)),
+        kwargs=tuple((name, _value(k.value, text)) for name, k in zip(names, node.keywords, strict=True)),
     )
 
 
 def canonical_name(identifier: str) -> str:
-    """A factory's name as specs write it: ``label_dirichlet`` is ``label-dirichlet``."""
+    """Return a factory's name as specs write it: ``label_dirichlet`` becomes ``label-dirichlet``."""
     return identifier.rstrip("_").replace("_", "-").lower()
 
 
@@ -175,13 +175,16 @@ def _value(node: ast.expr, text: str) -> Value:
         return tuple(_value(item, text) for item in node.elts)
     if isinstance(node, ast.Call):
         return _spec(node, text)
-    raise SpecError(f"{_quoted(text)} has an argument that is no number, word, list or spec: quote it if it is text.")
+    raise SpecError(
+        f"{_quoted(text)} has an argument that is not a number, word, list or spec: quote it if it is text."
+    )
 
 
 _SAFE_WORD = re.compile(r"[A-Za-z_./~:\\%@-][\w./~:\\%@-]*")
 
 
 def value_text(value: Value) -> str:
+    """Return the text of an argument, which parses to an equal value."""
     if isinstance(value, tuple):
         return f"[{', '.join(value_text(v) for v in value)}]"
     if isinstance(value, str):

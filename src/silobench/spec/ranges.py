@@ -1,4 +1,7 @@
-"""What numbers an argument may have; `spec` checks them. Apart from `types`, which needs torch, as data do not."""
+"""Types for the numbers an argument may take; a `Registry` checks them.
+
+They live outside `method.types`, which imports torch, because datasets use them and load without torch.
+"""
 
 from typing import Annotated, TypeAlias
 

@@ -1,10 +1,10 @@
-"""Registries bind specs to factories. An unknown name or argument is an error that suggests the nearest known one."""
+"""Registries bind specs to factories. An error about an unknown name or argument suggests the nearest known one."""
 
 import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints
+from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Bound(Generic[T]):
-    """A spec bound to its factory: `full` states every argument, `short` only those off their default."""
+    """A spec bound to its factory: `full` states every argument, `short` only those that differ from their default."""
 
     full: Spec
     short: Spec
@@ -26,9 +26,9 @@ class Bound(Generic[T]):
 
 
 class Registry(Generic[T]):
-    """The named factories of one kind, and the errors for names and arguments they do not have.
+    """The named factories of one kind, with helpful errors for unknown names and bad arguments.
 
-    `nested` is the registry that reads specs inside arguments, as in ``sgd(lr=exponential(...))``.
+    `nested` is the registry for specs inside arguments, as in ``sgd(lr=exponential(...))``.
 
     >>> colours: Registry[str] = Registry("colour")
     >>> @colours.register
@@ -44,16 +44,26 @@ class Registry(Generic[T]):
     def __init__(self, kind: str, nested: "Registry[Any] | None" = None):
         self.kind, self.nested = kind, nested
         self.factories: dict[str, Callable[..., T]] = {}
-        self.later: dict[str, tuple[str, ...]] = {}
+        self.added_later: dict[str, tuple[str, ...]] = {}
 
-    def register(self, factory: Callable[P, T], later: tuple[str, ...] = ()) -> Callable[P, T]:
-        """Enter a factory under its own name; calls from Python are checked as specs are.
+    @overload
+    def register(self, factory: Callable[P, T]) -> Callable[P, T]: ...
+    @overload
+    def register(self, *, added_later: tuple[str, ...]) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
 
-        `later` are arguments that it did not always have: a full spec does not state them at their defaults, so that
-        what was run before they came is still the same run.
+    def register(self, factory: Callable[P, T] | None = None, *, added_later: tuple[str, ...] = ()) -> Any:
+        """Register a factory under its function name; calls from Python are then checked as specs are.
+
+        Use it as ``@registry.register`` or ``@registry.register(added_later=("argument",))``. The full spec omits the
+        arguments in `added_later` while they have their defaults, so runs from before they existed keep their ids.
         """
+        if factory is None:
+            return functools.partial(self._register, added_later=added_later)
+        return self._register(factory, added_later)
+
+    def _register(self, factory: Callable[P, T], added_later: tuple[str, ...]) -> Callable[P, T]:
         name = canonical_name(factory.__name__)
-        self.later[name] = later
+        self.added_later[name] = added_later
 
         @functools.wraps(factory)
         def checked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -64,10 +74,11 @@ class Registry(Generic[T]):
         return checked
 
     def build(self, text: str) -> T:
+        """Read a spec and call its factory."""
         return self.bind(text).build()
 
     def bind(self, text: str | Spec) -> Bound[T]:
-        """Read a spec and check its name and arguments, without calling the factory yet."""
+        """Read a spec and check its name and arguments without calling the factory."""
         spec = parse(text) if isinstance(text, str) else text
         factory = self._factory(spec.name)
         args = [self._inner(value) for value in spec.args]
@@ -77,7 +88,8 @@ class Registry(Generic[T]):
         written = signature.bind(*args, **kwargs).arguments
         nested = {name: value for name, value in written.items() if isinstance(value, Bound)}
         defaults = {name: p.default for name, p in signature.parameters.items()}
-        stated = {k: v for k, v in bound.arguments.items() if k not in self.later[spec.name] or v != defaults[k]}
+        added = self.added_later.get(spec.name, ())
+        stated = {k: v for k, v in bound.arguments.items() if k not in added or v != defaults[k]}
         full = stated | {name: value.full for name, value in nested.items()}
         short = bound.arguments | {name: value.short for name, value in nested.items()}
         return Bound(
@@ -87,7 +99,7 @@ class Registry(Generic[T]):
         )
 
     def describe(self) -> list[dict[str, str]]:
-        """Name, signature and first docstring line of every factory, sorted."""
+        """Return name, signature and summary (the docstring's first paragraph) of every factory, sorted by name."""
         rows = []
         for name, factory in sorted(self.factories.items()):
             parameters = [_signature(p) for p in inspect.signature(factory).parameters.values()]
@@ -101,26 +113,26 @@ class Registry(Generic[T]):
         return self.factories[name]
 
     def _parameter(self, spec: Spec, name: str) -> str:
-        """The Python name of a spec's argument: ``as`` is ``as_``."""
+        """Return the Python name of a spec's argument: ``as`` is ``as_``."""
         parameters = inspect.signature(self._factory(spec.name)).parameters.values()
         known = {p.name.rstrip("_"): p.name for p in parameters if p.kind != p.VAR_POSITIONAL}
         if name not in known:
-            tail = suggest(name, known) if known else "it takes none."
+            tail = suggest(name, known) if known else "it takes no arguments."
             raise SpecError(f"{spec.name} has no argument '{name}': {tail}")
         return known[name]
 
     def _inner(self, value: Value) -> Any:
-        """Nested specs bound; everything else as it stands."""
+        """Bind a nested spec; return any other value unchanged."""
         if not isinstance(value, Spec):
             return value
         if self.nested is None:
             raise SpecError(
-                f"a {self.kind} takes no spec as an argument, but '{value}' was given: quote it if it is text."
+                f"arguments of a {self.kind} cannot be specs, but '{value}' was given: quote it if it is text."
             )
         return self.nested.bind(value)
 
     def _bind(self, name: str, args: Any, kwargs: dict[str, Any]) -> inspect.BoundArguments:
-        """The checked arguments of a call, defaults filled in."""
+        """Return the checked arguments of a call, with defaults filled in."""
         factory = inspect.unwrap(self._factory(name))
         signature, hints = inspect.signature(factory), get_type_hints(factory, include_extras=True)
         try:
@@ -157,9 +169,9 @@ def _checked(name: str, parameter: str, hint: Any, value: Any) -> Any:
     try:
         return _adapter(hint).validate_python(value, strict=True)
     except ValidationError as error:
-        given = f"a {type(value).__name__}" if callable(value) else repr(value)
+        shown = f"a {type(value).__name__}" if callable(value) else repr(value)
         problem = error.errors()[0]["msg"].removeprefix("Input should be ")
-        raise SpecError(f"{name}: {parameter.rstrip('_')} must be {problem}, but {given} was given.") from error
+        raise SpecError(f"{name}: {parameter.rstrip('_')} must be {problem}, but {shown} was given.") from error
 
 
 @functools.cache

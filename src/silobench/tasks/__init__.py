@@ -1,1 +1,1 @@
-"""Tasks: a network, what is asked of it, and how its answers are scored. Training lives in `method` and `training`."""
+"""Tasks: a network, its loss and its scores. Training is in `method` and `training`."""

@@ -1,4 +1,4 @@
-"""`Score`: how a network does on some rows. Scores of parts add up to the score of the whole."""
+"""`Score`: how well a network does on some rows. Scores of parts add up to the score of the whole."""
 
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -12,28 +12,28 @@ Counts: TypeAlias = NDArray[np.int64]  # by class
 
 
 def _no_rows() -> Counts:
-    return np.zeros(1, np.int64)  # which can be added to counts of any number of classes
+    return np.zeros(1, np.int64)  # broadcasts to any number of classes
 
 
 @dataclass(frozen=True)
 class Score:
-    """How a network does on some rows: what it gets right by class, its loss added up, and the rows of each class.
+    """The score of a network on some rows: correct rows by class, the sum of losses, and all rows by class.
 
-    Pairs are judged when all are there, because the others say how alike is alike enough; then (`judged`) they are rows
-    of two classes, different and same.
+    For verification, the threshold for a fold of pairs is learnt from the other folds, so pairs are judged once all are
+    present. After `judged` they count as rows of two classes, different and same.
     """
 
     hits: Counts = field(default_factory=_no_rows)
     total_loss: float = 0.0
     rows: Counts = field(default_factory=_no_rows)
-    pairs: tuple[Pairs, ...] = ()  # in their order, not yet judged
+    pairs: tuple[Pairs, ...] = ()  # in order, not judged yet
 
     def __add__(self, other: "Score") -> "Score":
         loss, pairs = self.total_loss + other.total_loss, self.pairs + other.pairs
         return Score(self.hits + other.hits, loss, self.rows + other.rows, pairs)
 
     def judged(self) -> "Score":
-        """With its pairs counted, for which it must have all that one model was shown; without such, as it is."""
+        """Return the score with its pairs counted as rows; the pairs of the whole test set must be present."""
         if not self.pairs:
             return self
         hits, rows = judged(self.pairs)
@@ -49,7 +49,7 @@ class Score:
 
     @property
     def by_class(self) -> tuple[float | None, ...]:
-        """The accuracy on the rows of each class; None where there are none."""
+        """The accuracy on each class; None for a class without rows."""
         return tuple(
             hits / rows if rows else None for hits, rows in zip(self.hits.tolist(), self.rows.tolist(), strict=True)
         )

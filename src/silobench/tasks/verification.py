@@ -1,8 +1,7 @@
-"""Verification: are two pictures of the same person? How similarities become verdicts, by the protocol of LFW.
+"""Verification by the protocol of LFW: are two images of the same person?
 
-A network gives each picture a place, and a pair is judged by how near the two are. How near is near enough is learnt
-from other pairs: the pairs, in their order, are ten folds, and each fold is judged by the threshold that is best on the
-other nine (Huang et al., 2007).
+A network embeds each image, and a pair is called "same" if the similarity of its embeddings reaches a threshold. The
+pairs, in order, form ten folds, and the threshold of each fold is the best one on the other nine (Huang et al., 2007).
 """
 
 from collections.abc import Sequence
@@ -16,46 +15,47 @@ FOLDS = 10
 
 @dataclass(frozen=True)
 class Pairs:
-    """Some pairs, in their order: how alike a network finds the two, and whether they are of the same person."""
+    """Some pairs, in order: their similarity by a network, and whether they show the same person."""
 
     similarity: NDArray[np.float32]
     same: NDArray[np.bool_]
 
 
 def judged(parts: Sequence[Pairs]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The pairs that are judged right, and all of them, of (different, same) persons; `parts` are in their order.
+    """Return how many pairs of (different, same) persons are judged correctly, and how many there are.
 
-    >>> alike, same = np.array([0.9, 0.1, 0.8, 0.7], np.float32), np.array([True, False, True, False])
-    >>> judged([Pairs(alike, same)])
+    `parts` are all pairs, in order.
+
+    >>> similarity, same = np.array([0.9, 0.1, 0.8, 0.7], np.float32), np.array([True, False, True, False])
+    >>> judged([Pairs(similarity, same)])
     (array([1, 2]), array([2, 2]))
     """
     same = np.concatenate([part.same for part in parts])
     similarity = np.concatenate([part.similarity for part in parts]).astype(np.float64)
-    similarity[np.isnan(similarity)] = -np.inf  # of a network that has diverged: it finds nothing alike
-    right = np.zeros(len(same), dtype=np.bool_)
+    similarity[np.isnan(similarity)] = -np.inf  # a network that has diverged calls no pair the same
+    correct = np.zeros(len(same), dtype=np.bool_)
     for fold in np.array_split(np.arange(len(same)), FOLDS):
         others = np.ones(len(same), dtype=np.bool_)
         others[fold] = False
-        right[fold] = (similarity[fold] >= best_threshold(similarity[others], same[others])) == same[fold]
-    return np.bincount(same[right], minlength=2), np.bincount(same, minlength=2)
+        correct[fold] = (similarity[fold] >= best_threshold(similarity[others], same[others])) == same[fold]
+    return np.bincount(same[correct], minlength=2), np.bincount(same, minlength=2)
 
 
 def best_threshold(similarity: NDArray[np.float64], same: NDArray[np.bool_]) -> float:
-    """Where to cut so that most pairs are right when those from there on are called the same: the lowest such place.
+    """Return the lowest threshold that maximises accuracy when pairs at or above it are called "same".
 
-    Places are half-way between neighbours, and below and above all. Without pairs to learn from all are the same.
+    Thresholds are halfway between neighbouring similarities, below all or above all. Without pairs it is below all.
 
     >>> best_threshold(np.array([0.9, 0.1, 0.8, 0.6]), np.array([True, False, True, False])).__round__(6)
     0.7
     """
     order = np.argsort(similarity, kind="stable")
-    alike, is_same = similarity[order], same[order]
-    right = np.concatenate([[0], np.cumsum(~is_same)]) + is_same.sum() - np.concatenate([[0], np.cumsum(is_same)])
-    between = alike[1:] > alike[:-1]  # equal ones cannot be told apart
-    possible = np.concatenate([[True], between, [True]]) if len(alike) else np.array([True])
-    cut = int(np.argmax(np.where(possible, right, -1)))
-    if cut in (0, len(alike)):
+    values, is_same = similarity[order], same[order]
+    correct = np.concatenate([[0], np.cumsum(~is_same)]) + is_same.sum() - np.concatenate([[0], np.cumsum(is_same)])
+    between = values[1:] > values[:-1]  # no threshold separates equal values
+    possible = np.concatenate([[True], between, [True]]) if len(values) else np.array([True])
+    cut = int(np.argmax(np.where(possible, correct, -1)))
+    if cut in (0, len(values)):
         return float("-inf" if cut == 0 else "inf")
-    return (
-        float(alike[cut - 1] + (alike[cut] - alike[cut - 1]) / 2) if np.isfinite(alike[cut - 1]) else float(alike[cut])
-    )
+    below, above = values[cut - 1], values[cut]
+    return float(below + (above - below) / 2) if np.isfinite(below) else float(above)

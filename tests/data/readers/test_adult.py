@@ -171,7 +171,7 @@ def test_a_malformed_line_is_named(read: Callable[..., Table], bad: str, told: l
         read("|1x3 Cross validator", FIRST, "", bad, FIRST)
     message = str(caught.value)
     assert "\n" not in message
-    assert [part for part in [*told, "adult.data", "line 4:", "use UCI's own"] if part not in message] == []
+    assert [part for part in [*told, "adult.data", "line 4:", "use the published"] if part not in message] == []
 
 
 def test_a_file_without_rows_or_text_is_refused(tmp_path: Path) -> None:

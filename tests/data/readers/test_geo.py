@@ -11,7 +11,7 @@ from silobench.data import Dataset
 from silobench.data.readers import geo
 from silobench.data.readers.geo import CONTINENT_OF, regions
 from silobench.data.store.catalog import Entry, File
-from silobench.data.store.store import Files
+from silobench.data.store.directory import Files
 from silobench.errors import DataError
 from silobench.federation import federate
 from silobench.loop.rounds import rounds
@@ -208,7 +208,7 @@ def test_other_tables_are_refused(tmp_path: Path) -> None:
         species(tmp_path, "1,Felis,1,1\0" + "x" * 200_000)
     (tmp_path / NAME).write_bytes(b"PK\3\4 torn")
     with pytest.raises(DataError, match="damaged"):
-        geo._table(tmp_path / NAME)
+        geo._read_archive(tmp_path / NAME)
 
 
 @pytest.mark.skipif("SILOBENCH_TEST_DATA" not in os.environ, reason="needs real files")

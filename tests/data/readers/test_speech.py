@@ -139,13 +139,13 @@ def not_pcm() -> bytes:
         (lambda: wav(noise(0), channels=2), r"has 2 channel\(s\) of 16 bits at 16000 Hz: one channel of 16 bits"),
         (lambda: wav(noise(0), rate=8000), r"has 1 channel\(s\) of 16 bits at 8000 Hz"),
         (lambda: wav(noise(0), width=1), r"has 1 channel\(s\) of 8 bits at 16000 Hz"),
-        (lambda: wav(noise(0))[:20_001], "has 9978 of the 16000 samples it announces"),
-        (lambda: wav(noise(0))[:44], "has 0 of the 16000 samples"),
-        (lambda: wav(noise(0, 0)), "has 0 of the 0 samples"),
+        (lambda: wav(noise(0))[:20_001], "has 9978 samples but announces 16000"),
+        (lambda: wav(noise(0))[:44], "has 0 samples but announces 16000"),
+        (lambda: wav(noise(0, 0)), "has 0 samples but announces 0"),
         (lambda: wav(noise(0))[:30], "cannot be read as wav"),
         (not_pcm, r"cannot be read as wav \(unknown format: 3\)"),
         (lambda: b"<html>not found</html>", "cannot be read as wav"),
-        (lambda: b"", r"cannot be read as wav \(it is cut short"),
+        (lambda: b"", r"cannot be read as wav \(it is truncated"),
     ],
 )
 def test_another_file_than_a_16_khz_mono_16_bit_wav_is_refused(data: Callable[[], bytes], told: str) -> None:
@@ -270,9 +270,7 @@ def test_all_words_are_used_where_a_keyword_is_missing_and_a_note_says_so() -> N
     speakers = (TESTING[0], TRAINING[0])
     dataset = keywords(clips_of((*KEYWORDS[1:], "bird", "_background_noise_"), speakers), ())
     assert dataset.classes == tuple(sorted((*KEYWORDS[1:], "bird")))
-    assert dataset.notes[0] == (
-        "the ten keywords are not complete (missing: yes), so all 10 words that are there are used"
-    )
+    assert dataset.notes[0] == ("keywords are missing (yes), so all 10 available words are used")
 
 
 def test_requested_words_are_used_and_no_other_clip_is_read() -> None:
@@ -290,13 +288,13 @@ def test_requested_words_are_used_and_no_other_clip_is_read() -> None:
         (
             clips_of(("yes", "no"), TRAINING[:2]),
             (),
-            r"8 clips of 2 speaker\(s\) leave no rows to train or none to test",
+            r"8 clips of 2 speaker\(s\) leave no training or no test rows",
         ),
-        (clips_of(("yes", "no"), TESTING), (), r"24 clips of 6 speaker\(s\) leave no rows to train or none to test"),
-        (clips_of(("yes",)), (), "at least two are needed"),
+        (clips_of(("yes", "no"), TESTING), (), r"24 clips of 6 speaker\(s\) leave no training or no test rows"),
+        (clips_of(("yes",)), (), "at least two classes are needed"),
         (clips_of(("_background_noise_",)), (), "no clips of words"),
         ([], (), "no clips of words"),
-        (clips_of(("yes", "no")) + clips_of(("no",)), (), "no/bb05582b_nohash_0.wav came twice"),
+        (clips_of(("yes", "no")) + clips_of(("no",)), (), "no/bb05582b_nohash_0.wav occurs twice"),
         ([("yes", "a_nohash_0.wav", b"")], (), "yes/a_nohash_0.wav cannot be read as wav"),
     ],
 )
@@ -313,7 +311,7 @@ def test_without_a_published_test_speaker_a_fifth_of_the_speakers_is_held_out(sp
     assert sides[0] | sides[1] == set(speakers)
     assert not sides[0] & sides[1]
     assert len(sides[1]) == 1
-    assert "no published test speaker is here" in dataset.notes[-1]
+    assert "no published test speaker is present" in dataset.notes[-1]
 
 
 # --- the real clips ----------------------------------------------------------------------------------
@@ -332,6 +330,6 @@ def test_the_real_subset_is_read_and_learnable() -> None:
     assert (np.bincount(dataset.train.y) + np.bincount(dataset.test.y)).tolist() == [100] * 9
     speakers = [set(split.groups["speaker"].tolist()) for split in (dataset.train, dataset.test)]
     assert (len(speakers[0]), len(speakers[1]), len(speakers[0] | speakers[1])) == (71, 18, 89)
-    assert "missing: no, off, on, stop, yes" in dataset.notes[0]
+    assert "missing (no, off, on, stop, yes)" in dataset.notes[0]
     learner = LogisticRegression(C=1e-3, max_iter=500).fit(dataset.train.x.reshape(-1, 500), dataset.train.y)
     assert learner.score(dataset.test.x.reshape(-1, 500), dataset.test.y) > 0.4  # of new speakers; chance is 0.11

@@ -82,7 +82,7 @@ def test_rows_are_padded_cut_and_unknown_words_marked() -> None:
     assert data.classes == ("negative", "positive")
     assert data.test.groups["source"].tolist() == ["here", "here"]
     assert "pooled training reviews" in data.notes[0]
-    assert data.notes[1] == "2 of 4 reviews cut to their first 3 tokens"
+    assert data.notes[1] == "2 of 4 reviews truncated to their first 3 tokens"
 
 
 def test_the_vocabulary_is_the_most_frequent_words_with_ties_by_the_word() -> None:
@@ -136,7 +136,10 @@ def test_no_review_or_none_on_one_side_is_refused() -> None:
     refusal(lambda: sequences("none", [], level="site", licence="none"), "none", "0 reviews")
     refusal(lambda: dataset_of(["a"], []), "tiny", "0 test rows")
     refusal(lambda: dataset_of([], ["a"]), "tiny", "0 training rows")
-    refusal(lambda: sequences("one", [Review("a", True, "s", None)], level="site", licence="none"), "one side empty")
+    refusal(
+        lambda: sequences("one", [Review("a", True, "s", None)], level="site", licence="none"),
+        "leaves no training or no test rows",
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -190,8 +193,8 @@ def test_imdb_json_goes_by_side_label_and_number(tmp_path: Path) -> None:
         (lambda rows: [*rows[:5], "text", *rows[6:]], "at index 5"),
         (lambda rows: [*rows[:5], {"t": "a", "s": 2}, *rows[6:]], "at index 5"),
         (lambda rows: [*rows[:5], {"t": "a", "s": 1}, *rows[6:]], "the label 1 at index 5"),
-        (lambda rows: [*rows[12:24], *rows[:12], *rows[24:]], "another review at index 0"),
-        (lambda rows: [*rows[:24], *rows[36:], *rows[24:36]], "another review at index 24"),
+        (lambda rows: [*rows[12:24], *rows[:12], *rows[24:]], "a review at index 0 that does not start with"),
+        (lambda rows: [*rows[:24], *rows[36:], *rows[24:36]], "a review at index 24 that does not start with"),
     ],
 )
 def test_imdb_json_of_another_shape_is_refused(tmp_path: Path, change: Callable[[Any], Any], told: str) -> None:
@@ -275,7 +278,7 @@ def test_imdb_archive_that_is_torn_or_none_is_refused(tmp_path: Path) -> None:
         torn.write_bytes(whole.read_bytes()[:size])
         refusal(lambda: read_imdb_archive(torn, each=9), torn, "fetch")
     torn.write_bytes(b"<html>not found</html>" * 100)
-    refusal(lambda: read_imdb_archive(torn), torn, "no archive")
+    refusal(lambda: read_imdb_archive(torn), torn, "not an archive")
     refusal(lambda: read_imdb_archive(whole), whole, "9 reviews in aclImdb/train/neg", "12500 are needed")
 
 
@@ -324,9 +327,9 @@ def test_amazon_reviews_are_title_and_text_of_every_domain(tmp_path: Path) -> No
     [
         (b"", "0 reviews"),
         (amazon_review("a", "b").encode(), "1 reviews"),
-        ((amazon_review("a", "b") * 2).encode()[: -len("</review>\n")], "torn at review 2"),
-        ((amazon_review("a", "b") * 2).encode()[:-40], "torn at review 2"),
-        ((amazon_review("a", "b") * 2).replace("<title>", "", 1).encode(), "torn at review 1"),
+        ((amazon_review("a", "b") * 2).encode()[: -len("</review>\n")], "damaged at review 2"),
+        ((amazon_review("a", "b") * 2).encode()[:-40], "damaged at review 2"),
+        ((amazon_review("a", "b") * 2).replace("<title>", "", 1).encode(), "damaged at review 1"),
     ],
 )
 def test_a_torn_amazon_file_is_refused(tmp_path: Path, content: bytes, told: str) -> None:

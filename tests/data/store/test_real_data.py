@@ -10,7 +10,7 @@ import pytest
 
 from silobench.data import load
 from silobench.data.store.catalog import Entry, catalog
-from silobench.data.store.store import available, locate
+from silobench.data.store.directory import available, locate
 
 HERE = {name: entry for name, entry in catalog().items() if entry.forms or entry.needs}
 

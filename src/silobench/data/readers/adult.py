@@ -1,7 +1,8 @@
-"""UCI's Adult census files, encoded to the 123 binary features of LIBSVM's a9a, with the country a9a's columns hide.
+"""UCI's Adult census files, encoded as the 123 binary features of LIBSVM's a9a, with the country of each row.
 
-Every attribute is one block of columns: a category each, in the order of UCI's adult.names, or a bin each. A missing
-value, '?', sets no column. So encoded, every row of adult.data equals that row of a9a, and adult.test that of a9a.t.
+Every attribute has a block of columns: one per category, in the order of UCI's adult.names, or one per bin. For a
+missing value ('?') all columns of the block are 0. With this encoding, every row of adult.data equals the same row of
+a9a, and every row of adult.test that of a9a.t.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,19 +15,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from silobench.data.dataset import Features, Labels, Split
+from silobench.data.readers.checks import is_whole
 from silobench.data.readers.user_files import read_text
 from silobench.errors import DataError
 
 CLASSES = ("<=50K", ">50K")
 MISSING = "?"
-_LABELS = {text + end: code for code, text in enumerate(CLASSES) for end in ("", ".")}  # adult.test ends in a dot
-_LONGEST_NUMBER = 18  # digits that always fit an int64
-_ADVICE = "use UCI's own adult.data or adult.test, or correct that line."
+_LABELS = {
+    text + end: code for code, text in enumerate(CLASSES) for end in ("", ".")
+}  # in adult.test labels end in a dot
+_ADVICE = "use the published adult.data or adult.test, or correct that line."
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """One attribute: its categories, or the lowest value of each of its bins (the last bin has no upper end)."""
+    """An attribute: its categories, or the lowest value of each bin (the last bin has no upper limit)."""
 
     name: str
     categories: tuple[str, ...] = ()
@@ -34,7 +37,7 @@ class Attribute:
 
     @property
     def width(self) -> int:
-        """How many columns it has."""
+        """Number of columns."""
         return len(self.categories) + len(self.bins)
 
 
@@ -42,8 +45,8 @@ def _categories(name: str, texts: str) -> Attribute:
     return Attribute(name, categories=tuple(texts.split()))
 
 
-# The bins of fnlwgt begin at the 20, 40, 60 and 80 % quantiles of adult.data. No row tells where exactly the bins of a
-# capital gain or loss part, only that 0 lies in the first and the smallest amount, 114 and 155, in the second.
+# The bins of fnlwgt start at the 20, 40, 60 and 80 % quantiles of adult.data. The exact limits for capital gain and
+# loss cannot be seen from the rows: 0 is in the first bin, the smallest amounts (114 and 155) are in the second.
 ATTRIBUTES = (
     Attribute("age", bins=(0, 26, 33, 41, 50)),
     _categories(
@@ -80,17 +83,17 @@ ATTRIBUTES = (
         "Yugoslavia El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands",
     ),
 )
-OFFSETS = tuple(sum(a.width for a in ATTRIBUTES[:i]) for i in range(len(ATTRIBUTES)))  # each one's first column, from 0
+OFFSETS = tuple(
+    sum(a.width for a in ATTRIBUTES[:i]) for i in range(len(ATTRIBUTES))
+)  # first column of each attribute, from 0
 WIDTH = sum(a.width for a in ATTRIBUTES)  # 123
 _COUNTRY = [a.name for a in ATTRIBUTES].index("native-country")
-_COUNTRIES: NDArray[np.str_] = np.array(
-    [*ATTRIBUTES[_COUNTRY].categories, MISSING]
-)  # so that code -1 is the missing one
+_COUNTRIES: NDArray[np.str_] = np.array([*ATTRIBUTES[_COUNTRY].categories, MISSING])  # code -1 is the last one: missing
 
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a UCI file. `values` ``[n, 14]`` has the number, or the category's place; -1 is missing."""
+    """The rows of a UCI file. `values` ``[n, 14]`` has numbers, or indices of categories; -1 is missing."""
 
     values: NDArray[np.int64]
     labels: Labels  # 0: <=50K, 1: >50K
@@ -100,10 +103,10 @@ class Table:
 
 
 def read_uci(path: Path) -> Table:
-    """The rows of adult.data or adult.test, in their order.
+    """Read the rows of adult.data or adult.test.
 
-    Blank lines and lines that begin with '|' (adult.test has one) are no rows; a label may end in a dot, as all do in
-    adult.test. A line with another number of cells, a number or category that is none, or no label is refused.
+    Blank lines and lines that start with '|' (adult.test has one) are skipped. A label may end in a dot, as in
+    adult.test. A line with a wrong number of cells, an invalid number or category, or no label raises an error.
     """
     columns, lines = _columns(path)
     values = [_values(path, a, cells, lines) for a, cells in zip(ATTRIBUTES, columns[:-1], strict=True)]
@@ -112,7 +115,7 @@ def read_uci(path: Path) -> Table:
 
 
 def encode(table: Table) -> Split:
-    """The rows as a9a has them: `x` CSR float32 ``[n, 123]`` of ones, `y`, and each row's country ('?' if unknown)."""
+    """Encode rows as in a9a: CSR float32 ``[n, 123]`` of ones, with the country as the group ('?' if unknown)."""
     codes = np.stack([_code(a, table.values[:, i]) for i, a in enumerate(ATTRIBUTES)], axis=1)
     known = codes >= 0
     indices = (codes + np.array(OFFSETS))[known].astype(np.int32)
@@ -122,23 +125,23 @@ def encode(table: Table) -> Split:
 
 
 def countries_of_a9a(x: Features) -> NDArray[np.str_]:
-    """The country of each row of a9a or a9a.t, from its columns 83 to 123 (counted from 1); '?' if it has none of them.
+    """Return the country of each row of a9a or a9a.t, from columns 83 to 123 (counted from 1); '?' if none is set.
 
-    `x` is ``[n, 123]``, sparse or dense. Rows that are no rows of a9a, with two countries say, are refused.
+    `x` is ``[n, 123]``, sparse or dense. Invalid rows, for example with two countries, raise an error.
     """
     if x.ndim != 2 or x.shape[1] != WIDTH:
         raise DataError(
             f"the rows have shape {tuple(x.shape[1:])} but a9a has {WIDTH} columns: "
-            "read a9a and a9a.t together, because a9a.t alone has no row of the last country."
+            "read a9a and a9a.t together, because a9a.t has no row of the last country."
         )
     block = sparse.csr_matrix(x)[:, OFFSETS[_COUNTRY] :]
     block.eliminate_zeros()
     count: NDArray[np.int64] = np.diff(block.indptr)
-    strange = np.flatnonzero((count > 1) | (count != np.asarray(block.sum(1)).ravel()))
-    if len(strange):
+    bad = np.flatnonzero((count > 1) | (count != np.asarray(block.sum(1)).ravel()))
+    if len(bad):
         raise DataError(
-            f"row {strange[0]} (counted from 0) has {block[strange[0]].data.tolist()} in the country columns of a9a "
-            f"({OFFSETS[_COUNTRY] + 1} to {WIDTH}): a single 1, or nothing, is needed; give the rows of a9a or a9a.t."
+            f"row {bad[0]} (counted from 0) has {block[bad[0]].data.tolist()} in the country columns of a9a "
+            f"({OFFSETS[_COUNTRY] + 1} to {WIDTH}): at most one 1 is needed; give the rows of a9a or a9a.t."
         )
     codes = np.full(len(count), -1, np.int64)
     codes[count == 1] = block.indices
@@ -149,16 +152,16 @@ def countries_of_a9a(x: Features) -> NDArray[np.str_]:
 
 
 def _columns(path: Path) -> tuple[list[list[str]], list[int]]:
-    """The 15 columns as text, and the line of the file where each row is."""
+    """Return the 15 columns as text, and the line number of each row."""
     text = read_text(path).split("\n")
     lines = [number for number, line in enumerate(text, 1) if line.strip() and line[0] != "|"]
     if not lines:
-        raise DataError(f"{path} has no rows: at least one is needed; use UCI's own adult.data or adult.test.")
+        raise DataError(f"{path} has no rows: at least one is needed; use the published adult.data or adult.test.")
     rows, needed = [text[number - 1] for number in lines], len(ATTRIBUTES) + 1
     for number, row in zip(lines, rows, strict=True):
         if (count := row.count(",") + 1) != needed:
             raise DataError(
-                f"{path} has {count} cells in line {number}: {needed} with commas between are needed; {_ADVICE}"
+                f"{path} has {count} cells in line {number}: {needed} cells separated by commas are needed; {_ADVICE}"
             )
     cells = list(map(str.strip, ",".join(rows).split(",")))
     return [cells[column::needed] for column in range(needed)], lines
@@ -169,19 +172,15 @@ def _values(path: Path, attribute: Attribute, cells: Sequence[str], lines: Seque
         known = {text: code for code, text in enumerate(attribute.categories)}
         needed = f"one of the {len(known)} categories of UCI's adult.names or {MISSING} is needed"
     else:
-        known = {cell: int(cell) for cell in set(cells) if _is_number(cell)}
+        known = {cell: int(cell) for cell in set(cells) if is_whole(cell)}
         needed = f"a whole number of 0 or more, or {MISSING}, is needed"
     return _codes(path, attribute.name, cells, lines, {**known, MISSING: -1}, needed)
-
-
-def _is_number(cell: str) -> bool:
-    return cell.isascii() and cell.isdigit() and len(cell) <= _LONGEST_NUMBER
 
 
 def _codes(
     path: Path, name: str, cells: Sequence[str], lines: Sequence[int], known: Mapping[str, int], needed: str
 ) -> NDArray[np.int64]:
-    """Each cell's number in `known`; a cell that is not in it is refused."""
+    """Look up each cell in `known`; raise an error that names the first unknown cell and its line."""
     try:
         return np.array([known[cell] for cell in cells], dtype=np.int64)
     except KeyError:
@@ -193,5 +192,5 @@ def _codes(
 
 
 def _code(attribute: Attribute, values: NDArray[np.int64]) -> NDArray[Any]:
-    """The place of each value among the attribute's columns; -1 is missing, and lies below every bin."""
+    """Return the index of each value in the columns of an attribute; -1 (missing) is below every bin, and stays -1."""
     return np.searchsorted(attribute.bins, values, side="right") - 1 if attribute.bins else values

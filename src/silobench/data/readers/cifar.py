@@ -1,4 +1,4 @@
-"""CIFAR-10 in its binary and its python form. A pickle is data here, never a program: nothing it names is called."""
+"""CIFAR-10 in its binary and its python form. The python form is a pickle, which is parsed without running code."""
 
 import io
 import pickle
@@ -11,25 +11,26 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from silobench.data.dataset import Dataset, Labels, Split
-from silobench.data.readers.images import Pixels, check_labels
+from silobench.data.readers.checks import check_labels
+from silobench.data.readers.image_arrays import Pixels
 from silobench.data.store.cache import stored
-from silobench.data.store.store import Files
+from silobench.data.store.directory import Files
 from silobench.errors import DataError
 
 _CIFAR = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 _ROW = 3 * 32 * 32
-_MOST_TUPLES = 25_000  # Python 3 writes one for each of 10,000 file names; hashing a tower of 200,000 ends the process
+_MOST_TUPLES = 25_000  # Python 3 writes one per file name, 10,000; hashing 200,000 nested tuples crashes the process
 
 
 def cifar_10(augment: bool = True, form: Literal["any", "binary", "python"] = "any") -> Dataset:
-    """60,000 colour photographs of 32 x 32 pixels in ten classes: 50,000 to train, 10,000 to test.
+    """60,000 colour photographs of 32 x 32 pixels in ten classes: 50,000 for training, 10,000 for testing.
 
-    With `augment` training batches are cropped and flipped at random. Both published forms give the same rows; "any"
-    takes the one that is there. The python form is pickled, and is read without running any of it.
+    With `augment`, training batches are cropped and flipped at random. Both published forms give the same rows; "any"
+    uses the form that is available. The python form is a pickle, which is parsed without running code.
     """
-    kept = stored("cifar-10", _read_cifar, form="" if form == "any" else form)
-    return kept if augment else replace(kept, augment="none")
+    dataset = stored("cifar-10", _read_cifar, form="" if form == "any" else form)
+    return dataset if augment else replace(dataset, augment="none")
 
 
 def _read_cifar(files: Files) -> Dataset:
@@ -48,32 +49,34 @@ def _cifar_images(rows: Pixels) -> Pixels:
 
 
 def _cifar_rows(path: Path) -> tuple[Pixels, Labels]:
-    """The binary form: every row is the label's byte, then 1,024 bytes each of red, green and blue."""
+    """Read the binary form: a row is one byte for the label, then 1,024 bytes each of red, green and blue."""
     size = path.stat().st_size
     if size == 0 or size % (_ROW + 1):
-        raise DataError(f"{path} has {size:,} bytes: a multiple of {_ROW + 1:,}, one row, is needed; fetch it again.")
+        raise DataError(f"{path} has {size:,} bytes: a multiple of {_ROW + 1:,} (one row) is needed; fetch it again.")
     rows = np.fromfile(path, dtype=np.uint8).reshape(-1, _ROW + 1)
     return rows[:, 1:], check_labels(path, rows[:, 0], 10)
 
 
 def _pickled_rows(path: Path) -> tuple[Pixels, Labels]:
-    """The python form: a pickled dictionary with data, an array of bytes ``[n, 3072]``, and labels, a list."""
+    """Read the python form: a pickled dictionary with `data`, an array of bytes ``[n, 3072]``, and `labels`, a list."""
     content = _read_pickle(path)
     fields = {_bytes_of(key): value for key, value in content.items()} if isinstance(content, dict) else {}
     x, labels = _pickled_array(path, fields.get(b"data")), fields.get(b"labels")
     if not isinstance(labels, list) or len(labels) != len(x) or any(type(label) is not int for label in labels):
         raise DataError(
-            f"{path} has no list of {len(x)} whole numbers as 'labels': one a row is needed; fetch it again."
+            f"{path} has no list of {len(x)} whole numbers as 'labels': one label per row is needed; fetch it again."
         )
-    if any(not 0 <= label < 10 for label in labels):  # before numpy sees them: they may be of any size
+    if any(
+        not 0 <= label < 10 for label in labels
+    ):  # checked before numpy converts them: a pickled integer may have any size
         raise DataError(f"{path} has a label outside 0 to 9 in 'labels': fetch the file again.")
     return x, np.array(labels, dtype=np.int64)
 
 
 class _Record:
-    """What a pickle says of an object, and nothing more: arguments and state are kept, and nothing is run.
+    """Stand-in for an object of a pickle: it stores arguments and state, and runs nothing.
 
-    A stand-in is a class with a `__setstate__`, because what has none, a pickle could change itself.
+    It defines `__setstate__`, because without it a pickle could set attributes of the stand-in.
     """
 
     arguments: tuple[Any, ...] = ()
@@ -99,7 +102,7 @@ class _Dtype(_Record):
 
 
 class _Encoded(_Record):
-    """Bytes that Python 3 wrote in a protocol of Python 2, which has none: text, and "latin1"."""
+    """Bytes that Python 3 wrote for Python 2, whose protocol has no bytes: text and the codec "latin1"."""
 
 
 _STAND_INS: Mapping[tuple[str, str], type[_Record]] = {
@@ -112,11 +115,11 @@ _STAND_INS: Mapping[tuple[str, str], type[_Record]] = {
 
 
 class _Reader(pickle.Unpickler):
-    """Reads a pickle as data: the few names of a numpy array become records, and any other name is refused."""
+    """Unpickler that replaces the classes of a numpy array by stand-ins and refuses every other class."""
 
     def find_class(self, module: str, name: str, /) -> Any:
         if (module, name) not in _STAND_INS:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}, which a batch of images does not need")
+            raise pickle.UnpicklingError(f"it refers to {module}.{name}, which a batch of images does not need")
         return _STAND_INS[module, name]
 
 
@@ -125,37 +128,37 @@ def _read_pickle(path: Path) -> Any:
     try:
         _check_pickle(data)
         return _Reader(io.BytesIO(data), encoding="bytes").load()
-    except Exception as error:  # a foreign or hostile pickle may fail in any way
+    except Exception as error:  # a malicious pickle may fail in any way
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(
-            f"{path} is not a batch of CIFAR-10 in its python form ({reason}): nothing of it was run; fetch it again."
+            f"{path} is not a pickled batch of CIFAR-10 ({reason}): none of its code was run; fetch it again."
         ) from error
 
 
 def _check_pickle(data: bytes) -> None:
-    """Refuses what would exhaust the reader before it reads a name: far places in its memo, and towers of tuples.
+    """Refuse pickles that would exhaust memory or time: large memo indices, and nested tuples that share parts.
 
-    The hash of a tuple is that of all it holds, so one that holds another twice, forty times over, is never done.
+    Hashing a tuple hashes all its items, so 40 nested tuples that each hold the next one twice would never finish.
     """
-    tuples, before = 0, ""
-    memo: dict[int, bool] = {}  # whether a place holds a tuple
+    tuples, previous = 0, ""
+    memo: dict[int, bool] = {}  # whether the value at an index is a tuple
     for opcode, argument, _ in pickletools.genops(data):
         name = opcode.name
         if name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
             place = len(memo) if name == "MEMOIZE" else int(cast(int, argument))
             if not 0 <= place <= len(data):
-                raise pickle.UnpicklingError(f"it has a memo of {argument} places")
-            memo[place] = "TUPLE" in before
+                raise pickle.UnpicklingError(f"it has the memo index {argument}")
+            memo[place] = "TUPLE" in previous
         if name == "DUP" or ("GET" in name and memo.get(int(cast(int, argument)))):
-            raise pickle.UnpicklingError("it uses a part of itself twice")
+            raise pickle.UnpicklingError("it uses one of its parts twice")
         tuples += "TUPLE" in name
         if tuples > _MOST_TUPLES:
             raise pickle.UnpicklingError(f"it has more than {_MOST_TUPLES} tuples")
-        before = name
+        previous = name
 
 
 def _pickled_array(path: Path, record: Any) -> Pixels:
-    """The array that a record describes, if that is one of bytes ``[n, 3072]`` in C order."""
+    """Return the array that a stand-in describes; it must have bytes ``[n, 3072]`` in C order."""
     needed = f"an array of bytes of n x {_ROW:,} is needed as 'data'; fetch it again."
     state = record.state if isinstance(record, _Array) else None
     if not isinstance(state, tuple) or len(state) != 5:
@@ -166,15 +169,15 @@ def _pickled_array(path: Path, record: Any) -> Pixels:
         raise DataError(f"{path} has an array that is not of bytes (u1) in C order: {needed}")
     content = _bytes_of(raw)
     if not isinstance(shape, tuple) or [type(side) for side in shape] != [int, int] or shape[1] != _ROW:
-        raise DataError(f"{path} has an array of another shape than n x {_ROW:,}: {needed}")
+        raise DataError(f"{path} has an array whose shape is not n x {_ROW:,}: {needed}")
     if shape[0] < 1 or content is None or len(content) != shape[0] * _ROW:
-        given = "no" if content is None else f"{len(content):,}"
-        raise DataError(f"{path} has {given} bytes for an array of {shape[0]} rows: {needed}")
+        count = "no" if content is None else f"{len(content):,}"
+        raise DataError(f"{path} has {count} bytes for an array of {shape[0]} rows: {needed}")
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)
 
 
 def _bytes_of(value: Any) -> bytes | None:
-    """Bytes, in the ways that a pickle may hold them."""
+    """Return a value as bytes, for each way in which a pickle may store them; None for other values."""
     if isinstance(value, _Encoded) and value.arguments[1:] == ("latin1",):
         value = value.arguments[0]
     try:

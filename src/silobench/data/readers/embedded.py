@@ -1,4 +1,4 @@
-"""Datasets that need no download: two that ship with scikit-learn, and two generated from a fixed seed."""
+"""Datasets that need no download: two from scikit-learn, and two that are generated from a seed."""
 
 from typing import Annotated
 
@@ -6,16 +6,16 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
-from silobench.data.dataset import Dataset, Split, hold_out, standardise
+from silobench.data.dataset import Dataset, Split, concatenate, hold_out, standardise
 from silobench.spec.ranges import NonNegative
 
 
 def digits() -> Dataset:
-    """1,797 real handwritten digits of 8 x 8 pixels (UCI, with scikit-learn): 1,438 to train, 359 to test.
+    """1,797 handwritten digits of 8 x 8 pixels (UCI, from scikit-learn): 1,438 for training, 359 for testing.
 
-    Pixels are scaled to [-1, 1]: on so few rows a centred input spares the cnn hundreds of steps.
+    Pixels are scaled to [-1, 1]: with so few rows, a centred input saves the cnn hundreds of steps.
     """
-    from sklearn.datasets import load_digits  # takes half a second: only where it is needed
+    from sklearn.datasets import load_digits  # imported here because the import takes half a second
 
     raw = load_digits()
     x = (raw.images[:, None] / 8 - 1).astype(np.float32)
@@ -30,7 +30,7 @@ def digits() -> Dataset:
 
 
 def breast_cancer() -> Dataset:
-    """569 real tumour measurements of 30 columns (UCI, with scikit-learn), standardised; malignant or benign."""
+    """569 tumours by 30 measurements (UCI, from scikit-learn), standardised; the classes are malignant and benign."""
     from sklearn.datasets import load_breast_cancer
 
     raw = load_breast_cancer()
@@ -47,10 +47,10 @@ def breast_cancer() -> Dataset:
 
 
 def fcube(seed: Annotated[int, Ge(0)] = 0) -> Dataset:
-    """NIID-Bench's synthetic cube: 3 features in [-1, 1], the label is the side of the plane x1 = 0.
+    """NIID-Bench's synthetic cube: 3 features in [-1, 1]; the label is the side of the plane x1 = 0.
 
-    4,000 training points, 500 in each of the eight octants, and 1,000 test points anywhere in the cube;
-    x1 > 0 is label 0. The octant pairs of the `octants` partition are the groups.
+    There are 4,000 training points, 500 in each octant, and 1,000 test points anywhere in the cube. Label 0 is x1 > 0.
+    The groups are the pairs of octants that the `octants` partition uses.
     """
     rng = np.random.default_rng(seed)
     signs = np.array([[a, b, c] for a in (1, -1) for b in (1, -1) for c in (1, -1)])
@@ -67,8 +67,8 @@ def fcube(seed: Annotated[int, Ge(0)] = 0) -> Dataset:
 
 
 def octant_pairs(x: NDArray[np.float32]) -> NDArray[np.int64]:
-    """0..3: which pair of octants symmetric about the origin a 3-d point lies in."""
-    flip = np.where(x[:, :1] < 0, -1, 1)  # of each pair, the octant with x1 > 0 names it
+    """Return 0 to 3 for each 3-d point: its pair of octants that are symmetric about the origin."""
+    flip = np.where(x[:, :1] < 0, -1, 1)  # map every point to the octant of its pair with x1 > 0
     side = (x[:, 1:] * flip) < 0
     return 2 * side[:, 0].astype(np.int64) + side[:, 1]
 
@@ -84,17 +84,17 @@ def synthetic(
     parties: Annotated[int, Ge(1)] = 30,
     seed: Annotated[int, Ge(0)] = 0,
 ) -> Dataset:
-    """The FedProx / LEAF generator: 60 features, 10 classes, every party with a model and features of its own.
+    """The generator of FedProx and LEAF: 60 features, 10 classes; every party has its own model and features.
 
     Party k draws u_k ~ N(0, alpha) and W_k, b_k ~ N(u_k, 1); B_k ~ N(0, beta), v_k ~ N(B_k, 1) and
-    x ~ N(v_k, diag(j^-1.2)); y = argmax(W_k x + b_k). Sizes are log-normal(4, 2) + 50, a tenth of each is
-    for testing. alpha is how much the models differ, beta the features; the party is the group.
+    x ~ N(v_k, diag(j^-1.2)); y = argmax(W_k x + b_k). A party has log-normal(4, 2) + 50 rows, a tenth of them for
+    testing. `alpha` controls how much the models differ, `beta` how much the features differ. The party is the group.
 
-    In this recipe u_k shifts all ten classes of a party alike, so alpha moves the weights but leaves every label as
-    it is: the parties' models differ by their own draws of W_k, also at alpha = 0.
+    u_k shifts all ten classes of a party by the same amount, so `alpha` changes the weights but not the labels. The
+    models of the parties differ through W_k even at alpha = 0.
     """
     rng = np.random.default_rng([seed, 60])
-    scale = np.arange(1, 61) ** -0.6  # a standard deviation: the variance falls as j^-1.2
+    scale = np.arange(1, 61) ** -0.6  # standard deviation: the variance is j^-1.2
     sizes = rng.lognormal(4, 2, parties).astype(int) + 50
     train, test = [], []
     for party, size in enumerate(sizes):
@@ -109,17 +109,9 @@ def synthetic(
         test.append(whole.take(np.arange(cut, size)))
     return Dataset(
         f"synthetic({alpha}, {beta})",
-        _joined(train),
-        _joined(test),
+        concatenate(train),
+        concatenate(test),
         tuple("0123456789"),
         "generated, no rights reserved",
         defaults={"model": "linear", "partition": "by-group"},
-    )
-
-
-def _joined(splits: list[Split]) -> Split:
-    return Split(
-        np.concatenate([s.x for s in splits]),
-        np.concatenate([s.y for s in splits]),
-        {"party": np.concatenate([s.groups["party"] for s in splits])},
     )

@@ -1,6 +1,6 @@
-"""Tables with classes: a census, documents, forests and patients.
+"""Published tables for classification: adult (census), rcv1 and reuters (documents), covtype, heart-disease.
 
-Each dataset is a factory, which gives the arrays of an earlier reading or calls its reader, the function below it.
+Each dataset is a factory that returns cached arrays, or calls the reader below it.
 """
 
 import itertools
@@ -13,31 +13,20 @@ import numpy as np
 
 from silobench.data.dataset import Dataset, Labels, Split, hold_out
 from silobench.data.readers import adult as census
-from silobench.data.readers.delimited import (
-    Sides,
-    bad_line,
-    first_lines,
-    is_number,
-    is_whole,
-    lines,
-    numbers,
-    permuted,
-    records,
-    scale_columns,
-    shown,
-)
+from silobench.data.readers.checks import bad_line, is_number, is_whole, shorten
+from silobench.data.readers.delimited import Sides, first_lines, hold_out_part, lines, numbers, records, scale_columns
 from silobench.data.readers.user_files import Column, as_column, one_hot, read_libsvm, split_columns
 from silobench.data.store.cache import stored
-from silobench.data.store.store import Files
+from silobench.data.store.directory import Files
 from silobench.errors import DataError
 
 # --- adult -------------------------------------------------------------------------------------------
 
 
 def adult(form: Literal["any", "a9a", "uci"] = "any") -> Dataset:
-    """UCI's census income as the 123 binary features of LIBSVM's a9a: does a person earn more than 50,000 dollars?
+    """UCI's census income, encoded as the 123 binary features of LIBSVM's a9a: more than 50,000 dollars or not.
 
-    32,561 training and 16,281 test rows; the country of birth is the group. Both forms give the same arrays.
+    There are 32,561 training and 16,281 test rows. The country of birth is the group. Both forms give the same arrays.
     """
     return stored("adult", _read_adult, form="" if form == "any" else form)
 
@@ -47,14 +36,16 @@ def _read_adult(files: Files) -> Dataset:
         train, test = _read_a9a(files)
     else:
         train, test = (census.encode(census.read_uci(files[name])) for name in ("adult.data", "adult.test"))
-    train, test = (replace(split, x=split.x.toarray()) for split in (train, test))  # so narrow, dense is quicker
+    train, test = (
+        replace(split, x=split.x.toarray()) for split in (train, test)
+    )  # dense arrays are faster for so few columns
     return Dataset(
         "adult",
         train,
         test,
         census.CLASSES,
         files.entry.licence,
-        notes=(f"read from {' and '.join(files.names)}", "a missing value sets no column of its attribute"),
+        notes=(f"read from {' and '.join(files.names)}", "a missing value is encoded as zeros"),
         defaults={"model": "mlp"},
         columns=tuple(name for attribute in census.ATTRIBUTES for name in _census_columns(attribute)),
     )
@@ -70,7 +61,7 @@ def _read_a9a(files: Files) -> Iterator[Split]:
 
 
 def _census_columns(attribute: census.Attribute) -> Iterator[str]:
-    """What each column of an attribute says, such as workclass=Private, age<26, 26<=age<33 and age>=50."""
+    """Yield the column names of an attribute, such as workclass=Private, age<26, 26<=age<33 and age>=50."""
     name, bins = attribute.name, attribute.bins
     yield from (f"{name}={category}" for category in attribute.categories)
     if bins:
@@ -85,40 +76,40 @@ _RCV1_WIDTH = 47_236
 
 
 def rcv1() -> Dataset:
-    """Reuters news of 1996 and 1997 as 47,236 sparse word weights, economy against the rest (LIBSVM's rcv1.binary).
+    """Reuters news of 1996 and 1997 as 47,236 sparse word weights; the class is economy or not (LIBSVM's rcv1.binary).
 
-    The 20,242 rows of LIBSVM's training file, a quarter of them held out: 15,182 and 5,060, as NIID-Bench has it.
+    A quarter of the 20,242 rows of LIBSVM's training file is held out, as in NIID-Bench: 15,182 and 5,060 rows.
     """
     return stored("rcv1", _read_rcv1)
 
 
 def _read_rcv1(files: Files) -> Dataset:
     [(x, y)] = _sparse_rows([files["rcv1_train.binary.bz2"]], _RCV1_WIDTH)
-    train, test = permuted(files["rcv1_train.binary.bz2"], Split(x, y), 4)
+    train, test = hold_out_part(files["rcv1_train.binary.bz2"], Split(x, y), 4)
     return Dataset(
         "rcv1",
         train,
         test,
         ("-1", "1"),
         files.entry.licence,
-        notes=("a quarter of LIBSVM's training file held out by a fixed permutation",),
+        notes=("a quarter of LIBSVM's training file held out, chosen by a fixed permutation",),
         defaults={"solver": "sgd(lr=0.1)"},
     )
 
 
 def reuters() -> Dataset:
-    """Reuters-21578 as 8,315 sparse word weights, one topic against the rest: 7,770 training and 3,299 test rows."""
+    """Reuters-21578 as 8,315 sparse word weights; the class is money-fx or not: 7,770 training and 3,299 test rows."""
     return stored("reuters", _read_reuters)
 
 
 def _read_reuters(files: Files) -> Dataset:
     train, test = _sparse_rows([files["reuters.trn.bz2"], files["reuters.tst.bz2"]])
-    suited = {"model": "linear", "solver": "sgd(lr=1)"}  # rows of length 1 with a few small numbers: small gradients
+    suited = {"model": "linear", "solver": "sgd(lr=1)"}  # rows of norm 1 with few small values have small gradients
     return Dataset("reuters", Split(*train), Split(*test), ("other", "money-fx"), files.entry.licence, defaults=suited)
 
 
 def _sparse_rows(paths: Sequence[Path], columns: int | None = None) -> list[tuple[Any, Labels]]:
-    """CSR features and labels 0 or 1 of LIBSVM files with labels -1 and 1, all of them with the same columns."""
+    """Read LIBSVM files with labels -1 and 1 as CSR features and labels 0 and 1; all files get the same columns."""
     try:
         loaded = read_libsvm(paths, columns)
     except DataError as error:
@@ -128,7 +119,7 @@ def _sparse_rows(paths: Sequence[Path], columns: int | None = None) -> list[tupl
         raise problem or DataError(
             f"{paths[0]} has a line that is not LIBSVM text with labels -1 and 1: use the published file."
         )
-    for x, _ in loaded:  # int64 would double what the rows weigh
+    for x, _ in loaded:  # int64 indices would double the memory
         x.indices, x.indptr = x.indices.astype(np.int32, copy=False), x.indptr.astype(np.int32, copy=False)
     return [(x, (y > 0).astype(np.int64)) for x, y in loaded]
 
@@ -136,27 +127,27 @@ def _sparse_rows(paths: Sequence[Path], columns: int | None = None) -> list[tupl
 def _first_bad_line(paths: Sequence[Path], columns: int | None) -> DataError | None:
     for path in paths:
         for number, line in lines(path):
-            given = _libsvm_problem(line, columns)
-            if given:
-                most = f"1 to {columns}" if columns else "1"
+            problem = _libsvm_problem(line, columns)
+            if problem:
+                indices = f"from 1 to {columns}" if columns else "from 1"
                 return bad_line(
-                    path, number, given, f"-1 or 1, then rising indices from {most} as index:number, is needed"
+                    path, number, problem, f"-1 or 1, then index:number with ascending indices {indices}, is needed"
                 )
     return None
 
 
 def _libsvm_problem(line: str, columns: int | None) -> str:
-    """What is wrong with a line of LIBSVM text, or nothing."""
+    """Return what is wrong with a line of LIBSVM text, or an empty string."""
     label, *cells = line.partition("#")[0].split() or ["nothing"]
     if not is_number(label) or float(label) not in (-1, 1):
-        return f"the label '{shown(label)}'"
+        return f"the label '{shorten(label)}'"
     last = 0
     for cell in cells:
         index, colon, value = cell.partition(":")
         if not (colon and is_whole(index) and is_number(value)):
-            return f"'{shown(cell)}'"
+            return f"'{shorten(cell)}'"
         if int(index) <= last or int(index) > (columns or int(index)):
-            return f"the index {shown(index)} after {last}"
+            return f"the index {shorten(index)} after {last}"
         last = int(index)
     return ""
 
@@ -194,10 +185,10 @@ _COVER_COLUMNS = (
 def covtype(
     classes: Literal["binary", "seven"] = "binary", scale: Literal["unit", "standard", "none"] = "unit"
 ) -> Dataset:
-    """UCI's forest cover of 581,012 patches of Colorado, by 54 columns; binary is lodgepole pine against the rest.
+    """UCI's forest cover of 581,012 patches in Colorado, by 54 columns; binary means lodgepole pine or not.
 
-    A quarter is held out, every class alike: 435,759 and 145,253 rows. `scale` brings the ten numeric columns to
-    [0, 1] (unit) or to mean 0 and variance 1 (standard) by the training rows; the 44 indicator columns stay 0 and 1.
+    A quarter of each class is held out: 435,759 and 145,253 rows. `scale` scales the ten numeric columns by the
+    training rows to [0, 1] (unit) or to mean 0 and variance 1 (standard); the 44 indicator columns stay 0 and 1.
     """
     return stored("covtype", _read_covtype, classes=classes, scale=scale)
 
@@ -205,14 +196,16 @@ def covtype(
 def _read_covtype(files: Files, classes: str, scale: str) -> Dataset:
     [name] = files.names
     path, header = files[name], files.form == "csv"
-    if header and (found := first_lines(path, 1)[0]) != ",".join((*_COVER_COLUMNS, "Cover_Type")):
-        raise bad_line(path, 1, f"the header '{shown(found)}'", f"UCI's columns from {_COVER_COLUMNS[0]} on are needed")
+    if header and (first := first_lines(path, 1)[0]) != ",".join((*_COVER_COLUMNS, "Cover_Type")):
+        raise bad_line(
+            path, 1, f"the header '{shorten(first)}'", f"UCI's columns from {_COVER_COLUMNS[0]} on are needed"
+        )
     table = numbers(path, 55, skip=int(header))
     kind = table[:, -1]
-    strange = np.flatnonzero(~np.isin(kind, range(1, 8)))
-    if len(strange):
-        line = int(strange[0]) + 1 + header
-        raise bad_line(path, line, f"the class {kind[strange[0]]:g}", "a whole number from 1 to 7 is needed")
+    bad = np.flatnonzero(~np.isin(kind, range(1, 8)))
+    if len(bad):
+        line = int(bad[0]) + 1 + header
+        raise bad_line(path, line, f"the class {kind[bad[0]]:g}", "a whole number from 1 to 7 is needed")
     y, names = kind.astype(np.int64) - 1, _COVER_TYPES
     if classes == "binary":
         y, names = (kind == 2).astype(np.int64), (f"not {_COVER_TYPES[1]}", _COVER_TYPES[1])
@@ -248,14 +241,14 @@ _HEART_CATEGORIES = {
     "slope": ("1", "2", "3"),
     "thal": ("3", "6", "7"),
 }
-_NEVER_ZERO = ("chol", "trestbps")  # of a living patient: cholesterol and resting blood pressure
+_NEVER_ZERO = ("chol", "trestbps")  # cholesterol and resting blood pressure: 0 means missing
 
 
 def heart_disease() -> Dataset:
-    """UCI's heart disease of 920 patients in four hospitals, which are the groups: is an artery narrowed by half?
+    """UCI's heart disease: 920 patients in four hospitals, which are the groups; disease or healthy.
 
-    Numbers are standardised, missing ones filled with the training mean; categories are one-hot, missing is one more.
-    A fifth of each hospital's patients with and without the disease is held out.
+    Missing numbers are filled with the training mean, then numbers are standardised. Categories are one-hot, with
+    "missing" as an extra category. A fifth is held out, stratified by hospital and class.
     """
     return stored("heart-disease", _read_heart_disease)
 
@@ -278,29 +271,29 @@ def _read_heart_disease(files: Files) -> Dataset:
         test,
         ("healthy", "disease"),
         files.entry.licence,
-        notes=(f"values of 0 that no patient has were read as missing: {counts}", *notes),
+        notes=(f"impossible values of 0 read as missing: {counts}", *notes),
         defaults={"model": "mlp", "partition": "by-group"},
         columns=tuple(name for column in columns for name in column.names),
     )
 
 
 def _patients(path: Path) -> list[list[str]]:
-    """The rows of one hospital, numbers in one spelling (1.0 is 1) and ? where one is missing."""
-    found = []
+    """Read the rows of one hospital: numbers in a uniform format (1.0 becomes 1), ? for missing values."""
+    patients = []
     for number, cells in records(path, ",", len(_HEART_COLUMNS) + 1):
         row = [f"{float(cell):.12g}" if is_number(cell) else cell.strip() for cell in cells]
         for name, cell in zip((*_HEART_COLUMNS, "num"), row, strict=True):
             needed = _heart_needed(name, cell)
             if needed:
-                raise bad_line(path, number, f"'{shown(cell)}' as {name}", f"{needed} is needed")
-        found.append(row)
-    if not found:
+                raise bad_line(path, number, f"'{shorten(cell)}' as {name}", f"{needed} is needed")
+        patients.append(row)
+    if not patients:
         raise DataError(f"{path} has no patients: at least one row is needed; use the published file.")
-    return found
+    return patients
 
 
 def _heart_needed(name: str, cell: str) -> str:
-    """What should stand where a cell stands; nothing if it may stay."""
+    """Return which value is needed in a column if this cell is invalid, else an empty string."""
     if name == "num":
         return "" if cell in ("0", "1", "2", "3", "4") else "0, 1, 2, 3 or 4"
     if name in _HEART_CATEGORIES:
@@ -313,7 +306,7 @@ def _heart_column(root: Path, name: str, cells: Sequence[str]) -> Column:
     if name in _HEART_CATEGORIES:
         return one_hot(str(root), name, cells)
     if set(cells) == {"?"}:
-        raise DataError(f"{root} has no value of {name} in any of the four files: use the published ones.")
+        raise DataError(f"{root} has no value of {name} in any of the four files: use the published files.")
     return as_column(str(root), name, cells, range(len(cells)))
 
 

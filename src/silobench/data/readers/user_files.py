@@ -1,4 +1,4 @@
-"""The user's own files: CSV tables, npz arrays, LIBSVM text. Every refusal names the file and the place."""
+"""The user's own files: CSV tables, npz arrays, LIBSVM text. Errors name the file and the line or array."""
 
 import csv as csv_reader
 import io
@@ -12,13 +12,14 @@ from annotated_types import Gt, Lt
 from numpy.typing import NDArray
 
 from silobench.data.dataset import Dataset, Labels, Split, encode_labels, hold_out, standardise
+from silobench.data.readers.checks import unreadable
 from silobench.errors import DataError, suggest
 
 TestShare = Annotated[float, Gt(0), Lt(1)]
 Scale = Literal["standard", "none"]
 MISSING = {"", "?", "na", "n/a", "null", "none"}
 _MOST_CATEGORIES = 1000
-_MANY_CATEGORIES = 30  # beyond this it may be a mistake, and is said
+_MANY_CATEGORIES = 30  # more may be a mistake, so a note tells the user
 
 
 def csv(
@@ -29,11 +30,11 @@ def csv(
     test: TestShare = 0.2,
     scale: Scale = "standard",
 ) -> Dataset:
-    """A CSV table with a header: numeric columns scaled, text columns one-hot, `label` the class.
+    """A CSV table with a header: numeric columns are scaled, text columns become one-hot, `label` is the class.
 
-    An empty cell, ? or NA is missing: numbers take the column's training mean, texts a category of their own, and
-    the notes say how many. `group` names the columns that tell silos apart (hospital, region); they and
-    the `drop` columns are not features. A share of `test` rows is held out, every class alike.
+    An empty cell, ? or NA is missing: a number is filled with the training mean of its column, a text gets an extra
+    category, and a note reports how many. `group` names the columns that identify silos (hospital, region); they and
+    the `drop` columns are not features. The share `test` of the rows is held out, stratified by class.
     """
     table, lines = read_table(Path(path))
     groups, dropped = as_names(group), as_names(drop)
@@ -42,26 +43,28 @@ def csv(
             raise DataError(f"{path} has no column '{column}': {suggest(column, table)}")
     targets = np.array([value.strip() for value in table[label]])
     if any(value.strip().lower() in MISSING for value in table[label]):
-        raise DataError(f"{path} has rows without a value in the label column '{label}': fill or remove them.")
+        raise DataError(f"{path} has rows without a value in the label column '{label}': fill in or remove them.")
     y, classes = encode_labels(path, targets)
     for name in groups:
         if any(cell.strip().lower() in MISSING for cell in table[name]):
-            raise DataError(f"{path} has rows without a value in the group column '{name}': fill or remove them.")
+            raise DataError(f"{path} has rows without a value in the group column '{name}': fill in or remove them.")
     used = [name for name in table if name not in ("", label, *groups, *dropped)]
     if not used:
-        raise DataError(f"{path} has no column left for features: only {', '.join(table)}.")
+        raise DataError(
+            f"{path} has no columns for features, only {', '.join(table)}: add a column, or drop fewer of them."
+        )
     columns = [as_column(path, name, table[name], lines) for name in used]
     ids = {name: np.array([cell.strip() for cell in table[name]]) for name in groups}
     train, held, notes = split_columns(columns, y, ids, lambda whole: hold_out(whole, test), scale)
     if "" in table:
-        notes.insert(0, "the column without a name, as a saved index has none, was left out")
+        notes.insert(0, "the column without a name (a saved index) was left out")
     return Dataset(Path(path).stem, train, held, classes, "the user's own", tuple(notes))
 
 
 def npz(path: str, test: TestShare = 0.2, scale: Literal["none", "standard"] = "none") -> Dataset:
     """A NumPy archive with x and y (and groups), or x_train, y_train, x_test, y_test (and groups_train, ...).
 
-    Rows may have any shape; images are (channels, height, width), and uint8 is read as 0..255.
+    Rows may have any shape; images are (channels, height, width), and uint8 means pixels from 0 to 255.
     """
     arrays = _read_arrays(Path(path))
     if "x_train" in arrays:
@@ -76,7 +79,7 @@ def npz(path: str, test: TestShare = 0.2, scale: Literal["none", "standard"] = "
         )
     targets = [arrays[name] for name in needed[1::2]]
     if any(y.ndim not in (1, 2) or y.ndim != targets[0].ndim for y in targets):
-        raise DataError(f"{path} has labels of shape {[y.shape for y in targets]}: one label a row is needed.")
+        raise DataError(f"{path} has labels of shape {[y.shape for y in targets]}: save one label per row.")
     labels = np.concatenate(targets)
     codes, classes = encode_labels(path, labels)
     if len(needed) == 2:
@@ -92,7 +95,7 @@ def npz(path: str, test: TestShare = 0.2, scale: Literal["none", "standard"] = "
 
 
 def libsvm(path: str, test_path: str = "", test: TestShare = 0.2) -> Dataset:
-    """LIBSVM text (label index:value ...), kept sparse; `test_path` is the test file, or a share is held out."""
+    """LIBSVM text (label index:value ...), kept sparse. Without `test_path`, the share `test` is held out."""
     files = [path, test_path] if test_path else [path]
     loaded = read_libsvm([Path(file) for file in files])
     codes, classes = encode_labels(path, np.concatenate([y for _, y in loaded]))
@@ -107,7 +110,7 @@ def libsvm(path: str, test_path: str = "", test: TestShare = 0.2) -> Dataset:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table as features: one of numbers, or one for each category of a text."""
+    """A column of a table as features: one numeric feature, or one feature per category of a text."""
 
     values: NDArray[np.float64]  # [n, width], missing numbers as NaN
     names: tuple[str, ...]  # [width]
@@ -116,13 +119,16 @@ class Column:
 
 
 def as_column(path: str, name: str, cells: Sequence[str], lines: Sequence[int]) -> Column:
-    """Numbers if every cell is one or missing, else categories; `path` and `lines` say in errors where a cell is."""
+    """Convert a column to numbers if every cell is a number or missing, else to categories.
+
+    `path` and `lines` are the file and the line of each cell, for errors.
+    """
     missing = np.array([cell.strip().lower() in MISSING for cell in cells])
     count = int(missing.sum())
     if missing.all():
-        raise DataError(f"{path} has no value at all in column '{name}': leave it out with drop={name}.")
+        raise DataError(f"{path} has no values in column '{name}': leave it out with drop={name}.")
     try:
-        numbers = np.array([np.nan if gone else float(cell) for cell, gone in zip(cells, missing, strict=True)])
+        numbers = np.array([np.nan if absent else float(cell) for cell, absent in zip(cells, missing, strict=True)])
     except ValueError:
         return one_hot(path, name, cells)
     if not np.isfinite(numbers[~missing]).all():
@@ -136,19 +142,19 @@ def as_column(path: str, name: str, cells: Sequence[str], lines: Sequence[int]) 
 
 
 def one_hot(path: str, name: str, cells: Sequence[str]) -> Column:
-    """A feature of 0 and 1 for each text there is; missing cells are one more of them."""
+    """Encode a column as one 0/1 feature per distinct text; missing cells are one more category."""
     missing = np.array([cell.strip().lower() in MISSING for cell in cells])
-    texts = np.array(["(missing)" if gone else c.strip() for c, gone in zip(cells, missing, strict=True)])
+    texts = np.array(["(missing)" if absent else c.strip() for c, absent in zip(cells, missing, strict=True)])
     categories, codes = np.unique(texts, return_inverse=True)
     if len(categories) > _MOST_CATEGORIES:
         raise DataError(
-            f"{path} has {len(categories)} different texts in column '{name}': that looks like an identifier; "
+            f"{path} has {len(categories)} different texts in column '{name}', which looks like an identifier: "
             f"leave it out with drop={name}."
         )
-    note = f"{int(missing.sum())} missing values in column '{name}' made a category" if missing.any() else ""
+    note = f"{int(missing.sum())} missing values in column '{name}' became a category" if missing.any() else ""
     if len(categories) > _MANY_CATEGORIES:
         count = len(categories)
-        note = f"column '{name}' is read as text, as '{texts[0]}': {count} one-hot columns; drop={name} leaves it out"
+        note = f"column '{name}' is text ('{texts[0]}') and became {count} one-hot columns; drop={name} leaves it out"
     names = tuple(f"{name}={category}" for category in categories.tolist())
     return Column(np.eye(len(categories))[codes.reshape(-1)], names, note, numeric=False)
 
@@ -157,12 +163,12 @@ def split_columns(
     columns: Sequence[Column],
     y: Labels,
     groups: Mapping[str, NDArray[Any]],
-    cut: Callable[[Split], tuple[Split, Split]],
+    split: Callable[[Split], tuple[Split, Split]],
     scale: Scale,
 ) -> tuple[Split, Split, list[str]]:
-    """Training and test rows as `cut` parts them, numbers filled and scaled by the training rows; what to say of it."""
+    """Join columns, split the rows with `split`, fill and scale numbers by the training rows; also return notes."""
     whole = Split(np.concatenate([c.values for c in columns], axis=1), y, groups)
-    train, held = _fill_means(*cut(whole))
+    train, held = _fill_means(*split(whole))
     notes = [c.note for c in columns if c.note]
     numeric = np.concatenate([np.full(c.values.shape[1], c.numeric) for c in columns])
     if scale == "standard" and numeric.any():
@@ -173,7 +179,7 @@ def split_columns(
 
 
 def _fill_means(train: Split, test: Split) -> tuple[Split, Split]:
-    """Missing numbers (NaN) become the mean of the column's known training values."""
+    """Replace missing numbers (NaN) by the mean of the known training values of the column."""
     known = ~np.isnan(train.x)
     means = np.where(known, train.x, 0).sum(0) / np.maximum(known.sum(0), 1)
     filled = [np.where(np.isnan(s.x), means, s.x) for s in (train, test)]
@@ -184,17 +190,15 @@ def _fill_means(train: Split, test: Split) -> tuple[Split, Split]:
 
 
 def read_text(path: Path) -> str:
-    """A file as text, or one sentence why not."""
+    """Return the content of a text file."""
     try:
         return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise DataError(f"there is no file {path}: check the path.") from error
-    except (OSError, ValueError) as error:  # a path with a null byte is a ValueError, and so is text that is none
-        raise DataError(f"{path} cannot be read as text: {error}.") from error
+    except (OSError, ValueError) as error:  # ValueError: a path with a null byte, or bytes that are not UTF-8
+        raise unreadable(path, error, "text", "save it as UTF-8") from error
 
 
 def read_table(path: Path) -> tuple[dict[str, list[str]], list[int]]:
-    """Columns by name, as text, and the line of the file where each row begins."""
+    """Return the columns of a CSV file as text, by name, and the line where each row starts."""
     reader = csv_reader.reader(io.StringIO(read_text(path), newline=""))
     rows, lines, start = [], [], 1
     try:
@@ -204,20 +208,25 @@ def read_table(path: Path) -> tuple[dict[str, list[str]], list[int]]:
                 lines.append(start)
             start = reader.line_num + 1
     except csv_reader.Error as error:
-        raise DataError(f"{path} cannot be read as CSV, line {reader.line_num}: {error}.") from error
+        raise DataError(
+            f"{path} cannot be read as CSV ({error} in line {reader.line_num}): correct that line."
+        ) from error
     if len(rows) < 2:
-        raise DataError(f"{path} has {len(rows)} lines: a header and at least one row are needed.")
+        raise DataError(f"{path} has {len(rows)} lines: a header and at least one row are needed, so add them.")
     header = [name.strip() for name in rows[0]]
     if len(set(header)) != len(header):
-        raise DataError(f"{path} names a column twice in its header: rename one.")
+        raise DataError(f"{path} has two columns of the same name in its header: rename one.")
     for number, row in zip(lines[1:], rows[1:], strict=True):
         if len(row) != len(header):
-            raise DataError(f"{path} has {len(row)} cells in line {number} but {len(header)} in the header.")
+            raise DataError(
+                f"{path} has {len(row)} cells in line {number} but {len(header)} in the header: correct that line."
+            )
     return {name: list(cells) for name, cells in zip(header, zip(*rows[1:], strict=True), strict=True)}, lines[1:]
 
 
-def as_names(given: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else given
+def as_names(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Return one name or several names as a tuple."""
+    return (names,) if isinstance(names, str) else names
 
 
 # --- npz and LIBSVM ----------------------------------------------------------------------------------
@@ -227,36 +236,36 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
-    except FileNotFoundError as error:
-        raise DataError(f"there is no file {path}: check the path.") from error
-    except Exception as error:  # numpy raises many kinds for a torn or foreign file
-        raise DataError(f"{path} cannot be read as an npz archive of plain arrays: {error}.") from error
+    except Exception as error:  # numpy raises many types of error for a truncated or foreign file
+        raise unreadable(path, error, "an npz archive of plain arrays", "save it with numpy.savez") from error
 
 
 def _array_split(path: str, arrays: dict[str, NDArray[Any]], suffix: str, y: NDArray[np.int64]) -> Split:
     x = arrays[f"x{suffix}"]
     if x.dtype.kind not in "fiub" or x.ndim < 2:
-        raise DataError(f"{path} has x of type {x.dtype} and shape {x.shape}: rows of numbers are needed.")
+        raise DataError(
+            f"{path} has x of type {x.dtype} and shape {x.shape}: rows of numbers are needed, so save them as [n, ...]."
+        )
     groups = {"group": arrays[f"groups{suffix}"]} if f"groups{suffix}" in arrays else {}
     if any(ids.ndim != 1 for ids in groups.values()):
-        raise DataError(f"{path} has groups{suffix} of shape {groups['group'].shape}: one group a row is needed.")
+        raise DataError(f"{path} has groups{suffix} of shape {groups['group'].shape}: save one group per row.")
     for name, array in (("x", x), ("y", y), *groups.items()):
         if len(array) != len(y):
-            raise DataError(f"{path} has {len(array)} rows in {name}{suffix} but {len(y)} labels: they must agree.")
+            raise DataError(f"{path} has {len(array)} rows in {name}{suffix} but {len(y)} labels: save equally many.")
     return Split(x if x.dtype == np.uint8 else _float32(x), y, groups)
 
 
 def _float32(x: NDArray[Any]) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):  # what overflows is infinite, and `Dataset` refuses that
+    with np.errstate(over="ignore"):  # overflow gives infinity, which `Dataset` refuses
         return x.astype(np.float32)
 
 
 def read_libsvm(paths: Sequence[Path], columns: int | None = None) -> list[tuple[Any, NDArray[Any]]]:
-    """CSR features and labels of each file, all with the same columns.
+    """Read LIBSVM files as CSR features and labels; all files get the same columns.
 
-    Where their number is not given it is what the largest index needs, and an index of 0 says that they count from 0.
+    Without `columns`, the largest index gives their number, and indices count from 0 if an index 0 occurs.
     """
-    from sklearn.datasets import load_svmlight_files  # takes half a second: only where it is needed
+    from sklearn.datasets import load_svmlight_files  # imported here because the import takes half a second
 
     for path in paths:
         if not path.exists():
@@ -268,8 +277,10 @@ def read_libsvm(paths: Sequence[Path], columns: int | None = None) -> list[tuple
             dtype=np.float32,
             zero_based="auto" if columns is None else False,
         )
-    except Exception as error:  # the reader raises ValueError, IndexError, OSError... for a malformed line
-        raise DataError(f"{', '.join(map(str, paths))} cannot be read as LIBSVM text: {error}.") from error
+    except Exception as error:  # scikit-learn raises many types of error for a malformed line
+        raise DataError(
+            f"{', '.join(map(str, paths))} cannot be read as LIBSVM text ({error}): write lines as label index:value."
+        ) from error
     whole = all(np.isfinite(y).all() and (y == np.round(y)).all() for y in loaded[1::2])
     for x in loaded[::2]:
         x.sort_indices()

@@ -1,1 +1,1 @@
-"""The data directory: the catalogue of datasets, fetching their files, checking sums, and caching arrays."""
+"""The data directory: the catalogue of datasets, downloads and imports, checksums, and cached arrays."""

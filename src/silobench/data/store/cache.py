@@ -1,4 +1,4 @@
-"""Arrays that were read once: kept beside the files they came from, mapped into memory by every later load."""
+"""Cache of parsed datasets: arrays are stored beside the source files and memory-mapped by later loads."""
 
 import functools
 import hashlib
@@ -18,33 +18,33 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from silobench.data.dataset import Dataset, Split
-from silobench.data.store.store import Files, manifest_of, require, sha256
+from silobench.data.store.directory import Files, manifest_of, require, sha256
 from silobench.errors import DataError
 
 _LOG = logging.getLogger("silobench")
-_A_WEEK = 7 * 24 * 3600.0
+_WEEK = 7 * 24 * 3600.0
 
 
 def stored(name: str, read: Callable[..., Dataset], form: str = "", **arguments: Any) -> Dataset:
-    """A dataset of the catalogue: read from its checked files, or from the arrays that an earlier reading left.
+    """Return a dataset of the catalogue: from the cache if possible, else by calling ``read(files, **arguments)``.
 
-    `read` gets the files and the arguments. Its arrays are cached by them, by the files' sums and by the code that
-    reads, and are used again only if their own sum is still right.
+    The cache key covers the arguments, the checksums of the files and the code of the readers. A cached dataset is used
+    only if its own checksum is right.
     """
     files = require(name, form)
     if not files.managed:
         return read(files, **arguments)
     folder = files.root / ".cache" / _cache_key(files, arguments)
-    kept = _read_cache(folder)
-    if kept is not None:
-        return kept
-    _LOG.info("reading %s from its files, which is done once: its arrays are kept", name)
-    made = read(files, **arguments)
+    cached = _read_cache(folder)
+    if cached is not None:
+        return cached
+    _LOG.info("reading %s from its files; later loads use the cached arrays", name)
+    dataset = read(files, **arguments)
     if _cache_key(require(name, form), arguments) != folder.name:
-        raise DataError(f"the files of {name} were changed while they were read: try again.")
-    with suppress(OSError):  # no room for a cache is no reason to stop
-        _write_cache(folder, made)
-    return made
+        raise DataError(f"the files of {name} changed while they were read: try again.")
+    with suppress(OSError):  # the dataset is usable without a cache, for example on a full disk
+        _write_cache(folder, dataset)
+    return dataset
 
 
 def _cache_key(files: Files, arguments: Mapping[str, Any]) -> str:
@@ -52,15 +52,16 @@ def _cache_key(files: Files, arguments: Mapping[str, Any]) -> str:
     sums = [(name, *(manifest.sums(name) or (sha256(files[name]),))) for name in files.names]
     needs = [_cache_key(require(other), {}) for other in files.entry.needs]
     facts = [files.entry.name, files.entry.licence, files.form, sorted(arguments.items()), sums, needs]
-    return f"{_code()}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}"
+    return f"{_code_digest()}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:16]}"
 
 
 @functools.cache
-def _code() -> str:
-    """A digest of the code that reads data, ours and others': other code may give other arrays."""
+def _code_digest() -> str:
+    """Return a digest of the readers and the libraries they use: other code may give other arrays."""
     libraries = [f"{name} {metadata.version(name)}" for name in ("numpy", "scipy", "scikit-learn", "pillow")]
     digest = hashlib.sha256(" ".join(libraries).encode())
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+    package = Path(__file__).parents[1]
+    for path in sorted([*package.rglob("*.py"), *package.rglob("*.csv")]):
         if path.stem not in ("catalog", "download", "fetch"):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:8]
@@ -75,18 +76,18 @@ def _write_cache(folder: Path, dataset: Dataset) -> None:
             splits[side] = {"shape": list(split.x.shape), "sparse": sparse.issparse(split.x), "groups": [*split.groups]}
             for what, array in _named_arrays(split):
                 np.save(part / f"{side}-{what}.npy", array, allow_pickle=False)
-        kept = ("name", "classes", "licence", "notes", "defaults", "task", "columns", "vocabulary", "augment")
-        facts = {key: getattr(dataset, key) for key in kept}
+        fields = ("name", "classes", "licence", "notes", "defaults", "task", "columns", "vocabulary", "augment")
+        facts = {key: getattr(dataset, key) for key in fields}
         meta = {"facts": facts, "splits": splits, "checksum": dataset.checksum}
         (part / "meta.json").write_text(json.dumps({**meta, "digest": _digest(meta)}), encoding="utf-8")
         part.replace(folder)
     except OSError:
-        if not folder.exists():  # another process was quicker
+        if not folder.exists():  # another process wrote the same cache first
             raise
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    for other in folder.parent.iterdir():  # made by other code a while ago, or left by a process that was killed
-        if not other.name.startswith(folder.name[:9]) and time.time() - other.stat().st_mtime > _A_WEEK:
+    for other in folder.parent.iterdir():  # left by older code, or by a process that was killed
+        if not other.name.startswith(folder.name[:9]) and time.time() - other.stat().st_mtime > _WEEK:
             shutil.rmtree(other, ignore_errors=True)
 
 
@@ -113,12 +114,12 @@ def _read_cache(folder: Path) -> Dataset | None:
             raise ValueError("meta.json is damaged")
         splits = [_read_split(folder, side, meta["splits"][side]) for side in ("train", "test")]
         facts: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in meta["facts"].items()}
-        made = Dataset(train=splits[0], test=splits[1], **facts)
-        if made.checksum == meta["checksum"]:  # computed once, and every run needs it
-            return made
+        dataset = Dataset(train=splits[0], test=splits[1], **facts)
+        if dataset.checksum == meta["checksum"]:  # not wasted: a run needs the checksum, and the property caches it
+            return dataset
     except MemoryError:
-        return None  # of this moment, and not of the cache
-    except Exception:  # numpy raises many kinds for a torn or foreign file
+        return None  # the cache itself may be good
+    except Exception:  # numpy raises many types of error for a truncated or foreign file
         pass
     shutil.rmtree(folder, ignore_errors=True)
     return None
@@ -126,7 +127,7 @@ def _read_cache(folder: Path) -> Dataset | None:
 
 def _read_split(folder: Path, side: str, facts: Mapping[str, Any]) -> Split:
     def array(what: str) -> NDArray[Any]:
-        # Mapped, so that all processes share it; copy-on-write, because torch wants arrays it could write to.
+        # Memory-mapped, so that all processes share it; copy-on-write, because torch warns about read-only arrays.
         mapped: NDArray[Any] = np.load(folder / f"{side}-{what}.npy", mmap_mode="c", allow_pickle=False)
         return mapped
 

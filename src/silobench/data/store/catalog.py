@@ -1,7 +1,7 @@
-"""The catalogue: what is known of every dataset before a byte of it is here. The entries are data, in catalog.toml.
+"""The catalogue of datasets, read from catalog.toml.
 
-An entry says what the dataset is, under which terms, which files it is made of with their sums, and where they come
-from. A file that changes is a new `version` of its entry, with a folder of its own, never a silent change.
+An entry describes a dataset: its terms of use, its files with their checksums, and where to download them. If a file
+changes, its entry gets a new `version`, which has its own folder.
 """
 
 import functools
@@ -23,33 +23,33 @@ class _Value(BaseModel):
 
 
 class File(_Value):
-    """One file of a dataset. Without a published sum, the one it arrives with is recorded and holds from then on."""
+    """One file of a dataset. If no checksum is published, that of the first arrival is recorded and required."""
 
     bytes: int | None = None
     sha256: Sha256 | None = None
-    copies: tuple[Sha256, ...] = ()  # sums of copies that are known to hold the same rows
+    copies: tuple[Sha256, ...] = ()  # checksums of copies that are known to hold the same rows
 
     @property
     def sums(self) -> tuple[str, ...]:
-        """Every sum that is right; none where nobody published one."""
+        """All valid checksums; empty if none is published."""
         return (self.sha256, *self.copies) if self.sha256 else ()
 
 
 class Download(_Value):
-    """One thing to download, an address or a package, and which of the dataset's files it gives."""
+    """A download, by address or package name, and the files of the dataset that it contains."""
 
-    what: str  # an address, or a package with its version in the notation of its client
+    what: str  # an address, or a package and version as its client writes them
     sha256: Sha256 | None = None
     bytes: int | None = None
-    options: tuple[str, ...] = ()  # further arguments for the package's client
-    files: tuple[str, ...] = ()  # which it gives; those of the form, or all, where none is named
+    options: tuple[str, ...] = ()  # extra arguments for the package manager
+    files: tuple[str, ...] = ()  # files it contains; if empty those of `form`, and without a form all files
     form: str = ""
-    inside: str | None = None  # the archive's folder that holds them; none for a file that is no archive
-    suffix: str = ""  # of files that are packed inside the archive
+    inside: str | None = None  # folder of the files in the archive; None if the download is the file itself
+    suffix: str = ""  # added to the names of files that are compressed inside the archive
 
 
 class Source(_Value):
-    """Where a dataset can be had: its home page, or a registry's client."""
+    """A source of a dataset: its home page (home), or a package manager (npm, pip, apt)."""
 
     client: Client
     downloads: tuple[Download, ...]
@@ -58,50 +58,52 @@ class Source(_Value):
 class Entry(_Value):
     """A dataset of the catalogue.
 
-    A form is one complete set of files, such as the binary and the python form of CIFAR-10; any one of them is enough.
-    A name in it with a ``*`` stands for all the files that match, at least one.
+    A form is a complete set of files, such as the binary or the python form of CIFAR-10; one form is enough. A file
+    name with a ``*`` stands for all files that match it, at least one.
     """
 
     name: str
     version: Annotated[int, Ge(1)] = 1
     summary: str
     task: Literal["classification", "regression", "verification"] = "classification"
-    train: int | None = None  # rows; none where they depend on what the user brings
+    train: int | None = None  # number of rows; None if it depends on the files that the user imports
     test: int | None = None
     classes: int | None = None
     groups: tuple[str, ...] = ()
     licence: str
-    terms: str = ""  # what a restricted dataset asks of those who use it; shown before it is fetched
+    terms: str = ""  # conditions of use of a restricted dataset; shown before it is fetched
     citation: str
     homepage: str = ""
-    by_hand: str = ""  # what `silobench data import` takes, where there is no source to fetch from
-    needs: tuple[str, ...] = ()  # other entries that this one is made from
-    folders: tuple[str, ...] = ()  # of the data directory, where its files may lie besides its own
+    by_hand: str = ""  # what to give to `silobench data import` if there is no source to fetch from
+    needs: tuple[str, ...] = ()  # other entries that this one is built from
+    folders: tuple[str, ...] = ()  # other folders of the data directory where the files may be
     files: dict[str, File] = {}
     forms: dict[str, tuple[str, ...]] = {}
     sources: tuple[Source, ...] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> "Entry":
-        wanted = [name for names in self.forms.values() for name in names if "*" not in name]
+        named = [name for names in self.forms.values() for name in names if "*" not in name]
         downloads = [download for source in self.sources for download in source.downloads]
-        for name in (*wanted, *(name for download in downloads for name in self.members(download))):
+        for name in (*named, *(name for download in downloads for name in self.members(download))):
             if name not in self.files:
-                raise ValueError(f"{self.name} has no file {name}")
+                raise ValueError(f"{self.name} has no file {name}: add it to `files`")
         for download in downloads:
             if download.inside is None and len(self.members(download)) != 1:
-                raise ValueError(f"{download.what} of {self.name} is one file, and should give one")
+                raise ValueError(
+                    f"{download.what} of {self.name} is a single file but lists several: set `inside`, or name one file"
+                )
         return self
 
     def members(self, download: Download) -> dict[str, str]:
-        """The files that a download gives, each with its name in the archive, or with none where it is the file."""
+        """Map each file of a download to its name in the archive; to an empty string if the download is the file."""
         names = download.files or self.forms.get(download.form, tuple(self.files))
         inside = download.inside
         return {name: "" if inside is None else f"{inside}{name}{download.suffix}" for name in names}
 
     @property
     def embedded(self) -> bool:
-        """Whether it needs no file at all."""
+        """Whether the dataset needs no files."""
         return not self.forms and not self.needs
 
     def file(self, name: str) -> File:
@@ -110,29 +112,29 @@ class Entry(_Value):
 
 @functools.cache
 def catalog() -> dict[str, Entry]:
-    """Every entry by name."""
+    """Return all entries by name."""
     text = resources.files("silobench.data.store").joinpath("catalog.toml").read_text(encoding="utf-8")
     return {entry.name: entry for entry in read_catalog(text)}
 
 
 def read_catalog(text: str) -> list[Entry]:
-    """The entries of a catalogue's TOML text."""
+    """Parse the TOML text of a catalogue."""
     try:
         return [_entry(name, fields) for name, fields in tomllib.loads(text).items()]
     except (tomllib.TOMLDecodeError, ValidationError) as error:
-        raise DataError(f"the catalogue cannot be read: {error}.") from error
+        raise DataError(f"the catalogue is not valid ({error}): correct that entry.") from error
 
 
 def find(name: str) -> Entry:
-    """The entry of a name; hyphens and underscores are one."""
+    """Return the entry of a name; hyphens and underscores are equivalent."""
     known = catalog()
-    wanted = name.strip().lower().replace("_", "-")
-    if wanted not in known:
-        raise DataError(f"the catalogue has no dataset '{name}': {suggest(wanted, known)}")
-    return known[wanted]
+    key = name.strip().lower().replace("_", "-")
+    if key not in known:
+        raise DataError(f"the catalogue has no dataset '{name}': {suggest(key, known)}")
+    return known[key]
 
 
 def _entry(name: str, fields: dict[str, Any]) -> Entry:
-    """TOML has lists where the values are tuples, and one form where all the files are needed."""
+    """Build an entry from TOML; without `forms` it gets one form of all its files."""
     forms = fields.get("forms") or ({"files": list(fields["files"])} if fields.get("files") else {})
     return Entry.model_validate({"name": name, **fields, "forms": forms}, strict=False)

@@ -1,10 +1,11 @@
-"""Deep Gradient Compression (Lin et al., ICLR 2018), as the quagmire study has it."""
+"""Deep Gradient Compression (Lin et al., ICLR 2018), in the form of Hsieh et al. (ICML 2020)."""
 
 from collections.abc import Mapping
 
 import torch
 
 from silobench.method.types import (
+    ALGORITHMS,
     Algorithm,
     BelowOne,
     Dial,
@@ -20,25 +21,27 @@ from silobench.method.types import (
 )
 
 
+@ALGORITHMS.register
 def dgc(
     warmup: NonNegative = 4.0,
     sparsity: tuple[BelowOne, ...] = (0.75, 0.9375, 0.984375, 0.996, 0.999),
     clip: Positive | None = 5.0,
     masking: bool = True,
 ) -> Algorithm:
-    """After every minibatch each party shares the largest of its accumulated updates, and keeps the rest.
+    """After every minibatch, each party sends the largest entries of its accumulated updates and keeps the rest.
 
-    The Non-IID Data Quagmire of Decentralized Machine Learning, Hsieh et al., ICML 2020, Algorithm 3, for party k:
+    The Non-IID Data Quagmire of Decentralized Machine Learning, Hsieh et al., ICML 2020, Algorithm 3. For party k, with
+    learning rate η and the solver's momentum m:
 
         g ← clip(-η ∇f(w)),    u ← m u + g,    v ← v + u
-        where |v| is among the largest 1 - s of its layer:  send v, then v ← 0 and u ← 0;    w ← w + what everybody sent
+        where |v| is among the largest 1 - s of its layer:  send v, then v ← 0 and u ← 0
+        w ← w + Σ_k (what party k sent)
 
-    The sparsity s takes each of the values of `sparsity` for `warmup` epochs (E_warm in the paper) and stays at the
-    last; without any, everything is sent. All parties have the same model; `masking=False` leaves u alone. m is the
-    solver's momentum.
+    The sparsity s takes each value of `sparsity` for `warmup` epochs (E_warm in the paper) and stays at the last one;
+    an empty `sparsity` sends everything. `masking=False` does not reset u. All parties have the same model.
 
-    A gradient is clipped to the length `clip` / √K, K being the parties: Lin et al.'s rule, by which K parties together
-    are as long as `clip`. Neither paper says how long that is for a convolutional network.
+    A gradient is clipped to the length `clip` / √K for K parties. This is Lin et al.'s rule: the clipped gradients of K
+    parties together have about the length `clip`. Neither paper gives a value for convolutional networks.
 
     Departures from the paper: none.
     """
@@ -52,23 +55,28 @@ def dgc(
         u = local.momentum * memory["u"] + _clipped(local, server, clip)
         v = memory["v"] + u
         chosen = _largest_by_layer(v, local.layout, 1 - _sparsity(local, server, warmup, stages))
-        kept = {"u": torch.where(chosen, 0.0, u) if masking else u, "v": torch.where(chosen, 0.0, v)}
-        return Update({"delta": torch.where(chosen, v, 0.0)}, 1.0, sparse=True), kept
+        rest = {"u": torch.where(chosen, 0.0, u) if masking else u, "v": torch.where(chosen, 0.0, v)}
+        return Update({"delta": torch.where(chosen, v, 0.0)}, 1.0, sparse=True), rest
 
     def absorb(server: Server, update: Update) -> tuple[Vector, Mapping[str, Vector]]:
         return update.total["delta"], server.extras
 
-    def apart(server: Server, memory: Memory) -> Vector:
+    def local_model(server: Server, memory: Memory) -> Vector:
         return server.params + memory["v"]
 
-    dials = (Dial("warmup", (8, 4, 3, 2, 1)), Dial("sparsity", (0.75, 0.9375, 0.984375, 0.996, 0.999)))
     return Algorithm(
-        memory=initial, message=message, absorb=absorb, apart=apart, lockstep=True, own_momentum=True, dials=dials
+        memory=initial,
+        message=message,
+        absorb=absorb,
+        apart=local_model,
+        lockstep=True,
+        own_momentum=True,
+        dials=(Dial("warmup", (8, 4, 3, 2, 1)), Dial("sparsity", (0.75, 0.9375, 0.984375, 0.996, 0.999))),
     )
 
 
 def _clipped(local: Local, server: Server, clip: float | None) -> Vector:
-    """-η ∇f(w), no longer than η clip / √K."""
+    """Return -η ∇f(w), scaled down to the length η clip / √K if it is longer."""
     if clip is None:
         return local.delta
     length, most = float(torch.linalg.vector_norm(local.delta)), local.lr * clip / server.parties**0.5
@@ -76,7 +84,7 @@ def _clipped(local: Local, server: Server, clip: float | None) -> Vector:
 
 
 def _sparsity(local: Local, server: Server, warmup: float, stages: tuple[float, ...]) -> float:
-    """Of this round: that of a controller, or that of the stage of the warm-up."""
+    """Return the sparsity of this round: the controller's, or that of the current stage of the warm-up."""
     if "sparsity" in server.knobs:
         return server.knobs["sparsity"]
     each, epoch = server.knobs.get("warmup", warmup), server.round / local.in_a_pass
@@ -84,5 +92,6 @@ def _sparsity(local: Local, server: Server, warmup: float, stages: tuple[float, 
 
 
 def _largest_by_layer(vector: Vector, layout: Layout, share: float) -> Vector:
+    """Return a mask of the largest `share` of the entries of each tensor; buffers are not part of the vector."""
     places = [place for place in layout.slices.values() if place.stop <= len(vector)]
     return torch.cat([largest(vector[place], share) for place in places])

@@ -2,29 +2,35 @@
 
 import torch
 
-from silobench.method.types import Algorithm, Count, Dial, Local, Memory, Server, Update, Vector
+from silobench.method.types import ALGORITHMS, Algorithm, Count, Dial, Local, Memory, Server, Update, Vector
 
 
+@ALGORITHMS.register(added_later=("iter_local",))
 def fedavg(iter_local: Count | None = None) -> Algorithm:
-    """Parties train from the server's model; the server takes the mean of what they learnt, by samples.
+    """Parties train from the server's model; the server takes the mean of their models, weighted by samples.
 
-    Communication-Efficient Learning of Deep Networks from Decentralized Data, McMahan et al., AISTATS 2017:
+    Communication-Efficient Learning of Deep Networks from Decentralized Data, McMahan et al., AISTATS 2017. With n_i
+    rows at party i of the cohort and n = Σ n_i:
 
-        w ← w + Σ_i (n_i / n) (w_i - w),    n = Σ n_i over the cohort
+        w ← w + Σ_i (n_i / n) (w_i - w)
 
-    Departures from the paper: none. Every other algorithm is this one with some hooks replaced.
+    Departures from the paper: none. Every other algorithm is FedAvg with some hooks replaced.
 
-    With `iter_local` it is Algorithm 2 of the quagmire study (Hsieh et al., ICML 2020): a round is one minibatch,
-    models are averaged after every `iter_local` of them and nothing is sent in between. The mean is uniform, momentum
-    and normalisation statistics stay with the party, and all parties take part.
+    With `iter_local` it is Algorithm 2 of The Non-IID Data Quagmire (Hsieh et al., ICML 2020): a round is one
+    minibatch, and models are averaged after every `iter_local` minibatches; nothing is sent in between. The mean is not
+    weighted, each party keeps its momentum and normalisation statistics, and all parties take part.
     """
-    return Algorithm() if iter_local is None else _averaging(iter_local)
+    return Algorithm() if iter_local is None else _fedavg_by_minibatch(iter_local)
 
 
-def _averaging(iter_local: int) -> Algorithm:
-    """A party's memory is its model while it works alone; after an average, where it had gone before (`apart`)."""
+def _fedavg_by_minibatch(iter_local: int) -> Algorithm:
+    """Return FedAvg in rounds of one minibatch.
 
-    def mine(server: Server, memory: Memory) -> Vector:
+    Between two averages, a party's memory holds its model. After an average it holds, as `apart`, the model that the
+    party had before, so that diagnostics can tell how far the parties had diverged.
+    """
+
+    def model(server: Server, memory: Memory) -> Vector:
         return memory.get("model", server.params)
 
     def message(local: Local, server: Server, memory: Memory) -> tuple[Update, Memory]:
@@ -33,8 +39,8 @@ def _averaging(iter_local: int) -> Algorithm:
             return Update({}, 1.0), {"model": local.end, "waited": torch.tensor(waited)}
         return Update.of(1.0, delta=local.end - server.params), {"apart": local.end}
 
-    def apart(server: Server, memory: Memory) -> Vector:
-        return memory.get("apart", mine(server, memory))
+    def local_model(server: Server, memory: Memory) -> Vector:
+        return memory.get("apart", model(server, memory))
 
     dial = Dial("iter_local", (5, 10, 20, 50, 200, 500, 1000))
-    return Algorithm(start=mine, message=message, replica=mine, apart=apart, lockstep=True, dials=(dial,))
+    return Algorithm(start=model, message=message, replica=model, apart=local_model, lockstep=True, dials=(dial,))

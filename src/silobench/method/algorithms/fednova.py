@@ -4,20 +4,23 @@ from collections.abc import Mapping
 
 import torch
 
-from silobench.method.types import Algorithm, Local, Memory, Server, Update, Vector
+from silobench.method.types import ALGORITHMS, Algorithm, Local, Memory, Server, Update, Vector
 
 
+@ALGORITHMS.register
 def fednova() -> Algorithm:
-    """FedAvg over normalised updates, so that parties with more local steps do not bend the objective.
+    """FedAvg over normalised updates, so that parties with more local steps do not shift the objective.
 
-    Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization, Wang et al.,
-    NeurIPS 2020. With p_i = n_i / n and a_i the reach of party i (the 1-norm of the weights its τ_i
-    gradients get; τ_i itself without momentum, (τ - ρ(1 - ρ^τ)/(1 - ρ)) / (1 - ρ) with momentum ρ):
+    Tackling the Objective Inconsistency Problem in Heterogeneous Federated Optimization, Wang et al., NeurIPS 2020.
+    With p_i = n_i / n the share of rows of party i, and a_i its reach:
 
         w ← w + (Σ_i p_i a_i) Σ_i p_i (w_i - w) / a_i
 
-    Departures from the paper: none. The reach is sent beside the update: four bytes more than FedAvg. It
-    describes a momentum that starts from zero in every round, so with `keep_momentum` it is approximate.
+    The reach is the sum of the weights of its τ_i gradients in w_i - w: τ_i itself without momentum, and
+    (τ - ρ(1 - ρ^τ)/(1 - ρ)) / (1 - ρ) with momentum ρ. It is sent with the update: four bytes more than FedAvg.
+
+    Departures from the paper: none. The reach assumes that momentum starts from zero in every round, so it is an
+    approximation with `keep_momentum`.
     """
 
     def message(local: Local, server: Server, memory: Memory) -> tuple[Update, Memory]:

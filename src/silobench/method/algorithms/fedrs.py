@@ -4,18 +4,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from silobench.method.types import Algorithm, Batch, Fraction, Memory, Server
+from silobench.method.types import ALGORITHMS, Algorithm, Batch, Fraction, Memory, Server
 
 
+@ALGORITHMS.register
 def fedrs(alpha: Fraction = 0.5) -> Algorithm:
-    """FedAvg whose parties hold back the logits of classes of which they have no rows, and so leave them alone.
+    """FedAvg with a restricted softmax: a party scales down the logits of classes that it does not hold.
 
     FedRS: Federated Learning with Restricted Softmax for Label Distribution Non-IID Data, Li and Zhan, KDD 2021.
-    Party i, which holds the classes C_i, minimises the cross-entropy of
+    Party i, with rows of the classes C_i, minimises the cross-entropy of
 
         p(c) = exp(α_c h_c) / Σ_j exp(α_j h_j),    α_c = 1 for c in C_i, else α
 
-    Departures from the paper: its logits are products w_c · h; ours have a bias too, which is scaled with the weights.
+    so its rows change the weights of classes that it does not hold less.
+
+    Departures from the paper: the paper's logits are products w_c · h; here they also have a bias, which is scaled too.
     """
 
     def loss(batch: Batch, server: Server, memory: Memory) -> Tensor:

@@ -5,43 +5,43 @@ from typing import Literal
 
 import torch
 
-from silobench.method.types import Algorithm, Local, Memory, Pull, Server, Update, Vector
+from silobench.method.types import ALGORITHMS, Algorithm, Local, Memory, Pull, Server, Update, Vector
 
 
+@ALGORITHMS.register
 def scaffold(
     option: Literal[1, 2] = 2,
     init: Literal["zeros", "random"] = "zeros",
     momentum: Literal["outside", "inside"] = "outside",
 ) -> Algorithm:
-    """FedAvg with control variates that cancel each party's own drift.
+    """FedAvg with control variates that cancel the drift of each party.
 
-    SCAFFOLD: Stochastic Controlled Averaging for Federated Learning, Karimireddy et al., ICML 2020. Party i
-    steps along g - c_i + c and then renews its control variate c_i; the server moves c by their mean:
+    SCAFFOLD: Stochastic Controlled Averaging for Federated Learning, Karimireddy et al., ICML 2020. Party i steps along
+    g - c_i + c and then updates its control variate c_i; the server, with N the number of all parties, updates c:
 
         option 1:  c_i⁺ = ∇f_i(w)          option 2:  c_i⁺ = c_i - c + (w - w_i) / (τ η)
         c ← c + (1 / N) Σ_i (c_i⁺ - c_i)
 
-    The paper's local SGD has no momentum. With momentum ρ the place of the correction matters:
-    `momentum=outside` (as in NIID-Bench's public code) adds it after the momentum step, where a step is about
-    1/(1 - ρ) gradients long and so is c_i; `momentum=inside` adds it to the gradient and divides the
-    displacement by the reach instead of τ. Both equal the paper at ρ = 0. Outside, the correction is constant while the
-    momentum builds up anew in every round, so that a bias of the order of the learning rate remains at the optimum;
-    inside, or with `keep_momentum`, there is none.
+    The paper's local SGD has no momentum. With momentum ρ, the place of the correction matters. `momentum=outside` (as
+    in NIID-Bench's public code) adds it after the momentum step, where a step is about 1/(1 - ρ) gradients long, and so
+    is c_i. `momentum=inside` adds it to the gradient, and divides the displacement by the reach instead of τ. Both
+    equal the paper at ρ = 0. Outside, the correction is constant while momentum builds up again in every round, so a
+    bias of the order of the learning rate remains at the optimum; inside, or with `keep_momentum`, there is none.
 
-    `init=random` starts c and every c_i at one random network, as that public code does. The paper, and the default,
-    start at zero. The first c_i⁺ of a party forgets where it began, and c - c_i is zero on average over the parties, so
-    that little of it is seen even under party sampling (docs/results/niid-bench.md).
+    `init=random` starts c and every c_i at one random network, as NIID-Bench's public code does; the paper and the
+    default start at zero. It has little effect, even under party sampling (docs/results/niid-bench.md): the first c_i⁺
+    of a party does not depend on its start, and c - c_i is zero on average over the parties.
 
-    Departures from the paper: models are averaged by samples, as in NIID-Bench, while c is the plain mean over
-    parties, so with unequal sizes the fixed point is that of the plain mean of the parties' losses. Option 1
-    with momentum outside scales the gradient by reach / τ, to the length of a momentum step (with `keep_momentum` the
-    right factor would be 1/(1 - ρ): use option 2 or momentum inside there).
+    Departures from the paper: models are averaged by samples, as in NIID-Bench, but c is the unweighted mean over
+    parties, so with unequal sizes the fixed point is that of the unweighted mean of the parties' losses. Option 1 with
+    momentum outside scales the gradient by reach / τ, to the length of a momentum step. With `keep_momentum` the right
+    factor would be 1/(1 - ρ): use option 2 or momentum inside then.
     """
 
     def initial(params: Vector) -> dict[str, Vector]:
         if init == "zeros":
             return {"control": torch.zeros_like(params)}
-        # Random signs on the initial weights: a fresh draw of the same symmetric initialisation.
+        # Random signs on the initial weights: another draw from the same symmetric initialisation.
         coins = torch.rand(params.shape, generator=torch.Generator().manual_seed(0)) < 0.5
         return {"control": torch.where(coins, params, -params)}
 
@@ -53,7 +53,7 @@ def scaffold(
         length = local.steps if momentum == "outside" else local.reach
         if option == 1:
             control = local.gradient(server.params) * (local.reach / length)
-        elif local.lr == 0:  # a schedule has come to its end: nothing was learnt, nothing is renewed
+        elif local.lr == 0:  # at the end of a schedule: nothing was learnt, so the control variate stays
             control = memory["control"]
         else:
             control = memory["control"] - server.extras["control"] - local.delta / (length * local.lr)

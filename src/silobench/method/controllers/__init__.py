@@ -1,18 +1,9 @@
-"""Controllers choose knobs between rounds; the knobs travel in the broadcast, so no algorithm knows them."""
+"""Controllers set knobs between rounds; the knobs are part of the broadcast, so algorithms need not know controllers.
 
-from silobench.method.control import Controller
-from silobench.method.controllers.oracle import oracle as _oracle
-from silobench.method.controllers.skewscout import skewscout as _skewscout
-from silobench.spec import Registry
+A new controller is a file here with a function decorated with `CONTROLLERS.register`, and a line below.
+"""
 
-CONTROLLERS: Registry[Controller] = Registry("controller")
-
-
-@CONTROLLERS.register
-def fixed() -> Controller:
-    """Leaves every knob as the specs set it."""
-    return Controller()
-
-
-skewscout = CONTROLLERS.register(_skewscout)
-oracle = CONTROLLERS.register(_oracle)
+from silobench.method.control import CONTROLLERS as CONTROLLERS
+from silobench.method.control import fixed as fixed
+from silobench.method.controllers.oracle import oracle as oracle
+from silobench.method.controllers.skewscout import skewscout as skewscout

@@ -1,4 +1,4 @@
-"""Which of a method's dials a controller turns."""
+"""The choice of the dial that a controller sets."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from silobench.method.types import Dial
 
 
 def chosen_dial(controller: str, dials: Sequence[Dial], knob: str | None, grid: tuple[float, ...]) -> Dial:
-    """The dial of that name, or the method's usual one, with another grid if one is given, in the dial's own order."""
+    """Return the dial named `knob`, by default the first of the method; a `grid` replaces its grid, in its order."""
     if not dials:
         raise ConfigError(
-            f"{controller} turns a knob that trades traffic for accuracy, and neither the algorithm nor the transforms "
+            f"{controller} sets a knob that trades traffic for accuracy, but neither the algorithm nor the transforms "
             "have one: use gaia, fedavg(iter_local=...), dgc or top_k."
         )
     known = {dial.name: dial for dial in dials}

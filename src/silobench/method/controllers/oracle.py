@@ -1,28 +1,30 @@
-"""Oracle (Hsieh et al., ICML 2020): every setting of a knob is run, the cheapest as good as BSP chosen."""
+"""Oracle (Hsieh et al., ICML 2020): run every setting of a knob, and choose the cheapest that is as good as BSP."""
 
 from collections.abc import Sequence
 
 from silobench.errors import ConfigError
-from silobench.method.control import Controller
+from silobench.method.control import CONTROLLERS, Controller
 from silobench.method.controllers.dials import chosen_dial
 from silobench.method.types import Dial
 
 
+@CONTROLLERS.register
 def oracle(knob: str | None = None, grid: tuple[float, ...] = ()) -> Controller:
-    """Not one run but many: `silobench run` makes one of BSP and one of each setting of `knob`, all through training.
+    """Several runs instead of one: `silobench run` makes a run of BSP and one of each setting of `knob`.
 
-    `silobench show` then names the one that sends least among those that keep BSP's accuracy: an ideal that nobody can
-    have in one run. `grid` replaces the paper's settings.
+    `silobench show` then names the run that sends least among those that keep BSP's accuracy. This is an ideal that a
+    single run cannot reach. `grid` replaces the paper's settings.
     """
 
     def refuse(dials: Sequence[Dial]) -> Controller:
         raise ConfigError(
-            "oracle stands for many runs and cannot steer one: give it as a controller to `silobench run`."
+            "oracle stands for several runs and cannot control a single one: give it as the controller of an "
+            "experiment to `silobench run`."
         )
 
     return Controller(dialled=refuse)
 
 
 def settings_of(dials: Sequence[Dial], knob: str | None = None, grid: tuple[float, ...] = ()) -> Dial:
-    """What an oracle tries."""
+    """Return the dial with the settings that an oracle tries."""
     return chosen_dial("oracle", dials, knob, grid)

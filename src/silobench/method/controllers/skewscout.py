@@ -1,4 +1,4 @@
-"""SkewScout (Hsieh et al., ICML 2020): as much communication as the skew of the data asks for, found while training."""
+"""SkewScout (Hsieh et al., ICML 2020): adapt communication to the skew of the data during training."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,13 +8,14 @@ from typing import Any, Literal
 import torch
 
 from silobench.errors import ConfigError
-from silobench.method.control import Controller, Orders, Probe, Travel
+from silobench.method.control import CONTROLLERS, Controller, Orders, Probe, Travel
 from silobench.method.controllers.dials import chosen_dial
 from silobench.method.types import Count, Dial, Fraction, Memory, NonNegative, Positive, Server
 
 Search = Literal["hill-climbing", "stochastic", "annealing"]
 
 
+@CONTROLLERS.register
 def skewscout(
     knob: str | None = None,
     grid: tuple[float, ...] = (),
@@ -30,24 +31,25 @@ def skewscout(
     cooling: Positive = 0.8,
     forget: Count | None = None,
 ) -> Controller:
-    """Turns one communication knob θ by the accuracy that models lose away from home.
+    """Adapt one communication knob θ to the accuracy that models lose on other parties' data.
 
     The Non-IID Data Quagmire of Decentralized Machine Learning, Hsieh et al., ICML 2020, section 7. Every `period`
-    rounds each party's model travels to `trips` others and is tested on `sample` of their training rows. What it loses
-    against home is AL(θ), what the period took of the traffic of whole models C(θ) / CM, and the next θ is sought by
+    rounds, each party's model is sent to `trips` other parties and tested on `sample` of their training rows. AL(θ) is
+    the accuracy it loses there, and C(θ) / CM the traffic of the period relative to whole models. The next θ is
 
-        min  λ_AL max(0, AL(θ) - σ_AL) + λ_C C(θ) / CM
+        argmin  λ_AL max(0, AL(θ) - σ_AL) + λ_C C(θ) / CM
 
-    among the present θ and its neighbours in `grid`. Of each θ the latest values are remembered. One that was never
-    tried counts as the best it can be if, along the grid, traffic falls and accuracy loss grows. `search` takes the
-    best neighbour (hill-climbing), a better one by chance (stochastic), or any by chance, a worse one ever less
-    willingly (annealing, from `temperature`, times `cooling` after each decision). Travelling counts as traffic.
+    among the current θ and its neighbours in `grid`. The latest values of each θ are remembered. A θ that was never
+    tried counts with the best possible values, given that along the grid traffic falls and accuracy loss grows.
+    `search` takes the best neighbour (hill-climbing), a random better one (stochastic), or a random one, if worse with
+    a probability that falls with time (annealing: from `temperature`, times `cooling` after each decision). Sending
+    models for these tests counts as traffic.
 
-    `knob` is the method's own (gaia: threshold, fedavg: iter_local, dgc: warmup or sparsity, top_k: fraction), with the
-    paper's grid. It begins at `start`, or in the middle of the grid; the paper does not say where.
+    `knob` is a dial of the method (gaia: threshold, fedavg: iter_local, dgc: warmup or sparsity, top_k: fraction), with
+    the paper's grid. It starts at `start`, by default in the middle of the grid; the paper does not give a start.
 
-    The paper remembers for ever, so that a setting which was bad once, early or by chance, is not tried again unless
-    the present one gets worse. With `forget` what was found so many decisions ago is unknown again.
+    The paper remembers values forever, so a setting that was bad once, early or by chance, is not tried again unless
+    the current one becomes worse. With `forget`, values that are `forget` decisions old are unknown again.
     """
     objective = _Objective(sigma_al, lambda_al, lambda_c)
     step = {"hill-climbing": _best, "stochastic": _better, "annealing": _annealed(temperature, cooling)}[search]
@@ -60,17 +62,18 @@ def skewscout(
 
 
 def _place(dial: Dial, start: float | None) -> int:
+    """Return the index of `start` in the grid."""
     if start is None:
         return len(dial.grid) // 2
     if start not in dial.grid:
         settings = ", ".join(f"{theta:g}" for theta in dial.grid)
-        raise ConfigError(f"skewscout: start={start:g} is none of the settings of {dial.name}: give one of {settings}.")
+        raise ConfigError(f"skewscout: start={start:g} is not a setting of {dial.name}: give one of {settings}.")
     return dial.grid.index(start)
 
 
 @dataclass(frozen=True)
 class _Objective:
-    """Equation (1)."""
+    """Equation (1) of the paper."""
 
     sigma_al: float
     lambda_al: float
@@ -82,19 +85,19 @@ class _Objective:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What is known of every setting: the latest accuracy loss and traffic, NaN where it was never tried."""
+    """The latest accuracy loss and traffic of every setting; NaN if it was never tried."""
 
     losses: list[float]
     costs: list[float]
-    place: int
+    place: int  # index of the current setting in the grid
     objective: _Objective
 
     def value(self, place: int) -> float:
-        """The objective, or its least possible value given the present setting."""
-        here_loss, here_cost = self.losses[self.place], self.costs[self.place]
+        """Return the objective at a setting, or its lowest possible value if the setting was never tried."""
         loss, cost = self.losses[place], self.costs[place]
         if math.isnan(loss):
-            loss, cost = (here_loss, 0.0) if place > self.place else (0.0, here_cost)
+            current_loss, current_cost = self.losses[self.place], self.costs[self.place]
+            loss, cost = (current_loss, 0.0) if place > self.place else (0.0, current_cost)
         return self.objective(loss, cost)
 
     @property
@@ -102,7 +105,7 @@ class _Seen:
         return [place for place in (self.place - 1, self.place + 1) if 0 <= place < len(self.losses)]
 
 
-Step = Callable[[_Seen, int, Callable[[int], Sequence[float]]], int]  # (seen, decisions before, draw) -> the next place
+Step = Callable[[_Seen, int, Callable[[int], Sequence[float]]], int]  # (seen, earlier decisions, draw) -> next place
 
 
 def _best(seen: _Seen, decisions: int, draw: Callable[[int], Sequence[float]]) -> int:
@@ -110,7 +113,7 @@ def _best(seen: _Seen, decisions: int, draw: Callable[[int], Sequence[float]]) -
 
 
 def _better(seen: _Seen, decisions: int, draw: Callable[[int], Sequence[float]]) -> int:
-    """One of the better neighbours, by how much better it is."""
+    """Draw one of the better neighbours, with probability proportional to its gain."""
     gains = {place: seen.value(seen.place) - seen.value(place) for place in seen.neighbours}
     better = {place: gain for place, gain in gains.items() if gain > 0}
     (left,) = (number * sum(better.values()) for number in draw(1))
@@ -123,20 +126,22 @@ def _better(seen: _Seen, decisions: int, draw: Callable[[int], Sequence[float]])
 
 def _annealed(temperature: float, cooling: float) -> Step:
     def step(seen: _Seen, decisions: int, draw: Callable[[int], Sequence[float]]) -> int:
-        which, courage = draw(2)
+        which, chance = draw(2)
         if not seen.neighbours:
             return seen.place
         place = seen.neighbours[int(which * len(seen.neighbours))]
         worse = seen.value(place) - seen.value(seen.place)
         warmth = temperature * cooling**decisions
-        willing = worse <= 0 or (warmth > 0 and courage < math.exp(-worse / warmth))
-        return place if willing else seen.place
+        accepts = worse <= 0 or (warmth > 0 and chance < math.exp(-worse / warmth))
+        return place if accepts else seen.place
 
     return step
 
 
 @dataclass(frozen=True)
 class _Scout:
+    """The function `Controller.steer`. Its memory: the current place, since which round, and what it has seen."""
+
     dial: Dial
     start: int
     period: int
@@ -147,12 +152,12 @@ class _Scout:
     step: Step
 
     def __call__(self, server: Server, memory: Memory, probe: Probe) -> Orders:
-        memory = memory or self._begin(server, probe)
+        memory = memory or self._initial_memory(server, probe)
         if server.round - int(memory["since"]) < self.period:
             return Orders(self._knobs(int(memory["place"])), memory)
         return self._decide(server, memory, probe)
 
-    def _begin(self, server: Server, probe: Probe) -> dict[str, torch.Tensor]:
+    def _initial_memory(self, server: Server, probe: Probe) -> dict[str, torch.Tensor]:
         unknown = torch.full((len(self.dial.grid),), math.nan, dtype=torch.float64)
         return {
             "place": torch.tensor(self.start),
@@ -174,9 +179,9 @@ class _Scout:
         if self.forget is not None:
             losses[tried <= decisions - self.forget] = math.nan
         seen = _Seen(losses.tolist(), costs.tolist(), place, self.objective)
-        then = self.step(seen, decisions, probe.draw)
-        kept = {
-            "place": torch.tensor(then),
+        after = self.step(seen, decisions, probe.draw)
+        new_memory = {
+            "place": torch.tensor(after),
             "since": torch.tensor(server.round),
             "spent": torch.tensor(probe.spent),
             "losses": losses,
@@ -184,12 +189,12 @@ class _Scout:
             "tried": tried,
             "decisions": torch.tensor(decisions + 1),
         }
-        return Orders(self._knobs(then), kept, self._told(seen, trip, then))
+        return Orders(self._knobs(after), new_memory, self._report(seen, trip, after))
 
     def _knobs(self, place: int) -> dict[str, float]:
         return {self.dial.name: self.dial.grid[place]}
 
-    def _told(self, seen: _Seen, trip: Travel, then: int) -> dict[str, Any]:
+    def _report(self, seen: _Seen, trip: Travel, after: int) -> dict[str, Any]:
         place = seen.place
         return {
             "knob": self.dial.name,
@@ -200,17 +205,17 @@ class _Scout:
             "cost": seen.costs[place],
             "objective": seen.value(place),
             "travelled": trip.nbytes,
-            "next": self.dial.grid[then],
-            "reason": _reason(seen, then),
+            "next": self.dial.grid[after],
+            "reason": _reason(seen, after),
         }
 
 
-def _reason(seen: _Seen, then: int) -> str:
-    """Why a decision was taken, in a few words."""
+def _reason(seen: _Seen, after: int) -> str:
+    """Explain a decision in a few words."""
     loss, bound = seen.losses[seen.place], seen.objective.sigma_al
-    known = "tried before" if not math.isnan(seen.losses[then]) else "never tried"
+    known = "tried before" if not math.isnan(seen.losses[after]) else "never tried"
     far = f"accuracy loss {loss:.1%} is {'above' if loss > bound else 'within'} {bound:.1%}"
-    if then == seen.place:
-        return f"{far}: no neighbour promises less than {seen.value(then):.3f}"
-    way = "less" if then > seen.place else "more"
-    return f"{far}: {way} traffic ({known}) may cost {seen.value(then):.3f} instead of {seen.value(seen.place):.3f}"
+    if after == seen.place:
+        return f"{far}: no neighbour promises less than {seen.value(after):.3f}"
+    way = "less" if after > seen.place else "more"
+    return f"{far}: {way} traffic ({known}) may cost {seen.value(after):.3f} instead of {seen.value(seen.place):.3f}"

@@ -1,15 +1,16 @@
-"""Clipping: bound what one party can contribute."""
+"""Clipping: a bound on what one party can contribute."""
 
 import torch
 
-from silobench.method.types import Context, Memory, Positive, Transform, Update
+from silobench.method.types import TRANSFORMS, Context, Memory, Positive, Transform, Update
 
 
+@TRANSFORMS.register
 def clip(norm: Positive = 1.0) -> Transform:
     """Scale an update down so that its 2-norm, over all its vectors, is at most `norm`; shorter ones pass unchanged.
 
-    All vectors are scaled by one factor, so their directions agree afterwards as before; scalars are left alone. What
-    FedNova sends is its displacement per unit of reach, so there the bound is on that.
+    All vectors are scaled by the same factor, and scalars are not changed. FedNova sends its displacement divided by
+    the reach, so there the bound applies to the quotient.
     """
 
     def encode(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:

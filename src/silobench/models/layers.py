@@ -1,0 +1,33 @@
+"""Layers that several networks share."""
+
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from silobench.models.norms import Norm
+
+
+def convolution(before: int, after: int, side: int, stride: int, norm: Norm | None) -> nn.Sequential:
+    """Return a padded convolution from `before` to `after` channels and its normalisation, which replaces its bias."""
+    layer = nn.Conv2d(before, after, side, stride, padding=side // 2, bias=norm is None)
+    return nn.Sequential(layer, *([] if norm is None else [norm(after)]))
+
+
+def overlapping_pool(x: Tensor) -> Tensor:
+    """Return the maximum over 3x3 windows with stride two, cut off at the edge; a side of one pixel stays."""
+    return F.max_pool2d(x, 3, 2, padding=[int(side == 1) for side in x.shape[2:]], ceil_mode=True)
+
+
+def initialise_convolutions(network: nn.Module, mode: Literal["fan_in", "fan_out"] = "fan_in") -> None:
+    """Draw the weights of convolutions by He et al.'s normal initialisation, and set their biases to 0."""
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, mode=mode, nonlinearity="relu")
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
+
+
+def scaled(channels: int, width: float) -> int:
+    """Return `width` times as many channels, rounded to an even number so that groups of two can be normalised."""
+    return max(2 * round(channels * width / 2), 2)

@@ -1,0 +1,147 @@
+"""`Partition`, a division of rows among parties; `Skew`, a way to make one; and the steps that all skews share."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from silobench.data.dataset import Split
+from silobench.errors import PartitionError
+from silobench.spec import Registry
+
+Rows: TypeAlias = NDArray[np.int64]
+Counts: TypeAlias = NDArray[np.int64]  # [parties, classes]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The training rows that each party holds, and the noise that is added to them."""
+
+    rows: tuple[Rows, ...]
+    noise: tuple[float, ...] = ()  # standard deviation of each party's noise; empty without noise
+    noisy_test: bool = False
+    names: tuple[str, ...] = ()  # of the parties, if they have names
+    shared: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # rows that several parties get
+    warmup: int = 0  # epochs of training on the shared rows before the first round
+    notes: tuple[str, ...] = ()  # for the user, such as which rows are unused
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the rows of each party and their noise; equal for equal partitions from different specs."""
+        digest = hashlib.sha256(repr((self.noise, self.noisy_test)).encode())
+        for rows in self.rows:
+            digest.update(f"|{len(rows)}|".encode())
+            digest.update(np.sort(rows).astype("<i8").tobytes())
+        if len(self.shared):
+            digest.update(b"|shared|" + np.sort(self.shared).astype("<i8").tobytes())
+        return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Skew:
+    """A way to divide rows among parties.
+
+    `cut` divides rows. The optional `refine` changes the partition of a skew on its left in a sum. The optional `after`
+    takes that skew and returns a new one; nothing may follow it. The optional `natural` returns the number of parties
+    that the data suggest. `moves_rows` tells that `refine` moves rows between parties, which natural parties forbid.
+    """
+
+    cut: Callable[[Split, int, np.random.Generator], Partition]
+    refine: Callable[[Split, Partition, np.random.Generator], Partition] | None = None
+    after: Callable[["Skew"], "Skew"] | None = None
+    natural: Callable[[Split], int] | None = None
+    moves_rows: bool = False
+
+
+PARTITIONS: Registry[Skew] = Registry("partition")
+
+
+def sorted_rows(partition: Partition, spec: str) -> Partition:
+    """Return the partition with rows in ascending order; raise `PartitionError` if a party is empty."""
+    for party, rows in enumerate(partition.rows):
+        if len(rows) == 0:
+            raise PartitionError(
+                f"{spec} leaves party {party} without rows: take fewer parties, more data or a milder skew."
+            )
+    return replace(partition, rows=tuple(np.sort(rows) for rows in partition.rows))
+
+
+def class_rows(labels: NDArray[np.int64], rng: np.random.Generator) -> list[Rows]:
+    """Return the rows of each class, shuffled."""
+    need_classes(labels)
+    return [rng.permutation(np.flatnonzero(labels == label)) for label in range(int(labels.max()) + 1)]
+
+
+def need_classes(labels: NDArray[Any]) -> None:
+    """Raise `PartitionError` if labels are not classes."""
+    if labels.dtype.kind != "i":
+        raise PartitionError(
+            "a label skew needs classes, but this dataset's labels are numbers (its task is regression): "
+            "use iid, quantity-dirichlet, noise or by-group."
+        )
+
+
+def rows_of(owner: NDArray[np.int64], parties: int) -> tuple[Rows, ...]:
+    """Return the rows of each party, where ``owner[row]`` is the party that holds a row.
+
+    >>> [rows.tolist() for rows in rows_of(np.array([1, 0, 1]), 3)]
+    [[1], [0, 2], []]
+    """
+    order = np.argsort(owner, kind="stable")
+    return tuple(np.split(order, np.cumsum(np.bincount(owner, minlength=parties))[:-1]))
+
+
+def deal(piles: Sequence[Rows], counts: Counts) -> tuple[Rows, ...]:
+    """Give party i the next ``counts[i, k]`` rows of pile k."""
+    parts: list[list[Rows]] = [[] for _ in counts]
+    for k, pile in enumerate(piles):
+        for party, rows in enumerate(np.split(pile, np.cumsum(counts[:, k])[:-1])):
+            parts[party].append(rows)
+    return tuple(np.concatenate(rows) for rows in parts)
+
+
+def apportion(total: int, shares: NDArray[Any]) -> NDArray[np.int64]:
+    """Split `total` into integers in these proportions, by the largest remainder method.
+
+    >>> apportion(10, np.array([1.0, 1.0, 1.0])).tolist()
+    [4, 3, 3]
+    """
+    if total == 0:
+        return np.zeros(len(shares), dtype=np.int64)
+    if shares.sum() <= 0:
+        raise PartitionError(
+            "a class has rows but no party holds it: choose a partition that gives every class a party."
+        )
+    exact: NDArray[np.float64] = total * shares / shares.sum()
+    counts: NDArray[np.int64] = np.floor(exact).astype(np.int64)
+    extra = np.argsort(counts - exact, kind="stable")[: total - counts.sum()]
+    counts[extra] += 1
+    return counts
+
+
+def dirichlet(beta: float, parties: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw shares ~ Dir(beta); above 1e15, where they are equal to the last bit, numpy's sum would overflow."""
+    return rng.dirichlet(np.full(parties, min(beta, 1e15)))
+
+
+def redraw(draw: Callable[[], Counts], min_size: int, spec: str, rows: int, parties: int) -> Counts:
+    """Draw party x class counts until every party has at least `min_size` rows; at most 1,000 times."""
+    if rows < parties * min_size:
+        raise PartitionError(
+            f"{spec} needs at least {min_size} rows in each of {parties} parties, but there are only {rows} rows: "
+            "take fewer parties or a smaller min_size."
+        )
+    for _ in range(1000):
+        counts = draw()
+        if counts.sum(1).min() >= min_size:
+            return counts
+    raise PartitionError(
+        f"{spec} gave some party fewer than {min_size} rows in each of 1000 draws: "
+        "take a milder skew, fewer parties or a smaller min_size."
+    )

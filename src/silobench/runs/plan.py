@@ -1,0 +1,204 @@
+"""Plans: the choices of one run, checked and with every spec bound."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, NamedTuple
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from silobench.data import DATASETS, load
+from silobench.errors import ConfigError, suggest
+from silobench.loop.network import NETWORKS
+from silobench.measures import MEASURES
+from silobench.method.algorithms import ALGORITHMS
+from silobench.method.controllers import CONTROLLERS
+from silobench.method.method import Buffers
+from silobench.method.selection import SELECTIONS
+from silobench.method.servers import SERVERS
+from silobench.method.solvers import SOLVERS
+from silobench.method.transforms import bind_chain
+from silobench.method.types import Count
+from silobench.models import MODELS
+from silobench.partitions import bind_sum
+from silobench.partitions.label import counts_digest
+from silobench.runs.label import LATER
+from silobench.runs.starts import STARTS, Start, digest_of
+from silobench.runs.stored import run_id
+from silobench.spec import Bound, Registry, parse
+
+
+class Cell(BaseModel):
+    """The choices of one run. All but `dataset` have defaults; defaults of the dataset come first."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    dataset: str
+    partition: str = "iid"
+    parties: Count | None = None
+    participation: Annotated[float, Gt(0), Le(1)] | Count = 1.0
+    selection: str = "uniform"
+    model: str = "mlp"
+    algorithm: str = "fedavg"
+    solver: str = "sgd"
+    transforms: str = ""
+    server: str = "step"
+    buffers: Buffers = "average"
+    start: str = "random"
+    controller: str = "fixed"
+    network: str = "100Mbps"
+    rounds: Count = 50
+    eval_every: Count = 1
+    eval_on: Annotated[float, Gt(0), Le(1)] | Count = 1.0
+    validation: Annotated[float, Ge(0), Lt(1)] = 0.0
+    seed: Annotated[int, Ge(0)] = 0
+    measure: list[str] = []
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A cell with every spec bound: `config` states every argument and names the run, `label` only what was chosen."""
+
+    cell: Cell
+    config: dict[str, Any]
+    label: dict[str, Any]
+    shown: tuple[str, ...] = ("dataset", "partition", "algorithm")  # choices in which it differs from other plans
+    created: str = ""  # when it was planned; in the order of the experiment, whatever order runs are made in
+    origin: "Plan | None" = None  # a run that is made first: this one starts from its model
+
+    @functools.cached_property
+    def id(self) -> str:
+        return run_id(self.config)
+
+    @property
+    def name(self) -> str:
+        label = LATER | self.label
+        return " / ".join((*(str(label[key]) for key in self.shown), f"seed {self.cell.seed}"))
+
+
+class _Data(NamedTuple):
+    """What a plan needs to know of its dataset."""
+
+    checksum: str
+    shape: tuple[int, ...]
+    defaults: Mapping[str, Any]
+
+
+class Binder:
+    """Binds cells. A text is bound once and a dataset looked up once, since the cells of a grid share most of theirs.
+
+    `extra` joins the configuration of every plan, as the digests of plugins do.
+    """
+
+    def __init__(self, extra: Mapping[str, Any] | None = None) -> None:
+        self.extra = dict(extra or {})
+        self.data = functools.cache(_data)
+        self.one = functools.cache(_bind_one)
+        self.sum = functools.cache(bind_sum)
+        self.chain = functools.cache(bind_chain)
+
+    def bind(self, choices: Mapping[str, Any]) -> Plan:
+        """Check the choices of a cell and bind its specs, with the defaults of its dataset filled in."""
+        _check_keys(choices)
+        data = self.data(str(choices["dataset"]))
+        name = self.one(DATASETS, str(choices["dataset"]))
+        cell = self._in_lockstep(_cell(choices, data, str(name.full)))
+        specs = self._specs(cell)
+        start: Start = specs["start"][0].build()
+        origin = start.origin(cell.model_dump())
+        plain = cell.model_dump(exclude={"dataset", *specs})
+        config = {
+            "dataset": str(name.full),
+            "checksum": data.checksum,
+            **_texts(specs, "full"),
+            **plain,
+            **self.extra,
+            **_references(specs),
+            **({"start_model": digest_of(start.path)} if start.path else {}),
+        }
+        label = {"dataset": str(name.short), **_texts(specs, "short"), **plain}
+        return Plan(cell, _without_later(config), _without_later(label), origin=self.bind(origin) if origin else None)
+
+    def _in_lockstep(self, cell: Cell) -> Cell:
+        """Give the solver one step per round and a lasting momentum, where parties exchange after every minibatch."""
+        if not self.one(ALGORITHMS, cell.algorithm).build().lockstep:
+            return cell
+        spec = parse(cell.solver)
+        stated = dict(spec.kwargs)
+        for key in () if stated.get("steps") == 1 else ("epochs", "steps"):
+            if key in stated:
+                raise ConfigError(
+                    f"{cell.algorithm} exchanges after every minibatch, but the solver has {key}={stated[key]}: leave "
+                    f"{key} out."
+                )
+        solver = replace(spec, kwargs=tuple({"keep_momentum": True, **stated, "steps": 1}.items()))
+        return cell.model_copy(update={"solver": str(solver)})
+
+    def _specs(self, cell: Cell) -> dict[str, list[Bound[Any]]]:
+        return {
+            "partition": self.sum(cell.partition),
+            "model": [self.one(MODELS, cell.model)],
+            "algorithm": [self.one(ALGORITHMS, cell.algorithm)],
+            "solver": [self.one(SOLVERS, cell.solver)],
+            "transforms": self.chain(cell.transforms),
+            "server": [self.one(SERVERS, cell.server)],
+            "selection": [self.one(SELECTIONS, cell.selection)],
+            "controller": [self.one(CONTROLLERS, cell.controller)],
+            "network": [self.one(NETWORKS, cell.network)],
+            "start": [self.one(STARTS, cell.start)],
+            "measure": [self.one(MEASURES, measure) for measure in cell.measure],
+        }
+
+
+def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> Plan:
+    """Check the choices of one cell and bind its specs, with the defaults of its dataset filled in."""
+    return Binder(extra).bind(choices)
+
+
+def _data(dataset: str) -> _Data:
+    read = load(dataset)
+    return _Data(read.checksum, read.shape, read.defaults)
+
+
+def _bind_one(registry: Registry[Any], text: str) -> Bound[Any]:
+    return registry.bind(text)
+
+
+def _check_keys(choices: Mapping[str, Any]) -> None:
+    for key in choices:
+        if key not in Cell.model_fields:
+            known = [*Cell.model_fields, "trials", "grid"]
+            raise ConfigError(f"an experiment has no key '{key}': {suggest(key, known)}")
+    if "dataset" not in choices:
+        raise ConfigError(
+            'an experiment needs a dataset: write dataset = "digits", or another of `silobench list datasets`.'
+        )
+
+
+def _cell(choices: Mapping[str, Any], data: _Data, dataset: str) -> Cell:
+    defaults = {"model": "cnn" if len(data.shape) == 3 else "mlp", **data.defaults}
+    measure = choices.get("measure", [])
+    measures = [measure] if isinstance(measure, str) else measure
+    try:
+        return Cell.model_validate({**defaults, **choices, "dataset": dataset, "measure": measures})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        needed = problem["msg"].removeprefix("Input should be ")
+        raise ConfigError(f"{problem['loc'][0]} must be {needed}, but {problem['input']!r} was given.") from error
+
+
+def _references(specs: Mapping[str, list[Bound[Any]]]) -> dict[str, Any]:
+    """Digests of the files that a partition reads: other proportions are another run."""
+    likes = [dict(term.full.kwargs) for term in specs["partition"] if term.full.name == "like"]
+    digests = [counts_digest(str(like["reference"]), str(like["level"])) for like in likes]
+    return {"references": digests} if digests else {}
+
+
+def _texts(specs: Mapping[str, list[Bound[Any]]], form: str) -> dict[str, str]:
+    joints = {"partition": " + ", "transforms": " | ", "measure": " + "}
+    return {key: joints.get(key, "").join(str(getattr(term, form)) for term in terms) for key, terms in specs.items()}
+
+
+def _without_later(choices: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in choices.items() if key not in LATER or value != LATER[key]}

@@ -1,0 +1,387 @@
+"""Run directories as they are read: verified, and as typed values. Nothing here needs torch.
+
+    run.json        what was run, on what, with which versions; status; digest of rounds.jsonl when complete
+    rounds.jsonl    one line per round
+    checkpoint/     state.safetensors: everything that is needed to continue bit for bit
+
+The header of the checkpoint states the length and the digest of rounds.jsonl up to the last committed round. Lines
+beyond that belong to a round that was under way when the run was cut off, and are ignored; anything shorter or
+different is damage, and is refused.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from silobench.errors import RecordError
+from silobench.runs.label import Label
+
+FORMAT = 1
+REMEDY = "what is recorded elsewhere is untouched; move this directory away or delete it to run it anew."
+_FACTS = {
+    "format": int, "id": str, "status": str, "created": str, "made_by": dict, "config": dict, "label": dict,
+    "dataset": dict, "partition": dict,
+}  # fmt: skip
+
+
+def run_id(config: Mapping[str, Any]) -> str:
+    """Return the name of a run's directory: a hash of its resolved configuration."""
+    text = json.dumps({"format": FORMAT, **config}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# --- run.json ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFacts:
+    """The data of a run."""
+
+    name: str
+    train: int  # rows
+    test: int
+    classes: tuple[str, ...]
+    task: str = "classification"
+    checksum: str = ""
+    licence: str = ""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "DatasetFacts":
+        get = facts.get
+        return cls(
+            facts["name"],
+            facts["train"],
+            facts["test"],
+            tuple(facts["classes"]),
+            get("task", "classification"),
+            get("checksum", ""),
+            get("licence", ""),
+            tuple(get("notes", ())),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRows:
+    """Rows that all parties have in common (Zhao et al., 2018, section 4)."""
+
+    rows: int
+    each: int  # how many of them a party gets
+    bytes: int  # sent to all parties before the first round
+    emd_weighted_before: float  # of the parties' own rows
+    warmup: int = 0  # epochs of training on these rows before the first round
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "SharedRows":
+        return cls(facts["rows"], facts["each"], facts["bytes"], facts["emd_weighted_before"], facts.get("warmup", 0))
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """Who has which data, in numbers."""
+
+    sizes: tuple[int, ...]  # rows by party
+    counts: tuple[tuple[int, ...], ...] = ()  # rows by party and class
+    parties: tuple[str, ...] = ()  # names
+    fingerprint: str = ""
+    emd: tuple[float, ...] = ()  # earth mover's distance of labels, by party
+    emd_weighted: float = 0.0
+    jensen_shannon: float = 0.0
+    gini: float = 0.0
+    feature_shift: float = 0.0
+    notes: tuple[str, ...] = ()
+    shared: SharedRows | None = None
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "PartitionFacts":
+        get, shared = facts.get, facts.get("shared")
+        return cls(
+            tuple(facts["sizes"]),
+            tuple(map(tuple, get("counts", ()))),
+            tuple(get("parties", ())),
+            get("fingerprint", ""),
+            tuple(get("emd", ())),
+            get("emd_weighted", 0.0),
+            get("jensen_shannon", 0.0),
+            get("gini", 0.0),
+            get("feature_shift", 0.0),
+            tuple(get("notes", ())),
+            SharedRows.from_json(shared) if shared else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The seal of a finished rounds.jsonl."""
+
+    rounds: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What run.json states. Keys that an older run lacks have defaults; unknown keys are ignored."""
+
+    id: str
+    status: str
+    config: Label  # every argument of every choice; it names the run
+    label: Label  # only what was chosen
+    dataset: DatasetFacts
+    partition: PartitionFacts
+    created: str = ""
+    made_by: Mapping[str, str] = field(default_factory=dict)  # versions and engine
+    parameters: int = 0  # numbers of the model
+    warnings: tuple[str, ...] = ()
+    records: Records | None = None  # of a finished run
+    model_sha256: str = ""
+    state_sha256: str = ""
+
+    @property
+    def complete(self) -> bool:
+        return self.status == "complete"
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "RunFacts":
+        get, seal = facts.get, facts.get("records")
+        return cls(
+            facts["id"],
+            facts["status"],
+            Label(facts["config"]),
+            Label(facts["label"]),
+            DatasetFacts.from_json(facts["dataset"]),
+            PartitionFacts.from_json(facts["partition"]),
+            get("created", ""),
+            get("made_by", {}),
+            get("parameters", 0),
+            tuple(get("warnings", ())),
+            Records(seal["rounds"], seal["bytes"], seal["sha256"]) if seal else None,
+            get("model_sha256", ""),
+            get("state_sha256", ""),
+        )
+
+
+# --- rounds.jsonl ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRow:
+    """One line of rounds.jsonl. The fields are those of `RoundRecord`, without its state."""
+
+    round: int
+    accuracy: float | None = None  # None in a round that was not tested
+    loss: float | None = None  # None also where it is not finite
+    train_loss: float | None = None
+    class_accuracy: Sequence[float | None] | None = None  # None for a class without test rows
+    accuracy_std: float | None = None  # over parties' own models
+    validation: float | None = None
+    party_accuracy: Sequence[float | None] | None = None
+    cohort: Sequence[int] = ()
+    steps: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
+    clock: float = 0.0  # virtual seconds
+    knobs: Mapping[str, float] = field(default_factory=dict)
+    engine: str = ""
+    workers: int = 1
+    seconds: Mapping[str, float] = field(default_factory=dict)  # by phase
+    measures: Mapping[str, Any] = field(default_factory=dict)  # findings by name of the measure
+    control: Mapping[str, Any] = field(default_factory=dict)  # the controller's report
+
+    @property
+    def tested(self) -> bool:
+        """Whether the model was tested after this round."""
+        return self.accuracy is not None
+
+    @property
+    def bytes(self) -> int:
+        return self.bytes_up + self.bytes_down
+
+    @property
+    def total_seconds(self) -> float:
+        """Seconds of all phases, loading and recording included."""
+        return sum(self.seconds.values())
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> "RoundRow":
+        get = row.get
+        return cls(
+            row["round"],
+            get("accuracy"),
+            get("loss"),
+            get("train_loss"),
+            get("class_accuracy"),
+            get("accuracy_std"),
+            get("validation"),
+            get("party_accuracy"),
+            get("cohort", ()),
+            get("steps", 0),
+            get("bytes_up", 0),
+            get("bytes_down", 0),
+            get("clock", 0.0),
+            get("knobs", {}),
+            get("engine", ""),
+            get("workers", 1),
+            get("seconds", {}),
+            get("measures") or {},
+            get("control") or {},
+        )
+
+
+# --- runs --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as read back from its directory, verified."""
+
+    path: Path
+    facts: RunFacts
+    rounds: Sequence[RoundRow]
+
+    @classmethod
+    def from_json(cls, path: Path, facts: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> "StoredRun":
+        return cls(path, RunFacts.from_json(facts), [RoundRow.from_json(row) for row in rows])
+
+    @property
+    def complete(self) -> bool:
+        return self.facts.complete
+
+    @property
+    def label(self) -> Label:
+        return self.facts.label
+
+    @property
+    def config(self) -> Label:
+        return self.facts.config
+
+    @property
+    def seed(self) -> int:
+        return self.facts.config.seed
+
+    @property
+    def dataset(self) -> DatasetFacts:
+        return self.facts.dataset
+
+    @property
+    def partition(self) -> PartitionFacts:
+        return self.facts.partition
+
+    @cached_property
+    def tested(self) -> Sequence[RoundRow]:
+        """The rounds after which the model was tested."""
+        return [row for row in self.rounds if row.accuracy is not None]
+
+    def measured(self, name: str) -> dict[int, Mapping[str, Any]]:
+        """Return what a measure found, by round; rounds in which it found nothing are left out."""
+        return {row.round: row.measures[name] for row in self.rounds if name in row.measures}
+
+
+def read_run(path: Path) -> StoredRun:
+    """Read and verify a run directory; a torn or altered file is refused by name."""
+    facts, rows = read_json(path)
+    try:
+        return StoredRun.from_json(path, facts, rows)
+    except (KeyError, TypeError) as error:
+        raise _not_whole(path) from error
+
+
+def read_runs(root: Path) -> list[StoredRun]:
+    """Read every run under a directory, in a stable order."""
+    return [read_run(path) for path in run_paths(root)]
+
+
+def run_paths(root: Path) -> list[Path]:
+    """Return the directories of all runs under a directory, sorted."""
+    if not root.is_dir():
+        raise RecordError(f"there is no directory {root}: run an experiment first, or check the path.")
+    paths = sorted(path.parent for path in root.glob("**/run.json"))
+    if not paths:
+        raise RecordError(f"{root} holds no run: run an experiment with --out {root} first.")
+    return paths
+
+
+def interrupted_versions(path: Path) -> dict[str, str]:
+    """Return the versions and the engine that an unfinished run was started with; empty where there is none."""
+    if not (path / "run.json").exists():
+        return {}
+    facts = read_facts(path)
+    return {} if facts["status"] == "complete" else facts["made_by"]
+
+
+# --- verified JSON -----------------------------------------------------------------------------------
+
+
+def read_json(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Read run.json and the committed lines of rounds.jsonl, verified, as they are stored."""
+    facts = read_facts(path)
+    lines = path / "rounds.jsonl"
+    if facts["status"] == "complete":
+        size, digest = facts["records"]["bytes"], facts["records"]["sha256"]
+    else:
+        commit = read_header(path)
+        size, digest = (commit["bytes"], commit["sha256"]) if commit else (0, sha256(b""))
+    content = read_bytes(lines) if size or lines.exists() else b""
+    if len(content) < size or sha256(content[:size]) != digest:
+        raise RecordError(
+            f"{lines} is damaged (its first {size} bytes do not match the record, it has {len(content)}): {REMEDY}"
+        )
+    rows: list[dict[str, Any]] = json.loads(b"[%s]" % b",".join(content[:size].splitlines()))
+    return facts, rows
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """Read run.json as it is stored; one that is not a whole description is refused."""
+    content = read_bytes(path / "run.json")
+    try:
+        facts: dict[str, Any] = json.loads(content)
+        whole = all(isinstance(facts[key], kind) for key, kind in _FACTS.items())
+        whole &= facts["status"] != "complete" or {"rounds", "bytes", "sha256"} <= facts["records"].keys()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _not_whole(path) from error
+    if not whole or facts["format"] != FORMAT:
+        raise RecordError(f"{path / 'run.json'} is not a run description of format {FORMAT}: {REMEDY}")
+    return facts
+
+
+def _not_whole(path: Path) -> RecordError:
+    return RecordError(f"{path / 'run.json'} is damaged (it is not a whole run description): {REMEDY}")
+
+
+def checkpoint_file(path: Path) -> Path:
+    """Return where a run directory has its checkpoint."""
+    return path / "checkpoint" / "state.safetensors"
+
+
+def read_header(path: Path) -> dict[str, Any] | None:
+    """Read the header of a run's checkpoint, without its tensors; None where there is no checkpoint."""
+    file = checkpoint_file(path)
+    if not file.exists():
+        return None
+    try:
+        with safe_open(file, "numpy") as content:
+            header: dict[str, Any] = json.loads(content.metadata()["silobench"])
+            return header
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+        raise damaged_checkpoint(file) from error
+
+
+def damaged_checkpoint(file: Path) -> RecordError:
+    return RecordError(f"{file} is damaged (it is not a whole checkpoint): {REMEDY}")
+
+
+def read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read ({error.strerror}): {REMEDY}") from error
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
