@@ -1,9 +1,9 @@
-"""FedAvg in plain Python, to see the whole loop at once. silobench only gives the data and cuts them.
+"""FedAvg in plain Python, to show the whole loop. silobench only loads the data and splits them among parties.
 
     python examples/fedavg_by_hand.py
 
-`silobench.loop.rounds` is this loop with its three plain lines (start, message, absorb) turned into hooks, so that
-FedProx, SCAFFOLD and FedNova are a few lines each instead of a copy of it.
+`silobench.rounds` is this loop with three of its steps (start, message, absorb) turned into hooks. FedProx, SCAFFOLD
+and FedNova are then a few lines each instead of a copy of the loop.
 """
 
 import numpy as np
@@ -14,11 +14,12 @@ import silobench as sb
 
 digits = sb.load("digits")
 federation = sb.federate(digits, "label-dirichlet(beta=0.5)", parties=10, seed=0)
-print("rows a party:", [party.samples for party in federation.parties])
+print("rows per party:", [party.samples for party in federation.parties])
 
+torch.set_num_threads(1)  # the batches are small: more threads would only wait for each other
 torch.manual_seed(0)
 model = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
-params = torch.nn.utils.parameters_to_vector(model.parameters()).detach()  # the global model: one flat vector
+params = torch.nn.utils.parameters_to_vector(model.parameters()).detach()  # the global model as one flat vector
 x_test, y_test = torch.from_numpy(digits.test.x), torch.from_numpy(digits.test.y)
 shuffle = np.random.default_rng(0)
 
@@ -26,11 +27,11 @@ for round in range(1, 11):
     total, weight = torch.zeros_like(params), 0
 
     for party in federation.parties:
-        # start: the party gets the server's model, and a fresh optimizer
+        # start: the party gets the server's model and a new optimizer
         torch.nn.utils.vector_to_parameters(params.clone(), model.parameters())
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
-        for _ in range(5):  # local epochs, on the party's own rows only
+        for _ in range(5):  # local epochs on the party's own rows
             order = torch.from_numpy(shuffle.permutation(party.samples))
             for rows in party.rows[order].split(32):
                 x, y = federation.batch(rows)
@@ -38,12 +39,12 @@ for round in range(1, 11):
                 nn.functional.cross_entropy(model(x), y).backward()
                 optimizer.step()
 
-        # message: what the party learnt, weighted by its rows; a sum is all that the server ever sees
+        # message: the party's change, weighted by its number of rows; the server sees only the sum
         delta = torch.nn.utils.parameters_to_vector(model.parameters()).detach() - params
         total += party.samples * delta
         weight += party.samples
 
-    # absorb: the server moves by the weighted mean
+    # absorb: the server moves by the weighted mean of the changes
     params = params + total / weight
 
     torch.nn.utils.vector_to_parameters(params.clone(), model.parameters())

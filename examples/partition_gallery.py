@@ -1,4 +1,4 @@
-"""One picture of every kind of skew, on the same digits among ten parties.
+"""A picture of ten skews: the same digits, split among ten parties.
 
 python examples/partition_gallery.py docs/partitions.png
 """
@@ -36,10 +36,10 @@ for axes, spec in zip(grid.flat, SPECS, strict=True):
     axes.set_title(f"{spec}\nmean EMD {skew.emd_weighted:.2f}, Gini {skew.gini:.2f}", fontsize=9)
     axes.set_xticks(range(10))
     axes.set_yticks(range(10))
-    axes.invert_yaxis() if axes is grid.flat[0] else None
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0, labelsize=7)
     axes.grid(alpha=0.25, linewidth=0.5)
+grid.flat[0].invert_yaxis()  # the axes are shared
 figure.supxlabel("class (the area of a dot is the number of rows)", fontsize=9)
 figure.supylabel("party", fontsize=9)
 target = sys.argv[1] if len(sys.argv) > 1 else "partitions.png"

@@ -1,32 +1,34 @@
-"""A measure of your own: how far the server's model moves in a round, and how straight its way has been.
+"""A measure of your own: how far the server's model moves in each round, and how straight its path is.
 
     silobench run experiment.toml --plugin examples/step_length.py --set measure=step_length
 
 Every line of rounds.jsonl then has {"measures": {"step-length": {"length": ..., "straight": ...}}}.
 """
 
-from silobench import Course, Measure, Memory, RoundRecord
-from silobench.measures import MEASURES
-from silobench.training.state import State
+from collections.abc import Callable
+
+import silobench as sb
 
 
-@MEASURES.register
-def step_length() -> Measure:
-    """The length of each round's step, and the distance from the start by the length of the way there (at most 1)."""
+@sb.MEASURES.register
+def step_length() -> sb.Measure:
+    """The length of each round's step; and the distance from the start, divided by the path length (at most 1)."""
 
-    def begin(course: Course, state: State | None, memory: Memory):  # type: ignore[no-untyped-def]
+    def begin(
+        course: sb.Course, state: sb.State | None, memory: sb.Memory
+    ) -> Callable[[sb.RoundRecord], tuple[dict[str, float], sb.Memory]]:
         start = course.setting.task.initial
-        here = state.server.params if state else start
-        way = float(memory["way"]) if memory else 0.0
+        before = state.server.params if state else start  # a resumed run has a state and a memory
+        path = float(memory["path"]) if memory else 0.0
 
-        def observe(record: RoundRecord) -> tuple[dict[str, float], Memory]:
-            nonlocal here, way
+        def observe(record: sb.RoundRecord) -> tuple[dict[str, float], sb.Memory]:
+            nonlocal before, path
             after = record.state.server.params
-            length = float((after - here).norm())
-            here, way = after, way + length
-            straight = float((after - start).norm()) / way if way else 1.0
-            return {"length": length, "straight": straight}, {"way": here.new_tensor(way)}
+            length = float((after - before).norm())
+            before, path = after, path + length
+            straight = float((after - start).norm()) / path if path else 1.0
+            return {"length": length, "straight": straight}, {"path": after.new_tensor(path)}
 
         return observe
 
-    return Measure(begin)
+    return sb.Measure(begin)

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import silobench as sb
 from commands import PATIENCE, TINY, call, write
 from precision import bound
 from silobench.method.algorithms import ALGORITHMS
+from silobench.runs.record import read_runs
 from silobench.training.state import State
 
 ROOT = Path(__file__).parent.parent
@@ -36,7 +38,7 @@ def test_an_algorithm_of_your_own_is_one_short_file(plugin: Path, capsys: pytest
         options = ["--plugin", plugin, "--set", mine, "--workers", workers, "--out", out]
         result = call(capsys, "run", experiment, *options)
         assert result.code == 0, result.err
-    assert "2 of 2 runs are there already" in result.err
+    assert "2 of 2 runs are already finished" in result.err
     assert "fedavgm(beta=0.5)" in result.out
     refused = call(capsys, "run", experiment, "--plugin", plugin, "--set", "algorithm=fedavgm(betta=1)")
     assert "did you mean beta?" in refused.err
@@ -80,6 +82,22 @@ def test_no_velocity_is_sent(plugin: Path) -> None:
         record = next(sb.rounds(method, federation, sb.task("linear", data), rounds=1))
         sizes[name] = (record.bytes_up, record.bytes_down)
     assert sizes["fedavg"] == sizes["fedavgm(beta=0.9)"]
+
+
+def test_your_own_model_partition_and_transform_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    plugin = write(tmp_path / "mine.py", _code("docs/algorithms.md", 2))
+    choices = ["dataset=digits", "model=two-layers(8)", "partition=halving", "parties=4", "transforms=bfloat16"]
+    settings = [part for choice in choices for part in ("--set", choice)]
+    experiment = write(tmp_path / "e.toml", TINY)
+    options = ["--plugin", plugin, "--set", "algorithm=fedavg", *settings, "--workers", "1", "--out", tmp_path / "runs"]
+    result = call(capsys, "run", experiment, *options)
+    assert result.code == 0, result.err
+    (run,) = read_runs(tmp_path / "runs")
+    assert run.facts["label"]["model"] == "two-layers(width=8)"
+    assert run.facts["label"]["transforms"] == "bfloat16"
+    sizes = run.facts["partition"]["sizes"]
+    assert sum(sizes) == 1438
+    assert all(abs(smaller / larger - 0.5) < 0.02 for larger, smaller in pairwise(sizes))  # each size is floored
 
 
 def test_the_session_of_the_readme_prints_what_it_says() -> None:

@@ -1,4 +1,4 @@
-"""The examples: ablations are the algorithm itself where what they change cannot matter, a measure measures."""
+"""The examples: each ablation equals the algorithm if its change cannot matter; the measure adds up."""
 
 import runpy
 from pathlib import Path
@@ -46,17 +46,17 @@ def test_a_plain_mean_is_the_mean_by_samples_of_equal_parties(toy) -> None:
 
 
 def test_a_measure_of_ones_own(tmp_path: Path) -> None:
-    """The steps' lengths add up to the way, also across an interruption."""
+    """The lengths of the steps add up to the length of the path, also across an interruption."""
     runpy.run_path(str(EXAMPLES / "step_length.py"))
     cell = {"dataset": "digits", "model": "linear", "rounds": 4, "measure": "step_length", "parties": 3}
-    (made,) = plan({**cell, "solver": "sgd(lr=0.1, epochs=1)"})
-    begun = execute(prepare(made), tmp_path)
-    first = next(begun)
-    begun.close()
-    rest = list(execute(prepare(made), tmp_path))
-    found = [record.measures["step-length"] for record in (first, *rest)]
-    assert found[0]["straight"] == pytest.approx(1)
-    way = sum(one["length"] for one in found)
-    start, end = prepare(made).setting.task.initial, rest[-1].state.server.params
-    assert found[-1]["straight"] == pytest.approx(float((end - start).norm()) / way, rel=1e-5)
-    assert read_run(tmp_path / made.id).rounds[2]["measures"]["step-length"] == found[2]
+    (planned,) = plan({**cell, "solver": "sgd(lr=0.1, epochs=1)"})
+    interrupted = execute(prepare(planned), tmp_path)
+    first = next(interrupted)
+    interrupted.close()
+    rest = list(execute(prepare(planned), tmp_path))
+    steps = [record.measures["step-length"] for record in (first, *rest)]
+    assert steps[0]["straight"] == pytest.approx(1)
+    path = sum(step["length"] for step in steps)
+    start, end = prepare(planned).setting.task.initial, rest[-1].state.server.params
+    assert steps[-1]["straight"] == pytest.approx(float((end - start).norm()) / path, rel=1e-5)
+    assert read_run(tmp_path / planned.id).rounds[2]["measures"]["step-length"] == steps[2]

@@ -1,5 +1,6 @@
 # The public names of silobench, one line each, and the only list of them: `__init__.py` loads each on first use.
 
+from .data import DATASETS as DATASETS
 from .data import Dataset as Dataset
 from .data import Split as Split
 from .data import load as load
@@ -12,9 +13,11 @@ from .engines import stacked as stacked
 from .errors import SilobenchError as SilobenchError
 from .federation import Federation as Federation
 from .federation import federate as federate
+from .loop.network import NETWORKS as NETWORKS
 from .loop.network import link as link
 from .loop.network import mesh as mesh
 from .loop.rounds import rounds as rounds
+from .measures import MEASURES as MEASURES
 from .measures import Course as Course
 from .measures import Measure as Measure
 from .measures import accuracy_loss as accuracy_loss
@@ -42,38 +45,52 @@ from .method.control import Controller as Controller
 from .method.control import Orders as Orders
 from .method.control import Probe as Probe
 from .method.control import Travel as Travel
+from .method.controllers import CONTROLLERS as CONTROLLERS
 from .method.controllers import oracle as oracle
 from .method.controllers import skewscout as skewscout
 from .method.method import Method as Method
+from .method.schedules import SCHEDULES as SCHEDULES
+from .method.selection import SELECTIONS as SELECTIONS
 from .method.selection import by_size as by_size
 from .method.selection import round_robin as round_robin
 from .method.selection import stratified as stratified
 from .method.selection import uniform as uniform
+from .method.servers import SERVERS as SERVERS
 from .method.servers import adagrad as adagrad
 from .method.servers import adam as adam
 from .method.servers import momentum as momentum
 from .method.servers import step as step
 from .method.servers import yogi as yogi
+from .method.solvers import SOLVERS as SOLVERS
 from .method.solvers import sgd as sgd
+from .method.transforms import TRANSFORMS as TRANSFORMS
 from .method.transforms import clip as clip
 from .method.transforms import top_k as top_k
 from .method.types import Algorithm as Algorithm
 from .method.types import Batch as Batch
+from .method.types import Context as Context
 from .method.types import Dial as Dial
 from .method.types import Layout as Layout
 from .method.types import Local as Local
 from .method.types import Memory as Memory
 from .method.types import Pull as Pull
 from .method.types import Server as Server
+from .method.types import ServerOptimizer as ServerOptimizer
 from .method.types import Transform as Transform
 from .method.types import Update as Update
 from .method.types import Vector as Vector
+from .models import MODELS as MODELS
+from .models import Model as Model
+from .models import Sizes as Sizes
+from .partitions import PARTITIONS as PARTITIONS
 from .partitions import Partition as Partition
+from .partitions import Skew as Skew
 from .partitions import measure as measure
 from .partitions import partition as partition
 from .tasks.task import Task as Task
 from .tasks.task import task as task
 from .training.setting import Setting as Setting
 from .training.state import RoundRecord as RoundRecord
+from .training.state import State as State
 
 __version__: str

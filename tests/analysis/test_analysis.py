@@ -3,62 +3,45 @@
 import csv
 import io
 import json
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
+from silobench.papers.findings import FINDINGS
 
 from commands import call
-from silobench.analysis import CellResult, accuracy_table, collect, cost_table, export, ranking
+from silobench.analysis import CellResult, accuracy_table, cost_table, export, ranking
 from silobench.analysis.bayes import Posterior
 from silobench.analysis.claims import Claim, Evidence, Finding, judge, judged, more_than, within
 from silobench.analysis.details import details, details_table
-from silobench.papers.findings import FINDINGS
 from silobench.runs.record import StoredRun
+from stored import cells, claim, noises, stored
 
 MU = ("0.001", "0.1", "1.0")
 COUNTS = [[30, 10], [10, 30], [20, 20], [25, 15]]
 
 
-def run(accuracies: list[float], seed: int = 0, seconds: float = 1.0, sent: int = 100, **choices: Any) -> StoredRun:
+def run(
+    accuracies: list[float | None], seed: int = 0, seconds: float = 1.0, sent: int = 100, **choices: Any
+) -> StoredRun:
     """A finished run with these accuracies by round."""
-    plain = {
-        "dataset": "mnist", "partition": "iid", "model": "cnn", "algorithm": "fedavg", "solver": "sgd",
-        "transforms": "", "server": "step", "participation": 1.0, "parties": 10, "rounds": len(accuracies),
-    }  # fmt: skip
-    label = {**plain, **choices}
-    parties = label["parties"]
-    cohort = list(range(round(parties * label["participation"])))
-    solver = label["solver"] if "(" in label["solver"] else "sgd(lr=0.01, epochs=10, batch=64)"
-    facts: dict[str, Any] = {
-        "id": repr((label, seed)), "status": "complete", "created": "", "label": {**label, "seed": seed},
-        "config": {**label, "solver": solver, "seed": seed, "checksum": "0" * 8},
-        "dataset": {"name": label["dataset"], "train": 6000, "test": 1000, "classes": ["a", "b"]},
-        "partition": {"sizes": [40] * parties, "counts": (COUNTS * parties)[:parties], "emd_weighted": 0.0},
-    }  # fmt: skip
-    rounds = [
-        {
-            "round": number, "accuracy": accuracy, "loss": 1.0, "class_accuracy": [accuracy, 0.5], "cohort": cohort,
-            "bytes_up": sent, "bytes_down": sent, "clock": float(number),
-            "seconds": {"data": 5.0, "train": seconds, "evaluate": 0.1}, "engine": "native", "workers": 1,
-        }
-        for number, accuracy in enumerate(accuracies, 1)
-    ]  # fmt: skip
-    return StoredRun(Path("runs") / str(seed), facts, rounds)
+    parties = choices.get("parties", 10)
+    return stored(
+        accuracies, seed, [{"class_accuracy": [accuracy, 0.5]} for accuracy in accuracies],
+        every={
+            "bytes_up": sent, "bytes_down": sent, "seconds": {"data": 5.0, "train": seconds, "evaluate": 0.1},
+        },
+        counts=None if "k=1" in choices.get("partition", "iid") else (COUNTS * parties)[:parties], **choices,
+    )  # fmt: skip
 
 
 def trials(last: float, rounds: int = 3, wobble: float = 0.0, noise: float = 0.002, **choices: Any) -> list[StoredRun]:
     """Three runs that end at about `last`, each cell with a noise of its own; the way there wobbles."""
-    found, order = [], sum(map(ord, repr(sorted(choices.items())))) % 6
-    for seed, off in enumerate(list(permutations((-noise, 0.0, noise)))[order]):
+    found = []
+    for seed, off in enumerate(noises(noise, choices)):
         curve = [last + off + (wobble * (1 + 0.1 * seed) if number % 2 else 0) for number in range(rounds)]
         found.append(run([*curve[:-1], last + off], seed, **choices))
     return found
-
-
-def cells(*groups: list[StoredRun]) -> list[CellResult]:
-    return collect([one for group in groups for one in group])
 
 
 @pytest.fixture
@@ -157,7 +140,11 @@ def test_rules_make_a_verdict_of_pieces() -> None:
     assert judged("all", []) == judged("most", pieces(None)) == "undecided"
     assert judged("all", pieces(True, None)) == "undecided"
     assert judged("all", pieces(True, None, False)) == "contradicted"
-    assert judged("most", pieces(True, None)) == "supported"
+    assert judged("all", pieces(None, None, False)) == "undecided"  # one of many is not enough
+    assert judged("most", pieces(True, None)) == judged("most", pieces(False, None)) == "undecided"
+    assert judged("most", pieces(True, True, None)) == "supported"
+    assert judged("most", pieces(False, False, None)) == "contradicted"
+    assert judged("most", pieces(True, *[None] * 11)) == judged("most", pieces(False, *[None] * 11)) == "undecided"
     assert judged("most", pieces(True, False)) == "undecided"
     assert judged("most", pieces(False, False, False, True)) == "contradicted"
     aside = Evidence("", "", "", "", False, counts=False)
@@ -179,16 +166,20 @@ def test_what_can_be_told_of_a_difference() -> None:
     clear, wide = Posterior(0.1, 0.001, 2, 3, 0.0), Posterior(0.1, 1.0, 2, 3, 0.0)
     assert (more_than(clear, 0.05), more_than(clear, 0.2), more_than(wide, 0.05)) == (True, False, None)
     assert (within(clear, 0.2), within(clear, 0.05), within(wide, 0.2), within(None, 1)) == (True, False, None, None)
+    assert wide.odds(0.01).equal < 0.05
+    assert within(wide, 0.01) is None  # outside, perhaps, but on which side?
+    assert (more_than(clear, 0.097), more_than(clear, 0.097, looks=100)) == (True, None)
 
 
 def test_finding_1_needs_one_class_to_be_worst_and_noise_to_be_harmless() -> None:
-    def runs(one: float, noisy: float) -> str:
-        skews = {"iid": 0.9, "label-count(k=1)": one, "label-count(k=2)": 0.6, "noise(sigma=0.1)": noisy}
+    def runs(one: float, noisy: float, **more: float) -> str:
+        skews = {"iid": 0.9, "label-count(k=1)": one, "label-count(k=2)": 0.6, "noise(sigma=0.1)": noisy, **more}
         return verdicts(*[trials(value, partition=name) for name, value in skews.items()])["niid-1"]
 
     assert runs(0.3, 0.895) == "supported"
     assert runs(0.7, 0.895) == "contradicted"
     assert runs(0.3, 0.7) == "contradicted"
+    assert runs(0.3, 0.895, **{"label-count(k=1) + noise(sigma=0.1)": 0.29}) == "supported"  # one class a party, too
 
 
 def test_finding_2_falls_with_an_algorithm_that_is_always_best() -> None:
@@ -347,6 +338,22 @@ def test_finding_11_compares_normalisations() -> None:
     assert runs(0.0, -0.2) == "contradicted"
 
 
+def test_steadiness_is_that_of_the_last_ten_tests_and_says_so() -> None:
+    """Tested in every second of 40 rounds: the unrest of rounds 1 to 20 is forgotten, that of 21 to 40 is not."""
+
+    def tested(first: float, second: float, **choices: Any) -> list[StoredRun]:
+        swings = [first if place < 10 else second for place in range(20)]
+        curve = [0.8 + swing * (-1) ** place for place, swing in enumerate(swings)]
+        accuracies = [accuracy for each in curve for accuracy in (None, each)]
+        return [run(accuracies, seed, partition="label-count(k=2)", **choices) for seed in range(3)]
+
+    for first, second, holds in ((0.2, 0.01, False), (0.01, 0.2, True)):
+        found = claim("niid-4", tested(0.01, 0.01), tested(first, second, algorithm="scaffold"))
+        (piece,) = found.evidence
+        assert piece.holds is holds
+        assert "last 10 tests" in piece.test
+
+
 def test_a_single_trial_decides_nothing() -> None:
     found = verdicts([run([0.9])], [run([0.1], partition="label-count(k=1)")], [run([0.5], parties=40)])
     assert found["niid-1"] == found["niid-7"] == "undecided"
@@ -357,9 +364,9 @@ def test_claims_of_a_directory(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert call(capsys, "run", "niid-table3", *options).code == 0
     found = json.loads(call(capsys, "claims", tmp_path, "--json").out)
     assert len(found) == len(FINDINGS) == 35
-    for claim in found:
-        assert claim.keys() >= {"id", "paper", "statement", "verdict", "evidence"}
-        assert claim["verdict"] in ("supported", "contradicted", "undecided")
+    for one in found:
+        assert one.keys() >= {"id", "paper", "statement", "verdict", "evidence"}
+        assert one["verdict"] in ("supported", "contradicted", "undecided")
     assert found[0]["evidence"][0]["cells"] == "fcube: iid against octants"
     told = call(capsys, "claims", tmp_path, "--only", "niid-8").out
     assert "SCAFFOLD sends twice the bytes" in told

@@ -1,7 +1,6 @@
 """Numbers of a run, the two Bayesian tests and the ranking, each against a computation of another kind."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from silobench.analysis.bayes import Odds, Posterior, correlated_t, signed_rank
-from silobench.analysis.cells import Accuracy, CellResult
+from silobench.analysis.cells import CellResult
 from silobench.analysis.ranking import ranking, ranking_table
 from silobench.analysis.statistics import (
     bytes_to,
@@ -24,19 +23,16 @@ from silobench.analysis.statistics import (
 )
 from silobench.errors import ConfigError
 from silobench.runs.record import StoredRun
+from stored import cells, stored
 
 CURVE = [(2, 0.3), (4, 0.7), (6, 0.6), (8, 0.8)]
 DIFFERENCES = [0.012, 0.031, -0.004, 0.02, 0.017, 0.008, 0.026, -0.011, 0.015, 0.022, 0.003, 0.019]
 
 
 def run_of(accuracies: list[float | None], seed: int = 0, counts: Any = ((1, 1),), **last: Any) -> StoredRun:
-    rounds = [
-        {"round": place + 1, "accuracy": accuracy, "bytes_up": 10, "bytes_down": 3}
-        for place, accuracy in enumerate(accuracies)
-    ]
-    rounds[-1] |= last
-    facts = {"partition": {"counts": counts}, "dataset": {"train": 80, "test": 20}, "config": {"seed": seed}}
-    return StoredRun(Path("nowhere"), facts, rounds)
+    rounds = [*[{}] * (len(accuracies) - 1), last]
+    rows, sent = {"train": 80, "test": 20}, {"bytes_up": 10, "bytes_down": 3}
+    return stored(accuracies, seed, rounds, every=sent, counts=counts, dataset_facts=rows, parties=len(counts))
 
 
 # --- one run -----------------------------------------------------------------------------------------
@@ -225,14 +221,13 @@ def test_signed_rank_laws() -> None:
 
 
 def cell(setting: str, algorithm: str, *accuracies: float) -> CellResult:
-    runs = [run_of([accuracy], seed) for seed, accuracy in enumerate(accuracies)]
-    label = {"dataset": setting, "partition": "iid", "algorithm": algorithm}
-    mean = float(np.mean(accuracies))
-    blank = dict.fromkeys(
-        ("parties", "diverged", "curve", "bytes_up", "bytes_down", "seconds", "clock", "cohort", "round_seconds"), 0
-    )
-    over: Any = {**blank, "emd_weighted": 0.0, "paper": None, "paper_cost": None}
-    return CellResult(label, list(range(len(runs))), accuracy=Accuracy(mean, None, mean, mean), runs=runs, **over)
+    rows = {"train": 80, "test": 20}
+    runs = [
+        stored([accuracy], seed, dataset_facts=rows, dataset=setting, algorithm=algorithm)
+        for seed, accuracy in enumerate(accuracies)
+    ]
+    (found,) = cells(runs)
+    return found
 
 
 def ranks(*cells: CellResult) -> dict[str, list[float]]:

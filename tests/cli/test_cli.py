@@ -76,7 +76,7 @@ def test_two_classes_each_and_a_given_distance(capsys: pytest.CaptureFixture[str
 def test_partition_for_people(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     plot, export = tmp_path / "p.png", tmp_path / "rows"
     result = call(capsys, "partition", "digits", "#C=3", "--plot", plot, "--export", export)
-    assert "digits cut by label-count(k=3) into 10 parties" in result.out
+    assert "digits partitioned by label-count(k=3) into 10 parties" in result.out
     assert "mean EMD" in result.out
     assert plot.read_bytes().startswith(b"\x89PNG")
     with np.load(export / "rows.npz") as arrays:
@@ -128,7 +128,7 @@ def test_running_again_redoes_nothing(runs: Path, capsys: pytest.CaptureFixture[
     before = {file: file.stat().st_mtime_ns for file in runs.glob("*/rounds.jsonl")}
     result = call(capsys, "run", runs.parent / "tiny.toml", "--trials", "2", "--out", runs)
     assert result.code == 0
-    assert "4 of 4 runs are there already" in result.err
+    assert "4 of 4 runs are already finished" in result.err
     assert {file: file.stat().st_mtime_ns for file in runs.glob("*/rounds.jsonl")} == before
 
 

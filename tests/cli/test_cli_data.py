@@ -191,7 +191,7 @@ def test_the_option_beats_the_environment(
     right(call(capsys, "data", "fetch", "toy", "--data-dir", tmp_path / "there"))
     assert (tmp_path / "there" / "toy" / "1" / "a.csv").read_bytes() == ONE
     assert not place.exists()
-    assert "1 of 1 files are right" in right(call(capsys, "data", "verify", "toy", "--data-dir", tmp_path / "there"))
+    assert "1 of 1 files are intact" in right(call(capsys, "data", "verify", "toy", "--data-dir", tmp_path / "there"))
     refused(call(capsys, "data", "verify", "toy", "--data-dir", place), "toy is not in")
 
 
@@ -207,7 +207,7 @@ def test_a_data_directory_that_cannot_be_is_named(
 
 
 def test_verify_with_nothing_here(capsys: Capture, place: Path) -> None:
-    assert f"no dataset is in {place} yet" in right(call(capsys, "data", "verify"))
+    assert f"{place} has no dataset yet" in right(call(capsys, "data", "verify"))
     assert json.loads(right(call(capsys, "data", "verify", "--json"))) == []
     refused(call(capsys, "data", "verify", "mnist"), f"mnist is not in {place}", "silobench data fetch mnist")
     right(call(capsys, "data", "verify", "digits"))
@@ -217,7 +217,7 @@ def test_verify_finds_a_flipped_byte(capsys: Capture, server: Server, monkeypatc
     toy = toy_of(server)
     use(monkeypatch, toy)
     right(call(capsys, "data", "fetch", "toy"))
-    assert right(call(capsys, "data", "verify")) == "toy: 1 of 1 files are right\n"
+    assert right(call(capsys, "data", "verify")) == "toy: 1 of 1 files are intact\n"
     assert json.loads(right(call(capsys, "data", "verify", "--json"))) == [
         {"name": "toy", "files": 1, "damaged": [], "unchecked": 0}
     ]
@@ -260,7 +260,7 @@ def test_verify_says_what_helps_for_what_was_imported(capsys: Capture, monkeypat
     result = call(capsys, "data", "verify", "toy")
     assert "1.wav is damaged" in result.out
     assert "2.wav is missing" in result.out
-    assert "0 of 2 files are right" in result.out
+    assert "0 of 2 files are intact" in result.out
     refused(result, "toy cannot be trusted", "silobench data import toy PATH")
 
 
@@ -361,7 +361,7 @@ def test_a_partition_of_numbers_has_sizes_and_no_distances(capsys: Capture, tmp_
     assert (facts["sizes"], facts["emd"], facts["emd_weighted"], facts["classes"]) == ([8, 8], None, None, [])
     assert (tmp_path / "p.png").stat().st_size > 1000
     assert (tmp_path / "e" / "counts.csv").read_text().splitlines()[0] == "party,class rows"
-    assert "labels are numbers" in right(call(capsys, "partition", spec, "iid", "--parties", "2"))
+    assert "numeric labels" in right(call(capsys, "partition", spec, "iid", "--parties", "2"))
     refused(call(capsys, "partition", spec, "#C=1", "--parties", "2"), "labels are numbers")
 
 

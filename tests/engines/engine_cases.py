@@ -1,12 +1,10 @@
 """Cases that several tests of engines share, and how two rounds are compared."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from scipy import sparse
 from torch import Tensor
 
@@ -14,23 +12,16 @@ from laws import BY_TORCH, EVERY, bits
 from precision import bound, bound_of_steps
 from silobench.data import digits
 from silobench.engines import Engine
-from silobench.engines.stacks.sparse import Rule
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.method import Method
 from silobench.method.solvers import Solver, sgd
-from silobench.method.types import Algorithm, Transform, Vector
+from silobench.method.types import Algorithm, Transform
 from silobench.training.state import RoundRecord, State
 
 DIGITS = digits()
-
-
 AFFINE = [spec for spec in EVERY if spec not in BY_TORCH]
-
-
 UNCORRECTED = [spec for spec in AFFINE if not any(name in spec for name in ("fedprox", "inside", "feddyn"))]
-
-
 IN_STACKS, COMPILED = Engine(("stacked",)), Engine(("native",))
 
 
@@ -113,21 +104,3 @@ class Case:
     def federated(self, silos) -> Any:
         rng, count = np.random.default_rng(self.seed), sum(self.sizes)
         return silos(inputs(self.kind, count, rng), rng.integers(0, 3, count), self.sizes, self.model)
-
-
-def moved(rule: Rule, w: float, v: float, drift: float, grad: float) -> tuple[float, float]:
-    """A weight and its velocity after one step, by the rule as it is written."""
-    v = rule.momentum * v + grad + rule.decay * w
-    return w - rule.lr * (v + drift), v
-
-
-def own(correct: Callable[..., Vector]) -> Algorithm:
-    """A user's algorithm with a variable at the server and one at every party."""
-
-    def extras(params: Vector) -> dict[str, Vector]:
-        return {"tilt": torch.linspace(-1, 1, len(params)), "count": torch.zeros(3)}
-
-    def memory(params: Vector) -> dict[str, Vector]:
-        return {"scale": torch.full_like(params, 0.3)}
-
-    return Algorithm(extras=extras, memory=memory, correct=correct)

@@ -193,7 +193,7 @@ def test_a_party_that_diverges_takes_nobody_with_it(silos, engine: Engine, kind:
 
 @pytest.mark.parametrize("spec", ["fedavg", "fedprox(mu=0.1)", "scaffold"])
 @pytest.mark.parametrize("engine", TOGETHER)
-def test_an_aggregation_of_ones_own_sees_every_party(silos, engine: Engine, spec: str) -> None:
+def test_a_custom_aggregation_sees_every_party(silos, engine: Engine, spec: str) -> None:
     seen: list[Update] = []
 
     def largest(updates: Iterable[Update]) -> Update:

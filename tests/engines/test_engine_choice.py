@@ -1,12 +1,13 @@
 """Which engine runs an experiment, and how an interrupted run continues."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from engine_cases import DIGITS, Case, inputs, near, own, run, same
+from engine_cases import DIGITS, Case, inputs, near, run, same
 
 from laws import models
 from natives import needs_native
@@ -14,7 +15,7 @@ from silobench.engines import ENGINES, auto, inline, native, stacked
 from silobench.engines import engine as engines
 from silobench.errors import ConfigError, RecordError
 from silobench.method.solvers import sgd
-from silobench.method.types import Vector
+from silobench.method.types import Algorithm, Vector
 from silobench.runs.execute import execute, prepare
 from silobench.runs.experiment import plan
 from silobench.runs.record import read_run
@@ -29,10 +30,22 @@ CORRECTIONS = {
 }
 
 
+def custom_algorithm(correct: Callable[..., Vector]) -> Algorithm:
+    """A user's algorithm with a variable at the server and one at every party."""
+
+    def extras(params: Vector) -> dict[str, Vector]:
+        return {"tilt": torch.linspace(-1, 1, len(params)), "count": torch.zeros(3)}
+
+    def memory(params: Vector) -> dict[str, Vector]:
+        return {"scale": torch.full_like(params, 0.3)}
+
+    return Algorithm(extras=extras, memory=memory, correct=correct)
+
+
 @pytest.mark.parametrize("correction", CORRECTIONS)
-def test_what_is_no_pull_is_run_by_pytorch(silos, correction: str) -> None:
+def test_a_correction_that_is_not_a_pull_is_run_by_pytorch(silos, correction: str) -> None:
     case = Case(widths=(6, 3))
-    federated, algorithm = case.federated(silos), own(CORRECTIONS[correction])
+    federated, algorithm = case.federated(silos), custom_algorithm(CORRECTIONS[correction])
     alone = run(algorithm, federated, inline(), case.solver, rounds=2)
     assert not near(models(alone), models(run("fedavg", federated, inline(), case.solver, rounds=2)), 1e-2)
     for workers in (1, 2):
@@ -54,7 +67,9 @@ def test_a_correction_may_use_autograd(silos) -> None:
 
     case = Case(widths=(6, 3))
     federated = case.federated(silos)
-    by_choice, alone = (run(own(correct), federated, engine, case.solver, rounds=1) for engine in (auto(), inline()))
+    by_choice, alone = (
+        run(custom_algorithm(correct), federated, engine, case.solver, rounds=1) for engine in (auto(), inline())
+    )
     assert near(models(by_choice), models(alone))
 
 
@@ -131,25 +146,27 @@ def test_engines_have_specs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("begun", "refused", "ends"),
+    ("started", "refused", "ends"),
     [
         ("inline", ["stacked", "native"], ["pool(workers=2)", "auto"]),
         ("stacked", ["inline", "native"], ["stacked(workers=2)", "auto"]),
         pytest.param("native", ["inline", "stacked"], ["native(workers=2)", "auto"], marks=needs_native),
     ],
 )
-def test_a_run_goes_on_as_it_was_begun(tmp_path: Path, begun: str, refused: list[str], ends: list[str]) -> None:
+def test_an_interrupted_run_continues_with_its_engine(
+    tmp_path: Path, started: str, refused: list[str], ends: list[str]
+) -> None:
     choices = {"dataset": "fcube", "partition": "octants", "algorithm": "scaffold", "rounds": 4}
     (made,) = plan({**choices, "solver": "sgd(epochs=1, keep_momentum=True)"})
     ready = prepare(made)
-    list(execute(ready, tmp_path / "whole", begun))
+    list(execute(ready, tmp_path / "whole", started))
     for end in ends:
-        for record in execute(ready, tmp_path / end, begun):
+        for record in execute(ready, tmp_path / end, started):
             if record.round == 2:
                 break
         for other in refused:
             with pytest.raises(
-                (RecordError, ConfigError), match=f"begun with engine {begun}, and|engine native cannot"
+                (RecordError, ConfigError), match=f"begun with engine {started}, and|engine native cannot"
             ):
                 list(execute(ready, tmp_path / end, other))
         assert len(list(execute(ready, tmp_path / end, end))) == 2
@@ -159,7 +176,7 @@ def test_a_run_goes_on_as_it_was_begun(tmp_path: Path, begun: str, refused: list
 
 
 @needs_native
-def test_a_run_begun_natively_is_not_gone_on_with_where_there_is_no_native_step(tmp_path: Path, monkeypatch) -> None:
+def test_a_native_run_is_not_continued_without_a_native_step(tmp_path: Path, monkeypatch) -> None:
     (made,) = plan({"dataset": "fcube", "partition": "octants", "rounds": 3, "solver": "sgd(epochs=1)"})
     ready = prepare(made)
     next(iter(execute(ready, tmp_path)))

@@ -45,7 +45,9 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
         cached.cache_clear()
 
 
-def test_it_is_built_once_checked_and_kept(compiler: list[str], fresh: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_library_is_built_once_checked_and_cached(
+    compiler: list[str], fresh: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "silobench")
     first = native()
     assert first.path == fresh / f"{first.key}.so"
@@ -61,7 +63,7 @@ def test_it_is_built_once_checked_and_kept(compiler: list[str], fresh: Path, cap
     assert not caplog.records
 
 
-def test_a_change_in_anything_makes_another_one() -> None:
+def test_any_change_gives_another_key() -> None:
     keys = [
         build._key(*parts)
         for parts in (
@@ -86,7 +88,7 @@ def test_a_change_in_anything_makes_another_one() -> None:
         ({"PATH": "/nowhere"}, r"no C\+\+ compiler was found"),
     ],
 )
-def test_without_a_compiler_it_says_so_once_and_pytorch_is_used(
+def test_without_a_compiler_one_warning_is_logged_and_pytorch_is_used(
     fresh: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -135,13 +137,15 @@ def test_a_library_that_is_wrong_or_crashes_is_not_used(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
-def test_a_cache_that_cannot_be_written_is_said(fresh: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(fresh: Path) -> None:
     fresh.chmod(0o500)
     with pytest.raises(NoNativeError, match="set SILOBENCH_KERNELS to another folder"):
         native()
 
 
-def test_a_cache_that_is_no_folder_is_said(compiler: list[str], fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_is_not_a_folder_is_reported(
+    compiler: list[str], fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (fresh / "file").write_text("")
     monkeypatch.setenv("SILOBENCH_KERNELS", str(fresh / "file"))
     with pytest.raises(NoNativeError, match="set SILOBENCH_KERNELS to another folder"):

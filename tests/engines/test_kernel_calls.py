@@ -47,7 +47,7 @@ def test_any_number_of_threads_gives_the_same_bits_also_after_a_resume(spec: str
     assert torch.equal(resumed[-1].state.server.params, alone[-1].state.server.params)
 
 
-def test_who_stops_listening_does_not_wait_for_parties_that_were_not_begun() -> None:
+def test_an_early_stop_does_not_wait_for_parties_that_have_not_started() -> None:
     begun: list[int] = []
 
     def run(job: int) -> int:
@@ -63,7 +63,7 @@ def test_who_stops_listening_does_not_wait_for_parties_that_were_not_begun() -> 
     assert ended <= len(begun) <= ended + 2  # those that a thread had just taken
 
 
-def test_an_error_in_a_thread_is_heard_and_ends_the_rest() -> None:
+def test_an_error_in_a_thread_is_raised_and_ends_the_rest() -> None:
     def run(job: int) -> int:
         if job == 2:
             raise KernelError("no")

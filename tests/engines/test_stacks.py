@@ -13,7 +13,6 @@ from engine_cases import (
     Case,
     agree,
     go_on,
-    moved,
     near,
     run,
     same,
@@ -30,7 +29,7 @@ from silobench.method.solvers import sgd
 
 
 @pytest.mark.parametrize(("kind", "spec"), [("dense", "fedavg"), ("dense", "fedprox(mu=0.1)"), ("sparse", "scaffold")])
-def test_who_is_stacked_with_whom_bears_on_rounding_alone(silos, monkeypatch, kind: str, spec: str) -> None:
+def test_grouping_into_stacks_affects_rounding_only(silos, monkeypatch, kind: str, spec: str) -> None:
     case = Case(kind, spec, (6, 3), (20, 1, 9, 33, 8))
     federated = case.federated(silos)
     (first,) = run(spec, federated, inline(), case.solver, rounds=1)
@@ -81,12 +80,18 @@ decays = st.sampled_from([0.0, 1e-5, 0.3, 0.9])
 momenta = st.sampled_from([0.0, 1e-20, 1e-9, 0.3, 0.9, 0.9999])  # nothing, next to nothing, ..., next to a sum
 
 
+def moved(rule: Rule, w: float, v: float, drift: float, grad: float) -> tuple[float, float]:
+    """A weight and its velocity after one step, by the rule as it is written."""
+    v = rule.momentum * v + grad + rule.decay * w
+    return w - rule.lr * (v + drift), v
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     rule=st.builds(Rule, rates, momenta, decays),
     grads=st.lists(st.sampled_from([0.0, 0.0, 1.0, -0.7]), max_size=120),
 )
-def test_coordinates_tell_a_weight_at_every_step(rule: Rule, grads: list[float]) -> None:
+def test_coordinates_give_a_weight_at_every_step(rule: Rule, grads: list[float]) -> None:
     known = Coordinates.of(rule, len(grads))
     (w, v), given, drift, base = (0.8, -0.5), np.array([0.8, -0.5, 0.2]), 0.2, 0
     sums = np.zeros(len(known.renewal))
@@ -117,7 +122,7 @@ def test_coordinates_hold_for_long_where_they_can(rule: Rule, is_often_renewed: 
     assert np.abs(known.added).max() < 1e24
 
 
-def test_a_rule_that_diverges_says_nothing() -> None:
+def test_a_rule_that_diverges_gives_no_warning() -> None:
     assert not np.isfinite(Coordinates.of(Rule(lr=100.0, momentum=0.9, decay=0.1), 1000).initial).all()
 
 

@@ -137,7 +137,7 @@ def test_a_worker_killed_while_idle_is_replaced(two) -> None:
     assert squares(two)
 
 
-def test_news_of_a_job_begun_again_is_told_again(one, tmp_path: Path) -> None:
+def test_a_repeated_job_sends_its_news_again(one, tmp_path: Path) -> None:
     def work(marker: Path) -> Iterator[int]:
         import os
         import signal
@@ -153,7 +153,7 @@ def test_news_of_a_job_begun_again_is_told_again(one, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("way", "said"), [("kill", "was killed"), ("exit", "ended with code 7")])
-def test_a_job_that_always_ends_its_worker_is_given_up(two, tmp_path: Path, way: str, said: str) -> None:
+def test_a_job_that_always_ends_its_worker_is_abandoned(two, tmp_path: Path, way: str, said: str) -> None:
     def work(way: str) -> None:
         import os
         import signal

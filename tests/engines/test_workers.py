@@ -20,7 +20,7 @@ from silobench.errors import ConfigError, RunError
 
 
 @pytest.mark.parametrize("costs", [(1, 1, 1, 1, 1), (1, 2, 3, 4, 5), (5, 4, 3, 2, 1), (2, 9, 1, 9, 0.5)])
-def test_results_come_in_the_order_of_jobs_and_the_dearest_is_begun_first(one, two, tmp_path, costs) -> None:
+def test_results_come_in_the_order_of_jobs_and_the_most_expensive_starts_first(one, two, tmp_path, costs) -> None:
     def work(number: int, folder: Path) -> int:
         with (folder / "begun").open("a") as file:
             file.write(f"{number}\n")
@@ -34,7 +34,7 @@ def test_results_come_in_the_order_of_jobs_and_the_dearest_is_begun_first(one, t
     assert begun == sorted(costs, reverse=True)
 
 
-def test_a_result_is_told_before_later_jobs_have_ended(two, tmp_path: Path) -> None:
+def test_a_result_arrives_before_later_jobs_have_ended(two, tmp_path: Path) -> None:
     def wait_for(file: Path | None) -> str:
         import time
 
@@ -48,7 +48,7 @@ def test_a_result_is_told_before_later_jobs_have_ended(two, tmp_path: Path) -> N
     assert next(results) == str(tmp_path / "told")
 
 
-def test_a_generator_tells_as_it_goes(one, tmp_path: Path) -> None:
+def test_a_generator_sends_its_values_at_once(one, tmp_path: Path) -> None:
     def count(file: Path) -> Iterator[int]:
         import time
 
@@ -186,7 +186,7 @@ def test_listeners_may_take_turns(two, tmp_path: Path) -> None:
     mine = two.results([Job(wait_for, (), (file,), cost) for file, cost in ((None, 2), (tmp_path / "go", 1))])
     assert next(mine) == "None"
     (tmp_path / "go").touch()
-    time.sleep(0.1)  # it has been said, and not yet heard
+    time.sleep(0.1)  # the answer is sent, but not yet read
     assert squares(two)
     assert in_time(lambda: list(mine)) == [str(tmp_path / "go")]
 

@@ -1,5 +1,6 @@
 """Measures of parties' own models, each against a slow version by hand."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import torch
 
 from silobench.data import load
+from silobench.errors import ConfigError
 from silobench.federation import Federation, federate
 from silobench.loop.probe import travel
 from silobench.loop.rounds import rounds
@@ -79,7 +81,6 @@ def test_accuracy_loss_is_what_travelling_finds(skewed) -> None:
     [
         ("gaia(threshold=0.5)", lambda state, k: state.memory[k]["algorithm"]["residual"]),
         ("dgc(warmup=0)", lambda state, k: state.memory[k]["algorithm"]["v"]),
-        ("fedavg(iter_local=5)", lambda state, k: state.memory[k]["algorithm"]["apart"] - state.server.params),
     ],
 )
 def test_update_delta_by_hand(skewed, algorithm: str, delta: Any) -> None:
@@ -89,6 +90,35 @@ def test_update_delta_by_hand(skewed, algorithm: str, delta: Any) -> None:
     seen = found(records, "update-delta")[25]
     assert seen["mean"] == pytest.approx(np.mean([float((some / weights).abs().mean()) for some in deltas]), rel=1e-3)
     assert seen["ratio"] == pytest.approx(np.mean([float(some.norm() / weights.norm()) for some in deltas]), rel=1e-4)
+
+
+@pytest.mark.parametrize(("n", "average", "end"), [(10, 5, "apart"), (13, 10, "model")])
+def test_update_delta_of_fedavg_is_what_a_party_moved_by(skewed, n: int, average: int, end: str) -> None:
+    """Figure 23: from the average before. Round 10 averages itself; round 13 is the third after an average."""
+    _, records = run("fedavg(iter_local=5)", skewed, "update-delta", n=n)
+    state, start = records[-1].state, records[average - 1].state.server.params.double()
+    weights = state.server.params.double()
+    ends = [state.memory[k]["algorithm"][end].double() for k in (0, 1)]
+    seen = found(records, "update-delta")[n]
+    by_hand = [float((end - start).norm() / weights.norm()) for end in ends]
+    assert seen["ratio"] == pytest.approx(np.mean(by_hand), rel=1e-4)
+    relative = [float(((end - start) / weights).abs().mean()) for end in ends]
+    assert seen["mean"] == pytest.approx(np.mean(relative), rel=1e-3)
+
+
+def test_update_delta_is_the_same_in_a_run_that_was_resumed(skewed) -> None:
+    setting, records = run("fedavg(iter_local=5)", skewed, "update-delta", n=10)
+    state = records[8].state  # the next round averages
+    rest = rounds(setting.method, *skewed, rounds=10, eval_every=10, state=state)
+    (again,) = measured(rest, {"update-delta": MEASURES.build("update-delta")}, Course(setting, rounds=10), state)
+    assert again.measures == records[-1].measures
+
+
+def test_a_model_of_zeros_has_no_ratio(skewed) -> None:
+    federation, model = skewed
+    zeros = federation, replace(model, initial=torch.zeros_like(model.initial))
+    _, records = run("fedavg(iter_local=5)", zeros, "update-delta", n=1)
+    assert found(records, "update-delta")[1] == {"mean": None, "ratio": None}
 
 
 def test_parties_that_share_everything_are_not_apart(skewed) -> None:
@@ -123,6 +153,31 @@ def test_statistics_differ_more_where_labels_are_skewed(skewed) -> None:
         _, records = run("bsp", federated, "norm-divergence(every=100, minibatches=20)")
         spread.append(np.mean(found(records, "norm-divergence")[ROUNDS]["mean"]["conv1"]))
     assert spread[1] > 2 * spread[0]
+
+
+@pytest.mark.parametrize(
+    ("choices", "sentence"),
+    [
+        ({"model": "mlp(8)"}, "this model has no convolution: choose a model with convolutions"),
+        ({"model": "cnn", "parties": 1}, "there is 1 party: use two parties or more"),
+    ],
+)
+def test_norm_divergence_is_refused_where_it_cannot_be_measured(choices: dict[str, Any], sentence: str) -> None:
+    cell = {
+        "dataset": "digits",
+        "algorithm": "bsp",
+        "solver": "sgd(batch=10)",
+        "measure": "norm-divergence",
+        "parties": 2,
+    }
+    with pytest.raises(ConfigError, match=sentence):
+        prepare(bind({**cell, **choices}))
+
+
+def test_replicas_are_refused_where_classes_are_not_tested() -> None:
+    faces = {"dataset": "synthetic-faces(size=16)", "model": "face-cnn", "algorithm": "gaia", "parties": 2}
+    with pytest.raises(ConfigError, match="synthetic-faces tests pairs: choose a dataset for classification"):
+        prepare(bind({**faces, "solver": "sgd(batch=10)", "measure": "replicas"}))
 
 
 def test_measuring_moves_nothing(skewed) -> None:

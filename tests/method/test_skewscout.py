@@ -12,7 +12,7 @@ import torch
 from commands import call, run_killed, write
 from silobench.data import load
 from silobench.engines import inline
-from silobench.errors import ConfigError
+from silobench.errors import ConfigError, SpecError
 from silobench.federation import federate
 from silobench.loop.probe import travel
 from silobench.loop.rounds import rounds
@@ -174,7 +174,8 @@ def test_what_travels_is_a_model_with_all_that_a_party_learnt_alone(skewed, algo
 )
 @pytest.mark.parametrize("search", ["hill-climbing", "stochastic", "annealing"])
 def test_it_drives_every_knob_and_writes_down_why(skewed, algorithm, transforms, knob: str, search: Any) -> None:
-    records = run(algorithm, skewed, skewscout(period=5, sample=50, search=search), *transforms)
+    grid = (1.0, 2.0, 5.0) if knob == "iter_local" else ()  # a longer one waits for its exchange
+    records = run(algorithm, skewed, skewscout(grid=grid, period=5, sample=50, search=search), *transforms)
     decisions = told(records)
     assert [record.round for record in records if record.control] == [6, 11, 16, 21, 26, 31, 36]
     for record, said in zip((r for r in records if r.control), decisions, strict=True):
@@ -185,6 +186,17 @@ def test_it_drives_every_knob_and_writes_down_why(skewed, algorithm, transforms,
         assert said["travelled"] == 5 * skewed[1].initial.nbytes
         assert said["reason"].startswith("accuracy loss")
     assert len({record.knobs[knob] for record in records}) > 1
+
+
+@pytest.mark.parametrize(("start", "decisions"), [(5.0, [6, 26]), (20.0, [21, 41])])
+def test_a_setting_is_judged_only_after_it_has_exchanged(skewed, start: float, decisions: list[int]) -> None:
+    """Averaging after 20 minibatches costs a twentieth of whole models, however short the period is; never nothing."""
+    scout = skewscout(grid=(5, 20), start=start, period=5, sample=50, lambda_al=0.0)
+    records = run(fedavg(iter_local=20), skewed, scout, n=41)
+    assert [record.round for record in records if record.control] == decisions
+    whole = {5.0: 1 / 5, 20.0: 1 / 20}
+    for said in told(records):
+        assert said["cost"] == pytest.approx(whole[said["theta"]])
 
 
 def test_the_cost_of_a_setting_is_its_share_of_whole_models_without_travelling(skewed) -> None:
@@ -305,6 +317,13 @@ def test_an_oracle_is_many_runs(skewed) -> None:
     plans = plan({**choices, "algorithm": "gaia"})
     assert [made.cell.algorithm for made in plans] == ["bsp", "gaia(threshold=0.1)", "gaia(threshold=0.3)"]
     assert {made.cell.controller for made in plans} == {"fixed"}
+    of_fedavg = plan({**choices, "algorithm": "fedavg(iter_local=20)", "controller": "oracle(grid=[50, 5])"})
+    assert [made.cell.algorithm for made in of_fedavg[1:]] == ["fedavg(iter_local=5)", "fedavg(iter_local=50)"]
+    assert of_fedavg[1].id == plan({**choices, "algorithm": "fedavg(iter_local=5)", "controller": "fixed"})[0].id
+    of_warmup = plan({**choices, "algorithm": "dgc", "controller": "oracle(grid=[8, 1.5])"})
+    assert [made.label["algorithm"] for made in of_warmup[1:]] == ["dgc(warmup=8.0)", "dgc(warmup=1.5)"]
+    with pytest.raises(SpecError, match="iter_local must be a valid integer"):
+        plan({**choices, "algorithm": "fedavg(iter_local=20)", "controller": "oracle(grid=[5.5])"})
     with_top_k = plan({**choices, "algorithm": "bsp", "transforms": "top-k"})
     assert [made.cell.transforms for made in with_top_k] == ["", "top-k(fraction=0.3)", "top-k(fraction=0.1)"]
     of_both = plan({**choices, "algorithm": "gaia", "controller": ["skewscout", "oracle"]})

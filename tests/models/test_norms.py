@@ -12,7 +12,7 @@ from silobench.data import digits
 from silobench.engines.kernel.parties import can_run
 from silobench.errors import ConfigError, SpecError
 from silobench.federation import federate
-from silobench.loop.rounds import rounds
+from silobench.loop.rounds import beginning, rounds
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
@@ -22,6 +22,7 @@ from silobench.runs.execute import execute, prepare
 from silobench.runs.experiment import bind, plan
 from silobench.runs.record import read_run
 from silobench.tasks.task import task
+from silobench.training.party import LocalRound
 from silobench.training.setting import Setting
 
 Array = NDArray[np.float64]
@@ -366,3 +367,28 @@ def test_a_run_that_stops_in_the_middle_ends_as_one_that_did_not(tmp_path: Path)
     assert [record.round for record in execute(prepare(made), tmp_path / "stopped")] == [3]
     ends = [read_run(tmp_path / name / made.id).facts["state_sha256"] for name in ("whole", "stopped")]
     assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "by_samples"),
+    [("fedavg", True), ("scaffold", True), ("fednova", True), ("feddyn", False), ("bsp", False), ("dgc", False)],
+)
+def test_statistics_are_averaged_by_the_weights_of_the_algorithm(algorithm: str, by_samples: bool) -> None:
+    """By samples, as models are; equally where the algorithm's mean is the plain one, or all minibatches are equal."""
+    data = digits()
+    federation, its_task = federate(data, "quantity-dirichlet(beta=0.5)", 3, seed=1), task("cnn(norm=batch)", data)
+    built = ALGORITHMS.build(algorithm)
+    solver = sgd(lr=0.01, batch=10, steps=1, keep_momentum=True) if built.lockstep else sgd(lr=0.01, batch=10, steps=2)
+    method = Method(built, solver)
+    setting, first = Setting(method, federation, its_task, 0), beginning(method, federation, its_task)
+    local = LocalRound(setting, setting.sent(first.server))
+    own = []
+    for party in range(3):
+        local(party, {})
+        own.append(its_task.network.buffers.double())
+    sizes = [party.samples for party in federation.parties]
+    assert max(sizes) > 2 * min(sizes)
+    weights = torch.tensor([float(size) if by_samples else 1.0 for size in sizes], dtype=torch.float64)
+    expected = (weights / weights.sum()) @ torch.stack(own)
+    (record,) = rounds(method, federation, its_task, rounds=1)
+    torch.testing.assert_close(record.state.server.buffers.double(), expected, rtol=1e-5, atol=1e-6)

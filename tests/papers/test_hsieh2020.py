@@ -1,17 +1,16 @@
 """What reads runs for the quagmire study: its numbers, tables, findings and figures, from runs written by hand."""
 
 import json
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
+from silobench.papers.findings import FINDINGS
 
 from commands import call, write
-from silobench.analysis import CellResult, accuracy_table, collect, skew_json, skew_tables
-from silobench.analysis.claims import Claim, judge
-from silobench.analysis.tables import Table, shown
-from silobench.papers.findings import FINDINGS
+from silobench.analysis import accuracy_table, skew_json, skew_tables
+from silobench.analysis.claims import judge
+from silobench.analysis.tables import shown
 from silobench.papers.hsieh2020.bsp_loss import bsp_loss_table, bsp_losses
 from silobench.papers.hsieh2020.communication import Exchange, exchange_of, norm_of, percent_of, plain_model
 from silobench.papers.hsieh2020.decisions import decisions, decisions_table, steering_table
@@ -23,6 +22,7 @@ from silobench.papers.zhao2018.figures import sections
 from silobench.report import write_report
 from silobench.report.figures import Bars, bars_svg
 from silobench.runs.record import StoredRun
+from stored import cells, claim, dealt_by_label, noises, stored, texts
 
 SPLIT = "label-percent(percent=100.0)"
 SOLVER = "sgd(lr=step(start=0.002, at=[1500, 2250]), weight_decay=0.0005, steps=1, batch=20, keep_momentum=True)"
@@ -38,71 +38,33 @@ def run(last: float, seed: int = 0, rounds: list[dict[str, Any]] | None = None, 
     """A finished run that ends at this accuracy; `sent` bytes up in all, and what else its rounds say."""
     sent, parties = choices.pop("sent", 1000), choices.get("parties", 5)
     plain = {
-        "dataset": "cifar-10", "partition": "iid", "model": "lenet", "algorithm": "bsp", "solver": SOLVER,
-        "transforms": "", "server": "step", "controller": "fixed", "participation": 1.0, "parties": 5, "rounds": 2,
+        "dataset": "cifar-10", "model": "lenet", "algorithm": "bsp", "solver": SOLVER, "controller": "fixed",
+        "parties": 5, "rounds": 2, "partition": "iid",
     }  # fmt: skip
     label = {**plain, **choices}
-    share = percent_of(label) / 100
-    classes = [str(place) for place in range(2 * parties)]
-    iid_rows, own_rows = round(100 * (1 - share)), round(100 * share * parties)
-    counts = [
-        [iid_rows + (own_rows + 1 if place % parties == party else 0) for place in range(len(classes))]
-        for party in range(parties)
-    ]
-    facts = {
-        "id": repr((label, seed)), "status": "complete", "created": "", "label": {**label, "seed": seed},
-        "config": {**label, "seed": seed, "checksum": "0" * 8}, "made_by": {"silobench": "0"},
-        "dataset": {
-            "name": str(label["dataset"]).split("(")[0], "train": 6000, "test": 1000, "classes": classes,
-            "licence": "none", "notes": [],
-        },
-        "partition": {
-            "sizes": [sum(held) for held in counts], "counts": counts, "emd_weighted": 1.6 * share,
-            "parties": [str(party) for party in range(parties)], "jensen_shannon": 0.0, "gini": 0.0,
-            "feature_shift": 0.0,
-        },
-    }  # fmt: skip
+    percent = percent_of(label)
     told = rounds or [{}, {}]
-    rows = [
-        {
-            "round": number, "accuracy": last, "loss": 1.0, "cohort": list(range(parties)),
-            "bytes_up": sent / len(told), "bytes_down": 0, "clock": 1.0, "seconds": {"train": 1.0},
-            "engine": "native", "workers": 1, **more,
-        }
-        for number, more in enumerate(told, 1)
-    ]  # fmt: skip
-    return StoredRun(Path("runs") / str(seed), facts, rows)
+    return stored(
+        [last] * len(told), seed, told, every={"bytes_up": sent / len(told), "bytes_down": 0},
+        dataset_facts={"classes": [str(place) for place in range(2 * parties)]},
+        counts=dealt_by_label(parties, percent), partition_facts={"emd_weighted": 1.6 * percent / 100}, **label,
+    )  # fmt: skip
 
 
 def trials(last: float, noise: float = 0.002, **choices: Any) -> list[StoredRun]:
     """Three runs that end at about `last`, each cell with a noise of its own."""
-    order = sum(map(ord, repr(sorted(choices.items())))) % 6
-    return [run(last + off, seed, **choices) for seed, off in enumerate(list(permutations((-noise, 0, noise)))[order])]
+    return [run(last + off, seed, **choices) for seed, off in enumerate(noises(noise, choices))]
 
 
 def measured(name: str, finding: Any, noise: float = 0.01, **choices: Any) -> list[StoredRun]:
     """Three runs that measured in their second round: `finding` makes it of a number a little off 0."""
-    order = sum(map(ord, repr(sorted(choices.items())))) % 6
-    offs = list(permutations((-noise, 0, noise)))[order]
+    offs = noises(noise, choices)
     rounds = [[{"measures": {name: {}}}, {"measures": {name: finding(off)}}] for off in offs]
     return [run(0.5, seed, told, measure=name, **choices) for seed, told in enumerate(rounds)]
 
 
-def cells(*groups: list[StoredRun]) -> list[CellResult]:
-    return collect([one for group in groups for one in group])
-
-
-def claim(number: int, *groups: list[StoredRun]) -> Claim:
-    (found,) = judge(cells(*groups), [finding for finding in FINDINGS if finding.id == f"quagmire-{number}"])
-    return found
-
-
 def verdict(number: int, *groups: list[StoredRun]) -> str:
-    return claim(number, *groups).verdict
-
-
-def texts(table: Table) -> list[dict[str, str]]:
-    return [dict(zip(table.columns, (entry.text for entry in row), strict=True)) for row in table.rows]
+    return claim(f"quagmire-{number}", *groups).verdict
 
 
 # --- labels -------------------------------------------------------------------------------------------
@@ -282,6 +244,26 @@ def test_contests_are_kept_apart_and_need_bsp() -> None:
     assert texts(savings_table(cells(*hopeless)))[0]["Oracle"] == "none keeps it"
 
 
+def test_a_setting_that_never_sends_is_not_oracles_choice(tmp_path: Path) -> None:
+    """Its parties have trained alone; how much less than BSP it sends is no number."""
+    silent = trials(0.771, algorithm="gaia(threshold=0.9)", sent=0, partition=SPLIT)
+    found = cells(*contest(), silent)
+    (one,) = savings(found)
+    assert (one.best, one.saved_by(one.chosen), one.ratio) == (0.05, 12.5, 1.25)
+    assert one.saved_by(one.settings[0.9]) is None
+    (row,) = texts(savings_table(found))
+    assert row["Oracle"] == "threshold 0.05"
+    only = cells(contest()[0], silent, trials(0.77, algorithm="gaia(threshold=0.8)", sent=0, partition=SPLIT))
+    assert texts(savings_table(only))[0]["Oracle"] == "none keeps it"
+    scout = cells(*contest()[:4], trials(0.77, algorithm="gaia", controller=SCOUT, sent=0, partition=SPLIT))
+    (quiet,) = savings(scout)
+    assert (quiet.saved_by(quiet.scout), quiet.travelling, quiet.ratio) == (None, None, 0.0)
+    for each in (found, only, scout):
+        assert {one.verdict for one in judge(each, FINDINGS)} <= {"supported", "contradicted", "undecided"}
+        write_report(each, tmp_path / "report.html")
+        json.dumps(skew_json(each))
+
+
 def test_decisions_are_told_in_short_and_one_by_one() -> None:
     steps = [control(0.2, 0.1, 0.3), control(0.1, 0.05, 0.1), *[control(0.05, 0.05, 0.02)] * 3]
     found = cells([run(0.7, 0, [{}, *({"control": one} for one in steps)], algorithm="gaia", controller=SCOUT)])
@@ -343,6 +325,27 @@ def test_channels_of_zeros_are_left_out() -> None:
     (row,) = texts(norms_table(cells(runs)))
     assert (row["means"], row["variances"]) == ("6 to 60", "50 to 50")
     assert norms_table(cells(runs)).rows[0][-3].paper == "paper 1 to 5"
+
+
+def nothing_known(name: str) -> list[list[StoredRun]]:
+    """Runs that measured numbers of which none is known, as after a divergence, or of no layer at all."""
+    empty: dict[str, Any] = {
+        "norm-divergence": {"mean": {}, "variance": {}},
+        "update-delta": {"mean": None, "ratio": None},
+        "accuracy-loss": {"loss": None, "home": None, "away": None},
+        "replicas": {"accuracy": {}, "by_class": {str(p): {str(c): None for c in range(4)} for p in range(2)}},
+    }
+    shared = {"parties": 2, "algorithm": "gaia"}
+    return [measured(name, lambda _: empty[name], partition=partition, **shared) for partition in ("iid", SPLIT)]
+
+
+@pytest.mark.parametrize("name", ["norm-divergence", "update-delta", "accuracy-loss", "replicas"])
+def test_a_measure_without_numbers_does_not_make_a_directory_unreadable(name: str, tmp_path: Path) -> None:
+    found = cells(*nothing_known(name), *contest())
+    assert len(skew_tables(found)) >= 2
+    json.dumps(skew_json(found))
+    assert {one.verdict for one in judge(found, FINDINGS)} <= {"supported", "contradicted", "undecided"}
+    assert write_report(found, tmp_path / "report.html").exists()
 
 
 # --- findings -----------------------------------------------------------------------------------------
@@ -495,7 +498,7 @@ def test_finding_14_asks_for_accuracy_traffic_and_order() -> None:
     assert verdict(14, *contest(sent=100)) == "undecided"  # one skew
     shared = {"algorithm": "fedavg(iter_local=20)", "partition": SPLIT}
     told = [{}, {"control": control(50.0, 20.0, 0.3)}]
-    other = claim(14, *contest(sent=100)[:1], trials(0.2, controller=SCOUT, sent=500, rounds=told, **shared))
+    other = claim("quagmire-14", *contest(sent=100)[:1], trials(0.2, controller=SCOUT, sent=500, rounds=told, **shared))
     assert other.verdict == "undecided"
     assert not any(piece.counts for piece in other.evidence)  # the paper has Gaia alone
 

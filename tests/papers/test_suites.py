@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from silobench.papers.findings import FINDINGS
 
 from commands import call, write
 from silobench.data import load
 from silobench.errors import ConfigError
 from silobench.federation import federate
 from silobench.papers import suites
-from silobench.papers.findings import FINDINGS
 from silobench.papers.niid_bench.numbers import _rows, paper_accuracy, paper_cost
 from silobench.partitions import bind_sum
 from silobench.runs.experiment import at_scale, bind, expand, read_experiment
@@ -124,7 +124,7 @@ def test_runs_whose_data_are_not_here_are_skipped_and_the_rest_is_run(
         sentence = f"skipped 2 runs: the dataset {name} is not in {nowhere}: run `silobench data fetch {name}"
         assert sentence in result.err
     assert "[2/2] fcube / octants" in result.err
-    assert "4 runs were skipped" in result.err
+    assert "skipped 4 runs: their datasets are not on this machine" in result.err
     assert "fcube" in result.out
 
 
@@ -157,7 +157,7 @@ def test_records_alone_are_enough_for_tables(capsys: pytest.CaptureFixture[str],
     assert call(capsys, "run", "niid-table3", *options).code == 0
     assert {file.name for file in tmp_path.glob("*/*")} - {".lock"} == {"rounds.jsonl", "run.json"}
     assert "fcube" in call(capsys, "show", tmp_path).out
-    assert "2 of 2 runs are there already" in call(capsys, "run", "niid-table3", *options).err
+    assert "2 of 2 runs are already finished" in call(capsys, "run", "niid-table3", *options).err
 
 
 @pytest.mark.parametrize("scale", ['scale = "smoke"', "scale = 3", "[scale]\nsmoke = 3"])

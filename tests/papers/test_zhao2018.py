@@ -1,18 +1,16 @@
 """What reads runs for Zhao et al.: the paper's numbers, tables, findings and figures, from runs written by hand."""
 
 import json
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
+from silobench.papers.findings import FINDINGS
 
 from commands import call, write
-from silobench.analysis import CellResult, accuracy_table, collect, skew_json, skew_tables
-from silobench.analysis.choices import sharing_of
-from silobench.analysis.claims import Claim, judge
-from silobench.analysis.tables import Table, shown, skew_of
-from silobench.papers.findings import FINDINGS
+from silobench.analysis import CellResult, accuracy_table, skew_json, skew_tables
+from silobench.analysis.claims import judge
+from silobench.analysis.tables import shown, skew_of
 from silobench.papers.niid_bench.numbers import SETTINGS, paper_accuracy
 from silobench.papers.zhao2018.divergence import divergence, divergence_table, over_rounds, rounds_of
 from silobench.papers.zhao2018.emd import emd_table
@@ -23,9 +21,9 @@ from silobench.papers.zhao2018.sharing import sharing_table
 from silobench.report import write_report
 from silobench.report.figures import Line, lines_svg
 from silobench.runs.record import StoredRun
+from stored import cells, claim, noises, stored, texts
 
 ONE = "shards(per_party=1)"
-EMDS = {"iid": 0.02, "shards": 1.6, ONE: 1.8}
 LAYERS = ("conv1", "conv2", "fc1", "out")
 
 
@@ -34,56 +32,21 @@ def solver(batch: int = 100, epochs: int = 1, momentum: float = 0.0, decay: floa
     return f"sgd(lr={rate}, momentum={momentum}, weight_decay={decay}, epochs={epochs}, batch={batch})"
 
 
-def emd_of(partition: str) -> float:
-    if partition.startswith("target-emd"):
-        return float(partition.split("=")[1][:-1])
-    return 1.1 if "share" in partition else EMDS[partition]
-
-
 def run(
     accuracies: list[float], seed: int = 0, measures: dict[int, dict[str, Any]] | None = None, **choices: Any
 ) -> StoredRun:
     """A finished run with these accuracies by round, and what was measured after some of them."""
-    plain = {
-        "dataset": "cifar-10", "partition": "iid", "model": "cnn", "algorithm": "fedavg", "solver": solver(),
-        "transforms": "", "server": "step", "participation": 1.0, "parties": 10, "rounds": len(accuracies),
-    }  # fmt: skip
-    label = {**plain, **choices}
-    partition: dict[str, Any] = {
-        "sizes": [40] * 10, "counts": [[20, 20]] * 10, "emd_weighted": emd_of(label["partition"]),
-        "parties": list("abcdefghij"), "jensen_shannon": 0.0, "gini": 0.0, "feature_shift": 0.0,
-    }  # fmt: skip
-    if sharing := sharing_of(label):
-        rows = round(400 * sharing.beta)
-        each = round(rows * sharing.alpha)
-        facts = {"rows": rows, "each": each, "bytes": 1000 * each, "emd_weighted_before": 1.8}
-        partition["shared"] = {**facts, "warmup": sharing.warmup}
-    facts = {
-        "id": repr((label, seed)), "status": "complete", "created": "", "label": {**label, "seed": seed},
-        "config": {**label, "seed": seed, "checksum": "0" * 8}, "made_by": {"silobench": "0"},
-        "dataset": {
-            "name": label["dataset"], "train": 6000, "test": 1000, "classes": ["a", "b"], "licence": "none",
-            "notes": [],
-        },
-        "partition": partition,
-    }  # fmt: skip
-    cohort = [] if label["algorithm"] == "combined" else list(range(10))
-    rounds = [
-        {
-            "round": number, "accuracy": accuracy, "loss": 1.0, "cohort": cohort, "bytes_up": 10, "bytes_down": 10,
-            "clock": 1.0, "seconds": {"train": 1.0}, "engine": "native", "workers": 1,
-            **({"measures": {"weight-divergence": measures[number]}} if measures and number in measures else {}),
-        }
-        for number, accuracy in enumerate(accuracies, 1)
-    ]  # fmt: skip
-    return StoredRun(Path("runs") / str(seed), facts, rounds)
+    plain = {"dataset": "cifar-10", "solver": solver(), **choices}
+    told = [
+        {"measures": {"weight-divergence": measures[number]}} if measures and number in measures else {}
+        for number in range(1, len(accuracies) + 1)
+    ]
+    return stored(accuracies, seed, told, **plain)
 
 
 def trials(last: float, noise: float = 0.002, rounds: int = 5, **choices: Any) -> list[StoredRun]:
     """Three runs that end at about `last`, each cell with a noise of its own."""
-    order = sum(map(ord, repr(sorted(choices.items())))) % 6
-    offs = list(permutations((-noise, 0.0, noise)))[order]
-    return [run([last + off] * rounds, seed, **choices) for seed, off in enumerate(offs)]
+    return [run([last + off] * rounds, seed, **choices) for seed, off in enumerate(noises(noise, choices))]
 
 
 def measure(layers: dict[str, float | None], bound: float | None = None) -> dict[str, Any]:
@@ -93,30 +56,16 @@ def measure(layers: dict[str, float | None], bound: float | None = None) -> dict
 
 def measured(partition: str, means: dict[str, float], noise: float = 0.0005, **choices: Any) -> list[StoredRun]:
     """Three runs of two rounds; each layer's divergence has a noise, and is twice as large after the second."""
-    order = sum(map(ord, partition)) % 6
     found = []
-    for seed, off in enumerate(list(permutations((-noise, 0.0, noise)))[order]):
+    for seed, off in enumerate(noises(noise, {"partition": partition})):
         once = {layer: mean + off for layer, mean in means.items()}
         rows = {1: measure(dict(once)), 2: measure({layer: 2 * value for layer, value in once.items()})}
         found.append(run([0.3, 0.4], seed, rows, partition=partition, measure="weight-divergence", **choices))
     return found
 
 
-def cells(*groups: list[StoredRun]) -> list[CellResult]:
-    return collect([one for group in groups for one in group])
-
-
-def claim(id: str, *groups: list[StoredRun]) -> Claim:
-    (found,) = judge(cells(*groups), [finding for finding in FINDINGS if finding.id == id])
-    return found
-
-
 def verdict(id: str, *groups: list[StoredRun]) -> str:
     return claim(id, *groups).verdict
-
-
-def texts(table: Table) -> list[dict[str, str]]:
-    return [dict(zip(table.columns, (entry.text for entry in row), strict=True)) for row in table.rows]
 
 
 # --- the paper's numbers ------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def test_ctrl_c_says_that_the_run_can_go_on(tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
-    assert "the same command goes on" in err
+    assert "run the same command again to resume" in err
     assert "Traceback" not in err
     run = next(iter((tmp_path / "runs").iterdir()))
     assert len(read_run(run).rounds) >= 2

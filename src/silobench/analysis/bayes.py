@@ -1,4 +1,4 @@
-"""Two Bayesian tests of "which is better, and by more than matters?": over paired trials, and over many settings.
+"""Two Bayesian tests of which of two is better by more than matters: over paired trials, and over many settings.
 
 Both give three probabilities: that A is better by more than the region of practical equivalence (ROPE), that the two
 are equal within it, and that B is better by more than it. docs/statistics.md has the formulae and the defaults.
@@ -18,7 +18,7 @@ from silobench.errors import ConfigError
 from silobench.rng import stream
 
 DECIDED = 0.95  # a verdict is given in words above this probability
-PRIOR_STRENGTH = 0.5  # of the signed-rank test's one imagined setting without a difference
+PRIOR_STRENGTH = 0.5  # weight of the imagined setting without a difference in the signed-rank test
 DRAWS = 20_000  # a probability is then off by 0.004 at most, by one standard deviation
 _AT_ONCE = 500
 
@@ -31,27 +31,27 @@ class Odds(NamedTuple):
     better_b: float
 
     def verdict(self, a: str, b: str) -> str:
-        """In words, where one probability is above 0.95.
+        """Return the verdict in words, if one probability is above 0.95.
 
         >>> Odds(0.97, 0.02, 0.01).verdict("fedavg", "fednova")
         'fedavg is better'
         """
-        said = zip(self, (f"{a} is better", "practically equal", f"{b} is better"), strict=True)
-        return next((words for probability, words in said if probability > DECIDED), "undecided")
+        verdicts = zip(self, (f"{a} is better", "practically equal", f"{b} is better"), strict=True)
+        return next((words for probability, words in verdicts if probability > DECIDED), "undecided")
 
 
 @dataclass(frozen=True)
 class Posterior:
-    """What is believed of the mean difference A - B: a Student t distribution, moved and scaled."""
+    """The posterior of the mean difference A - B: a Student t distribution with a location and a scale."""
 
     mean: float
-    scale: float  # 0 where all differences were the same
+    scale: float  # 0 if all differences were the same
     dof: int
     n: int
     rho: float
 
     def odds(self, rope: float, higher_is_better: bool = True) -> Odds:
-        """The mass above, inside and below a region of practical equivalence.
+        """Return the mass above, inside and below a region of practical equivalence.
 
         >>> [round(p, 3) for p in Posterior(mean=0.0, scale=1.0, dof=2, n=3, rho=0.0).odds(rope=0.0)]
         [0.5, 0.0, 0.5]
@@ -61,25 +61,25 @@ class Posterior:
         return Odds(a, max(0.0, 1.0 - above - below), b)
 
     def _beyond(self, distance: float) -> float:
-        """Mass on the far side of a point that lies so far below the mean."""
+        """Return the mass above a point that is `distance` below the mean."""
         if self.scale == 0:
             return float(distance > 0)
         return float(stdtr(self.dof, distance / self.scale))
 
     def interval(self, mass: float = 0.95) -> tuple[float, float]:
-        """The central credible interval."""
+        """Return the central credible interval."""
         half = self.scale * float(stdtrit(self.dof, 0.5 + mass / 2))
         return self.mean - half, self.mean + half
 
 
 def correlated_t(differences: Sequence[float], rho: float, grain: float = 0.0) -> Posterior:
-    """The Bayesian correlated t-test of paired results (Corani and Benavoli, Machine Learning 100, 2015).
+    """Return the posterior of the Bayesian correlated t-test of paired results.
 
-    The posterior of the mean difference, under the vague prior, is Student's t with n - 1 degrees of freedom around
-    the mean of the differences, with scale^2 = (1/n + rho/(1 - rho)) * variance. `rho` is the correlation between
-    pairs: more of it widens the posterior, and it stays wide however many trials are added. Where results are counted
-    in steps of `grain` (one test row, one round), equal differences may hide a spread as large as rounding makes: the
-    variance is taken to be at least that of two rounded numbers.
+    Corani and Benavoli, Machine Learning 100, 2015. The posterior of the mean difference, under the vague prior, is
+    Student's t with n - 1 degrees of freedom around the mean of the differences, with scale^2 = (1/n + rho/(1 - rho)) *
+    variance. `rho` is the correlation between pairs: a larger one widens the posterior, which then stays wide however
+    many trials are added. Where results are counted in steps of `grain` (one test row, one round), equal differences
+    may hide a spread as large as rounding: the variance is at least that of two rounded numbers.
 
     >>> correlated_t([0.02, 0.03, 0.04], rho=0.0).mean
     0.03
@@ -94,24 +94,24 @@ def correlated_t(differences: Sequence[float], rho: float, grain: float = 0.0) -
 
 
 def signed_rank(
-    believed: Sequence[float | Posterior], rope: float, higher_is_better: bool = True, draws: int = DRAWS, seed: int = 0
+    settings: Sequence[float | Posterior], rope: float, higher_is_better: bool = True, draws: int = DRAWS, seed: int = 0
 ) -> Odds:
-    """The Bayesian signed-rank test over settings (Benavoli and others, ICML 2014; JMLR 18, 2017).
+    """Return the odds of the Bayesian signed-rank test over settings (Benavoli and others, ICML 2014; JMLR 18, 2017).
 
-    Which settings one might meet is uncertain: a Dirichlet process says how likely each of those at hand, and one
-    imagined setting without a difference, is to be met again. Each draw of these weights is won by the region in which
-    most of the pairwise averages (z_i + z_j) / 2 of the settings' mean differences lie.
+    Which settings occur in practice is uncertain: a Dirichlet process weights those at hand, and one imagined setting
+    without a difference. Each draw of the weights is won by the region that has most of the pairwise averages
+    (z_i + z_j) / 2 of the settings' mean differences.
 
-    Departure from the papers: they take the z_i as known. Here that holds for a number; of a `Posterior` every draw
-    takes another value, so that a few trials that scatter widely are not taken for evidence of equality.
+    Departure from the papers: they take the z_i as known. Here that holds for a number; for a `Posterior` every draw
+    has another value, so that a few trials that scatter widely do not count as evidence of equality.
     """
-    if not believed:
+    if not settings:
         raise ConfigError("a comparison over settings needs at least one setting.")
-    given = [z if isinstance(z, Posterior) else Posterior(z, 0.0, 1, 1, 0.0) for z in believed]
+    known = [z if isinstance(z, Posterior) else Posterior(z, 0.0, 1, 1, 0.0) for z in settings]
     rng, half = stream(seed, "signed-rank"), draws // 2
-    weights = rng.dirichlet([PRIOR_STRENGTH, *[1.0] * len(given)], half)
-    noise = np.stack([np.zeros(half), *(z.scale * rng.standard_t(z.dof, half) for z in given)], axis=1)
-    means = np.array([0.0, *(z.mean for z in given)])
+    weights = rng.dirichlet([PRIOR_STRENGTH, *[1.0] * len(known)], half)
+    noise = np.stack([np.zeros(half), *(z.scale * rng.standard_t(z.dof, half) for z in known)], axis=1)
+    means = np.array([0.0, *(z.mean for z in known)])
     wins = np.zeros(3)
     for part in np.array_split(np.arange(half), 1 + half // _AT_ONCE):
         for sign in (1, -1):  # each draw with its mirror image: swapping A and B then swaps the odds to the last digit
@@ -121,11 +121,11 @@ def signed_rank(
 
 
 def _wins(z: NDArray[np.float64], weights: NDArray[np.float64], rope: float) -> NDArray[np.float64]:
-    """How many draws have most of their mass above, inside and below the region; a tie counts in parts."""
+    """Return how many draws have most of their mass above, inside and below the region; a tie is split."""
     averages = (z[:, :, None] + z[:, None, :]) / 2
     pairs = weights[:, :, None] * weights[:, None, :]
     above, below = ((pairs * side).sum((1, 2)) for side in (averages > rope, averages < -rope))
     mass = np.stack([above, 1 - above - below, below], axis=1)
-    won = mass == mass.max(axis=1, keepdims=True)
-    counted: NDArray[np.float64] = (won / won.sum(1, keepdims=True)).sum(0)
+    best = mass == mass.max(axis=1, keepdims=True)
+    counted: NDArray[np.float64] = (best / best.sum(1, keepdims=True)).sum(0)
     return counted

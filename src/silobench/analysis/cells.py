@@ -1,113 +1,148 @@
 """Runs that differ only in their seed are trials of one cell; a cell is what a table shows."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, TypeAlias
 
-from silobench.papers.niid_bench.numbers import paper_accuracy, paper_cost
-from silobench.runs.record import StoredRun
+from silobench.runs.label import Label
+from silobench.runs.stored import DatasetFacts, StoredRun
 
-_AT_WORK = ("train", "encode", "idle", "aggregate")  # phases of a round; not tests, files and loading
+_COMPUTING = ("train", "encode", "idle", "aggregate")  # phases of a round, without tests, files and loading
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Over trials: the last round's mean and standard deviation, and the mean of each trial's best round."""
+    """Accuracy over trials: mean and standard deviation in the last round, and the mean of each trial's best round."""
 
     mean: float
-    std: float | None  # None for a single trial, which has none
+    std: float | None  # None for a single trial
     best: float
     last: float
+
+
+@dataclass(frozen=True)
+class Published:
+    """An accuracy that a paper prints, as a fraction."""
+
+    mean: float
+    std: float | None
+    table: str
+    setting: str = ""  # the table in full, with the rounds and epochs behind it
+
+    def as_json(self) -> dict[str, Any]:
+        return {"mean": self.mean, "std": self.std, "table": self.table}
+
+
+@dataclass(frozen=True)
+class PublishedCost:
+    """What a paper prints for the cost of one round."""
+
+    seconds: float
+    bytes: float
+
+
+FindAccuracy: TypeAlias = Callable[[Label, int], Published | None]  # (label, number of parties)
+FindCost: TypeAlias = Callable[[Label, int], PublishedCost | None]
 
 
 @dataclass(frozen=True)
 class CellResult:
     """One setting, over its finished trials."""
 
-    label: dict[str, Any]  # every choice but the seed
+    label: Label  # every choice but the seed
     seeds: list[int]
     parties: int
     accuracy: Accuracy
-    diverged: bool  # the loss of some trial was not finite at the end
+    diverged: bool  # whether the loss of some trial was not finite at the end
     curve: list[tuple[int, float]]  # (round, mean accuracy over trials)
     bytes_up: float  # per trial, whole run
     bytes_down: float
     seconds: float
-    round_seconds: float  # of a round, parties and server at work
+    round_seconds: float  # per round, parties and server
     clock: float
     emd_weighted: float
-    paper: dict[str, Any] | None
-    paper_cost: dict[str, float] | None  # of a round
-    cohort: int  # parties in a round
+    paper: Published | None
+    paper_cost: PublishedCost | None
+    cohort: int  # parties per round
     runs: list[StoredRun]
 
+    @property
+    def config(self) -> Label:
+        """The choices with every argument, also those at their defaults."""
+        return self.runs[0].config
+
+    @property
+    def dataset(self) -> DatasetFacts:
+        return self.runs[0].dataset
+
     def as_json(self) -> dict[str, Any]:
-        own = {key: getattr(self, key) for key in ("parties", "bytes_up", "bytes_down", "seconds", "clock")}
+        numbers = {key: getattr(self, key) for key in ("parties", "bytes_up", "bytes_down", "seconds", "clock")}
         return {
             **self.label,
-            **own,
+            **numbers,
             "trials": len(self.seeds),
             "seeds": self.seeds,
             "accuracy": asdict(self.accuracy),
             "diverged": self.diverged,
             "emd_weighted": self.emd_weighted,
-            "paper": self.paper,
+            "paper": self.paper and self.paper.as_json(),
             "runs": [str(run.path) for run in self.runs],
         }
 
 
-def collect(runs: Iterable[StoredRun]) -> list[CellResult]:
-    """The cells of all finished runs, in the order in which they were planned; a copy of a run counts once."""
-    finished = {run.facts["id"]: run for run in runs if run.complete}
-    trials: dict[str, list[StoredRun]] = {}
-    for run in finished.values():
-        trials.setdefault(repr(_setting(run)), []).append(run)
-    found = [_cell(sorted(group, key=lambda run: run.facts["config"]["seed"])) for group in trials.values()]
-    return _told_apart(sorted(found, key=lambda cell: cell.runs[0].facts["created"]))
+def _nothing(label: Label, parties: int) -> None:
+    """Find no published number."""
 
 
-def _told_apart(cells: list[CellResult]) -> list[CellResult]:
-    """Cells of one label differ in the data or the plugins behind it: these then join the label."""
-    labels = Counter(repr(cell.label) for cell in cells)
+def collect(
+    runs: Iterable[StoredRun], accuracy: FindAccuracy = _nothing, cost: FindCost = _nothing
+) -> list[CellResult]:
+    """Return the cells of all finished runs, in the order in which they were planned; a copy of a run counts once.
+
+    `accuracy` and `cost` look up what papers print for a cell.
+    """
+    trials: dict[Label, list[StoredRun]] = {}
+    for run in {run.facts.id: run for run in runs if run.complete}.values():
+        trials.setdefault(run.config.without("seed"), []).append(run)
+    cells = [_cell(sorted(group, key=lambda run: run.seed), accuracy, cost) for group in trials.values()]
+    return _with_origins(sorted(cells, key=lambda cell: cell.runs[0].facts.created))
+
+
+def _with_origins(cells: list[CellResult]) -> list[CellResult]:
+    """Add data and plugins to labels that are equal: these are what such cells differ in."""
+    labels = Counter(cell.label for cell in cells)
     return [
-        replace(cell, label={**cell.label, "origin": _origin(cell)}) if labels[repr(cell.label)] > 1 else cell
+        replace(cell, label=cell.label.replace(origin=_origin(cell))) if labels[cell.label] > 1 else cell
         for cell in cells
     ]
 
 
 def _origin(cell: CellResult) -> str:
-    config = cell.runs[0].facts["config"]
-    return " ".join([f"data {config['checksum'][:8]}", *config.get("plugins", [])])
+    return " ".join([f"data {cell.config['checksum'][:8]}", *cell.config.get("plugins", [])])
 
 
-def _setting(run: StoredRun) -> dict[str, Any]:
-    return {key: value for key, value in run.facts["config"].items() if key != "seed"}
-
-
-def _cell(runs: list[StoredRun]) -> CellResult:
-    label = {key: value for key, value in runs[0].facts["label"].items() if key != "seed"}
-    evaluated = [[row for row in run.rounds if row["accuracy"] is not None] for run in runs]
-    last = [rows[-1]["accuracy"] for rows in evaluated]
-    best = [max(row["accuracy"] for row in rows) for rows in evaluated]
-    curve = [(at[0]["round"], fmean(row["accuracy"] for row in at)) for at in zip(*evaluated, strict=True)]
-    parties = len(runs[0].facts["partition"]["sizes"])
+def _cell(runs: list[StoredRun], find_accuracy: FindAccuracy, find_cost: FindCost) -> CellResult:
+    label, parties = runs[0].label.without("seed"), len(runs[0].partition.sizes)
+    curves = [[(row.round, row.accuracy) for row in run.rounds if row.accuracy is not None] for run in runs]
+    last = [curve[-1][1] for curve in curves]
+    best = [max(accuracy for _, accuracy in curve) for curve in curves]
     return CellResult(
         label=label,
-        seeds=[run.facts["config"]["seed"] for run in runs],
+        seeds=[run.seed for run in runs],
         parties=parties,
         accuracy=Accuracy(fmean(last), stdev(last) if len(last) > 1 else None, fmean(best), fmean(last)),
-        diverged=any(rows[-1]["loss"] is None for rows in evaluated),
-        curve=curve,
-        bytes_up=fmean(sum(row["bytes_up"] for row in run.rounds) for run in runs),
-        bytes_down=fmean(sum(row["bytes_down"] for row in run.rounds) for run in runs),
-        seconds=fmean(sum(sum(row["seconds"].values()) for row in run.rounds) for run in runs),
-        round_seconds=fmean(sum(row["seconds"].get(p, 0.0) for p in _AT_WORK) for run in runs for row in run.rounds),
-        clock=fmean(run.rounds[-1]["clock"] for run in runs),
-        emd_weighted=fmean(run.facts["partition"]["emd_weighted"] for run in runs),
-        paper=paper_accuracy(label, parties),
-        paper_cost=paper_cost(label, parties),
-        cohort=max(1, len(runs[0].rounds[-1]["cohort"])),
+        diverged=any(run.tested[-1].loss is None for run in runs),
+        curve=[(points[0][0], fmean(accuracy for _, accuracy in points)) for points in zip(*curves, strict=True)],
+        bytes_up=fmean(sum(row.bytes_up for row in run.rounds) for run in runs),
+        bytes_down=fmean(sum(row.bytes_down for row in run.rounds) for run in runs),
+        seconds=fmean(sum(row.total_seconds for row in run.rounds) for run in runs),
+        round_seconds=fmean(sum(row.seconds.get(p, 0.0) for p in _COMPUTING) for run in runs for row in run.rounds),
+        clock=fmean(run.rounds[-1].clock for run in runs),
+        emd_weighted=fmean(run.partition.emd_weighted for run in runs),
+        paper=find_accuracy(label, parties),
+        paper_cost=find_cost(label, parties),
+        cohort=max(1, len(runs[0].rounds[-1].cohort)),
         runs=runs,
     )

@@ -1,4 +1,4 @@
-"""What lies behind an accuracy: best and last round, steadiness, cost of a target, classes and parties."""
+"""Details of an accuracy: best and last round, steadiness, rounds and bytes to a target, classes and parties."""
 
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
@@ -14,32 +14,32 @@ from silobench.analysis.statistics import (
     spread,
     stability,
 )
-from silobench.analysis.tables import Entry, Table, shown, varying
-from silobench.units import size
+from silobench.analysis.tables import Table, entries, shown, varying
+from silobench.analysis.units import percent, size
 
 _LAST = 10  # tests over which steadiness is measured
 
 
 def details_table(cells: Sequence[CellResult], target: float | None = None) -> Table:
-    """A row a cell; `target` is an accuracy, of which the rounds and bytes until it was reached are told."""
+    """Return one row per cell; with a `target` accuracy also the rounds and bytes until it was reached."""
     names = [*varying(cells), "algorithm"]
-    rows = [[*(Entry(shown(cell, name, cells)) for name in names), *map(Entry, _told(cell, target))] for cell in cells]
+    rows = [entries(*(shown(cell, name, cells) for name in names), *_texts(cell, target)) for cell in cells]
     reached = [f"rounds to {100 * target:g}%", f"bytes to {100 * target:g}%"] if target is not None else []
     steady = f"std of last {_LAST} tests"
     columns = ["last round", "best round", steady, *reached, "worst class", "parties", "worst party"]
     note = (
-        "percent, mean ± std over trials; parties: mean ± std over parties of the accuracy on rows they keep aside, "
+        "percent, mean ± std over trials; parties: mean ± std over parties of the accuracy on rows they hold out, "
         "or (expected) of the class accuracies by each party's own labels"
     )
     return Table("Behind the accuracy", [*names, *columns], rows, note)
 
 
 def details(cell: CellResult, target: float | None = None) -> dict[str, Any]:
-    """The same as numbers, over trials."""
+    """Return the details of a cell as numbers, over trials."""
     curves = [curve_of(run) for run in cell.runs]
     classes = [known for known in map(class_accuracy, cell.runs) if known]
     parties = [known for known in map(party_accuracy, cell.runs) if known]
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "last": _facts(curve[-1][1] for curve in curves),
         "best": _facts(max(accuracy for _, accuracy in curve) for curve in curves),
         "stability": _facts(known for known in (stability(curve, _LAST) for curve in curves) if known is not None),
@@ -54,9 +54,9 @@ def details(cell: CellResult, target: float | None = None) -> dict[str, Any]:
         else None,
     }
     if target is not None:
-        found["rounds_to_target"] = [rounds_to(curve, target) for curve in curves]
-        found["bytes_to_target"] = [bytes_to(run, target) for run in cell.runs]
-    return found
+        facts["rounds_to_target"] = [rounds_to(curve, target) for curve in curves]
+        facts["bytes_to_target"] = [bytes_to(run, target) for run in cell.runs]
+    return facts
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -69,15 +69,15 @@ def _facts(values: Iterable[float]) -> dict[str, float | None] | None:
     return None if over is None else {"mean": over.mean, "std": over.std, "least": over.worst, "most": over.best}
 
 
-def _told(cell: CellResult, target: float | None) -> list[str]:
-    found = details(cell, target)
+def _texts(cell: CellResult, target: float | None) -> list[str]:
+    facts = details(cell, target)
     reached: list[str] = []
     if target is not None:
-        reached = [_until(found["rounds_to_target"], "{:.0f}".format), _until(found["bytes_to_target"], size)]
-    classes = [accuracy for accuracy in found["class_accuracy"] or [] if accuracy is not None]
-    parties = found["party_accuracy"]
+        reached = [_until(facts["rounds_to_target"], "{:.0f}".format), _until(facts["bytes_to_target"], size)]
+    classes = [accuracy for accuracy in facts["class_accuracy"] or [] if accuracy is not None]
+    parties = facts["party_accuracy"]
     return [
-        *(_percent(found[key]) for key in ("last", "best", "stability")),
+        *(_percent(facts[key]) for key in ("last", "best", "stability")),
         *reached,
         f"{100 * min(classes):.1f}" if classes else "",
         _of_parties(parties) if parties else "",
@@ -86,20 +86,19 @@ def _told(cell: CellResult, target: float | None) -> list[str]:
 
 
 def _of_parties(parties: dict[str, Any]) -> str:
-    spread_ = "" if parties["std"] is None else f" ± {100 * parties['std']:.1f}"
-    return f"{100 * parties['mean']:.1f}{spread_}" + (" (expected)" if parties["kind"] != "measured" else "")
+    return percent(parties["mean"], parties["std"]) + (" (expected)" if parties["kind"] != "measured" else "")
 
 
 def _percent(over: dict[str, float | None] | None) -> str:
     if over is None or over["mean"] is None:
         return ""
-    return f"{100 * over['mean']:.1f}" + ("" if over["std"] is None else f" ± {100 * over['std']:.1f}")
+    return percent(over["mean"], over["std"])
 
 
-def _until(values: Sequence[float | None], written: Callable[[float], str]) -> str:
-    """The mean of the trials that got there, and how many did if not all."""
+def _until(values: Sequence[float | None], text: Callable[[float], str]) -> str:
+    """Return the mean of the trials that reached the target, and how many did if not all."""
     known = [value for value in values if value is not None]
     if not known:
         return "never"
     few = "" if len(known) == len(values) else f" ({len(known)} of {len(values)})"
-    return written(fmean(known)) + few
+    return text(fmean(known)) + few

@@ -1,4 +1,4 @@
-"""Tables as text for other places: Markdown, LaTeX, and CSV with a line for every cell."""
+"""Tables as Markdown, LaTeX, and CSV with one line per cell."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ _LATEX = {
 
 
 def markdown(table: Table) -> str:
-    """A GitHub table; the best of a row in bold.
+    """Return a GitHub table with the best of each row in bold.
 
     >>> print(markdown(Table("Accuracy", ["partition", "fedavg"], [[Entry("iid"), Entry("99.1", best=True)]])))
     **Accuracy**
@@ -39,44 +39,45 @@ def _marked(entry: Entry) -> str:
 
 
 def latex(table: Table) -> str:
-    """A tabular for booktabs, as papers set it; the best of a row in bold, the paper's number small below it."""
+    """Return a booktabs tabular; the best of each row is bold, the published number small beside it."""
     lines = [rf"% {table.title}", rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}", r"\toprule"]
-    lines += [" & ".join(map(_escaped, table.columns)) + r" \\", r"\midrule"]
-    lines += [" & ".join(map(_set, row)) + r" \\" for row in table.rows]
+    lines += [" & ".join(map(_escape, table.columns)) + r" \\", r"\midrule"]
+    lines += [" & ".join(map(_latex_entry, row)) + r" \\" for row in table.rows]
     note = [f"% {table.note}"] if table.note else []
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *note])
 
 
-def _set(entry: Entry) -> str:
-    text = rf"\textbf{{{_escaped(entry.text)}}}" if entry.best else _escaped(entry.text)
-    return rf"{text} {{\scriptsize ({_escaped(entry.paper)})}}" if entry.paper else text
+def _latex_entry(entry: Entry) -> str:
+    text = rf"\textbf{{{_escape(entry.text)}}}" if entry.best else _escape(entry.text)
+    return rf"{text} {{\scriptsize ({_escape(entry.paper)})}}" if entry.paper else text
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return "".join(_LATEX.get(letter, letter) for letter in text)
 
 
 def accuracy_csv(cells: Sequence[CellResult], every: bool = False) -> str:
-    """One line a cell: the choices, the accuracy in percent, the paper's, and the difference."""
+    """Return one line per cell: the choices, the accuracy in percent, the published one, and the difference."""
     chosen, text = list(cells) if every else best_of_grids(cells), io.StringIO()
     names = [*varying(chosen), "algorithm"]
     numbers = ("accuracy", "std", "best", "trials", "rounds", "paper", "paper_std", "difference", "paper_table")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["skew", *names, *(name for name in numbers if name not in names)])
     for cell in chosen:
-        told = dict(zip(numbers, _numbers(cell), strict=True))
+        values = dict(zip(numbers, _numbers(cell), strict=True))
         choices = [shown(cell, name, chosen) for name in names]
-        writer.writerow([skew_of(cell), *choices, *(told[name] for name in numbers if name not in names)])
+        writer.writerow([skew_of(cell), *choices, *(values[name] for name in numbers if name not in names)])
     return text.getvalue().rstrip("\n")
 
 
 def _numbers(cell: CellResult) -> list[object]:
-    paper = cell.paper or {"mean": None, "std": None, "table": ""}
-    difference = None if paper["mean"] is None else cell.accuracy.mean - paper["mean"]
-    percents = [_percent(value) for value in (cell.accuracy.mean, cell.accuracy.std, cell.accuracy.best)]
-    rest = [_percent(value) for value in (paper["mean"], paper["std"], difference)]
-    return [*percents, len(cell.seeds), cell.label["rounds"], *rest, paper["table"]]
+    accuracy, paper = cell.accuracy, cell.paper
+    percents = [_hundredths(value) for value in (accuracy.mean, accuracy.std, accuracy.best)]
+    published = [paper.mean, paper.std, accuracy.mean - paper.mean] if paper else [None] * 3
+    rest = [_hundredths(value) for value in published]
+    return [*percents, len(cell.seeds), cell.label.rounds, *rest, paper.table if paper else ""]
 
 
-def _percent(value: float | None) -> str:
+def _hundredths(value: float | None) -> str:
+    """Return a fraction in percent with two decimals; empty where there is none."""
     return "" if value is None else f"{100 * value:.2f}"

@@ -1,7 +1,7 @@
-"""Algorithms ranked over many settings: ties where a difference is not shown, and how sure the mean rank is.
+"""Ranks of algorithms over many settings, with ties where no difference is shown, and an interval of the mean rank.
 
-A rank counts only who is practically better: 1 + those better than you + half of those that tie with you. Where ties
-are plain that is the mean of the shared places; "A ties with B, B with C, but A is better than C" has ranks as well,
+A rank counts only algorithms that are practically better: 1 + those better + half of those that tie. Where ties are
+consistent that is the mean of the shared places; "A ties with B, B with C, but A is better than C" has ranks as well,
 and the ranks of a setting always add up to the same sum.
 """
 
@@ -10,12 +10,11 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from silobench.analysis.bayes import DECIDED
 from silobench.analysis.cells import CellResult
 from silobench.analysis.compare import Question, paired
-from silobench.analysis.tables import BASELINES, Entry, Table, folded, settings_of
+from silobench.analysis.groups import settings_of
+from silobench.analysis.tables import BASELINES, Table, entries, folded
 from silobench.rng import stream
 
 _RESAMPLES = 10_000
@@ -28,7 +27,7 @@ class Standing:
     algorithm: str
     ranks: list[float]  # by setting
     mean_rank: float
-    interval: tuple[float, float] | None  # 95%, by resampling settings; None of one setting
+    interval: tuple[float, float] | None  # 95%, by resampling settings; None for one setting
     won: int  # settings in which it is practically better than every other
     shared: int  # settings in which none is practically better, but some are equal
 
@@ -51,7 +50,7 @@ def ranking(
 ) -> Ranking:
     """Rank algorithms by accuracy in every setting that has them all, and over these settings.
 
-    FedProx over a grid of mu is one algorithm, at the best of them in each setting, unless `every` is wanted.
+    FedProx over a grid of mu is one algorithm, at the best mu in each setting, unless `every` is set.
     """
     chosen = cells if every else folded(cells)
     rivals = [cell for cell in chosen if cell.label["algorithm"] not in BASELINES]
@@ -71,10 +70,10 @@ class _Place:
     shared: bool
 
 
-def _places(setting: Mapping[str, CellResult], asked: Question) -> dict[str, _Place]:
-    """Where each algorithm of a setting stands."""
+def _places(setting: Mapping[str, CellResult], question: Question) -> dict[str, _Place]:
+    """Return the place of each algorithm in a setting."""
     pairs = [(i, j) for i in setting for j in setting if i != j]
-    better = {(i, j) for i, j in pairs if _better(setting[i], setting[j], asked)}
+    better = {(i, j) for i, j in pairs if _better(setting[i], setting[j], question)}
     places = {}
     for name in setting:
         above = sum((other, name) in better for other in setting)
@@ -90,44 +89,46 @@ def _standing(name: str, places: Sequence[_Place]) -> Standing:
     return Standing(name, ranks, fmean(ranks), _interval(ranks), won, shared)
 
 
-def _better(a: CellResult, b: CellResult, asked: Question) -> bool:
-    """By the correlated t-test; without a spread, whatever is beyond the region of practical equivalence."""
-    found = paired(a, b, asked)
-    if found and found.odds:
-        return found.odds.better_a > DECIDED
-    return (found.mean if found else a.accuracy.mean - b.accuracy.mean) > asked.rope
+def _better(a: CellResult, b: CellResult, question: Question) -> bool:
+    """Whether `a` is better by the correlated t-test; without a spread, by more than the region of equivalence."""
+    pairs = paired(a, b, question)
+    if pairs and pairs.odds:
+        return pairs.odds.better_a > DECIDED
+    return (pairs.mean if pairs else a.accuracy.mean - b.accuracy.mean) > question.rope
 
 
 def _interval(ranks: Sequence[float]) -> tuple[float, float] | None:
     if len(ranks) < 2:
         return None
+    import numpy as np
+
     picked = stream(0, "ranking").integers(len(ranks), size=(_RESAMPLES, len(ranks)))
     low, high = np.quantile(np.array(ranks)[picked].mean(1), (0.025, 0.975)).tolist()
     return low, high
 
 
 def ranking_table(cells: Sequence[CellResult], every: bool = False) -> Table:
-    """Mean rank over settings, with its 95% interval, and how many settings an algorithm won or shared.
+    """Return the mean rank over settings, with its 95% interval, and how many settings an algorithm won or shared.
 
-    Without rows if no setting has a second trial: there is then no error to judge a rank by.
+    The table has no rows if no setting has a second trial: ranks then have no error to judge them by.
     """
-    found = ranking(cells, every=every)
+    ranks = ranking(cells, every=every)
     rows = []
-    for standing in found.standings if found.without_spread < found.settings else ():
+    for standing in ranks.standings if ranks.without_spread < ranks.settings else ():
         interval = "-" if standing.interval is None else "[{:.2f}, {:.2f}]".format(*standing.interval)
         texts = [f"{standing.mean_rank:.2f}", interval, str(standing.won), str(standing.shared)]
-        rows.append([Entry(standing.algorithm), *map(Entry, texts)])
-    title = f"Rank by accuracy over {found.settings} setting{'s' * (found.settings != 1)} (1 is best)"
-    return Table(title, ["algorithm", "mean rank", "95% interval", "won alone", "shared"], rows, _reading(found))
+        rows.append(entries(standing.algorithm, *texts))
+    title = f"Rank by accuracy over {ranks.settings} setting{'s' * (ranks.settings != 1)} (1 is best)"
+    return Table(title, ["algorithm", "mean rank", "95% interval", "wins", "shared"], rows, _note(ranks))
 
 
-def _reading(found: Ranking) -> str:
-    if not found.standings:
-        return "no setting has runs of all algorithms, so that there is nothing to rank"
-    said = ["two tie unless one is better by more than 1 percentage point with a probability above 0.95"]
-    if found.without_spread:
-        few = "all" if found.without_spread == found.settings else str(found.without_spread)
-        said.append(f"{few} settings have one trial and no spread to judge by: whatever differs by more wins there")
-    if found.left_out:
-        said.append(f"{found.left_out} settings that lack an algorithm are left out")
-    return "; ".join(said)
+def _note(ranks: Ranking) -> str:
+    if not ranks.standings:
+        return "no setting has runs of all algorithms, so there is nothing to rank"
+    notes = ["two tie unless one is better by more than 1 percentage point with a probability above 0.95"]
+    if ranks.without_spread:
+        few = "all" if ranks.without_spread == ranks.settings else str(ranks.without_spread)
+        notes.append(f"{few} settings have one trial and no spread to judge by: there, a difference above 1 point wins")
+    if ranks.left_out:
+        notes.append(f"{ranks.left_out} settings without all algorithms are left out")
+    return "; ".join(notes)

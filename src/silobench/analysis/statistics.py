@@ -1,18 +1,18 @@
-"""Numbers of one run beyond its last accuracy: how soon, at what cost, how steady, and how fair to its parties."""
+"""Numbers of one run besides its last accuracy: rounds and bytes to a target, steadiness, accuracy by party."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any, Literal, TypeAlias
 
-from silobench.runs.record import StoredRun
+from silobench.runs.stored import RoundRow, StoredRun
 
 Curve: TypeAlias = Sequence[tuple[int, float]]  # (round, accuracy) of the rounds that were evaluated
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Several numbers in short; the standard deviation is of a sample, and a single number has none."""
+    """A summary of several numbers. The standard deviation is that of a sample; a single number has none."""
 
     mean: float
     std: float | None
@@ -22,7 +22,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class PartyAccuracy:
-    """One accuracy a party, None where it cannot be known, and the spread of those that are."""
+    """Accuracy by party, None where it is unknown, and the spread of the known ones."""
 
     each: tuple[float | None, ...]
     spread: Spread
@@ -33,7 +33,7 @@ class PartyAccuracy:
 
 
 def spread(values: Iterable[float]) -> Spread | None:
-    """Mean, deviation and extremes; None of nothing.
+    """Return mean, deviation and extremes; None for no numbers.
 
     >>> spread([0.5, 0.7, 0.9]).worst
     0.5
@@ -45,12 +45,12 @@ def spread(values: Iterable[float]) -> Spread | None:
 
 
 def curve_of(run: StoredRun) -> list[tuple[int, float]]:
-    """The accuracies of a run, by round."""
-    return [(row["round"], row["accuracy"]) for row in run.rounds if row["accuracy"] is not None]
+    """Return the accuracies of a run by round."""
+    return [(row.round, row.accuracy) for row in run.rounds if row.accuracy is not None]
 
 
 def rounds_to(curve: Curve, target: float) -> int | None:
-    """The first evaluated round whose accuracy reaches the target; None if none does.
+    """Return the first evaluated round whose accuracy reaches the target; None if there is none.
 
     >>> rounds_to([(5, 0.4), (10, 0.8), (15, 0.7)], 0.75)
     10
@@ -59,18 +59,18 @@ def rounds_to(curve: Curve, target: float) -> int | None:
 
 
 def bytes_to(run: StoredRun, target: float) -> int | None:
-    """Bytes up and down, over all parties, until the accuracy reaches the target; None if it never does."""
+    """Return the bytes, both ways and over all parties, until the accuracy reaches the target; None if it never is."""
     last = rounds_to(curve_of(run), target)
     return None if last is None else bytes_until(run, last)
 
 
 def bytes_until(run: StoredRun, last: int) -> int:
-    """Bytes up and down, over all parties, from the first round to this one."""
-    return sum(row["bytes_up"] + row["bytes_down"] for row in run.rounds if row["round"] <= last)
+    """Return the bytes, both ways and over all parties, from the first round to this one."""
+    return sum(row.bytes for row in run.rounds if row.round <= last)
 
 
 def stability(curve: Curve, last: int = 10) -> float | None:
-    """Standard deviation of the accuracy over the last evaluated rounds, any trend included; small is steady.
+    """Return the standard deviation of the accuracy over the last evaluated rounds, any trend included.
 
     >>> stability([(1, 0.2), (2, 0.8), (3, 0.8)], last=2)
     0.0
@@ -79,41 +79,44 @@ def stability(curve: Curve, last: int = 10) -> float | None:
     return stdev(tail) if len(tail) > 1 else None
 
 
-def class_accuracy(run: StoredRun) -> list[float | None] | None:
-    """Accuracy by class in the last evaluated round; None where the run has not recorded it."""
-    return _last(run).get("class_accuracy")
+def class_accuracy(run: StoredRun) -> Sequence[float | None] | None:
+    """Return the accuracy by class in the last evaluated round; None where the run has not recorded it."""
+    last = _last_test(run)
+    return last.class_accuracy if last else None
 
 
 def party_accuracy(run: StoredRun) -> PartyAccuracy | None:
-    """How the last model serves each party: measured on rows that the party kept aside, else expected.
+    """Return the last model's accuracy at each party: measured on rows that the party held out, else expected.
 
-    What is expected of a party is the accuracy of each class, weighted by the party's own share of that class. It sees
-    who holds which labels, but not that a party's pictures may be noisier than those of others.
+    The expected accuracy weights the accuracy of each class by the party's share of that class. It depends on the
+    labels that a party holds, but not on whether its images are noisier than those of others.
     """
-    measured = _last(run).get("party_accuracy")
-    if measured is not None:
-        return _of_parties(measured, "measured")
-    by_class = class_accuracy(run)
-    if run.facts["dataset"].get("task") == "verification":  # classes of pairs are none of a party's
+    last = _last_test(run)
+    if last is None:
         return None
-    if by_class is None or _last(run).get("accuracy_std") is not None:  # parties' own models, added up
+    if last.party_accuracy is not None:
+        return _summary(last.party_accuracy, "measured")
+    if run.dataset.task == "verification":  # its classes are those of pairs, and parties hold no pairs
         return None
-    counts = run.facts["partition"]["counts"]
-    return _of_parties([_expected(held, by_class) for held in counts], "expected from class accuracies")
+    by_class = last.class_accuracy
+    if by_class is None or last.accuracy_std is not None:  # a sum over the parties' own models
+        return None
+    each = [_expected(counts, by_class) for counts in run.partition.counts]
+    return _summary(each, "expected from class accuracies")
 
 
-def _last(run: StoredRun) -> dict[str, Any]:
-    return next((row for row in reversed(run.rounds) if row["accuracy"] is not None), {})
+def _last_test(run: StoredRun) -> RoundRow | None:
+    return next((row for row in reversed(run.rounds) if row.accuracy is not None), None)
 
 
 def _expected(held: Sequence[int], by_class: Sequence[float | None]) -> float | None:
-    """None where a party holds a class that no test row has."""
+    """Return the expected accuracy of a party; None where it holds a class without test rows."""
     pairs = [(count, accuracy) for count, accuracy in zip(held, by_class, strict=True) if count]
     known = [count * accuracy for count, accuracy in pairs if accuracy is not None]
     return sum(known) / sum(held) if pairs and len(known) == len(pairs) else None
 
 
-def _of_parties(
+def _summary(
     each: Sequence[float | None], kind: Literal["measured", "expected from class accuracies"]
 ) -> PartyAccuracy | None:
     over = spread(accuracy for accuracy in each if accuracy is not None)

@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Heavy imports wait until a command needs them, so --help is quick."""
+"""The commands: parse arguments, call the library, print. Heavy imports wait for a command, so --help is quick."""
 
 import json
 import logging
@@ -15,17 +15,19 @@ import typer
 from silobench import __version__
 from silobench.cli import data as cli_data
 from silobench.cli import results as cli_results
-from silobench.cli.data import DataDir, Json
+from silobench.cli.options import DataDir, Json, Out, Plugins
+from silobench.cli.partitions import partition
 from silobench.cli.results import Profile
 from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
 from silobench.processes import cores, start_server
 
 if TYPE_CHECKING:
-    from silobench.runs.record import StoredRun
+    from silobench.runs.plan import Plan
+    from silobench.runs.stored import StoredRun
 
 app = typer.Typer(
     name="silobench",
-    help="Learn from data that cannot leave its silos: cut it by a skew, run federated methods, see what it costs.",
+    help="A benchmark of federated learning: partition data by a skew, run algorithms, compare accuracy and cost.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -33,16 +35,10 @@ app = typer.Typer(
 
 app.add_typer(cli_data.app)
 
-Out = Annotated[Path, typer.Option("--out", help="Directory that holds the runs.")]
-Plugins = Annotated[
-    list[Path] | None,
-    typer.Option("--plugin", help="A Python file that registers algorithms of your own; may be repeated."),
-]
-
 
 def main() -> None:
-    """Entry point: one sentence and exit code 2 for everything a user can cause."""
-    _say_what_takes_long()
+    """Run a command. An error that a user can cause prints one sentence and exits with code 2."""
+    _print_log_messages()
     try:
         app(prog_name="silobench")
     except StoppedError as error:
@@ -54,20 +50,21 @@ def main() -> None:
     except SilobenchError as error:
         _fail(str(error))
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `silobench list ... | head` is no error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as in `silobench list ... | head`
     except OSError as error:
-        _fail(f"the operating system refused ({error.strerror}): check space and permissions.")
+        _fail(f"the operating system reported '{error.strerror}': check disk space and permissions.")
 
 
-class _Said(logging.Handler):
+class _ToStderr(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         print(record.getMessage(), file=sys.stderr)
 
 
-def _say_what_takes_long() -> None:
+def _print_log_messages() -> None:
+    """Print what the library logs, such as notices of slow steps."""
     log = logging.getLogger("silobench")
     log.setLevel(logging.INFO)
-    log.handlers = [_Said()]
+    log.handlers = [_ToStderr()]
 
 
 def _fail(sentence: str, code: int = 2) -> None:
@@ -75,8 +72,8 @@ def _fail(sentence: str, code: int = 2) -> None:
     sys.exit(code)
 
 
-def _version(shown: bool) -> None:
-    if shown:
+def _version(show: bool) -> None:
+    if show:
         print(f"silobench {__version__}")
         raise typer.Exit
 
@@ -84,7 +81,7 @@ def _version(shown: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     pass
@@ -92,7 +89,7 @@ def _options(
 
 @app.command()
 def demo(out: Out = Path("runs/demo")) -> None:
-    """Four algorithms under nine skews on embedded data: tables here, and an HTML report."""
+    """Run four algorithms under nine skews on embedded data, print tables and write an HTML report."""
     from silobench.papers import suites
 
     cli_results.print_tables(_run_all(_read(suites.path("demo")), out))
@@ -102,101 +99,57 @@ def demo(out: Out = Path("runs/demo")) -> None:
 @app.command()
 def run(
     experiment: Annotated[
-        str, typer.Argument(metavar="SUITE|FILE.toml", help="A suite's name, or an experiment file.")
+        str, typer.Argument(metavar="SUITE|FILE.toml", help="Name of a suite, or an experiment file.")
     ],
     scale: Annotated[
         str | None,
-        typer.Option(help="How much of a suite: smoke (minutes, embedded data; the default), laptop or paper."),
+        typer.Option(help="Size of a suite: smoke (embedded data, minutes; the default), laptop or paper."),
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a choice; may be repeated.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the experiment. Repeatable."),
     ] = None,
     only: Annotated[
         str,
         typer.Option(
-            help="Run only what matches this glob, as '*fedprox*' (of 'dataset / partition / algorithm / seed')."
+            help="Run only the runs whose name ('dataset / partition / algorithm / seed 0') matches this glob, "
+            "such as '*fedprox*'."
         ),
     ] = "*",
-    trials: Annotated[int | None, typer.Option(min=1, help="How many seeds, counted up from `seed`.")] = None,
-    engine: Annotated[str, typer.Option(help="Where parties run: auto, or one of `silobench list engines`.")] = "auto",
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; as many as cores by default.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Number of seeds, counted up from `seed`.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="Engine that trains the parties: one of `silobench list engines`.")
+    ] = "auto",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of worker processes. Default: one per core.")
+    ] = None,
     out: Out = Path("runs"),
     records_only: Annotated[
         bool,
         typer.Option(
-            "--records-only", help="Delete the checkpoint of every run that is complete and at whose model none begins."
+            "--records-only", help="Delete checkpoints of finished runs, except those that other runs start from."
         ),
     ] = False,
     plugin: Plugins = None,
     profile: Profile = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Run an experiment. Resumable: run it again and it finishes what is missing and redoes nothing."""
-    changed = _overrides(set_ or []) | ({"trials": trials} if trials else {})
+    """Run an experiment. Run it again to resume: finished runs are not repeated."""
+    overrides = _overrides(set_ or []) | ({"trials": trials} if trials else {})
     path = _experiment_path(experiment)
     choices = _scaled(_read(path), scale)
     options: dict[str, Any] = {"only": only, "engine": engine, "workers": workers, "plugins": plugin or ()}
-    runs = _run_all(choices, out, changed, **options, records_only=records_only)
+    runs = _run_all(choices, out, overrides, **options, records_only=records_only)
     cli_results.print_tables(runs, profile)
 
 
-for command in (cli_results.show, cli_results.claims, cli_results.report, cli_results.compare):
+for command in (cli_results.show, cli_results.claims, cli_results.report, cli_results.compare, partition):
     app.command()(command)
 
 
 @app.command()
-def partition(
-    dataset: Annotated[str, typer.Argument(help='A dataset spec, as digits or "csv(path=my.csv, label=y)".')],
-    spec: Annotated[str, typer.Argument(help='A partition spec, as "label-dirichlet(beta=0.5)" or "#C=2".')],
-    parties: Annotated[
-        int | None, typer.Option(min=1, help="How many; by default 10, or what the data suggest.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Write the party x class heatmap to this .png or .svg.")] = None,
-    export: Annotated[
-        Path | None,
-        typer.Option(help="Write the row numbers of each party (of the training rows) as CSV and npz here."),
-    ] = None,
-    json_: Json = False,
-    data_dir: DataDir = None,
-) -> None:
-    """Cut a dataset among parties and measure the skew; nothing is trained."""
-    from silobench.data import load
-    from silobench.partitions import bind_sum, measure, sharing
-    from silobench.partitions import partition as cut
-
-    data = load(dataset)
-    made = cut(data, spec, parties, seed)
-    skew, shared = measure(made, data), sharing(made, data)
-    canonical = " + ".join(str(term.short) for term in bind_sum(spec))
-    names = list(made.names or map(str, range(len(made))))
-    classes = data.classes or ("rows",)  # numbers have no classes to tell apart
-    if plot:
-        from silobench.report import plot_partition
-
-        plot_partition(skew.counts, plot, f"{data.name}: {canonical}", names, classes)
-    if export:
-        from silobench.partitions.export import export_partition
-
-        export_partition(made, skew.counts, names, classes, export)
-    notes = (*data.notes, *made.notes)
-    facts = {"dataset": data.name, "spec": canonical, "parties": len(made), "seed": seed, "names": names}
-    if json_:
-        extra: dict[str, Any] = {"shared": shared.as_json()} if shared else {}
-        extra |= {"fingerprint": made.fingerprint, "noise": list(made.noise), "classes": list(data.classes)}
-        of_classes = dict.fromkeys(("emd", "emd_weighted", "jensen_shannon")) if not data.classes else {}
-        print(json.dumps({**facts, **skew.as_json(), **of_classes, **extra, "notes": list(notes)}))
-        return
-    from silobench.cli.terminal import print_partition
-
-    print_partition(facts, skew, data, notes, made.fingerprint, shared)
-    for written in filter(None, (plot, export)):
-        print(f"wrote {written}")
-
-
-@app.command()
 def doctor(json_: Json = False) -> None:
-    """What this machine has, and what silobench makes of it: versions, processor, native step, folders."""
+    """Show what silobench uses on this machine: versions, processor, native kernel, folders."""
     from silobench.cli.doctor import diagnose
 
     facts = diagnose()
@@ -220,9 +173,9 @@ def list_(
     json_: Json = False,
     plugin: Plugins = None,
 ) -> None:
-    """What a spec can name, with its arguments and what it does."""
+    """List the names that a spec can use, with their arguments."""
     if kind not in KINDS:
-        raise ConfigError(f"there is nothing to list under '{kind}': {suggest(kind, KINDS)}")
+        raise ConfigError(f"there is no list of '{kind}': {suggest(kind, KINDS)}")
     rows = _describe(kind, plugin or [])
     if json_:
         print(json.dumps(rows, indent=1))
@@ -231,7 +184,7 @@ def list_(
 
     print_list(kind, rows)
     if kind == "suites":
-        print("silobench run SUITE --scale smoke|laptop|paper runs one; --json says what each scale is.")
+        print("Run one with `silobench run SUITE --scale smoke|laptop|paper`; --json shows what each scale contains.")
 
 
 def _describe(kind: str, plugins: list[Path]) -> list[dict[str, str]]:
@@ -243,15 +196,15 @@ def _describe(kind: str, plugins: list[Path]) -> list[dict[str, str]]:
     return suites.describe() if kind == "suites" else experiment.REGISTRIES[kind].describe()
 
 
-def _experiment_path(given: str) -> Path:
+def _experiment_path(name: str) -> Path:
     from silobench.papers import suites
 
-    if given in suites.names():
-        return suites.path(given)
-    if given.endswith(".toml") or Path(given).exists():
-        return Path(given)
+    if name in suites.names():
+        return suites.path(name)
+    if name.endswith(".toml") or Path(name).exists():
+        return Path(name)
     raise ConfigError(
-        f"there is no suite '{given}', and an experiment file ends in .toml: {suggest(given, suites.names())}"
+        f"there is no suite '{name}', and an experiment file ends in .toml: {suggest(name, suites.names())}"
     )
 
 
@@ -262,7 +215,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _scaled(choices: dict[str, Any], scale: str | None) -> dict[str, Any]:
-    """A suite at the scale asked for, which is said; an experiment without scales as it is."""
+    """Return a suite at a scale and print which; return an experiment without scales unchanged."""
     from silobench.runs import experiment
 
     if scale is None and "scale" not in choices:
@@ -270,29 +223,29 @@ def _scaled(choices: dict[str, Any], scale: str | None) -> dict[str, Any]:
     name = scale or "smoke"
     chosen, scales = experiment.at_scale(choices, name), choices["scale"]
     others = ", ".join(f"--scale {other}" for other in scales if other != name)
-    note, more = scales[name].get("note", ""), f" ({others} for more or less)" if others else ""
+    note, more = scales[name].get("note", ""), f" (other scales: {others})" if others else ""
     print(f"scale {name}{': ' if note else ''}{note}{more}", file=sys.stderr)
     return chosen
 
 
 def _overrides(settings: list[str]) -> dict[str, Any]:
-    """``key=value`` pairs; a value is TOML where it reads as such, else text."""
-    found = {}
+    """Parse ``key=value`` pairs. A value is read as TOML if possible, else as text."""
+    values = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
-            raise ConfigError(f"--set takes key=value, but '{setting}' was given.")
+            raise ConfigError(f"--set takes key=value, but '{setting}' was given: write, for example, --set rounds=20.")
         try:
-            found[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+            values[key.strip()] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
-            found[key.strip()] = value.strip()
-    return found
+            values[key.strip()] = value.strip()
+    return values
 
 
 def _run_all(
     choices: Mapping[str, Any],
     out: Path,
-    changed: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
     *,
     only: str = "*",
     engine: str = "auto",
@@ -300,40 +253,52 @@ def _run_all(
     plugins: Sequence[Path] = (),
     records_only: bool = False,
 ) -> "list[StoredRun]":
-    """Check every run first, then do those that are missing; those whose data are not here are told and left out."""
+    """Check all runs, then do those that are not finished. Runs without their dataset are reported and skipped."""
     if (workers or cores()) > 1:
-        start_server()  # which imports what workers need, while this process does the same
-    from silobench.cli.terminal import Progress
+        start_server()  # it imports what workers need while this process imports too
     from silobench.engines import ENGINES
     from silobench.runs import experiment
     from silobench.runs.prepare import check, is_complete
-    from silobench.runs.record import discard_checkpoint, read_run
-    from silobench.runs.sweep import sweep
+    from silobench.runs.stored import read_run
 
     chosen = ENGINES.build(engine)
-    workers = workers or chosen.workers or cores()
-    plans, absent = experiment.plan_present(experiment.override(choices, changed or {}), only, plugins)
-    _say_absent(absent)
-    missing = [made for made in plans if not is_complete(made, out)]
+    plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
+    for reason, count in absent.items():
+        print(f"skipped {count} runs: {reason}", file=sys.stderr)
+    missing = [plan for plan in plans if not is_complete(plan, out)]
     check(missing, out, chosen)  # every error comes before any round
+    _sweep(missing, out, engine, workers or chosen.workers or cores(), plugins, total=len(plans))
+    if absent:
+        count = sum(absent.values())
+        print(f"skipped {count} runs: their datasets are not on this machine (see above)", file=sys.stderr)
+    if records_only:
+        _discard_checkpoints(plans, out)
+    return [read_run(out / plan.id) for plan in plans]
+
+
+def _sweep(
+    missing: "Sequence[Plan]", out: Path, engine: str, workers: int, plugins: Sequence[Path], total: int
+) -> None:
+    """Do the missing runs of a total, and show the progress."""
+    from silobench.cli.terminal import Progress
+    from silobench.runs.sweep import sweep
+
     try:
         with (
-            Progress(total=len(plans), done=len(plans) - len(missing)) as progress,
+            Progress(total=total, done=total - len(missing)) as progress,
             closing(sweep(missing, out, engine, workers, plugins)) as events,
         ):
             for event in events:
                 progress.show(event)
     except KeyboardInterrupt as error:
-        raise StoppedError("stopped; finished rounds are kept, and the same command goes on from them.") from error
-    if absent:
-        print(f"{sum(absent.values())} runs were skipped, whose data are not here: see above.", file=sys.stderr)
-    origins = {made.origin.id for made in plans if made.origin}
-    for made in plans if records_only else ():
-        if made.id not in origins:  # at whose models more runs may begin
-            discard_checkpoint(out / made.id)
-    return [read_run(out / made.id) for made in plans]
+        raise StoppedError("stopped; finished rounds are kept: run the same command again to resume.") from error
 
 
-def _say_absent(absent: Mapping[str, int]) -> None:
-    for reason, count in absent.items():
-        print(f"skipped {count} runs: {reason}", file=sys.stderr)
+def _discard_checkpoints(plans: "Sequence[Plan]", out: Path) -> None:
+    """Delete the checkpoints of finished runs, except those that other runs start from."""
+    from silobench.runs.writer import discard_checkpoint
+
+    origins = {plan.origin.id for plan in plans if plan.origin}
+    for plan in plans:
+        if plan.id not in origins:
+            discard_checkpoint(out / plan.id)

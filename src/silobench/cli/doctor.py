@@ -1,4 +1,4 @@
-"""What `silobench doctor` says."""
+"""Facts about this machine for `silobench doctor`."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ from silobench.processes import cores
 
 
 def diagnose() -> dict[str, Any]:
-    """Facts by name; of the native step also why it is not there, where it is not."""
+    """Return facts by name, including whether the native kernel is available and, if not, why."""
     packages = {name: metadata.version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}
     folder = data_dir()
     return {
@@ -32,20 +32,20 @@ def diagnose() -> dict[str, Any]:
 
 def _native() -> dict[str, Any]:
     try:
-        found = kernels.native()
+        native = kernels.native()
     except kernels.NoNativeError as reason:
         return {
             "available": False,
             "why": str(reason),
-            "used": "PyTorch for everything: linear and mlp stacked, cnn one party at a time in each worker",
+            "used": "PyTorch for everything: linear and mlp train all parties as one batch, cnn one party per worker",
         }
     return {
         "available": True,
-        "used": "for cnn, mlp and linear under any algorithm that corrects by a pull; PyTorch for everything else",
-        "kernel": found.key,
-        "vectors": f"{found.kernel.lanes} numbers at a time ({' '.join(found.features) or platform.machine()})",
-        "compiler": found.compiler,
-        "library": str(found.path),
+        "used": "for cnn, mlp and linear, if the algorithm changes local steps only by a Pull; PyTorch otherwise",
+        "kernel": native.key,
+        "vectors": f"{native.kernel.lanes} numbers at a time ({' '.join(native.features) or platform.machine()})",
+        "compiler": native.compiler,
+        "library": str(native.path),
     }
 
 
@@ -62,7 +62,7 @@ def _gigabytes() -> float | None:
 
 
 def _free(folder: Path) -> int:
-    """Of the first folder on the way up that is there."""
+    """Return the free bytes at the folder, or at its closest parent that exists."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return shutil.disk_usage(folder).free

@@ -1,4 +1,4 @@
-"""What a person sees in a terminal: tables, a heatmap, progress. Plain lines where the output is no terminal."""
+"""Output for people: tables, a heatmap, progress bars. Plain lines if the output is not a terminal."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from silobench.units import size
+from silobench.analysis.units import size
 
 if TYPE_CHECKING:
     from silobench.analysis.tables import Entry, Table
@@ -25,7 +25,7 @@ _MOST_PARTIES = 40
 
 
 def _console() -> Console:
-    """The terminal as it is; a wide page where there is none, so that no table is folded."""
+    """Return the terminal, or a wide page if there is none, so that tables do not wrap."""
     console = Console()
     return console if console.is_terminal else Console(width=200)
 
@@ -52,7 +52,7 @@ def _entry(entry: "Entry") -> Text:
 def print_list(kind: str, rows: Sequence[dict[str, str]]) -> None:
     shown = RichTable(box=None, header_style="bold", pad_edge=False, show_lines=False)
     shown.add_column(kind, overflow="fold", ratio=2)
-    shown.add_column("what it is", overflow="fold", ratio=3)
+    shown.add_column("description", overflow="fold", ratio=3)
     for row in rows:
         shown.add_row(Text(row["signature"]), Text(row["summary"]))
     _console().print(shown)
@@ -66,75 +66,77 @@ def print_partition(
     fingerprint: str,
     shared: "Sharing | None" = None,
 ) -> None:
-    """Sizes, distances and a heatmap of party x class counts."""
+    """Print sizes, distances and a heatmap of the party x class counts."""
     console = _console()
     console.print(
-        f"[bold]{escape(facts['dataset'])}[/bold] cut by [bold]{escape(facts['spec'])}[/bold] "
+        f"[bold]{escape(facts['dataset'])}[/bold] partitioned by [bold]{escape(facts['spec'])}[/bold] "
         f"into {facts['parties']} parties, seed {facts['seed']}, fingerprint {fingerprint}"
     )
     few = 0 < len(dataset.classes) <= _MOST_CLASSES
     shown = RichTable(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
     for place, name in enumerate(("party", "rows", "EMD", *(dataset.classes if few else ()))):
         shown.add_column(Text(name), justify="right" if place else "left", no_wrap=True)
-    most = max(map(max, skew.counts))
+    largest = max(map(max, skew.counts))
     for party in range(min(facts["parties"], _MOST_PARTIES)):
-        heat = [_heat(count, most) for count in skew.counts[party]] if few else []
+        heat = [_heat(count, largest) for count in skew.counts[party]] if few else []
         distance = f"{skew.emd[party]:.3f}" if dataset.classes else "-"
         shown.add_row(Text(facts["names"][party]), str(skew.sizes[party]), distance, *heat)
     console.print(shown)
     if facts["parties"] > _MOST_PARTIES:
-        console.print(f"... and {facts['parties'] - _MOST_PARTIES} more parties; --json or --plot shows all.")
-    of_labels = (
-        f"mean EMD {skew.emd_weighted:.3f} of at most 2, Jensen-Shannon {skew.jensen_shannon:.3f} bit, "
+        console.print(f"... and {facts['parties'] - _MOST_PARTIES} more parties: --json or --plot shows all of them.")
+    label_skew = (
+        f"mean EMD {skew.emd_weighted:.3f} (maximum 2), Jensen-Shannon divergence {skew.jensen_shannon:.3f} bits, "
         if dataset.classes
-        else "labels are numbers, "
+        else "numeric labels, "
     )
-    console.print(f"{of_labels}Gini of sizes {skew.gini:.3f}, feature shift {skew.feature_shift:.3f}")
+    console.print(f"{label_skew}Gini of party sizes {skew.gini:.3f}, feature shift {skew.feature_shift:.3f}")
     if shared:
         console.print(
-            f"shared: {shared.rows} rows were set aside and {shared.each} of them given to each party, "
-            f"{size(shared.bytes)} in all; mean EMD before {shared.emd_weighted_before:.3f}"
+            f"shared data: {shared.rows} rows; each party gets {shared.each} of them ({size(shared.bytes)} in total); "
+            f"mean EMD without sharing {shared.emd_weighted_before:.3f}"
         )
     for note in notes:
         console.print(f"note: {escape(note)}")
 
 
-def _heat(count: int, most: int) -> Text:
-    """A count on a background that darkens with it."""
-    share = count / most
+def _heat(count: int, largest: int) -> Text:
+    """Return a count on a background that is darker for larger counts."""
+    share = count / largest
     red, green, blue = (round(255 - share * (255 - end)) for end in (8, 81, 156))
     ink = "white" if share > 0.5 else "black"
     return Text(f"{count:>4}", style=f"{ink} on #{red:02x}{green:02x}{blue:02x}")
 
 
 def print_catalog(entries: Sequence[dict[str, Any]]) -> None:
-    """One line a dataset."""
+    """Print one line per dataset."""
     shown = RichTable(box=None, header_style="bold", pad_edge=False)
-    for place, name in enumerate(("dataset", "here", "task", "train", "test", "classes", "groups", "what it is")):
+    for place, name in enumerate(("dataset", "available", "task", "train", "test", "classes", "groups", "description")):
         shown.add_column(name, justify="right" if place in (3, 4, 5) else "left", overflow="fold")
     for entry in entries:
         sizes = [f"{entry[key]:,}" if entry[key] else "" for key in ("train", "test", "classes")]
-        here = Text("yes", style="green") if entry["available"] else Text("no", style="dim")
-        shown.add_row(entry["name"], here, entry["task"], *sizes, ", ".join(entry["groups"]), Text(entry["summary"]))
+        available = Text("yes", style="green") if entry["available"] else Text("no", style="dim")
+        shown.add_row(
+            entry["name"], available, entry["task"], *sizes, ", ".join(entry["groups"]), Text(entry["summary"])
+        )
     console = _console()
     console.print(shown)
     console.print(f"data directory: {entries[0]['data_dir']}", highlight=False, soft_wrap=True)
     console.print(
-        "silobench data fetch NAME brings one; silobench data list NAME shows its licence, sources and sums.",
+        "`silobench data fetch NAME` downloads one; `silobench data list NAME` shows licence, sources and checksums.",
         style="dim", highlight=False,
     )  # fmt: skip
 
 
 def print_entry(entry: dict[str, Any]) -> None:
-    """Everything that the catalogue knows of a dataset."""
+    """Print everything that the catalogue knows about a dataset."""
     console = _console()
     console.print(f"[bold]{entry['name']}[/bold] (version {entry['version']}): {escape(entry['summary'])}")
     sizes = {key: entry[key] for key in ("task", "train", "test", "classes") if entry[key]}
-    here = entry["path"] or ("yes" if entry["available"] else f"no; run: {entry['get']}")
+    available = entry["path"] or ("yes" if entry["available"] else f"no; run: {entry['get']}")
     lines = {
-        **sizes, "groups": ", ".join(entry["groups"]), "here": here, "licence": entry["licence"],
+        **sizes, "groups": ", ".join(entry["groups"]), "available": available, "licence": entry["licence"],
         "terms": entry["terms"], "accepted": entry["accepted"], "cite": entry["citation"],
-        "home page": entry["homepage"], "made from": ", ".join(entry["needs"]),
+        "home page": entry["homepage"], "needs": ", ".join(entry["needs"]),
     }  # fmt: skip
     for key, value in lines.items():
         if value:
@@ -143,19 +145,19 @@ def print_entry(entry: dict[str, Any]) -> None:
         for download in source["downloads"]:
             console.print(f"  {source['client']:<10} {escape(download['what'])}", highlight=False, soft_wrap=True)
     for name, file in entry["files"].items():
-        known = file["sha256"] or "no published sum; the one it arrives with is recorded"
-        console.print(f"  file       {escape(name)}  {known}", highlight=False, soft_wrap=True)
+        checksum = file["sha256"] or "no published checksum; recorded when the file arrives"
+        console.print(f"  file       {escape(name)}  {checksum}", highlight=False, soft_wrap=True)
 
 
 class FetchProgress:
-    """A bar while a dataset arrives; plain lines where the output is no terminal."""
+    """A progress bar for downloads; plain lines if the output is not a terminal."""
 
     def __init__(self) -> None:
         self.console = _console()
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[note]}"))
         self.bars = Bars(*columns, console=self.console, transient=True, disable=not self.console.is_terminal)
         self.task = self.bars.add_task("", total=None, visible=False, note="")
-        self.said = ""
+        self.last_line = ""
 
     def __enter__(self) -> "FetchProgress":
         self.bars.start()
@@ -165,7 +167,7 @@ class FetchProgress:
         self.bars.stop()
 
     def show(self, step: "Step") -> None:
-        """Move the bar, or say a line; without a terminal also what is being read, once."""
+        """Update the bar or print a line. Without a terminal, each line is printed once."""
         line = f"{step.dataset}: {step.text}"
         passing = step.kind in ("bytes", "seconds", "file")
         if passing and self.console.is_terminal:
@@ -175,17 +177,17 @@ class FetchProgress:
                 completed=step.done,
                 total=step.total,
                 visible=True,
-                note=_so_far(step),
+                note=_amount(step),
             )
         elif step.kind != "file":
             line = f"{step.dataset}: reading {step.text}" if passing else line
-            if line != self.said:
+            if line != self.last_line:
                 self.bars.update(self.task, visible=False)
                 self.console.print(line, highlight=False, markup=False, soft_wrap=True)
-            self.said = line
+            self.last_line = line
 
 
-def _so_far(step: "Step") -> str:
+def _amount(step: "Step") -> str:
     if step.kind == "seconds":
         return f"{step.done:.0f} s"
     if step.kind == "file":
@@ -194,7 +196,7 @@ def _so_far(step: "Step") -> str:
 
 
 class Progress:
-    """Run k of n, with rounds, accuracy and the time left; one line a run where the output is no terminal."""
+    """Progress of a sweep: finished runs, rounds, accuracy, time left. One line per run if there is no terminal."""
 
     def __init__(self, total: int, done: int):
         self.total, self.done = total, done
@@ -210,16 +212,16 @@ class Progress:
             disable=not self.live,
         )
         self.all = self.bars.add_task("runs", total=total, completed=done, note=f"{done} of {total}")
-        self.tasks: dict[str, Any] = {}  # by run, those under way
-        self.spent: dict[str, float] = {}  # seconds of its own, not those that it waited for others
+        self.tasks: dict[str, Any] = {}  # run id -> bar of a run in progress
+        self.spent: dict[str, float] = {}  # seconds of computing, without waiting for other runs
         self.accuracy: dict[str, float | None] = {}
         self.share: dict[str, float] = {}
-        self.spoken = time.monotonic()
-        self.said: set[str] = set()
+        self.last_print = time.monotonic()
+        self.notes: set[str] = set()  # already printed
 
     def __enter__(self) -> "Progress":
         if self.done:
-            self._say(f"{self.done} of {self.total} runs are there already")
+            self._print(f"{self.done} of {self.total} runs are already finished")
         self.bars.start()
         return self
 
@@ -227,12 +229,12 @@ class Progress:
         self.bars.stop()
 
     def show(self, event: "Event") -> None:
-        """Take in what happened and bring the view up to date."""
+        """Update the display with an event."""
         run = event.id
         if event.kind == "begin":
-            for note in sorted(set(event.notes) - self.said):
-                self._say(f"note: {note}")
-            self.said |= set(event.notes)
+            for note in sorted(set(event.notes) - self.notes):
+                self._print(f"note: {note}")
+            self.notes |= set(event.notes)
             self.spent[run], self.accuracy[run] = 0.0, None
             self.tasks[run] = self.bars.add_task("  run", total=event.rounds, note=escape(event.name))
         elif event.kind == "round":
@@ -240,13 +242,13 @@ class Progress:
             self.share[run] = event.round / event.rounds
             self.spent[run] += event.seconds
             self.bars.update(self.tasks[run], completed=event.round, note=escape(self._line(event)))
-            if not self.live and time.monotonic() - self.spoken > 10:  # a long run must not look dead
-                self._say(f"{self._line(event)}, round {event.round} of {event.rounds}")
+            if not self.live and time.monotonic() - self.last_print > 10:  # a long run must not look dead
+                self._print(f"{self._line(event)}, round {event.round} of {event.rounds}")
         else:
             self.done += 1
             self.share.pop(run, None)
             self.bars.remove_task(self.tasks.pop(run))
-            self._say(f"[{self.done}/{self.total}] {self._line(event)}, {self.spent[run]:.1f} s")
+            self._print(f"[{self.done}/{self.total}] {self._line(event)}, {self.spent[run]:.1f} s")
         finished = self.done + sum(self.share.values())
         self.bars.update(self.all, completed=finished, note=f"{self.done} of {self.total}")
 
@@ -254,22 +256,22 @@ class Progress:
         accuracy = self.accuracy[event.id]
         return event.name if accuracy is None else f"{event.name}: accuracy {accuracy:.3f}"
 
-    def _say(self, line: str) -> None:
-        self.spoken = time.monotonic()
+    def _print(self, line: str) -> None:
+        self.last_print = time.monotonic()
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def print_facts(facts: Mapping[str, Any], indent: str = "") -> None:
-    """Names and values in two columns; a group of facts under its name."""
-    width = max(len(_spoken(name)) for name in facts)
+    """Print names and values in two columns, and a group of facts under its name."""
+    width = max(len(_readable(name)) for name in facts)
     for name, value in facts.items():
         if isinstance(value, Mapping):
-            print(f"{indent}{_spoken(name)}")
+            print(f"{indent}{_readable(name)}")
             print_facts(value, indent + "  ")
         else:
-            said = "unknown" if value is None else ("no", "yes")[value] if isinstance(value, bool) else value
-            print(f"{indent}{_spoken(name):{width}}  {said}")
+            text = "unknown" if value is None else ("no", "yes")[value] if isinstance(value, bool) else value
+            print(f"{indent}{_readable(name):{width}}  {text}")
 
 
-def _spoken(name: str) -> str:
+def _readable(name: str) -> str:
     return name.replace("_gb", ", GB").replace("_", " ")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from silobench.engines import Engine
+from silobench.errors import ConfigError
 from silobench.federation import Party
 from silobench.measures.measure import MEASURES, Findings, Measure
 from silobench.measures.parties import from_time_to_time
@@ -42,7 +43,25 @@ def norm_divergence(every: Count = 500, minibatches: Count = 100) -> Measure:
             for place, kind in enumerate(("mean", "variance"))
         }
 
-    return from_time_to_time(every, look)
+    return from_time_to_time(every, look, _check)
+
+
+def _check(setting: Setting, cohort: int) -> None:
+    parties = len(setting.federation.parties)
+    if parties < 2:
+        raise ConfigError(
+            f"norm-divergence compares the minibatches of parties, but there is {parties} party: use two parties or "
+            "more, or leave the measure out."
+        )
+    if not _convolutions(setting.task.network.module):
+        raise ConfigError(
+            "norm-divergence measures the outputs of convolutions, but this model has no convolution: choose a model "
+            "with convolutions, such as cnn, or leave the measure out."
+        )
+
+
+def _convolutions(module: nn.Module) -> list[tuple[str, nn.Module]]:
+    return [(name, layer) for name, layer in module.named_modules() if isinstance(layer, nn.Conv2d)]
 
 
 def _statistics(setting: Setting, party: Party, model: Weights, minibatches: int, now: int) -> Statistics:
@@ -74,10 +93,9 @@ def _watched(module: nn.Module, found: dict[str, list[tuple[Tensor, Tensor]]]) -
         variance, mean = torch.var_mean(output.detach(), (0, 2, 3), correction=0)
         found.setdefault(name, []).append((mean, variance))
 
-    layers = [(name, layer) for name, layer in module.named_modules() if isinstance(layer, nn.Conv2d)]
     hooks = [
         layer.register_forward_hook(lambda _layer, _input, output, name=name: note(name, output))
-        for name, layer in layers
+        for name, layer in _convolutions(module)
     ]
     try:
         yield

@@ -4,11 +4,13 @@ The diagnostics of the quagmire study (Hsieh et al., ICML 2020, appendices G and
 remember nothing.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
 
 from silobench.engines import Engine
+from silobench.errors import ConfigError
 from silobench.loop.probe import travel
 from silobench.measures.measure import MEASURES, Course, Findings, Measure, Observe
 from silobench.method.types import Count, Memory, Vector
@@ -19,17 +21,21 @@ from silobench.training.state import RoundRecord, State
 Look = Callable[[Setting, Engine, State], Findings]
 
 
-def from_time_to_time(every: int, look: Look) -> Measure:
-    """A measure that looks after every so many rounds, and after the last."""
+def from_time_to_time(every: int, look: Look, check: Callable[[Setting, int], None] = lambda *_: None) -> Measure:
+    """A measure that looks after every so many rounds, and after the last; `check` refuses what it cannot measure."""
 
     def begin(course: Course, state: State | None, memory: Memory) -> Observe:
         def observe(record: RoundRecord) -> tuple[Findings, Memory]:
-            due = record.round % every == 0 or record.round == course.rounds
+            due = _is_due(record, course, every)
             return (look(course.setting, course.engine, record.state) if due else {}), {}
 
         return observe
 
-    return Measure(begin)
+    return Measure(begin, check)
+
+
+def _is_due(record: RoundRecord, course: Course, every: int) -> bool:
+    return record.round % every == 0 or record.round == course.rounds
 
 
 @MEASURES.register
@@ -48,7 +54,15 @@ def replicas(every: Count = 500) -> Measure:
             },
         }
 
-    return from_time_to_time(every, look)
+    def check(setting: Setting, cohort: int) -> None:
+        dataset = setting.federation.dataset
+        if dataset.task == "verification":
+            raise ConfigError(
+                f"replicas measures the test accuracy by class, but {dataset.name} tests pairs: choose a dataset for "
+                "classification, or leave the measure out."
+            )
+
+    return from_time_to_time(every, look, check)
 
 
 def _models(setting: Setting, state: State) -> list[Weights]:
@@ -72,22 +86,33 @@ def accuracy_loss(every: Count = 500, sample: Count = 500, trips: Count = 1) -> 
 
 @MEASURES.register
 def update_delta(every: Count = 500) -> Measure:
-    """How far parties are from the shared model by what they learnt alone: |Δw / w|, over weights and parties.
+    """What parties learnt alone, relative to the shared model w: |Δw / w|, over weights and parties.
 
-    Of DGC that is what it has not sent yet (Figure 22 of the quagmire study), of FedAvg what its parties had moved by
-    when models were averaged last (Figure 23), of Gaia what is not significant. `mean` is the mean over the weights
-    that are not 0, which small ones dominate; `ratio` is the ratio of the lengths, ‖Δw‖ / ‖w‖.
+    For DGC, Δw is what it has not sent yet (Figure 22 of the quagmire study), for Gaia what is not significant. For
+    FedAvg it is how far a party has moved since the last average; in a round that averages, how far it had moved
+    before that (Figure 23: the "local weight update" at a synchronisation, relative to the averaged weight). `mean` is
+    the mean over the weights that are not 0, which small ones dominate; `ratio` is ‖Δw‖ / ‖w‖.
     """
 
-    def look(setting: Setting, engine: Engine, state: State) -> Findings:
+    def look(setting: Setting, before: Vector, state: State) -> Findings:
         shared, kept = state.server.params, [state.memory.get(party.id, {}) for party in setting.federation.parties]
-        deltas = [setting.apart_at(state.server, memory)[0] - shared for memory in kept]
+        deltas = [setting.moved_at(before, state.server, memory) for memory in kept]
         relative = [_relative(delta, shared) for delta in deltas]
-        length = float(torch.linalg.vector_norm(shared))
+        length = float(torch.linalg.vector_norm(shared)) or math.nan  # a model of zeros has no ratio
         ratios = [float(torch.linalg.vector_norm(delta)) / length for delta in deltas]
         return {"mean": sum(relative) / len(relative), "ratio": sum(ratios) / len(ratios)}
 
-    return from_time_to_time(every, look)
+    def begin(course: Course, state: State | None, memory: Memory) -> Observe:
+        before = state.server.params if state else course.setting.task.initial
+
+        def observe(record: RoundRecord) -> tuple[Findings, Memory]:
+            nonlocal before
+            start, before = before, record.state.server.params
+            return (look(course.setting, start, record.state) if _is_due(record, course, every) else {}), {}
+
+        return observe
+
+    return Measure(begin)
 
 
 def _relative(delta: Vector, weights: Vector) -> float:

@@ -29,9 +29,9 @@ class Method:
     server: ServerOptimizer = field(default_factory=step)
     aggregate: Callable[[Iterable[Update]], Update] = total
     buffers: Buffers = "average"
-    """How normalisation statistics are treated: averaged, weighted by samples; local to each party, whose model is then
-    tested with them (SiloBN, Andreux et al., 2020); or kept at the server's initial values, as if only parameters were
-    averaged."""
+    """How normalisation statistics are treated: averaged with the weights of the algorithm's messages (samples for
+    FedAvg, 1 for FedDyn, BSP and DGC); local to each party, whose model is then tested with them (SiloBN, Andreux et
+    al., 2020); or kept at the server's initial values, as if only parameters were averaged."""
 
     def __post_init__(self) -> None:
         if self.algorithm.lockstep and self.solver.steps != 1:

@@ -122,6 +122,7 @@ class Dial:
 
     name: str
     grid: tuple[float, ...]
+    waits: bool = False  # a setting is the number of rounds from one exchange to the next
 
 
 def at(knob: Knob, server: Server) -> float:
@@ -246,6 +247,8 @@ class Algorithm:
     """`message` applies the solver's momentum; the local steps have none."""
     apart: Callable[[Server, Memory], Vector] | None = None
     """(server, memory) -> model of a party with the local changes it has not sent; None if it has no such changes."""
+    apart_before: bool = False
+    """`apart` is a party's model before the round's exchange; otherwise it is relative to the model after it."""
     dials: tuple[Dial, ...] = ()
     """Knobs that a controller may set; the first is its default."""
     silent: bool = False

@@ -1,15 +1,57 @@
-"""Reading the tables that papers print, which are stored as CSV files in each paper's folder."""
+"""The tables that papers print, which are stored as CSV files and named by the suites that reproduce them."""
 
 import csv
+import tomllib
+from functools import cache
 from pathlib import Path
+from typing import Any, TypeAlias
+
+from silobench.runs.label import Label
+
+Rows: TypeAlias = list[dict[str, str]]
+# Choices under which papers train: any other choice has no published number.
+_USUAL = {
+    "transforms": "",
+    "controller": "fixed",
+    "validation": 0.0,
+    "server": "step",
+    "buffers": "average",
+    "selection": "uniform",
+}
 
 
-def rows(file: str) -> list[dict[str, str]]:
-    """Read a table from the folder ``published`` of any paper."""
-    (path,) = Path(__file__).parent.glob(f"*/published/{file}")
-    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+def read_suite(file: Path) -> dict[str, Any]:
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def published_files(suite: dict[str, Any]) -> list[str]:
+    """Return the names of the CSV files that a suite states under `numbers`: one, several, or none."""
+    names = suite.get("numbers", [])
+    return [names] if isinstance(names, str) else list(names)
+
+
+@cache
+def published_tables(folder: Path, suite: str) -> list[Rows]:
+    """Read the tables that a suite of a paper's folder names under `numbers`."""
+    files = published_files(read_suite(folder / "suites" / f"{suite}.toml"))
+    return [_read(folder / "published" / name) for name in files]
+
+
+def _read(file: Path) -> Rows:
+    return list(csv.DictReader(file.read_text(encoding="utf-8").splitlines()))
 
 
 def fraction(percent: str) -> float:
     """Convert percent to a fraction."""
     return round(float(percent) / 100, 6)
+
+
+def is_usual(label: Label) -> bool:
+    """Whether nothing was chosen that papers do not have, such as transforms or a server optimizer."""
+    return all(label.get(key, value) == value for key, value in _USUAL.items())
+
+
+def participation(label: Label, parties: int) -> float:
+    """Return the share of parties that train in a round; a label may state it as a count."""
+    share = label.participation
+    return share / parties if isinstance(share, int) else float(share)

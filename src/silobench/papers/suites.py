@@ -1,29 +1,47 @@
-"""Every published experiment as a TOML file: its paper, the paper's numbers, and the scales it can be run at."""
+"""The published experiments as TOML files: title, table, printed numbers, and the scales they can be run at."""
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
-_FOLDER = Path(__file__).parent
+from silobench.papers import PAPERS
+from silobench.papers.published import published_files, read_suite
+
+_DEMO = Path(__file__).parent / "demo.toml"
 
 
 def names() -> list[str]:
     """Return the names of all suites: the demo and those of every paper."""
-    return sorted(file.stem for file in (_FOLDER / "demo.toml", *_FOLDER.glob("*/suites/*.toml")))
+    return sorted(_files())
 
 
 def path(name: str) -> Path:
     """Return the file of a suite."""
-    return next(iter(_FOLDER.glob(f"*/suites/{name}.toml")), _FOLDER / f"{name}.toml")
+    return _files()[name]
 
 
 def describe() -> list[dict[str, Any]]:
-    """What each suite says of itself."""
-    return [_about(name, tomllib.loads(path(name).read_text(encoding="utf-8"))) for name in names()]
+    """Return a description of each suite, by name."""
+    citations = {name: paper.citation for paper in PAPERS for name in paper.suites}
+    return [_about(name, read_suite(path(name)), citations.get(name, "")) for name in names()]
 
 
-def _about(name: str, suite: dict[str, Any]) -> dict[str, Any]:
-    origin = f" ({suite['paper'].split(':')[0]}, {suite['table']})" if "paper" in suite else ""
-    facts = {key: suite.get(key, "") for key in ("title", "paper", "table", "numbers")}
-    scales = {scale: told["note"] for scale, told in sorted(suite.get("scale", {}).items(), reverse=True)}
-    return {"name": name, "signature": name, "summary": suite.get("title", "") + origin, **facts, "scales": scales}
+def _files() -> dict[str, Path]:
+    files = {"demo": _DEMO}
+    for paper in PAPERS:
+        files |= paper.suites
+    return files
+
+
+def _about(name: str, suite: dict[str, Any], citation: str) -> dict[str, Any]:
+    title, table = suite.get("title", ""), suite.get("table", "")
+    origin = f" ({citation.split(':')[0]}, {table})" if citation else ""
+    return {
+        "name": name,
+        "signature": name,
+        "summary": title + origin,
+        "title": title,
+        "paper": citation,
+        "table": table,
+        "numbers": ", ".join(published_files(suite)),
+        "scales": {scale: changes["note"] for scale, changes in sorted(suite.get("scale", {}).items(), reverse=True)},
+    }

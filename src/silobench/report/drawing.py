@@ -1,15 +1,15 @@
-"""What a part of the page is made of."""
+"""Parts of the HTML page."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from silobench.analysis import CellResult, Table
-from silobench.analysis.tables import shown
+from silobench.analysis.cells import CellResult
+from silobench.analysis.tables import Table, shown
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure and what it is of."""
+    """A figure with its caption."""
 
     name: str
     svg: str
@@ -24,12 +24,12 @@ class Section:
     table: Table
 
 
-def named(cell: CellResult, names: Sequence[str], cells: Sequence[CellResult]) -> str:
-    """Some of a cell's choices, to call a figure by."""
-    return " · ".join(filter(None, (choice(cell, name, cells) for name in names)))
+def caption(cell: CellResult, names: Sequence[str], cells: Sequence[CellResult]) -> str:
+    """Return the caption of a figure: some of a cell's choices."""
+    return " · ".join(filter(None, (_choice(cell, name, cells) for name in names)))
 
 
-def choice(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
-    """A number does not say what it is of."""
-    said = shown(cell, name, cells)
-    return said if isinstance(cell.label.get(name, ""), str) else f"{name} {said}"
+def _choice(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
+    """Return a choice; a number has its name in front of it."""
+    text = shown(cell, name, cells)
+    return text if isinstance(cell.label.get(name, ""), str) else f"{name} {text}"

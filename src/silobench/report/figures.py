@@ -1,4 +1,4 @@
-"""Figures by matplotlib, as files or as SVG text; the same data give the same bytes."""
+"""Figures by matplotlib, as files or as SVG text. The same data give the same bytes."""
 
 import io
 import textwrap
@@ -35,18 +35,18 @@ Point: TypeAlias = tuple[float, float, float | None]  # x, y, and the standard d
 
 @dataclass(frozen=True)
 class Line:
-    """Points with error bars, joined where there are several."""
+    """Points with error bars, joined by a line."""
 
     name: str
     points: Sequence[Point]
     colour: int
-    paper: bool = False  # a paper's: dashed, and its points hollow
-    right: bool = False  # read off the axis on the right
+    paper: bool = False  # published numbers: dashed, with hollow points
+    right: bool = False  # uses the axis on the right
 
 
 @dataclass(frozen=True)
 class Bars:
-    """One bar for each of some groups; None where a group has none."""
+    """One bar per group; None where a group has no bar."""
 
     name: str
     heights: Sequence[tuple[float, float | None] | None]  # and their standard deviation, where there is one
@@ -56,9 +56,9 @@ class Bars:
 def plot_partition(
     counts: Sequence[Sequence[int]], path: Path, title: str, parties: Sequence[str], classes: Sequence[str]
 ) -> None:
-    """A party x class heatmap as PNG or SVG, by the ending of the path."""
+    """Write a party x class heatmap as PNG or SVG, by the ending of the path."""
     if path.suffix.lower() not in (".png", ".svg"):
-        raise ConfigError(f"{path} must end in .png or .svg to say which picture to write.")
+        raise ConfigError(f"{path} must end in .png or .svg: the ending selects the format.")
     with matplotlib.rc_context(_STYLE):
         figure = _partition_figure(counts, title, parties, classes)
         try:
@@ -73,7 +73,7 @@ def partition_svg(counts: Sequence[Sequence[int]], parties: Sequence[str], class
 
 
 def curves_svg(curves: Mapping[str, Sequence[tuple[int, float]]]) -> str:
-    """Accuracy by round, one line for each algorithm."""
+    """Return a figure of accuracy by round, with one line per algorithm."""
     with matplotlib.rc_context(_STYLE):
         lines = -(-len(curves) // _LEGEND_COLUMNS)
         figure = Figure(figsize=(3.4, 2.1 + 0.2 * lines), layout="constrained")
@@ -93,7 +93,7 @@ def curves_svg(curves: Mapping[str, Sequence[tuple[int, float]]]) -> str:
 
 
 def lines_svg(lines: Sequence[Line], x: str, y: str, right: str = "") -> str:
-    """Any number against any other; `right` names a second axis, for those lines that are read off it."""
+    """Return a figure of any number against another; `right` names a second axis for lines that use it."""
     with matplotlib.rc_context(_STYLE):
         columns = 2 if max(len(line.name) for line in lines) > 12 else _LEGEND_COLUMNS
         figure = Figure(figsize=(4.2, 2.5 + 0.18 * -(-len(lines) // columns)), layout="constrained")
@@ -117,7 +117,7 @@ def lines_svg(lines: Sequence[Line], x: str, y: str, right: str = "") -> str:
 
 
 def bars_svg(groups: Sequence[str], bars: Sequence[Bars], y: str, level: float | None = None) -> str:
-    """Bars side by side, one of each kind in each group; `level` is a line across, to compare them with."""
+    """Return a figure of bars side by side, one of each kind per group; `level` draws a horizontal line."""
     with matplotlib.rc_context(_STYLE):
         wide = min(9.0, max(4.2, 0.2 * len(groups) * len(bars)))
         figure = Figure(figsize=(wide, 2.5 + 0.18 * -(-len(bars) // _LEGEND_COLUMNS)), layout="constrained")
@@ -125,11 +125,11 @@ def bars_svg(groups: Sequence[str], bars: Sequence[Bars], y: str, level: float |
         width = 0.8 / len(bars)
         drawn: list[Any] = []
         for place, kind in enumerate(bars):
-            there = [(at, height) for at, height in enumerate(kind.heights) if height is not None]
-            x = [at + width * (place - (len(bars) - 1) / 2) for at, _ in there]
+            known = [(at, height) for at, height in enumerate(kind.heights) if height is not None]
+            x = [at + width * (place - (len(bars) - 1) / 2) for at, _ in known]
             colour = _COLOURS[kind.colour % len(_COLOURS)]
-            spreads = [spread or 0.0 for _, (_, spread) in there]
-            error, bars_of = {"elinewidth": 0.8, "capsize": 2}, [height for _, (height, _) in there]
+            spreads = [spread or 0.0 for _, (_, spread) in known]
+            error, bars_of = {"elinewidth": 0.8, "capsize": 2}, [height for _, (height, _) in known]
             drawn.append(
                 axes.bar(x, bars_of, width, yerr=spreads if any(spreads) else None, color=colour, error_kw=error)
             )

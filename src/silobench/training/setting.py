@@ -15,7 +15,7 @@ from silobench.models import OwnLoss
 from silobench.tasks.task import Task, Weights
 from silobench.training.state import PartyMemory
 
-BUFFERS = "network buffers"  # a part of every message beside the algorithm's own, averaged by samples
+BUFFERS = "network buffers"  # a part of every message beside the algorithm's own, averaged by its weights
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,11 @@ class Setting:
             if unsent is not None:
                 params = params + (unsent if self.personal is None else filled(self.personal, unsent))
         return params, buffers
+
+    def moved_at(self, before: Vector, server: Server, memory: PartyMemory) -> Vector:
+        """Return what a party learnt alone; `before` is the shared model before the last round."""
+        start = before if self.method.algorithm.apart_before else server.params
+        return self.apart_at(server, memory)[0] - start
 
     def own(self, memory: PartyMemory) -> Memory:
         """What the algorithm has at a party: what it kept, or what it begins with."""

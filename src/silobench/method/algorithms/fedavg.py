@@ -42,5 +42,13 @@ def _fedavg_by_minibatch(iter_local: int) -> Algorithm:
     def local_model(server: Server, memory: Memory) -> Vector:
         return memory.get("apart", model(server, memory))
 
-    dial = Dial("iter_local", (5, 10, 20, 50, 200, 500, 1000))
-    return Algorithm(start=model, message=message, replica=model, apart=local_model, lockstep=True, dials=(dial,))
+    dial = Dial("iter_local", (5, 10, 20, 50, 200, 500, 1000), waits=True)
+    return Algorithm(
+        start=model,
+        message=message,
+        replica=model,
+        apart=local_model,
+        apart_before=True,
+        lockstep=True,
+        dials=(dial,),
+    )

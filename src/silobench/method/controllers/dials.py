@@ -1,6 +1,7 @@
 """The choice of the dial that a controller sets."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from silobench.errors import ConfigError, suggest
 from silobench.method.types import Dial
@@ -17,4 +18,4 @@ def chosen_dial(controller: str, dials: Sequence[Dial], knob: str | None, grid: 
     if knob is not None and knob not in known:
         raise ConfigError(f"{controller}: this method has no knob '{knob}': {suggest(knob, known)}")
     dial = dials[0] if knob is None else known[knob]
-    return Dial(dial.name, tuple(sorted(grid, reverse=dial.grid[0] > dial.grid[-1]))) if grid else dial
+    return replace(dial, grid=tuple(sorted(grid, reverse=dial.grid[0] > dial.grid[-1]))) if grid else dial

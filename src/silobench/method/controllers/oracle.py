@@ -1,6 +1,7 @@
 """Oracle (Hsieh et al., ICML 2020): run every setting of a knob, and choose the cheapest that is as good as BSP."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from silobench.errors import ConfigError
 from silobench.method.control import CONTROLLERS, Controller
@@ -26,5 +27,9 @@ def oracle(knob: str | None = None, grid: tuple[float, ...] = ()) -> Controller:
 
 
 def settings_of(dials: Sequence[Dial], knob: str | None = None, grid: tuple[float, ...] = ()) -> Dial:
-    """Return the dial with the settings that an oracle tries."""
-    return chosen_dial("oracle", dials, knob, grid)
+    """Return the dial with the settings that an oracle tries: whole numbers where the method's own grid has them."""
+    dial = chosen_dial("oracle", dials, knob, grid)
+    usual = next(known for known in dials if known.name == dial.name)
+    if not all(isinstance(theta, int) for theta in usual.grid):
+        return dial
+    return replace(dial, grid=tuple(int(theta) if float(theta).is_integer() else theta for theta in dial.grid))

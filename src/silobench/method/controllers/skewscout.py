@@ -46,7 +46,9 @@ def skewscout(
     models for these tests counts as traffic.
 
     `knob` is a dial of the method (gaia: threshold, fedavg: iter_local, dgc: warmup or sparsity, top_k: fraction), with
-    the paper's grid. It starts at `start`, by default in the middle of the grid; the paper does not give a start.
+    the paper's grid. It starts at `start`, by default in the middle of the grid; the paper does not give a start. An
+    `iter_local` that is longer than the period stays until models have been averaged: before that its traffic is
+    unknown.
 
     The paper remembers values forever, so a setting that was bad once, early or by chance, is not tried again unless
     the current one becomes worse. With `forget`, values that are `forget` decisions old are unknown again.
@@ -153,9 +155,14 @@ class _Scout:
 
     def __call__(self, server: Server, memory: Memory, probe: Probe) -> Orders:
         memory = memory or self._initial_memory(server, probe)
-        if server.round - int(memory["since"]) < self.period:
-            return Orders(self._knobs(int(memory["place"])), memory)
+        place = int(memory["place"])
+        if server.round - int(memory["since"]) < self._wait(place):
+            return Orders(self._knobs(place), memory)
         return self._decide(server, memory, probe)
+
+    def _wait(self, place: int) -> float:
+        """Return the rounds before a decision: a period, or longer if the setting exchanges only after longer."""
+        return max(self.period, self.dial.grid[place]) if self.dial.waits else self.period
 
     def _initial_memory(self, server: Server, probe: Probe) -> dict[str, torch.Tensor]:
         unknown = torch.full((len(self.dial.grid),), math.nan, dtype=torch.float64)

@@ -1,1 +1,52 @@
-"""The Non-IID Data Quagmire (Hsieh et al., 2020): suites, published numbers, findings, tables and figures."""
+"""Hsieh, Phanishayee, Mutlu and Gibbons (ICML 2020), "the quagmire study": communication methods under label skew."""
+
+from collections.abc import Sequence
+
+from silobench.analysis.groups import Cells
+from silobench.papers.hsieh2020.bsp_loss import bsp_loss_table, bsp_losses
+from silobench.papers.hsieh2020.decisions import decisions_json, steering_table
+from silobench.papers.hsieh2020.diagnostics import (
+    causes_json,
+    delta_table,
+    norms_table,
+    replicas_table,
+    travelling_table,
+)
+from silobench.papers.hsieh2020.findings import FINDINGS, NAME
+from silobench.papers.hsieh2020.numbers import FOLDER, accuracy
+from silobench.papers.hsieh2020.savings import savings, savings_table
+from silobench.papers.paper import Paper
+from silobench.report.drawing import Section
+
+
+def _sections(cells: Cells) -> Sequence[Section]:
+    from silobench.papers.hsieh2020.figures import sections  # loads matplotlib
+
+    return sections(cells)
+
+
+PAPER = Paper(
+    name=NAME,
+    citation=(
+        "Hsieh, Phanishayee, Mutlu and Gibbons: The Non-IID Data Quagmire of Decentralized Machine Learning, ICML 2020"
+    ),
+    folder=FOLDER,
+    findings=FINDINGS,
+    accuracy=accuracy,
+    tables=(
+        bsp_loss_table,
+        savings_table,
+        steering_table,
+        travelling_table,
+        delta_table,
+        replicas_table,
+        norms_table,
+    ),
+    facts={
+        "bsp_loss": lambda cells: [loss.as_json() for loss in bsp_losses(cells)],
+        "savings": lambda cells: [saving.as_json() for saving in savings(cells)],
+        "decisions": decisions_json,
+        "causes": causes_json,
+    },
+    sections=_sections,
+)

@@ -1,25 +1,25 @@
-"""What a controller decided, round by round, and why (SkewScout: Hsieh et al., 2020, section 7)."""
+"""Decisions of a controller, round by round, with their reasons (SkewScout: Hsieh et al., 2020, section 7)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 from typing import Any
 
 from silobench.analysis.cells import CellResult
-from silobench.analysis.families import Cells
-from silobench.analysis.tables import Entry, Table, shown, told_choices
-from silobench.papers.hsieh2020.communication import exchange_of
-from silobench.papers.zhao2018.emd import of_label
-from silobench.runs.record import StoredRun
+from silobench.analysis.groups import Cells, label_json
+from silobench.analysis.tables import Table, entries, method_choices, shown_choices
+from silobench.papers.hsieh2020.matching import method_name
+from silobench.runs.stored import StoredRun
 
-_MOST_STEPS = 8  # of a path that a line shows
+_MOST_STEPS = 8  # of a knob's path that a table shows
 
 
 @dataclass(frozen=True)
 class Decision:
-    """One decision: what was seen at a setting of the knob, and where it went."""
+    """One decision: what a setting of the knob gave, and the next setting."""
 
-    round: int  # the first round of what was decided
+    round: int  # the first round of the next setting
     knob: str
     theta: float
     accuracy_loss: float
@@ -31,60 +31,55 @@ class Decision:
 
 
 def decisions(run: StoredRun) -> list[Decision]:
-    """Those of a run, in their order."""
-    return [_decision(row["round"], row["control"]) for row in run.rounds if row.get("control")]
+    """Return the decisions of a run, in their order."""
+    return [_decision(row.round, row.control) for row in run.rounds if row.control]
 
 
-def _decision(round: int, told: dict[str, Any]) -> Decision:
+def _decision(round: int, report: Mapping[str, Any]) -> Decision:
     names = ("knob", "theta", "accuracy_loss", "cost", "objective", "travelled", "reason")
-    return Decision(round, then=told["next"], **{name: told[name] for name in names})
+    return Decision(round, then=report["next"], **{name: report[name] for name in names})
 
 
-def steered(cells: Cells) -> list[CellResult]:
-    """The cells in which something was decided."""
+def controlled_cells(cells: Cells) -> list[CellResult]:
+    """Return the cells in which a controller decided something."""
     return [cell for cell in cells if any(decisions(run) for run in cell.runs)]
 
 
-def method_of(cell: CellResult) -> str:
-    how = exchange_of(cell.label)
-    return str(how) if how else str(cell.label["algorithm"])
-
-
 def decisions_json(cells: Cells) -> list[dict[str, Any]]:
-    """All of them, of every trial."""
+    """Return the decisions of every trial as plain values."""
     return [
-        {**of_label(cell), "controller": cell.label["controller"], "seed": seed, **vars(made)}
-        for cell in steered(cells)
+        {**label_json(cell), "controller": cell.label["controller"], "seed": seed, **vars(decision)}
+        for cell in controlled_cells(cells)
         for seed, run in zip(cell.seeds, cell.runs, strict=True)
-        for made in decisions(run)
+        for decision in decisions(run)
     ]
 
 
-# --- what a person sees -------------------------------------------------------------------------------
+# --- tables -------------------------------------------------------------------------------------------
 
 
 def steering_table(cells: Cells) -> Table:
-    """One row a cell: how often it decided, the way of its knob and the accuracy loss on it, in its first trial."""
-    found = steered(cells)
-    names = told_choices(found)
+    """Return one row per cell: decisions of the first trial, the path of its knob, and the accuracy loss on it."""
+    controlled = controlled_cells(cells)
+    names = method_choices(controlled)
     rows = []
-    for cell in found:
-        made = decisions(cell.runs[0])
-        losses = [100 * one.accuracy_loss for one in made]
-        said = (
-            method_of(cell), str(len(made)), f"{made[0].knob} {_way(made)}",
-            f"{fmean(losses):.1f} ({min(losses):.1f} to {max(losses):.1f})", made[-1].reason,
+    for cell in controlled:
+        path = decisions(cell.runs[0])
+        losses = [100 * decision.accuracy_loss for decision in path]
+        texts = (
+            method_name(cell), str(len(path)), f"{path[0].knob} {_path_text(path)}",
+            f"{fmean(losses):.1f} ({min(losses):.1f} to {max(losses):.1f})", path[-1].reason,
         )  # fmt: skip
-        rows.append([*(Entry(shown(cell, name, cells)) for name in names), *map(Entry, said)])
-    note = "the first trial; accuracy loss: what models lose away from home, points of training accuracy"
+        rows.append([*shown_choices(cell, names, cells), *entries(*texts)])
+    note = "the first trial; accuracy loss: what models lose on other parties' data, points of training accuracy"
     columns = [*names, "method", "decisions", "the knob", "accuracy loss", "the last reason"]
-    return Table("What the controller decided", columns, rows, note)
+    return Table("Decisions of the controller", columns, rows, note)
 
 
-def _way(made: list[Decision]) -> str:
-    """The settings one after the other, with how many periods each was kept; the middle of a long way is left out."""
-    path = [made[0].theta, *(one.then for one in made)]
-    runs = [(theta, len(list(kept))) for theta, kept in groupby(path)]
+def _path_text(path: list[Decision]) -> str:
+    """Return the settings in order, with the number of periods at each; the middle of a long path is left out."""
+    settings = [path[0].theta, *(decision.then for decision in path)]
+    runs = [(theta, len(list(periods))) for theta, periods in groupby(settings)]
     steps = [f"{theta:g}" + (f" (x{count})" if count > 1 else "") for theta, count in runs]
     if len(steps) > _MOST_STEPS:
         half = _MOST_STEPS // 2
@@ -93,25 +88,25 @@ def _way(made: list[Decision]) -> str:
 
 
 def decisions_table(cells: Cells) -> Table:
-    """One row a decision of each cell's first trial that changed something, and the last, with its reason."""
-    found = steered(cells)
-    names = told_choices(found)
+    """Return one row per decision of each cell's first trial that changed the setting, and one for the last."""
+    controlled = controlled_cells(cells)
+    names = method_choices(controlled)
     rows = [
         [
-            *(Entry(shown(cell, name, cells)) for name in names),
-            *map(Entry, (method_of(cell), str(one.round), f"{one.knob} {one.theta:g} > {one.then:g}", one.reason)),
-            *map(Entry, (f"{one.cost:.3f}", f"{one.objective:.3f}")),
+            *shown_choices(cell, names, cells),
+            *entries(method_name(cell), str(one.round), f"{one.knob} {one.theta:g} > {one.then:g}", one.reason),
+            *entries(f"{one.cost:.3f}", f"{one.objective:.3f}"),
         ]
-        for cell in found
-        for one in _turns(decisions(cell.runs[0]))
+        for cell in controlled
+        for one in _changes(decisions(cell.runs[0]))
     ]
     columns = [*names, "method", "round", "the knob", "reason", "cost", "objective"]
     note = (
-        "the first trial, where a decision changed the setting, and its last; cost: traffic of the "
-        "period as a share of whole models; objective: equation (1) of the quagmire study"
+        "decisions of the first trial that changed the setting, and its last; cost: traffic of the period as a share "
+        "of whole models; objective: equation (1) of the quagmire study"
     )
     return Table("Decisions", columns, rows, note)
 
 
-def _turns(made: list[Decision]) -> list[Decision]:
-    return [one for one in made if one.then != one.theta or one is made[-1]]
+def _changes(path: list[Decision]) -> list[Decision]:
+    return [decision for decision in path if decision.then != decision.theta or decision is path[-1]]

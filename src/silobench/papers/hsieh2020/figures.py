@@ -1,90 +1,81 @@
-"""Parts of the page for methods that exchange after minibatches, as the quagmire study looks at them."""
+"""Sections of the HTML page for the quagmire study (Hsieh et al., 2020)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from silobench.analysis import CellResult
-from silobench.analysis.families import rest_of
+from silobench.analysis.cells import CellResult
+from silobench.analysis.groups import grouped
+from silobench.analysis.measured import cells_with
 from silobench.analysis.statistics import spread
-from silobench.analysis.tables import told_choices
-from silobench.papers.hsieh2020.bsp_loss import BspLoss, bsp_loss_table, bsp_losses
+from silobench.analysis.tables import method_choices
+from silobench.papers.hsieh2020.bsp_loss import bsp_loss_table, bsp_losses
 from silobench.papers.hsieh2020.communication import IID, Exchange
-from silobench.papers.hsieh2020.decisions import decisions, decisions_table, method_of, steered
+from silobench.papers.hsieh2020.decisions import controlled_cells, decisions, decisions_table
 from silobench.papers.hsieh2020.diagnostics import (
     DELTA,
     NORMS,
     REPLICAS,
     TRAVELLING,
     channels,
+    class_accuracies,
     delta_table,
-    having,
-    known_classes,
     norms_table,
-    over_rounds,
+    number_over_rounds,
     replicas_table,
     travelling_table,
 )
-from silobench.papers.hsieh2020.matching import alike
+from silobench.papers.hsieh2020.matching import contest_key, method_name
 from silobench.papers.hsieh2020.savings import Saving, savings, savings_table
-from silobench.report.drawing import Drawing, Section, named
+from silobench.report.drawing import Drawing, Section, caption
 from silobench.report.figures import Bars, Line, bars_svg, lines_svg
 
 _SAVED = "BSP's traffic over its own"
 
 
-def decentralised(cells: Sequence[CellResult]) -> list[Section]:
-    """All of them; those without a row are left out by who asks."""
+def sections(cells: Sequence[CellResult]) -> list[Section]:
+    """Return all sections; the caller drops those without rows."""
     return [
-        Section("What is lost against BSP on iid data", list(_lost(cells)), bsp_loss_table(cells)),
-        Section("What is saved of BSP's traffic", list(_saved(cells)), savings_table(cells)),
-        Section("What the controller decided, and why", list(_decided(cells)), decisions_table(cells)),
+        Section("Loss against BSP on iid data", list(_lost(cells)), bsp_loss_table(cells)),
+        Section("Savings of BSP's traffic", list(_saved(cells)), savings_table(cells)),
+        Section("Decisions of the controller", list(_decided(cells)), decisions_table(cells)),
         Section(
-            "What models lose away from home",
+            "Loss of models on other parties' data",
             list(_over_rounds(cells, TRAVELLING, "loss", "accuracy loss, points")), travelling_table(cells),
         ),
         Section(
-            "What parties learnt alone", list(_over_rounds(cells, DELTA, "mean", "|Δw / w|, percent")),
+            "Local changes of parties", list(_over_rounds(cells, DELTA, "mean", "|Δw / w|, percent")),
             delta_table(cells),
         ),
-        Section("What each party's model knows", list(_known(cells)), replicas_table(cells)),
-        Section("How far apart minibatches are", list(_channels(cells)), norms_table(cells)),
+        Section("Each party's model by class", list(_by_class(cells)), replicas_table(cells)),
+        Section("Differences between minibatches", list(_channels(cells)), norms_table(cells)),
     ]  # fmt: skip
 
 
-def _grouped(cells: Sequence[CellResult], key: Callable[[CellResult], str]) -> list[list[CellResult]]:
-    found: dict[str, list[CellResult]] = {}
-    for cell in cells:
-        found.setdefault(key(cell), []).append(cell)
-    return list(found.values())
-
-
 def _names(cells: Sequence[CellResult], *but: str) -> list[str]:
-    """What tells figures apart."""
-    return [name for name in told_choices(cells) if name not in but]
+    """Return the choices for captions: those in which figures differ."""
+    return [name for name in method_choices(cells) if name not in but]
 
 
-# --- what is lost, what is saved ----------------------------------------------------------------------
+# --- losses and savings -------------------------------------------------------------------------------
 
 
 def _lost(cells: Sequence[CellResult]) -> Iterator[Drawing]:
-    """For each network and number of parties a bar of each method on each partition, where nobody turns its knob."""
-    found = [one for one in bsp_losses(cells) if not one.how.controlled]
-    names = _names([one.cell for one in found], "partition")
-    studies: dict[str, list[BspLoss]] = {}
-    for one in sorted(found, key=lambda one: one.cell.emd_weighted):
-        studies.setdefault(alike(one.cell, "partition"), []).append(one)
-    for study in studies.values():
+    """Yield a figure per network and number of parties: a bar per method and partition, without controllers."""
+    losses = [one for one in bsp_losses(cells) if not one.how.controlled]
+    names = _names([one.cell for one in losses], "partition")
+    by_emd = sorted(losses, key=lambda one: one.cell.emd_weighted)
+    for study in grouped(by_emd, lambda one: contest_key(one.cell, "partition")):
         methods = [str(how) for how in sorted({one.how for one in study}, key=_in_order)]
         bars = []
         for colour, partition in enumerate(dict.fromkeys(str(one.cell.label["partition"]) for one in study)):
-            own = {str(one.how): one.cell for one in study if one.cell.label["partition"] == partition}
-            own |= {"bsp": study[0].bsp} if partition == IID else {}
-            bars.append(Bars(partition, [_height(own.get(method)) for method in methods], colour))
-        level = 100 * study[0].bsp.accuracy.mean
-        yield Drawing(named(study[0].cell, names, cells), bars_svg(methods, bars, "test accuracy, percent", level))
+            by_method = {str(one.how): one.cell for one in study if one.cell.label["partition"] == partition}
+            by_method |= {"bsp": study[0].reference} if partition == IID else {}
+            bars.append(Bars(partition, [_height(by_method.get(method)) for method in methods], colour))
+        level = 100 * study[0].reference.accuracy.mean
+        yield Drawing(caption(study[0].cell, names, cells), bars_svg(methods, bars, "test accuracy, percent", level))
 
 
 def _in_order(how: Exchange) -> tuple[int, str, float]:
-    """BSP first, then method by method, that which sends most before."""
+    """Return a sort key: BSP first, then by method, the setting that sends most first."""
     return int(how.method != "bsp"), how.method, how.looseness
 
 
@@ -95,13 +86,11 @@ def _height(cell: CellResult | None) -> tuple[float, float | None] | None:
 
 
 def _saved(cells: Sequence[CellResult]) -> Iterator[Drawing]:
-    """For each method two bars a partition: SkewScout's saving and Oracle's."""
-    found = savings(cells)
-    names = _names([one.cell for one in found], "partition")
-    studies: dict[str, list[Saving]] = {}
-    for one in sorted(found, key=lambda one: one.cell.emd_weighted):
-        studies.setdefault(rest_of(one.cell, "partition", "algorithm") + one.method, []).append(one)
-    for study in studies.values():
+    """Yield a figure per method: two bars per partition, SkewScout's saving and Oracle's."""
+    rivals = savings(cells)
+    names = _names([one.cell for one in rivals], "partition")
+    by_emd = sorted(rivals, key=lambda one: one.cell.emd_weighted)
+    for study in grouped(by_emd, lambda one: (one.cell.label.without("partition", "algorithm"), one.method)):
         sides = {"SkewScout": [one.scout for one in study], "Oracle": [one.chosen for one in study]}
         bars = [
             Bars(name, [_factor(one, cell) for one, cell in zip(study, of, strict=True)], colour)
@@ -110,7 +99,7 @@ def _saved(cells: Sequence[CellResult]) -> Iterator[Drawing]:
         ]
         if bars:
             groups = [str(one.cell.label["partition"]) for one in study]
-            title = " · ".join((named(study[0].cell, names, cells), study[0].method))
+            title = " · ".join((caption(study[0].cell, names, cells), study[0].method))
             yield Drawing(title, bars_svg(groups, bars, _SAVED, 1.0))
 
 
@@ -120,50 +109,52 @@ def _factor(one: Saving, cell: CellResult | None) -> tuple[float, float | None] 
 
 
 def _decided(cells: Sequence[CellResult]) -> Iterator[Drawing]:
-    """The accuracy loss that a run saw and, on the axis on the right, the setting that it was seen at."""
-    found = steered(cells)
-    names = _names(found)
-    for cell in found:
-        made = decisions(cell.runs[0])
-        losses = Line("accuracy loss", [(one.round, 100 * one.accuracy_loss, None) for one in made], 1)
-        knob = Line(made[0].knob, [(one.round, one.theta, None) for one in made], 0, right=True)
-        title = f"{named(cell, names, cells)} · {method_of(cell)}"
-        yield Drawing(title, lines_svg([losses, knob], "round", "accuracy loss, points", made[0].knob))
+    """Yield a figure per cell: the accuracy loss in its first trial and, on the right axis, the setting of the knob."""
+    controlled = controlled_cells(cells)
+    names = _names(controlled)
+    for cell in controlled:
+        path = decisions(cell.runs[0])
+        losses = Line("accuracy loss", [(one.round, 100 * one.accuracy_loss, None) for one in path], 1)
+        knob = Line(path[0].knob, [(one.round, one.theta, None) for one in path], 0, right=True)
+        title = f"{caption(cell, names, cells)} · {method_name(cell)}"
+        yield Drawing(title, lines_svg([losses, knob], "round", "accuracy loss, points", path[0].knob))
 
 
-# --- causes -------------------------------------------------------------------------------------------
+# --- diagnostics --------------------------------------------------------------------------------------
 
 
 def _over_rounds(cells: Sequence[CellResult], measure: str, key: str, y: str) -> Iterator[Drawing]:
-    """For each partition and network a line of each method."""
-    found = having(cells, measure)
-    names = _names(found, "controller")
-    for study in _grouped(found, alike):
+    """Yield a figure per partition and network with a line per method."""
+    measured = cells_with(cells, measure)
+    names = _names(measured, "controller")
+    for study in grouped(measured, contest_key):
         lines = []
         for colour, cell in enumerate(study):
             points = [
                 (at, 100 * of.mean, None if of.std is None else 100 * of.std)
-                for at, of in over_rounds(cell, measure, key)
+                for at, of in number_over_rounds(cell, measure, key)
             ]
-            lines += [Line(method_of(cell), points, colour)] if points else []
+            lines += [Line(method_name(cell), points, colour)] if points else []
         if lines:
-            yield Drawing(named(study[0], names, cells), lines_svg(lines, "round", y))
+            yield Drawing(caption(study[0], names, cells), lines_svg(lines, "round", y))
 
 
-def _known(cells: Sequence[CellResult]) -> Iterator[Drawing]:
-    """For each cell two bars a party: what its model gets right of its own classes, and of all others."""
-    found = having(cells, REPLICAS)
-    names = _names(found)
-    for cell in found:
-        own, others = ([known_classes(run, mine) for run in cell.runs] for mine in (True, False))
-        parties = list(dict.fromkeys(party for of in own for party in of))
+def _by_class(cells: Sequence[CellResult]) -> Iterator[Drawing]:
+    """Yield a figure per cell: two bars per party, its model's accuracy on its own classes and on all others."""
+    measured = cells_with(cells, REPLICAS)
+    names = _names(measured)
+    for cell in measured:
+        trials = [class_accuracies(run) for run in cell.runs]
+        parties = list(dict.fromkeys(party for trial in trials for party in trial))
         bars = [
-            Bars(name, [_accuracy([of[party] for of in both if party in of]) for party in parties], colour)
-            for colour, (name, both) in enumerate((("its own classes", own), ("all others", others)))
+            Bars(
+                name, [_accuracy([trial[party][side] for trial in trials if party in trial]) for party in parties], side
+            )
+            for side, name in enumerate(("its own classes", "all others"))
         ]
         if parties:
             groups = [f"model of {party}" for party in parties]
-            title = f"{named(cell, names, cells)} · {method_of(cell)}"
+            title = f"{caption(cell, names, cells)} · {method_name(cell)}"
             yield Drawing(title, bars_svg(groups, bars, "test accuracy, percent"))
 
 
@@ -173,14 +164,14 @@ def _accuracy(values: Sequence[float]) -> tuple[float, float | None] | None:
 
 
 def _channels(cells: Sequence[CellResult]) -> Iterator[Drawing]:
-    """For each network a line a partition: the divergence of every channel of the first layer, in the first trial."""
-    found = having(cells, NORMS)
-    names = _names(found, "partition")
-    for study in _grouped(found, lambda cell: rest_of(cell, "partition")):
+    """Yield a figure per network with a line per partition: the divergence by channel in the first trial."""
+    measured = cells_with(cells, NORMS)
+    names = _names(measured, "partition")
+    for study in grouped(measured, lambda cell: cell.label.without("partition")):
         lines = []
         for colour, cell in enumerate(study):
             points = [(float(at), 100 * value, None) for at, value in enumerate(channels(cell.runs[0]))]
             lines += [Line(str(cell.label["partition"]), points, colour)] if points else []
         if lines:
             svg = lines_svg(lines, "channel of the first layer", "divergence of minibatch means, percent")
-            yield Drawing(named(study[0], names, cells), svg)
+            yield Drawing(caption(study[0], names, cells), svg)

@@ -3,59 +3,102 @@
 Where the paper says "little" or "large" without a number, the number here is ours and stands in the test's text.
 """
 
-from collections.abc import Iterator
-from itertools import combinations
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
+from itertools import combinations, permutations
 from statistics import fmean
 
+from silobench.analysis.bayes import Posterior
 from silobench.analysis.cells import CellResult
-from silobench.analysis.claims import Evidence, Finding, accuracy_gap, gap, more_than, told, turned, within
+from silobench.analysis.claims import (
+    Evidence,
+    Finding,
+    accuracy_gap,
+    any_more_than,
+    gap,
+    interval_text,
+    larger,
+    more_than,
+    opposite,
+    within,
+)
 from silobench.analysis.compare import Question, paired
-from silobench.analysis.families import (
-    FOUR,
+from silobench.analysis.groups import (
     SETTLED,
     Cells,
     Family,
+    accuracy_text,
     by_algorithm,
     by_seed,
-    chosen,
+    dataset_name,
     differences,
     engines_of,
     families,
-    four,
-    last,
-    mean,
-    name_of,
-    percent,
-    place,
-    rest_of,
+    last_accuracy,
+    late_deviation,
+    mean_accuracy,
+    of_algorithms,
+    setting_name,
+    settings_of,
+    solver_families,
     training_seconds,
-    unrest,
-    where,
 )
-from silobench.analysis.tables import settings_of, skew_of
+from silobench.analysis.specs import arguments
+from silobench.analysis.tables import best_of_grids, is_fedprox, skew_of
+from silobench.runs.label import Label
+from silobench.spec import Spec
 
-PAPER = "NIID-Bench"
+NAME = "NIID-Bench"
 _TABULAR = ("adult", "rcv1", "covtype")
+_POINT = 0.01  # of accuracy: what matters
+FOUR = ("fedavg", "fedprox", "scaffold", "fednova")
+
+
+def four(cells: Cells) -> list[CellResult]:
+    """Return the cells of the paper's four algorithms; FedProx once per setting, at its best mu, and by that name."""
+    return [
+        replace(cell, label=cell.label.replace(algorithm=name_of(cell)))
+        for cell in best_of_grids(cells)
+        if name_of(cell) in FOUR
+    ]
+
+
+def name_of(cell: CellResult) -> str:
+    """Return the algorithm, without its mu if it is FedProx."""
+    return "fedprox" if is_fedprox(cell) else str(cell.label["algorithm"])
+
+
+# --- skew ---------------------------------------------------------------------------------------------
 
 
 def hardest_skew(cells: Cells) -> Iterator[Evidence]:
-    for family in families(chosen(cells, "fedavg"), "partition"):
-        one, others = family.get("label-count(k=1)"), [c for p, c in family.items() if p != "label-count(k=1)"]
+    for family in families(of_algorithms(cells, "fedavg"), "partition"):
+        one = family.get("label-count(k=1)")
+        others = [cell for cell in family.values() if cell is not one and not _one_class(cell)]
         if one and others:
-            rival = min(others, key=mean)
-            found = accuracy_gap(rival, one)
-            names = f"{place(one)}: one class a party against {rival.label['partition']}, the hardest of the others"
-            numbers = f"{percent(one)} and {percent(rival)}, {told(found)}"
-            yield Evidence("one class a party is the hardest", names, numbers, "correlated t: > 0", more_than(found, 0))
+            rival = min(others, key=mean_accuracy)
+            difference = accuracy_gap(rival, one)
+            names = (
+                f"{dataset_name(one)}: one class a party against {rival.label['partition']}, the hardest of the others"
+            )
+            numbers = f"{accuracy_text(one)} and {accuracy_text(rival)}, {interval_text(difference)}"
+            test = "correlated t: over 1 point below it"
+            yield Evidence("one class a party is the hardest", names, numbers, test, more_than(difference, _POINT))
         if iid := family.get("iid"):
             for cell in family.values():
                 if skew_of(cell) in ("feature", "quantity"):
                     lost = accuracy_gap(iid, cell)
-                    names = f"{place(cell)}: iid against {cell.label['partition']}"
-                    numbers = f"{percent(iid)} and {percent(cell)}, {told(lost)}"
-                    holds = turned(more_than(lost, 0.02))
+                    names = f"{dataset_name(cell)}: iid against {cell.label['partition']}"
+                    numbers = f"{accuracy_text(iid)} and {accuracy_text(cell)}, {interval_text(lost)}"
+                    holds = opposite(more_than(lost, 0.02))
                     test = "correlated t: FedAvg loses at most 2 points"
                     yield Evidence("feature and quantity skew hardly hurt FedAvg", names, numbers, test, holds)
+
+
+def _one_class(cell: CellResult) -> bool:
+    """Whether no party of a partition has more than one class, whatever else the partition does to its rows."""
+    counts = [held for run in cell.runs for held in run.partition.counts]
+    return all(sum(count > 0 for count in held) <= 1 for held in counts)
 
 
 def nobody_is_best(cells: Cells) -> Iterator[Evidence]:
@@ -63,18 +106,20 @@ def nobody_is_best(cells: Cells) -> Iterator[Evidence]:
     whole = [setting for setting in settings if set(FOUR) <= setting.keys()]
     if not whole:
         return
+    looks = len(whole) * (len(FOUR) - 1)
     for name in FOUR:
         beaten, beats = [], []
         for setting in whole:
             cell, others = setting[name], [other for other in FOUR if other != name]
-            beaten += [f"{o} on {where(cell)}" for o in others if more_than(accuracy_gap(setting[o], cell), 0.01)]
-            beats.append(all(more_than(accuracy_gap(cell, setting[other]), 0.01) for other in others))
+            gaps = {f"{other} on {setting_name(cell)}": accuracy_gap(setting[other], cell) for other in others}
+            beaten += [rival for rival, lead in gaps.items() if more_than(lead, _POINT, looks)]
+            beats.append(all(more_than(accuracy_gap(cell, setting[other]), _POINT) for other in others))
         holds = True if beaten else False if fmean(beats) > 0.75 else None
         numbers = f"{len(beaten)} in all, first by {beaten[0]}" if beaten else f"never in {len(whole)} settings"
-        test = "correlated t: another is better by more than 1 point somewhere"
+        test = f"correlated t: another is better by more than 1 point somewhere, in one of {looks} looks"
         yield Evidence("everyone is beaten somewhere", name, numbers, test, holds)
     for name in FOUR[1:]:
-        better = [more_than(accuracy_gap(setting[name], setting["fedavg"]), 0.01) for setting in whole]
+        better = [more_than(accuracy_gap(setting[name], setting["fedavg"]), _POINT) for setting in whole]
         yes, no, half = better.count(True), better.count(False), len(better) / 2
         numbers = (
             f"better in {yes} of {len(whole)} settings, not better in {no}, cannot be told in {better.count(None)}"
@@ -88,250 +133,267 @@ def hard_and_easy_tasks(cells: Cells) -> Iterator[Evidence]:
     easy = [by_algorithm(s) for s in settings_of(four(cells)) if s[0].label["dataset"] == "mnist"]
     for setting in easy:
         if set(FOUR) <= setting.keys() and setting["fedavg"].label["partition"] != "label-count(k=1)":
-            best, worst = max(setting.values(), key=mean), min(setting.values(), key=mean)
-            found = accuracy_gap(best, worst)
-            numbers = f"{name_of(best)} {percent(best)}, {name_of(worst)} {percent(worst)}, {told(found)}"
-            test = "correlated t: best and worst of four differ by at most 3 points"
-            holds = turned(more_than(found, 0.03))
-            yield Evidence("on MNIST all do alike", where(setting["fedavg"]), numbers, test, holds)
+            gaps = [accuracy_gap(a, b) for a, b in permutations(setting.values(), 2)]
+            numbers = ", ".join(f"{name_of(cell)} {accuracy_text(cell)}" for cell in setting.values())
+            test = "correlated t: no two of four differ by more than 3 points"
+            holds = opposite(any_more_than(gaps, 0.03, len(gaps)))
+            yield Evidence("on MNIST all do alike", setting_name(setting["fedavg"]), numbers, test, holds)
     lost = _lost_to_label_skew(cells)
     for name in [name for name in ("cifar-10", *_TABULAR) if name in lost and "mnist" in lost]:
-        found = gap(lost[name], lost["mnist"])
+        difference = gap(lost[name], lost["mnist"])
         test = "t: FedAvg loses more to Dir(0.5) than on MNIST, by more than 1 point"
         part = "CIFAR-10 and tables suffer more than MNIST"
-        yield Evidence(part, f"{name} against mnist", told(found), test, more_than(found, 0.01))
+        yield Evidence(part, f"{name} against mnist", interval_text(difference), test, more_than(difference, _POINT))
 
 
 def _lost_to_label_skew(cells: Cells) -> dict[str, dict[int, float]]:
     """What FedAvg loses, by dataset and seed; with the paper's network and federation, of the longest runs."""
-    papers = [cell for cell in chosen(cells, "fedavg") if cell.paper]
-    found = {}
-    for family in families(sorted(papers, key=lambda cell: int(cell.label["rounds"])), "partition"):
+    papers = [cell for cell in of_algorithms(cells, "fedavg") if cell.paper]
+    losses = {}
+    for family in families(sorted(papers, key=lambda cell: int(cell.label.rounds)), "partition"):
         iid, skewed = family.get("iid"), family.get("label-dirichlet(beta=0.5)")
-        if iid and skewed and (lost := differences(by_seed(iid, last), by_seed(skewed, last))):
-            found[str(iid.label["dataset"])] = lost
-    return found
+        if iid and skewed and (lost := differences(by_seed(iid, last_accuracy), by_seed(skewed, last_accuracy))):
+            losses[str(iid.label["dataset"])] = lost
+    return losses
 
 
 def speed_and_steadiness(cells: Cells) -> Iterator[Evidence]:
     for setting in settings_of(four(cells)):
-        own = by_algorithm(setting)
-        average = own.get("fedavg")
-        if average is None or average.label["rounds"] < 5:
+        named = by_algorithm(setting)
+        average = named.get("fedavg")
+        if average is None or average.label.rounds < 5:
             continue
-        if "fedprox" in own:
-            yield from _as_fast(own["fedprox"], average)
+        if "fedprox" in named:
+            yield from _as_fast(named["fedprox"], average)
         for name in ("scaffold", "fednova"):
-            if name in own and skew_of(average) != "homogeneous" and average.label["rounds"] >= SETTLED:
-                found_ = gap(by_seed(own[name], unrest), by_seed(average, unrest))
-                test = "t: the deviation over its last 10 rounds is larger than FedAvg's"
-                names = f"{name}, {where(average)}"
-                holds = more_than(found_, 0)
-                yield Evidence("SCAFFOLD and FedNova are less steady", names, told(found_), test, holds)
+            if name in named and skew_of(average) != "homogeneous" and average.label.rounds >= SETTLED:
+                rough, calm = by_seed(named[name], late_deviation), by_seed(average, late_deviation)
+                test = "t: the deviation over its last 10 tests is larger than FedAvg's by more than a tenth"
+                names, numbers = f"{name}, {setting_name(average)}", interval_text(gap(rough, calm))
+                yield Evidence("SCAFFOLD and FedNova are less steady", names, numbers, test, larger(rough, calm))
 
 
 def _as_fast(prox: CellResult, average: CellResult) -> Iterator[Evidence]:
-    target, rope = 0.9 * min(mean(average), mean(prox)), max(2.0, 0.1 * average.label["rounds"])
-    if target <= 1 / len(average.runs[0].facts["dataset"]["classes"]):  # neither has learnt anything
+    target, rope = 0.9 * min(mean_accuracy(average), mean_accuracy(prox)), max(2.0, 0.1 * average.label.rounds)
+    if target <= 1 / len(average.dataset.classes):  # neither has learnt anything
         return
-    found = paired(prox, average, Question(metric="rounds", target=target, rope=rope))
-    rounds = found.posterior if found and not any(found.never) else None
+    pairs = paired(prox, average, Question(metric="rounds", target=target, rope=rope))
+    rounds = pairs.posterior if pairs and not any(pairs.never) else None
     test = f"t: rounds to {100 * target:.0f}% differ by at most {rope:.0f}"
     holds = within(rounds, rope)
-    yield Evidence("FedProx is as fast as FedAvg", where(average), told(rounds, "rounds", 1), test, holds)
+    yield Evidence(
+        "FedProx is as fast as FedAvg", setting_name(average), interval_text(rounds, "rounds", 1), test, holds
+    )
 
 
 def local_epochs(cells: Cells) -> Iterator[Evidence]:
-    best: dict[str, dict[str, tuple[int, Family]]] = {}
-    for family in families(four(cells), "solver", "epochs"):
-        top, bottom = max(family, key=lambda e: mean(family[e])), min(family, key=lambda e: mean(family[e]))
-        found = accuracy_gap(family[top], family[bottom])
+    best: dict[Label, dict[str, tuple[int, Family]]] = {}
+    for family in solver_families(four(cells), "epochs"):
+        bottom, *_, top = sorted(family, key=lambda epochs: mean_accuracy(family[epochs]))
+        difference = accuracy_gap(family[top], family[bottom])
         cell = family[top]
-        names = f"{name_of(cell)}, {where(cell)}: {top} against {bottom} epochs"
-        numbers = f"{percent(cell)} and {percent(family[bottom])}, {told(found)}"
-        test = "correlated t: best and worst differ by more than 2 points"
-        yield Evidence("their number matters", names, numbers, test, more_than(found, 0.02))
-        best.setdefault(rest_of(cell, "partition", "solver"), {})[cell.label["partition"]] = (top, family)
+        names = f"{name_of(cell)}, {setting_name(cell)}: {top} against {bottom} epochs"
+        numbers = f"{accuracy_text(cell)} and {accuracy_text(family[bottom])}, {interval_text(difference)}"
+        looks = _pairs(family)
+        test = f"correlated t: best and worst differ by more than 2 points, picked from {looks} differences"
+        yield Evidence("their number matters", names, numbers, test, more_than(difference, 0.02, looks))
+        best.setdefault(cell.label.without("partition", "solver"), {})[cell.label["partition"]] = (top, family)
     for partitions in best.values():
         if len(partitions) > 1:
             cell = next(iter(next(iter(partitions.values()))[1].values()))
             numbers = ", ".join(f"{partition}: {top}" for partition, (top, _) in partitions.items())
-            moves = [_moves(*one, *other) for one, other in combinations(partitions.values(), 2)]
-            holds = True if True in moves else False if set(moves) == {False} else None
-            test = "correlated t: another partition's best is more than 1 point worse than one's own"
-            names = f"{name_of(cell)}, {place(cell)}"
+            moves = [cost for one, other in combinations(partitions.values(), 2) for cost in _moves(*one, *other)]
+            looks = sum(_pairs(family) for _, family in partitions.values())
+            holds = any_more_than(moves, _POINT, looks)
+            test = (
+                "correlated t: another partition's best is more than 1 point worse than one's own, picked from "
+                f"{looks} differences"
+            )
+            names = f"{name_of(cell)}, {dataset_name(cell)}"
             yield Evidence("the best number depends on the skew", names, numbers, test, holds)
 
 
-def _moves(one: int, own: Family, other: int, others: Family) -> bool | None:
-    """Whether what is best for one partition is worse for the other, or the reverse; None if it cannot be told."""
-    costs = [
-        more_than(accuracy_gap(family[best], family[tried]), 0.01)
-        for family, best, tried in ((own, one, other), (others, other, one))
-        if tried in family and tried != best
-    ]
+def _pairs(family: Family) -> int:
+    """Return how many differences there are, either way, between the cells of a family."""
+    return len(family) * (len(family) - 1)
+
+
+def _moves(one: int, family: Family, other: int, other_family: Family) -> list[Posterior | None]:
+    """Return how much worse what is best for one partition is for the other, and the reverse; [None] if unknown."""
     if one == other:  # the same, if nothing else is better after all
-        costs = [
-            more_than(accuracy_gap(family[tried], family[one]), 0.01)
-            for family in (own, others)
-            for tried in family
-            if tried != one
-        ]
-    return True if True in costs else False if costs and set(costs) == {False} else None
+        both = (family, other_family)
+        pairs = [(cells[tried], cells[one]) for cells in both for tried in cells if tried != one]
+    else:
+        ways = ((family, one, other), (other_family, other, one))
+        pairs = [(cells[best], cells[tried]) for cells, best, tried in ways if tried in cells]
+    return [accuracy_gap(*pair) for pair in pairs] or [None]
 
 
 def party_sampling(cells: Cells) -> Iterator[Evidence]:
     sampled = [cell for cell in cells if cell.cohort < cell.parties]
     for setting in settings_of(sampled):
-        own = by_algorithm(setting)
-        average = own.get("fedavg")
+        named = by_algorithm(setting)
+        average = named.get("fedavg")
         for name, part, counts in (
             ("scaffold", "SCAFFOLD fails", True),
             ("scaffold(init=random)", "SCAFFOLD with random first control variates fails", False),
         ):
-            if average and name in own:
-                found = accuracy_gap(average, own[name])
-                numbers = f"fedavg {percent(average)}, {name} {percent(own[name])}, {told(found)}"
+            if average and name in named:
+                difference = accuracy_gap(average, named[name])
+                numbers = (
+                    f"fedavg {accuracy_text(average)}, {name} {accuracy_text(named[name])}, {interval_text(difference)}"
+                )
                 test = "correlated t: FedAvg is better by more than 5 points"
-                yield Evidence(part, where(average), numbers, test, more_than(found, 0.05), counts)
+                yield Evidence(part, setting_name(average), numbers, test, more_than(difference, 0.05), counts)
     for family in families([cell for cell in four(sampled) if name_of(cell) != "scaffold"], "partition"):
         if iid := family.get("iid"):
             for cell in family.values():
                 if cell is not iid:
-                    found = gap(by_seed(cell, unrest), by_seed(iid, unrest))
-                    test = "t: the deviation over its last 10 rounds is larger than when iid"
-                    names = f"{name_of(cell)}, {where(cell)}"
-                    yield Evidence("the others are unsteady", names, told(found), test, more_than(found, 0))
+                    rough, calm = by_seed(cell, late_deviation), by_seed(iid, late_deviation)
+                    test = "t: the deviation over its last 10 tests is larger than when iid by more than a tenth"
+                    names, numbers = f"{name_of(cell)}, {setting_name(cell)}", interval_text(gap(rough, calm))
+                    yield Evidence("the others are unsteady", names, numbers, test, larger(rough, calm))
 
 
 def many_parties(cells: Cells) -> Iterator[Evidence]:
     whole = [cell for cell in four(cells) if cell.cohort == cell.parties]
     for family in families(whole, "parties"):
         few, many = family[min(family)], family[max(family)]
-        found = accuracy_gap(few, many)
-        names = f"{name_of(few)}, {where(few)}: {few.parties} against {many.parties} parties"
-        numbers = f"{percent(few)} and {percent(many)}, {told(found)}"
-        yield Evidence("more parties, less accuracy", names, numbers, "correlated t: > 0", more_than(found, 0))
+        difference = accuracy_gap(few, many)
+        names = f"{name_of(few)}, {setting_name(few)}: {few.parties} against {many.parties} parties"
+        numbers = f"{accuracy_text(few)} and {accuracy_text(many)}, {interval_text(difference)}"
+        test = "correlated t: over 1 point less"
+        yield Evidence("more parties, less accuracy", names, numbers, test, more_than(difference, _POINT))
 
 
 def costs(cells: Cells) -> Iterator[Evidence]:
     for setting in settings_of(four(cells)):
-        own = by_algorithm(setting)
-        average = own.get("fedavg")
-        if average and "fedprox" in own and engines_of(own["fedprox"]) == engines_of(average):
-            ours, theirs = by_seed(own["fedprox"], training_seconds), by_seed(average, training_seconds)
+        named = by_algorithm(setting)
+        average = named.get("fedavg")
+        if average and "fedprox" in named and engines_of(named["fedprox"]) == engines_of(average):
+            ours, theirs = by_seed(named["fedprox"], training_seconds), by_seed(average, training_seconds)
             share = {seed: ours[seed] / theirs[seed] - 1 for seed in ours.keys() & theirs.keys()}
-            found = gap(share, dict.fromkeys(share, 0.0))
+            difference = gap(share, dict.fromkeys(share, 0.0))
             test = "t: parties train more than 10% longer than for FedAvg"
-            numbers = told(found, "% of the time")
+            numbers = interval_text(difference, "% of the time")
             if share:
-                yield Evidence("FedProx takes much more time", where(average), numbers, test, more_than(found, 0.1))
-        if average and "scaffold" in own and average.bytes_up:
-            sent = [cell.bytes_up + cell.bytes_down for cell in (own["scaffold"], average)]
+                yield Evidence(
+                    "FedProx takes much more time", setting_name(average), numbers, test, more_than(difference, 0.1)
+                )
+        if average and "scaffold" in named and average.bytes_up:
+            sent = [cell.bytes_up + cell.bytes_down for cell in (named["scaffold"], average)]
             holds = abs(sent[0] / sent[1] - 2) < 0.02
             numbers = f"{sent[0] / sent[1]:.3f} times the bytes"
-            yield Evidence("SCAFFOLD sends twice the bytes", where(average), numbers, "2 within 1%", holds)
+            yield Evidence("SCAFFOLD sends twice the bytes", setting_name(average), numbers, "2 within 1%", holds)
 
 
 def mixed_skew(cells: Cells) -> Iterator[Evidence]:
     for family in families(four(cells), "partition"):
-        for partition, mixed in family.items():
-            for term in partition.split(" + ") if skew_of(mixed) == "mixed" else ():
-                if single := family.get(term):
-                    found = accuracy_gap(single, mixed)
-                    names = f"{name_of(mixed)}, {where(mixed)}, against {term} alone"
-                    numbers = f"{percent(mixed)} and {percent(single)}, {told(found)}"
-                    test = "correlated t: > 0"
-                    yield Evidence("two skews are harder than one", names, numbers, test, more_than(found, 0))
+        for mixed in family.values():
+            terms = list(map(str, mixed.label.partition)) if skew_of(mixed) == "mixed" else []
+            if terms and all(term in family for term in terms):  # against an easy one alone, the other is enough
+                single = min((family[term] for term in terms), key=mean_accuracy)
+                difference = accuracy_gap(single, mixed)
+                harder = single.label["partition"]
+                names = f"{name_of(mixed)}, {setting_name(mixed)}, against {harder}, the harder of its parts"
+                numbers = f"{accuracy_text(mixed)} and {accuracy_text(single)}, {interval_text(difference)}"
+                test = "correlated t: over 1 point harder"
+                yield Evidence("two skews are harder than one", names, numbers, test, more_than(difference, _POINT))
 
 
 def batch_size(cells: Cells) -> Iterator[Evidence]:
-    gains: dict[str, dict[str, tuple[str, dict[int, float]]]] = {}
-    for family in families(four(cells), "solver", "batch"):
+    gains: dict[Hashable, dict[str, tuple[str, dict[int, float]]]] = {}
+    for family in solver_families(four(cells), "batch"):
         small, large = family[min(family)], family[max(family)]
-        gain = differences(by_seed(small, last), by_seed(large, last))
-        name = f"{name_of(small)}, {place(small)}, batches of {min(family)} against {max(family)}"
-        key = rest_of(small, "partition", "solver") + name
+        gain = differences(by_seed(small, last_accuracy), by_seed(large, last_accuracy))
+        name = f"{name_of(small)}, {dataset_name(small)}, batches of {min(family)} against {max(family)}"
+        key = (small.label.without("partition", "solver"), name)
         if gain:
             gains.setdefault(key, {})[small.label["partition"]] = (name, gain)
     for partitions in gains.values():
         for partition, (name, gain) in partitions.items():
             if partition != "iid" and "iid" in partitions:
                 at_iid = partitions["iid"][1]
-                found = gap(gain, at_iid)
+                difference = gap(gain, at_iid)
                 numbers = f"{100 * fmean(gain.values()):+.1f} points, iid {100 * fmean(at_iid.values()):+.1f}"
                 test = "t: what a small batch gains differs from iid by at most 2 points"
                 part = "skew does not change what the batch size does"
-                yield Evidence(part, f"{name}, {partition}", f"{numbers}, {told(found)}", test, within(found, 0.02))
+                yield Evidence(
+                    part,
+                    f"{name}, {partition}",
+                    f"{numbers}, {interval_text(difference)}",
+                    test,
+                    within(difference, 0.02),
+                )
 
 
 def batch_norm(cells: Cells) -> Iterator[Evidence]:
     for family in families(four(cells), "model"):
         for model, averaged in family.items():
-            if not model.startswith("resnet") or "norm=" in model or skew_of(averaged) == "homogeneous":
+            spec = averaged.label.model
+            if spec.name != "resnet" or "norm" in arguments(spec) or skew_of(averaged) == "homogeneous":
                 continue
-            plain = model[:-1] if model.endswith(")") else f"{model}("
-            joint = "" if plain.endswith("(") else ", "
-            for other in (f"{plain}{joint}norm=group)", "vgg9"):
+            for other in (str(Spec(spec.name, spec.args, (*spec.kwargs, ("norm", "group")))), "vgg9"):
                 if other in family:
-                    found = gap(by_seed(averaged, unrest), by_seed(family[other], unrest))
-                    names = f"{name_of(averaged)}, {where(averaged)}: {model} against {other}"
-                    numbers = f"accuracy {percent(averaged)} and {percent(family[other])}; deviation {told(found)}"
-                    test = "t: the deviation over its last 10 rounds is larger"
+                    rough, calm = by_seed(averaged, late_deviation), by_seed(family[other], late_deviation)
+                    names = f"{name_of(averaged)}, {setting_name(averaged)}: {model} against {other}"
+                    accuracies = f"{accuracy_text(averaged)} and {accuracy_text(family[other])}"
+                    numbers = f"accuracy {accuracies}; deviation {interval_text(gap(rough, calm))}"
+                    test = "t: the deviation over its last 10 tests is larger by more than a tenth"
                     part = "averaged BatchNorm is less steady under skew"
-                    yield Evidence(part, names, numbers, test, more_than(found, 0))
+                    yield Evidence(part, names, numbers, test, larger(rough, calm))
 
 
 FINDINGS = (
     Finding(
-        "niid-1", PAPER, "One class a party is the hardest case; feature and quantity skew hardly hurt FedAvg.",
+        "niid-1", NAME, "One class a party is the hardest case; feature and quantity skew hardly hurt FedAvg.",
         {"one class a party is the hardest": "most", "feature and quantity skew hardly hurt FedAvg": "most"},
         hardest_skew, "niid-table3",
     ),
     Finding(
-        "niid-2", PAPER, "No algorithm is best in all settings; FedAvg is clearly beaten only in some of them.",
+        "niid-2", NAME, "No algorithm is best in all settings; FedAvg is clearly beaten only in some of them.",
         {"everyone is beaten somewhere": "all", "FedAvg is beaten only in some settings": "all"},
         nobody_is_best, "niid-table3",
     ),
     Finding(
-        "niid-3", PAPER, "CIFAR-10 and tables suffer from skew; on MNIST all algorithms do nearly alike.",
+        "niid-3", NAME, "CIFAR-10 and tables suffer from skew; on MNIST all algorithms do nearly alike.",
         {"on MNIST all do alike": "most", "CIFAR-10 and tables suffer more than MNIST": "most"},
         hard_and_easy_tasks, "niid-table3 --scale laptop",
     ),
     Finding(
-        "niid-4", PAPER, "FedProx converges as fast as FedAvg; SCAFFOLD and FedNova are less steady.",
+        "niid-4", NAME, "FedProx converges as fast as FedAvg; SCAFFOLD and FedNova are less steady.",
         {"FedProx is as fast as FedAvg": "most", "SCAFFOLD and FedNova are less steady": "most"},
         speed_and_steadiness, "niid-curves",
     ),
     Finding(
-        "niid-5", PAPER, "The number of local epochs matters much, and the best one depends on the skew.",
+        "niid-5", NAME, "The number of local epochs matters much, and the best one depends on the skew.",
         {"their number matters": "most", "the best number depends on the skew": "most"},
         local_epochs, "niid-local-epochs",
     ),
     Finding(
-        "niid-6", PAPER, "Under party sampling SCAFFOLD fails, and the others are unsteady.",
+        "niid-6", NAME, "Under party sampling SCAFFOLD fails, and the others are unsteady.",
         {"SCAFFOLD fails": "most", "the others are unsteady": "most"},
         party_sampling, "niid-party-sampling",
     ),
     Finding(
-        "niid-7", PAPER, "Accuracy falls as the number of parties grows.",
+        "niid-7", NAME, "Accuracy falls as the number of parties grows.",
         {"more parties, less accuracy": "most"}, many_parties, "niid-parties",
     ),
     Finding(
-        "niid-8", PAPER, "FedProx takes much more computing time than FedAvg, and SCAFFOLD sends twice the bytes.",
+        "niid-8", NAME, "FedProx takes much more computing time than FedAvg, and SCAFFOLD sends twice the bytes.",
         {"FedProx takes much more time": "most", "SCAFFOLD sends twice the bytes": "all"},
         costs, "niid-efficiency",
     ),
     Finding(
-        "niid-9", PAPER, "Two kinds of skew at once are harder than one.",
+        "niid-9", NAME, "Two kinds of skew at once are harder than one.",
         {"two skews are harder than one": "most"}, mixed_skew, "niid-mixed-skew",
     ),
     Finding(
-        "niid-10", PAPER, "The batch size does under skew what it does without.",
+        "niid-10", NAME, "The batch size does under skew what it does without.",
         {"skew does not change what the batch size does": "most"}, batch_size, "niid-batch-size",
     ),
     Finding(
-        "niid-11", PAPER, "Averaging BatchNorm layers makes training less steady under skew.",
+        "niid-11", NAME, "Averaging BatchNorm layers makes training less steady under skew.",
         {"averaged BatchNorm is less steady under skew": "most"}, batch_norm, "niid-architectures",
     ),
 )  # fmt: skip

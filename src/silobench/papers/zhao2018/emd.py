@@ -1,103 +1,98 @@
 """Accuracy against the earth mover's distance (EMD) of the parties' labels from the whole, as in Zhao et al., Figure 5.
 
-A study is cells that differ in the partition alone; its ladders are its partitions of one kind, by rising EMD.
+A study is a group of cells that differ in the partition only. A ladder is its partitions of one kind, by rising EMD.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from silobench.analysis.cells import CellResult
-from silobench.analysis.choices import kinds_of, sharing_of
-from silobench.analysis.families import Cells, percent, rest_of
-from silobench.analysis.tables import BASELINES, Entry, Table, beside, shown
-from silobench.runs.record import distinguishing
+from silobench.analysis.groups import Cells, accuracy_json, grouped, label_json
+from silobench.analysis.specs import partition_kinds
+from silobench.analysis.tables import BASELINES, Entry, Table, accuracy_entry, shown_choices
+from silobench.runs.label import distinguishing
 
-APART = 0.05  # EMDs that are closer than this count as one
-LEARNT = 5  # rounds: a model that has hardly begun has no accuracy to lose
+CLOSE = 0.05  # EMDs that differ by less count as one
+LEARNT = 5  # rounds: a model that has hardly started has no accuracy to lose
 _LADDERS = (("target-emd",), ("iid", "shards"))  # distributions drawn for an EMD; the paper's iid, 2-class and 1-class
 
 
 def studies(cells: Cells) -> list[list[CellResult]]:
-    """Cells that differ in how rows are dealt by label alone, by rising EMD; baselines know no parties."""
-    found: dict[str, list[CellResult]] = {}
-    for cell in cells:
-        if _kind(cell) in (kind for kinds in _LADDERS for kind in kinds) and cell.label["algorithm"] not in BASELINES:
-            found.setdefault(rest_of(cell, "partition"), []).append(cell)
-    return [sorted(study, key=lambda cell: cell.emd_weighted) for study in found.values()]
+    """Return cells that differ only in how rows are dealt by label, by rising EMD; without baselines."""
+    kinds = {kind for ladder in _LADDERS for kind in ladder}
+    dealt = [cell for cell in cells if _kind(cell) in kinds and cell.label["algorithm"] not in BASELINES]
+    groups = grouped(dealt, lambda cell: cell.label.without("partition"))
+    return [sorted(study, key=lambda cell: cell.emd_weighted) for study in groups]
 
 
 def ladders(cells: Cells) -> Iterator[list[CellResult]]:
-    """The partitions of one kind in each study, where they have more than one EMD."""
+    """Yield the partitions of one kind in each study, where they have more than one EMD."""
     for study in studies(cells):
         yield from (ladder for ladder in by_kind(study).values() if several(ladder))
 
 
 def by_kind(study: Cells) -> dict[str, list[CellResult]]:
-    """The partitions of each kind that a study has."""
-    found = {" and ".join(kinds): [cell for cell in study if _kind(cell) in kinds] for kinds in _LADDERS}
-    return {kind: ladder for kind, ladder in found.items() if ladder}
+    """Return the partitions of each kind that a study has."""
+    every = {" and ".join(kinds): [cell for cell in study if _kind(cell) in kinds] for kinds in _LADDERS}
+    return {kind: ladder for kind, ladder in every.items() if ladder}
 
 
 def several(cells: Cells) -> bool:
     """Whether cells have more than one EMD."""
-    found = [cell.emd_weighted for cell in cells]
-    return bool(found) and max(found) - min(found) > APART
+    distances = [cell.emd_weighted for cell in cells]
+    return bool(distances) and max(distances) - min(distances) > CLOSE
 
 
 def _kind(cell: CellResult) -> str:
-    return "" if sharing_of(cell.label) else " + ".join(kinds_of(cell.label))
+    """Return the kind of a partition; empty if parties share rows."""
+    kinds = partition_kinds(cell.label)
+    return " + ".join(kinds) if len(kinds) == len(cell.label.partition) else ""
 
 
-# --- what a person sees -------------------------------------------------------------------------------
+# --- tables -------------------------------------------------------------------------------------------
 
 
 def accuracy_by_emd(cells: Cells) -> list[list[CellResult]]:
-    """The studies in which there is more than one EMD; not of runs that end too soon to have learnt, but measured."""
-    whole = [cell for cell in cells if cell.label["rounds"] >= LEARNT or not cell.label.get("measure")]
-    return [study for study in studies(whole) if several(study)]
+    """Return the studies with more than one EMD, without short runs that were made only to be measured."""
+    trained = [cell for cell in cells if cell.label.rounds >= LEARNT or not cell.label.measure]
+    return [study for study in studies(trained) if several(study)]
 
 
 def emd_table(cells: Cells) -> Table:
-    """One row a partition: its measured EMD, the accuracy with the paper's, and over how many trials."""
-    told = [cell for study in accuracy_by_emd(cells) for cell in study]
-    names = choices(told)
+    """Return one row per partition: its measured EMD, the accuracy with the paper's, and the number of trials."""
+    studied = [cell for study in accuracy_by_emd(cells) for cell in study]
+    names = study_choices(studied)
     rows = [
         [
-            *(Entry(shown(cell, name, cells)) for name in names),
-            Entry(str(cell.label["partition"])),
+            *shown_choices(cell, (*names, "partition"), cells),
             Entry(f"{cell.emd_weighted:.3f}"),
-            Entry(percent(cell), paper=beside(cell)),
+            accuracy_entry(cell),
             Entry(str(len(cell.seeds))),
         ]
-        for cell in told
+        for cell in studied
     ]
     note = (
-        "EMD: the sum over classes of |share at the party - share in all|, from 0 to 2; the mean over parties, by rows"
+        "EMD: the sum over classes of |share at the party - share in all|, from 0 to 2; the mean over parties, "
+        "weighted by rows"
     )
     return Table("Accuracy against EMD, percent", [*names, "partition", "EMD", "accuracy", "trials"], rows, note)
 
 
 def emd_json(cells: Cells) -> list[dict[str, Any]]:
-    """The same as plain values."""
+    """Return the rows of the table as plain values."""
     return [
         {
-            **of_label(cell),
+            **label_json(cell),
             "emd_weighted": cell.emd_weighted,
-            "accuracy": {"mean": cell.accuracy.mean, "std": cell.accuracy.std},
+            "accuracy": accuracy_json(cell),
             "trials": len(cell.seeds),
-            "paper": cell.paper,
+            "paper": cell.paper and cell.paper.as_json(),
         }
         for study in accuracy_by_emd(cells)
         for cell in study
     ]
 
 
-def choices(cells: Cells) -> list[str]:
-    """The dataset, and what else but the partition tells cells apart."""
-    but = ("dataset", "partition")
-    return ["dataset", *distinguishing([cell.label for cell in cells], but)]
-
-
-def of_label(cell: CellResult) -> dict[str, Any]:
-    names: Sequence[str] = ("dataset", "partition", "model", "algorithm", "solver", "rounds", "start")
-    return {name: cell.label[name] for name in names if name in cell.label}
+def study_choices(cells: Cells) -> list[str]:
+    """Return the dataset and what else differs between cells, without the partition."""
+    return ["dataset", *distinguishing([cell.label for cell in cells], but=("dataset", "partition"))]

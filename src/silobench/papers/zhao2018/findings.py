@@ -6,68 +6,73 @@ Where the paper says "about" or "mostly" without a number, the number here is ou
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from statistics import fmean
-from typing import Any
 
 from silobench.analysis.cells import CellResult
-from silobench.analysis.choices import begins_at_random, start_of
-from silobench.analysis.claims import Evidence, Finding, accuracy_gap, gap, more_than, told, turned, within
-from silobench.analysis.families import (
-    Cells,
-    by_seed,
-    chosen,
-    differences,
-    families,
-    last,
-    percent,
-    place,
-    where,
+from silobench.analysis.claims import (
+    Evidence,
+    Finding,
+    accuracy_gap,
+    any_holds,
+    gap,
+    interval_text,
+    larger,
+    more_than,
+    opposite,
+    within,
 )
+from silobench.analysis.groups import (
+    Cells,
+    accuracy_text,
+    by_seed,
+    dataset_name,
+    differences,
+    last_accuracy,
+    of_algorithms,
+    setting_name,
+    solver_families,
+)
+from silobench.analysis.specs import arguments, starts_at_random
 from silobench.papers.zhao2018.divergence import layers_of, of_layer, rounds_of
-from silobench.papers.zhao2018.emd import APART, LEARNT, ladders, several
-from silobench.papers.zhao2018.loss import centralised, losses, solver, training
+from silobench.papers.zhao2018.emd import CLOSE, LEARNT, ladders, several
+from silobench.papers.zhao2018.loss import centralised, losses, solver_arguments, training_key
 from silobench.papers.zhao2018.numbers import ONE_CLASS
-from silobench.papers.zhao2018.sharing import shared, sharing_studies
+from silobench.papers.zhao2018.sharing import sharing_cells, sharing_studies
 
-PAPER = "Zhao et al."
+NAME = "Zhao et al."
 KNEE = 1.44  # the EMD beyond which the paper's accuracy falls fast
 _POINT = 0.01
 
 
 def accuracy_falls(cells: Cells) -> Iterator[Evidence]:
-    for ladder in ladders([cell for cell in chosen(cells, "fedavg") if cell.label["rounds"] >= LEARNT]):
+    for ladder in ladders([cell for cell in of_algorithms(cells, "fedavg") if cell.label.rounds >= LEARNT]):
         low, high = ladder[0], ladder[-1]
-        found = accuracy_gap(low, high)
-        names = f"{place(low)}: {low.label['partition']} against {high.label['partition']}"
-        numbers = f"{percent(low)} and {percent(high)}, {told(found)}"
-        yield Evidence("it falls", names, numbers, "correlated t: > 0", more_than(found, 0))
+        difference = accuracy_gap(low, high)
+        names = f"{dataset_name(low)}: {low.label['partition']} against {high.label['partition']}"
+        numbers = f"{accuracy_text(low)} and {accuracy_text(high)}, {interval_text(difference)}"
+        yield Evidence("it falls", names, numbers, "correlated t: by over 1 point", more_than(difference, _POINT))
         yield _every_step(ladder)
         yield from _ever_faster(ladder)
 
 
 def _every_step(ladder: Cells) -> Evidence:
     rises = [more_than(accuracy_gap(b, a), _POINT) for a, b in pairwise(ladder)]
-    names = f"{place(ladder[0])}: {len(rises)} steps from {ladder[0].label['partition']} on"
-    numbers = ", ".join(percent(cell) for cell in ladder)
+    names = f"{dataset_name(ladder[0])}: {len(rises)} steps from {ladder[0].label['partition']} on"
+    numbers = ", ".join(accuracy_text(cell) for cell in ladder)
     test = "correlated t: no step rises by more than 1 point"
-    return Evidence("every step falls or stays", names, numbers, test, turned(_any(rises)))
-
-
-def _any(each: list[bool | None]) -> bool | None:
-    """Whether one of them holds; None if it cannot be told."""
-    return True if True in each else None if None in each else False
+    return Evidence("every step falls or stays", names, numbers, test, opposite(any_holds(rises)))
 
 
 def _ever_faster(ladder: Cells) -> Iterator[Evidence]:
     """Only where there are EMDs on both sides of the knee."""
     low, high = ladder[0], ladder[-1]
-    knee = max((cell for cell in ladder if cell.emd_weighted < KNEE + APART), key=emd_of, default=low)
+    knee = max((cell for cell in ladder if cell.emd_weighted < KNEE + CLOSE), key=emd_of, default=low)
     if not (several([low, knee]) and several([knee, high])):
         return
     before, after = _slope(low, knee), _slope(knee, high)
-    found = gap(after, before)
-    names = f"{place(knee)}: beyond {knee.label['partition']} against before"
-    test = "t: points lost per unit of EMD are more"
-    yield Evidence("it falls faster at the end", names, told(found, "points per unit"), test, more_than(found, 0))
+    difference = gap(after, before)
+    names = f"{dataset_name(knee)}: beyond {knee.label['partition']} against before"
+    test, numbers = "t: over 1 point more is lost per unit of EMD", interval_text(difference, "points per unit")
+    yield Evidence("it falls faster at the end", names, numbers, test, more_than(difference, _POINT))
 
 
 def emd_of(cell: CellResult) -> float:
@@ -76,7 +81,7 @@ def emd_of(cell: CellResult) -> float:
 
 def _slope(a: CellResult, b: CellResult) -> dict[int, float]:
     """Accuracy lost per unit of EMD, by seed."""
-    lost = differences(by_seed(a, last), by_seed(b, last))
+    lost = differences(by_seed(a, last_accuracy), by_seed(b, last_accuracy))
     return {seed: value / (emd_of(b) - emd_of(a)) for seed, value in lost.items()}
 
 
@@ -85,7 +90,7 @@ def _slope(a: CellResult, b: CellResult) -> dict[int, float]:
 
 def _first_rounds(cells: Cells) -> Iterator[tuple[list[CellResult], dict[str, list[dict[int, float]]]]]:
     """The ladders whose cells measured their first round, and each layer's divergence then: a cell, by seed."""
-    for ladder in ladders([cell for cell in chosen(cells, "fedavg") if 1 in rounds_of(cell)]):
+    for ladder in ladders([cell for cell in of_algorithms(cells, "fedavg") if 1 in rounds_of(cell)]):
         layers = layers_of(ladder[0])
         yield ladder, {layer: [of_layer(cell, layer, 1) for cell in ladder] for layer in layers}
 
@@ -95,12 +100,12 @@ def divergence_grows(cells: Cells) -> Iterator[Evidence]:
         for layer, steps in layers.items():
             if not all(steps):  # a layer of zeros
                 continue
-            found = gap(steps[-1], steps[0])
-            rises, falls = more_than(found, 0), _any([_falls(a, b) for a, b in pairwise(steps)])
+            difference = gap(steps[-1], steps[0])
+            rises, falls = larger(steps[-1], steps[0]), any_holds([_falls(a, b) for a, b in pairwise(steps)])
             holds = False if rises is False or falls else None if None in (rises, falls) else True
-            names = f"{place(ladder[0])}, layer {layer}: {_ends(ladder)}"
-            test = "t: > 0, and no step of EMD falls"
-            yield Evidence("in every layer", names, told(found, "percent of ||w_sgd||"), test, holds)
+            names = f"{dataset_name(ladder[0])}, layer {layer}: {_ends(ladder)}"
+            test = "t: larger by more than a tenth, and no step of EMD falls"
+            yield Evidence("in every layer", names, interval_text(difference, "percent of ||w_sgd||"), test, holds)
 
 
 def _falls(a: Mapping[int, float], b: Mapping[int, float]) -> bool | None:
@@ -119,7 +124,7 @@ def ends_diverge_most(cells: Cells) -> Iterator[Evidence]:
         for end in (known[0], known[-1]) if len(known) > 2 else ():
             more = [more_than(gap(rises[end], rises[layer]), 0) for layer in known[1:-1]]
             holds = False if False in more else None if None in more else True
-            names = f"{place(ladder[0])}, layer {end}: {_ends(ladder)}"
+            names = f"{dataset_name(ladder[0])}, layer {end}: {_ends(ladder)}"
             numbers = ", ".join(f"{layer} {fmean(rise.values()):+.3g}" for layer, rise in rises.items() if rise)
             test = "t: it rises more than in each layer between the first and the last"
             yield Evidence("first and last layer", names, numbers, test, holds)
@@ -129,99 +134,102 @@ def ends_diverge_most(cells: Cells) -> Iterator[Evidence]:
 
 
 def five_epochs(cells: Cells) -> Iterator[Evidence]:
-    one_class = [cell for cell in chosen(cells, "fedavg") if cell.label["partition"] == ONE_CLASS]
-    for family in families(one_class, "solver", "epochs"):
+    one_class = [cell for cell in of_algorithms(cells, "fedavg") if cell.label["partition"] == ONE_CLASS]
+    for family in solver_families(one_class, "epochs"):
         if {1, 5} <= family.keys():
             one, five = family[1], family[5]
-            found = accuracy_gap(five, one)
-            numbers = f"{percent(five)} and {percent(one)}, {told(found)}"
+            difference = accuracy_gap(five, one)
+            numbers = f"{accuracy_text(five)} and {accuracy_text(one)}, {interval_text(difference)}"
             test = "correlated t: five epochs are not better by more than 1 point"
-            names = f"{where(one)}: 5 epochs against 1"
-            yield Evidence("no gain", names, numbers, test, turned(more_than(found, _POINT)))
+            names = f"{setting_name(one)}: 5 epochs against 1"
+            yield Evidence("no gain", names, numbers, test, opposite(more_than(difference, _POINT)))
 
 
 def like_sgd(cells: Cells) -> Iterator[Evidence]:
-    for one in losses(chosen(cells, "fedavg", "combined")):
-        cell, batch = one.cell, solver(one.cell)["batch"]
-        if cell.label["partition"] == "iid" and solver(cell)["epochs"] == 1 and begins_at_random(cell.label):
-            found = accuracy_gap(cell, one.sgd)
-            numbers = f"{percent(cell)} and {percent(one.sgd)}, {told(found)}"
-            names = f"{place(cell)}: fedavg with batches of {batch} against SGD with {cell.cohort * batch}"
+    for one in losses(of_algorithms(cells, "fedavg", "combined")):
+        cell, batch = one.cell, solver_arguments(one.cell)["batch"]
+        if cell.label["partition"] == "iid" and solver_arguments(cell)["epochs"] == 1 and starts_at_random(cell.label):
+            difference = accuracy_gap(cell, one.reference)
+            numbers = f"{accuracy_text(cell)} and {accuracy_text(one.reference)}, {interval_text(difference)}"
+            names = f"{dataset_name(cell)}: fedavg with batches of {batch} against SGD with {cell.cohort * batch}"
             test = "correlated t: they differ by at most 1 point"
-            yield Evidence("FedAvg on iid data is SGD", names, numbers, test, within(found, _POINT))
+            yield Evidence("FedAvg on iid data is SGD", names, numbers, test, within(difference, _POINT))
 
 
 def pretrained(cells: Cells) -> Iterator[Evidence]:
     sgd = centralised(cells)
-    for cell in chosen(cells, "fedavg"):
-        start: Mapping[str, Any] | None = start_of({**cell.label, **cell.runs[0].facts["config"]})
-        if cell.label["partition"] != ONE_CLASS or start is None:
+    for cell in of_algorithms(cells, "fedavg"):
+        start = cell.config.start
+        if cell.label["partition"] != ONE_CLASS or start.name != "centralised":
             continue
-        batch = start.get("batch") or solver(cell)["batch"]
-        if before := sgd.get(training(cell, start.get("rounds"), batch)):
-            found = accuracy_gap(cell, before)
-            numbers = f"{percent(cell)}, before {percent(before)}, {told(found)}"
+        pretraining = arguments(start)
+        batch = pretraining.get("batch") or solver_arguments(cell)["batch"]
+        if before := sgd.get(training_key(cell, pretraining.get("rounds"), batch)):
+            difference = accuracy_gap(cell, before)
+            numbers = f"{accuracy_text(cell)}, before {accuracy_text(before)}, {interval_text(difference)}"
             test = "correlated t: not better by more than 1 point than the model it began with"
-            names = f"{where(cell)}, from {cell.label['start']}"
-            yield Evidence("it does not learn", names, numbers, test, turned(more_than(found, _POINT)))
+            names = f"{setting_name(cell)}, from {cell.label['start']}"
+            yield Evidence("it does not learn", names, numbers, test, opposite(more_than(difference, _POINT)))
 
 
 # --- sharing ------------------------------------------------------------------------------------------
 
 
 def five_percent(cells: Cells) -> Iterator[Evidence]:
-    for one in shared(chosen(cells, "fedavg")):
-        if one.sharing.base == ONE_CLASS and abs(one.sharing.received - 0.05) < 1e-9 and one.alone:
-            found = accuracy_gap(one.cell, one.alone)
-            numbers = f"{percent(one.cell)}, without {percent(one.alone)}, {told(found)}"
+    for one in sharing_cells(of_algorithms(cells, "fedavg")):
+        if one.sharing.base == ONE_CLASS and abs(one.sharing.received - 0.05) < 1e-9 and one.without:
+            difference = accuracy_gap(one.cell, one.without)
+            numbers = f"{accuracy_text(one.cell)}, without {accuracy_text(one.without)}, {interval_text(difference)}"
             test = "correlated t: about 30 points, at least 20"
-            yield Evidence("it lifts accuracy", where(one.cell), numbers, test, more_than(found, 0.2))
+            yield Evidence("it lifts accuracy", setting_name(one.cell), numbers, test, more_than(difference, 0.2))
 
 
 def half_is_enough(cells: Cells) -> Iterator[Evidence]:
-    for study in sharing_studies(chosen(cells, "fedavg")):
+    for study in sharing_studies(of_algorithms(cells, "fedavg")):
         whole = {(one.sharing.beta, one.sharing.warmup): one.cell for one in study if one.sharing.alpha == 1}
         for one in study:
             rival = whole.get((one.sharing.beta, one.sharing.warmup))
             if rival and 0.5 <= one.sharing.alpha < 1:
-                found = accuracy_gap(rival, one.cell)
-                numbers = f"{percent(rival)} and {percent(one.cell)}, {told(found)}"
+                difference = accuracy_gap(rival, one.cell)
+                numbers = f"{accuracy_text(rival)} and {accuracy_text(one.cell)}, {interval_text(difference)}"
                 test = "correlated t: all of G and this share differ by at most 1 point"
-                yield Evidence("flat from half of G on", where(one.cell), numbers, test, within(found, _POINT))
+                yield Evidence(
+                    "flat from half of G on", setting_name(one.cell), numbers, test, within(difference, _POINT)
+                )
 
 
 FINDINGS = (
     Finding(
-        "zhao-1", PAPER, "FedAvg's accuracy falls with the EMD of the parties' labels, and falls faster at the end.",
+        "zhao-1", NAME, "FedAvg's accuracy falls with the EMD of the parties' labels, and falls faster at the end.",
         {"it falls": "most", "every step falls or stays": "most", "it falls faster at the end": "most"},
         accuracy_falls, "zhao-emd",
     ),
     Finding(
-        "zhao-2", PAPER, "After one round the weights of every layer diverge the more from SGD's, the larger the EMD.",
+        "zhao-2", NAME, "After one round the weights of every layer diverge the more from SGD's, the larger the EMD.",
         {"in every layer": "all"}, divergence_grows, "zhao-divergence",
     ),
     Finding(
-        "zhao-3", PAPER, "EMD makes the first convolution and the last layer diverge most.",
+        "zhao-3", NAME, "EMD makes the first convolution and the last layer diverge most.",
         {"first and last layer": "all"}, ends_diverge_most, "zhao-divergence",
     ),
     Finding(
-        "zhao-4", PAPER, "With one class a party five local epochs do not reduce the loss of accuracy.",
+        "zhao-4", NAME, "With one class a party five local epochs do not reduce the loss of accuracy.",
         {"no gain": "most"}, five_epochs, "zhao-table3",
     ),
     Finding(
-        "zhao-5", PAPER, "Giving each party 5% of the data lifts one-class accuracy by about 30 points.",
+        "zhao-5", NAME, "Giving each party 5% of the data lifts one-class accuracy by about 30 points.",
         {"it lifts accuracy": "most"}, five_percent, "zhao-sharing",
     ),
     Finding(
-        "zhao-6", PAPER, "Half of the shared data does as well as all of it.",
+        "zhao-6", NAME, "Half of the shared data does as well as all of it.",
         {"flat from half of G on": "most"}, half_is_enough, "zhao-sharing",
     ),
     Finding(
-        "zhao-7", PAPER, "On iid data FedAvg does as SGD does with a batch as large as all parties' together.",
+        "zhao-7", NAME, "On iid data FedAvg does as SGD does with a batch as large as all parties' together.",
         {"FedAvg on iid data is SGD": "most"}, like_sgd, "zhao-table3",
     ),
     Finding(
-        "zhao-8", PAPER, "A model that SGD has trained learns nothing from FedAvg with one class a party.",
+        "zhao-8", NAME, "A model that SGD has trained learns nothing from FedAvg with one class a party.",
         {"it does not learn": "most"}, pretrained, "zhao-table3",
     ),
 )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Bytes and seconds for people."""
+"""Bytes, seconds and fractions as text."""
 
 
 def size(count: float) -> str:
-    """Bytes for people.
+    """Return bytes with a unit.
 
     >>> size(0), size(1_500_000)
     ('0', '1.5 MB')
@@ -15,7 +15,7 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people.
+    """Return seconds with a unit.
 
     >>> duration(0), duration(0.0821), duration(90)
     ('0', '82.1 ms', '90 s')
@@ -23,3 +23,12 @@ def duration(seconds: float) -> str:
     if seconds == 0:
         return "0"
     return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+
+
+def percent(mean: float, std: float | None = None) -> str:
+    """Return a fraction in percent, with its standard deviation if there is one.
+
+    >>> percent(0.7125), percent(0.7125, 0.004)
+    ('71.2', '71.2 ± 0.4')
+    """
+    return f"{100 * mean:.1f}" + ("" if std is None else f" ± {100 * std:.1f}")

@@ -1,0 +1,34 @@
+"""Option types that several commands share."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def _use_data_dir(path: Path | None) -> Path | None:
+    """Set the data directory for this process and for the worker processes that it starts."""
+    if path is not None:
+        os.environ["SILOBENCH_DATA"] = str(path)
+        os.environ["SILOBENCH_DATA_DIR_GIVEN"] = str(path)  # commands suggested in messages repeat the option
+    return path
+
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        callback=_use_data_dir,
+        help="Directory of the datasets. Default: $SILOBENCH_DATA, else a folder in the user's cache.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
+Out = Annotated[Path, typer.Option("--out", help="Directory for the runs.")]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin",
+        help="Python file that registers your own algorithms, models, partitions, transforms or measures. Repeatable.",
+    ),
+]

@@ -1,0 +1,109 @@
+"""``silobench partition``: split a dataset among parties and measure the skew, without training."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from silobench.cli.options import DataDir, Json
+
+if TYPE_CHECKING:
+    from silobench.data import Dataset
+    from silobench.partitions import Partition, Sharing, Skewness
+
+
+def partition(
+    dataset: Annotated[str, typer.Argument(help='Dataset spec, such as digits or "csv(path=my.csv, label=y)".')],
+    spec: Annotated[str, typer.Argument(help='Partition spec, such as "label-dirichlet(beta=0.5)" or "#C=2".')],
+    parties: Annotated[
+        int | None, typer.Option(min=1, help="Number of parties. Default: what the dataset suggests, else 10.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random split.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write the party x class heatmap to this .png or .svg file.")
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Write each party's training row numbers to this directory, as CSV and npz."),
+    ] = None,
+    json_: Json = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Partition a dataset among parties and measure the skew. Nothing is trained."""
+    cut = _cut(dataset, spec, parties, seed)
+    if plot:
+        from silobench.report.figures import plot_partition
+
+        plot_partition(cut.skew.counts, plot, f"{cut.data.name}: {cut.spec}", cut.names, cut.classes)
+    if export:
+        from silobench.partitions.export import export_partition
+
+        export_partition(cut.partition, cut.skew.counts, cut.names, cut.classes, export)
+    if json_:
+        print(json.dumps(cut.as_json()))
+        return
+    from silobench.cli.terminal import print_partition
+
+    print_partition(cut.facts, cut.skew, cut.data, cut.notes, cut.partition.fingerprint, cut.shared)
+    for path in filter(None, (plot, export)):
+        print(f"wrote {path}")
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A partitioned dataset and the measures of its skew."""
+
+    data: "Dataset"
+    partition: "Partition"
+    spec: str  # in canonical form
+    seed: int
+    skew: "Skewness"
+    shared: "Sharing | None"
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.partition.names or map(str, range(len(self.partition))))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.data.classes or ("rows",)  # numeric labels have no classes: one column counts the rows
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.data.notes, *self.partition.notes)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {
+            "dataset": self.data.name,
+            "spec": self.spec,
+            "parties": len(self.partition),
+            "seed": self.seed,
+            "names": self.names,
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        without_classes = dict.fromkeys(("emd", "emd_weighted", "jensen_shannon")) if not self.data.classes else {}
+        return {
+            **self.facts,
+            **self.skew.as_json(),
+            **without_classes,
+            **({"shared": self.shared.as_json()} if self.shared else {}),
+            "fingerprint": self.partition.fingerprint,
+            "noise": list(self.partition.noise),
+            "classes": list(self.data.classes),
+            "notes": list(self.notes),
+        }
+
+
+def _cut(dataset: str, spec: str, parties: int | None, seed: int) -> _Cut:
+    from silobench.data import load
+    from silobench.partitions import bind_sum, measure, sharing
+    from silobench.partitions import partition as split
+
+    data = load(dataset)
+    result = split(data, spec, parties, seed)
+    canonical = " + ".join(str(term.short) for term in bind_sum(spec))
+    return _Cut(data, result, canonical, seed, measure(result, data), sharing(result, data))

@@ -1,0 +1,49 @@
+"""The value `Paper`: all that silobench has of one published study."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from silobench.analysis.cells import FindAccuracy, FindCost
+from silobench.analysis.claims import Finding
+from silobench.analysis.groups import Cells
+from silobench.analysis.tables import Table
+from silobench.report.drawing import Section
+from silobench.runs.label import Label
+
+
+def _nothing(label: Label, parties: int) -> None:
+    """Find no published number."""
+
+
+def _no_sections(cells: Cells) -> Sequence[Section]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A study, with what commands show of it. Commands loop over `silobench.papers.PAPERS` and know no study by name.
+
+    `folder` has the experiments in ``suites/*.toml`` and the printed tables in ``published/*.csv``.
+    """
+
+    name: str  # as findings call it
+    citation: str
+    folder: Path
+    findings: Sequence[Finding]
+    accuracy: FindAccuracy = _nothing
+    """(label, number of parties) -> the accuracy that the paper prints for this setting."""
+    cost: FindCost = _nothing
+    """(label, number of parties) -> the cost of a round that the paper prints for this setting."""
+    tables: Sequence[Callable[[Cells], Table]] = ()
+    """Tables of `silobench show`; those without rows are left out."""
+    facts: Mapping[str, Callable[[Cells], list[dict[str, Any]]]] = field(default_factory=dict)
+    """What `silobench show --json` adds, by key."""
+    sections: Callable[[Cells], Sequence[Section]] = _no_sections
+    """Sections of the HTML page; those whose table has no rows are left out."""
+
+    @property
+    def suites(self) -> dict[str, Path]:
+        """The experiment files by name."""
+        return {file.stem: file for file in sorted(self.folder.glob("suites/*.toml"))}
