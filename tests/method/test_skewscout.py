@@ -2,10 +2,8 @@
 
 import json
 import math
-import time
 from dataclasses import replace
 from pathlib import Path
-from subprocess import Popen
 from typing import Any
 
 import pytest
@@ -278,16 +276,6 @@ controller = "skewscout(period=20, sample=50, search=annealing)"
 rounds = 900
 eval_every = 100
 """
-
-
-def _kill_after(process: Popen[str], out: Path, rounds: int) -> None:
-    """Kill the command, wherever it is, once this many rounds are on disk."""
-    while (
-        sum(file.read_bytes().count(b"\n") for file in out.glob("*/rounds.jsonl")) < rounds and process.poll() is None
-    ):
-        time.sleep(0.005)
-    process.kill()
-    process.communicate()
 
 
 def _facts(out: Path) -> tuple[list[Any], list[Any]]:

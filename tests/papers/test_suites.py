@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from silobench.papers.findings import FINDINGS
 
 from commands import call, write
 from silobench.data import load
 from silobench.errors import ConfigError
 from silobench.federation import federate
 from silobench.papers import suites
-from silobench.papers.findings import FINDINGS
 from silobench.papers.niid_bench.numbers import _rows, paper_accuracy, paper_cost
 from silobench.partitions import bind_sum
 from silobench.runs.experiment import at_scale, bind, expand, read_experiment
