@@ -27,7 +27,7 @@ def clipped(bound: float, update: Update) -> Update:
 
 
 @pytest.mark.parametrize("bound", [13.0, 13.1, 1e6])
-def test_clip_leaves_short_updates_alone(bound: float) -> None:
+def test_clip_does_not_change_short_updates(bound: float) -> None:
     update = Update.of(7.0, delta=torch.tensor([3.0, 4.0])).with_sums(control=torch.tensor([12.0]))
     sent = clipped(bound, update)
     assert sent.total["delta"].tolist() == update.total["delta"].tolist()
@@ -36,7 +36,7 @@ def test_clip_leaves_short_updates_alone(bound: float) -> None:
 
 @pytest.mark.parametrize("bound", [12.9, 1.0, 1e-3])
 @pytest.mark.parametrize("weight", [1.0, 7.0])
-def test_clip_scales_all_vectors_of_a_long_update_alike_to_the_bound(bound: float, weight: float) -> None:
+def test_clip_scales_all_vectors_of_a_long_update_by_one_factor(bound: float, weight: float) -> None:
     update = Update.of(weight, delta=torch.tensor([3.0, 4.0]), reach=torch.tensor(50.0))
     sent = clipped(bound, update.with_sums(control=torch.tensor([12.0])))
     assert norm(sent) == pytest.approx(bound, rel=1e-6)
@@ -121,8 +121,8 @@ def test_a_chain_that_is_undone_changes_nothing(toy) -> None:
 
     chain = Transform(halves, doubles), Transform(lambda u, m, c: (mirrors(u), m), mirrors)
     with_chain, without = (
-        [r.state.server.params for r in rounds(Method(scaffold(), SOLVER, made), *toy(), rounds=3)]
-        for made in (chain, ())
+        [r.state.server.params for r in rounds(Method(scaffold(), SOLVER, transforms), *toy(), rounds=3)]
+        for transforms in (chain, ())
     )
     assert all(torch.equal(a, b) for a, b in zip(with_chain, without, strict=True))
 

@@ -75,7 +75,7 @@ def test_they_have_their_numbers_of_parameters(spec: str, count: int) -> None:
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("spec", SMALL)
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 32, 32), (2, 9, 17)])
-def test_any_picture_from_eight_pixels_also_one_alone(spec: str, norm: str, shape: tuple[int, int, int]) -> None:
+def test_any_image_from_eight_pixels_and_batches_of_one(spec: str, norm: str, shape: tuple[int, int, int]) -> None:
     module = build(f"{spec}, norm={norm})", shape, classes=7)
     for rows in (1, 3):
         answer = module(torch.rand(rows, *shape))
@@ -132,7 +132,7 @@ def test_what_its_blocks_see(stem: str, sides: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "shape", "said"),
+    ("spec", "shape", "message"),
     [
         ("alexnet", (20,), "alexnet needs images .* at least 8 x 8"),
         ("googlenet", (3, 7, 32), "googlenet needs images .* at least 8 x 8"),
@@ -141,8 +141,8 @@ def test_what_its_blocks_see(stem: str, sides: list[int]) -> None:
         ("alexnet(norm=group, group_size=5)", (3, 32, 32), "24 channels cannot be divided into groups of 5"),
     ],
 )
-def test_what_cannot_be_built_is_refused(spec: str, shape: tuple[int, ...], said: str) -> None:
-    with pytest.raises((ConfigError, SpecError), match=said):
+def test_what_cannot_be_built_is_refused(spec: str, shape: tuple[int, ...], message: str) -> None:
+    with pytest.raises((ConfigError, SpecError), match=message):
         build(spec, shape)
 
 

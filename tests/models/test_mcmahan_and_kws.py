@@ -153,7 +153,7 @@ def test_response_normalisation_is_torchs_and_the_formulas(channels: int) -> Non
         torch.testing.assert_close(found[0][1], gradient, rtol=1e-5, atol=1e-5)
 
 
-def test_batch_normalisation_stands_before_every_relu_and_takes_a_row_alone() -> None:
+def test_batch_normalisation_precedes_every_relu_and_reads_a_single_row() -> None:
     module = build("kws(norm=batch)", (1, 50, 10))
     layout = Network(module).layout
     assert {name.split(".")[0] for name in layout.norms} == {"norm1", "norm2", "norm3"}
@@ -246,7 +246,7 @@ def test_small_pictures_and_all_without_a_crop_are_taken_whole_and_as_they_are(
 
 
 @pytest.mark.parametrize(
-    ("spec", "shape", "said"),
+    ("spec", "shape", "message"),
     [
         ("mcmahan-mnist", (20,), "mcmahan-mnist needs images .* at least 4 x 4 .*20.*use mlp or linear"),
         ("mcmahan-mnist", (1, 3, 28), "at least 4 x 4"),
@@ -261,8 +261,8 @@ def test_small_pictures_and_all_without_a_crop_are_taken_whole_and_as_they_are(
         ("mcmahan-cifar(crop=0)", (3, 32, 32), "crop"),
     ],
 )
-def test_what_cannot_be_built_is_refused(spec: str, shape: tuple[int, ...], said: str) -> None:
-    with pytest.raises((ConfigError, SpecError), match=said):
+def test_what_cannot_be_built_is_refused(spec: str, shape: tuple[int, ...], message: str) -> None:
+    with pytest.raises((ConfigError, SpecError), match=message):
         build(spec, shape)
 
 
