@@ -10,7 +10,8 @@ import torch
 
 from silobench.engines import Engine
 from silobench.loop.probe import travel
-from silobench.measures.measure import MEASURES, Course, Findings, Measure, Observe
+from silobench.loop.schedule import Schedule
+from silobench.measures.measure import MEASURES, Findings, Measure, Observe
 from silobench.method.types import Count, Memory, Vector
 from silobench.tasks.task import Weights
 from silobench.training.setting import Setting
@@ -22,10 +23,10 @@ Look = Callable[[Setting, Engine, State], Findings]
 def from_time_to_time(every: int, look: Look) -> Measure:
     """A measure that looks after every so many rounds, and after the last."""
 
-    def begin(course: Course, state: State | None, memory: Memory) -> Observe:
+    def begin(schedule: Schedule, state: State | None, memory: Memory) -> Observe:
         def observe(record: RoundRecord) -> tuple[Findings, Memory]:
-            due = record.round % every == 0 or record.round == course.rounds
-            return (look(course.setting, course.engine, record.state) if due else {}), {}
+            due = record.round % every == 0 or record.round == schedule.rounds
+            return (look(schedule.setting, schedule.engine, record.state) if due else {}), {}
 
         return observe
 
