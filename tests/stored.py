@@ -8,8 +8,9 @@ from typing import Any
 from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Claim, judge
 from silobench.analysis.tables import Table
-from silobench.papers import FINDINGS, collect_cells
+from silobench.papers import FINDINGS, collect_cells, paper_sections
 from silobench.papers.zhao2018.sharing import sharing_of
+from silobench.report.page import write_report
 from silobench.runs.label import Label
 from silobench.runs.stored import StoredRun
 
@@ -121,3 +122,8 @@ def claim(id: str, *groups: Sequence[StoredRun]) -> Claim:
 
 def texts(table: Table) -> list[dict[str, str]]:
     return [dict(zip(table.columns, (entry.text for entry in row), strict=True)) for row in table.rows]
+
+
+def page(found: Sequence[CellResult], file: Path) -> str:
+    """Return the HTML page as `silobench report` writes it."""
+    return write_report(found, file, sections=paper_sections(found), findings=FINDINGS).read_text()

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from silobench.papers.findings import FINDINGS
 
 from commands import call
-from silobench.analysis import CellResult, accuracy_table, cost_table, export, ranking
+from silobench.analysis import export
 from silobench.analysis.bayes import Posterior
+from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Claim, Evidence, Finding, judge, judged, more_than, within
 from silobench.analysis.details import details, details_table
-from silobench.runs.record import StoredRun
+from silobench.analysis.ranking import ranking
+from silobench.analysis.tables import accuracy_table, cost_table
+from silobench.papers import FINDINGS
+from silobench.runs.stored import StoredRun
 from stored import cells, claim, noises, stored
 
 MU = ("0.001", "0.1", "1.0")

@@ -1,6 +1,7 @@
 """``silobench compare`` on real runs: two algorithms, twelve seeds, two settings."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,10 @@ import pytest
 from scipy import stats
 
 from commands import call, write
-from silobench.analysis import collect
-from silobench.analysis.compare import compare, question
+from silobench.analysis.cells import collect
+from silobench.analysis.compare import checked_question, compare
 from silobench.errors import SilobenchError
-from silobench.runs.record import read_runs
+from silobench.runs.stored import StoredRun, read_runs
 
 TWELVE = """
 dataset = "fcube"
@@ -129,7 +130,7 @@ def test_less_is_better_for_rounds(capsys: pytest.CaptureFixture[str], tmp_path:
     shown = call(
         capsys, "compare", out, "fedavg", "fedprox(mu=50)", "--metric", "rounds", "--target", "0.9", "--rope", "1"
     )
-    assert "runs that never got there count with all their rounds" in shown.out
+    assert "runs that never reached the target count with all their rounds" in shown.out
 
 
 def test_what_a_person_reads(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,17 +173,20 @@ def test_no_shared_setting(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
 
 
 BAD = {
-    "unknown algorithm": (["fedavg", "fedprx"], "did you mean fedprox?"),
-    "absent algorithm": (["fedavg", "scaffold"], "no finished run here is of scaffold: there are fedavg, fedprox"),
-    "absent argument": (["fedavg", "fedprox(mu=1)"], "is of fedprox(mu=1.0)"),
+    "unknown algorithm": (["fedavg", "fedprx"], "has algorithm fedprx: choose from fedavg, fedprox(mu=0.1)."),
+    "absent algorithm": (
+        ["fedavg", "scaffold"],
+        "no finished run in this directory has algorithm scaffold",
+    ),
+    "absent argument": (["fedavg", "fedprox(mu=1)"], "has algorithm fedprox(mu=1): did you mean fedprox(mu=0.1)?"),
     "the same twice": (["fedavg", "fedavg()"], "name two different algorithms"),
     "unknown metric": (["fedavg", "x", "--metric", "acuracy"], "did you mean accuracy?"),
     "no target": (["fedavg", "x", "--metric", "rounds"], "--target 0.8"),
     "target for nothing": (["fedavg", "x", "--target", "0.8"], "accuracy has no target"),
-    "target in percent": (["fedavg", "x", "--metric", "bytes", "--target", "80"], "up to 1, as 0.8"),
-    "target out of reach": ([*ONE[:2], "--metric", "rounds", "--target", "1"], "take a lower --target"),
-    "region below zero": (["fedavg", "x", "--rope", "-1"], "--rope is a difference"),
-    "region of nan": (["fedavg", "x", "--rope", "nan"], "--rope is a difference"),
+    "target in percent": (["fedavg", "x", "--metric", "bytes", "--target", "80"], "up to 1, such as 0.8"),
+    "target out of reach": ([*ONE[:2], "--metric", "rounds", "--target", "1"], "use a lower --target"),
+    "region below zero": (["fedavg", "x", "--rope", "-1"], "--rope must be a difference"),
+    "region of nan": (["fedavg", "x", "--rope", "nan"], "--rope must be a difference"),
     "correlation of one": (["fedavg", "x", "--rho", "1"], "below 1"),
     "glob": ([*ONE[:2], "--only", "mnist*"], "matches none of 2 settings, such as 'fcube / octants'"),
 }
@@ -199,10 +203,11 @@ def test_bad_input_is_one_sentence(runs: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_runs_on_other_data_are_no_pairs(runs: Path) -> None:
-    cells = collect(read_runs(runs))
-    for cell in cells:
-        if cell.label["algorithm"] == "fedavg":
-            for stored in cell.runs:
-                stored.facts["dataset"]["checksum"] = "another"
+    def elsewhere(run: StoredRun) -> StoredRun:
+        """Return the run as if it had been made with other data."""
+        data = replace(run.dataset, checksum="another")
+        return replace(run, facts=replace(run.facts, dataset=data)) if run.label["algorithm"] == "fedavg" else run
+
+    cells = collect(map(elsewhere, read_runs(runs)))
     with pytest.raises(SilobenchError, match="no setting has finished runs of both"):
-        compare(cells, *ONE[:2], question())
+        compare(cells, *ONE[:2], checked_question())

@@ -21,8 +21,9 @@ from silobench.analysis.statistics import (
     spread,
     stability,
 )
+from silobench.analysis.student import quantile, upper_tail
 from silobench.errors import ConfigError
-from silobench.runs.record import StoredRun
+from silobench.runs.stored import StoredRun
 from stored import cells, stored
 
 CURVE = [(2, 0.3), (4, 0.7), (6, 0.6), (8, 0.8)]
@@ -278,3 +279,30 @@ def test_only_settings_with_all_algorithms_are_ranked_and_baselines_are_not() ->
     assert (found.settings, found.left_out) == (1, 1)
     assert [standing.algorithm for standing in found.standings] == ["a", "b"]
     assert "nothing to rank" in ranking_table(cells[:1]).note
+
+
+# --- Student's t --------------------------------------------------------------------------------------
+
+
+def inner_mass(dof: int, t: float) -> float:
+    """Return the mass between -t and t by the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    angle = math.atan(t / math.sqrt(dof))
+    even = dof % 2 == 0
+    term, total = 1.0 if even else math.cos(angle), 0.0
+    for power in range(1, dof // 2 + 1):
+        total += term
+        term *= math.cos(angle) ** 2 * ((2 * power - 1) / (2 * power) if even else 2 * power / (2 * power + 1))
+    return math.sin(angle) * total if even else 2 / math.pi * (angle + math.sin(angle) * total)
+
+
+@pytest.mark.parametrize("dof", [1, 2, 3, 4, 9, 30, 99])
+def test_tails_and_quantiles_of_students_t(dof: int) -> None:
+    """Sums of fewer than a thousand positive terms, each exact to a few ulps, are exact to 1e-12."""
+    for t in (0.0, 1e-6, 0.3, 0.999999, 1.0, 1.7, 4.0, 12.0, 300.0):
+        assert upper_tail(dof, t) == pytest.approx((1 - inner_mass(dof, t)) / 2, abs=1e-12)
+        assert upper_tail(dof, t) + upper_tail(dof, -t) == pytest.approx(1, abs=1e-12)
+    for t in (1.0, 4.0, 12.0, 300.0):  # small tails count by their size
+        assert upper_tail(dof, t) == pytest.approx(stats.t.sf(t, dof), rel=1e-10)
+    for mass in (0.6, 0.95, 0.975, 0.9999):
+        assert upper_tail(dof, quantile(dof, mass)) == pytest.approx(1 - mass, rel=1e-10)
+    assert upper_tail(dof, math.inf) == 0

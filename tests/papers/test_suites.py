@@ -4,16 +4,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from silobench.papers.findings import FINDINGS
 
 from commands import call, write
+from silobench.analysis.cells import PublishedCost
 from silobench.data import load
 from silobench.errors import ConfigError
 from silobench.federation import federate
-from silobench.papers import suites
-from silobench.papers.niid_bench.numbers import _rows, paper_accuracy, paper_cost
+from silobench.papers import FINDINGS, PAPERS, published_accuracy, published_cost, suites
+from silobench.papers.published import published_tables
 from silobench.partitions import bind_sum
 from silobench.runs.experiment import at_scale, bind, expand, read_experiment
+from silobench.runs.label import Label
 
 PUBLISHED = [name for name in suites.names() if name != "demo"]
 EMBEDDED = {"digits", "breast-cancer", "fcube", "synthetic-faces"}
@@ -33,8 +34,9 @@ def test_a_suite_says_where_it_is_from_and_what_its_scales_are(name: str) -> Non
     assert all(about[key] for key in ("title", "paper", "table"))
     assert list(about["scales"]) == ["smoke", "paper", "laptop"]
     assert all(about["scales"].values())
-    if about["numbers"]:
-        assert _rows(about["numbers"])
+    (paper,) = [paper for paper in PAPERS if name in paper.suites]
+    assert all(published_tables(paper.folder, name))
+    assert bool(published_tables(paper.folder, name)) == bool(about["numbers"])
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -59,8 +61,9 @@ def test_the_federations_of_a_smoke_scale_can_be_cut(name: str) -> None:
 
 def test_table_3_is_whole() -> None:
     cells = suite("niid-table3", "paper")
+    (table,) = published_tables(PAPERS[0].folder, "niid-table3")
     settings = {(cell["dataset"], partition_of(cell)) for cell in cells}
-    assert settings == {(row["dataset"], row["partition"]) for row in _rows("niid_table3_accuracy.csv")}
+    assert settings == {(row["dataset"], row["partition"]) for row in table}
     assert len(settings) == 44
     assert len(cells) == 44 * 7 * 3
     assert {cell["rounds"] for cell in cells} == {50}
@@ -68,19 +71,30 @@ def test_table_3_is_whole() -> None:
 
 def test_the_papers_numbers_stand_beside_the_papers_setting_alone() -> None:
     plain = {"participation": 1.0, "transforms": "", "server": "step", "model": "cnn", "solver": "sgd(epochs=2)"}
-    label = {"dataset": "cifar-10", "partition": "label-dirichlet(beta=0.5)", "algorithm": "fedprox(mu=0.1)", **plain}
-    assert paper_accuracy(label, 10) == {"mean": 0.679, "std": 0.007, "table": "Table III"}
-    mixed = {**label, "partition": "label-dirichlet(beta=0.5) + noise(sigma=0.1)"}
-    assert paper_accuracy(mixed, 10) == {"mean": 0.648, "std": None, "table": "Table V"}
-    sampled = paper_accuracy({**label, "algorithm": "scaffold", "participation": 0.1}, 100)
-    assert sampled == {"mean": 0.1, "std": None, "table": "leaderboard"}
-    counted = paper_accuracy({**label, "algorithm": "scaffold", "participation": 10}, 100)
-    assert counted == sampled
-    assert paper_accuracy({**label, "participation": 1}, 10) is None
-    assert paper_cost(label, 10) == {"seconds": 233.0, "bytes": 2.73e6}
+    mine = {"dataset": "cifar-10", "partition": "label-dirichlet(beta=0.5)", "algorithm": "fedprox(mu=0.1)", **plain}
+
+    def number(parties: int, **choices: Any) -> tuple[float, float | None, str] | None:
+        found = published_accuracy(Label({**mine, **choices}), parties)
+        return (found.mean, found.std, found.table) if found else None
+
+    assert number(10) == (0.679, 0.007, "Table III")
+    assert number(10, partition="label-dirichlet(beta=0.5) + noise(sigma=0.1)") == (0.648, None, "Table V")
+    sampled = number(100, algorithm="scaffold", participation=0.1)
+    assert sampled == (0.1, None, "leaderboard")
+    assert number(100, algorithm="scaffold", participation=10) == sampled
+    assert number(10, participation=1) is None
+    assert published_cost(Label(mine), 10) == PublishedCost(seconds=233.0, bytes=2.73e6)
     for other in ({"model": "mlp"}, {"server": "adam"}, {"buffers": "local"}, {"solver": "sgd(lr=5.0)"}):
-        assert paper_accuracy({**label, **other}, 10) is None
-    assert paper_accuracy(label, 20) is None
+        assert number(10, **other) is None
+    assert number(20) is None
+    assert number(10, algorithm="fedprox(mu=0.5)") is None
+
+
+def test_rcv1_has_a_learning_rate_of_its_own() -> None:
+    plain = {"participation": 1.0, "transforms": "", "server": "step", "model": "mlp", "partition": "iid"}
+    for solver, there in (("sgd(lr=0.1, epochs=2)", True), ("sgd(lr=0.1)", True), ("sgd(lr=0.2)", False)):
+        label = Label({"dataset": "rcv1", "algorithm": "fedavg", "solver": solver, **plain})
+        assert bool(published_accuracy(label, 10)) == there
 
 
 def test_claims_name_suites_that_there_are() -> None:

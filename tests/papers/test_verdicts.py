@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from silobench.papers.findings import FINDINGS
 
+from silobench.papers import FINDINGS
 from silobench.papers.hsieh2020.communication import percent_of
-from silobench.runs.record import StoredRun
+from silobench.runs.label import Label
+from silobench.runs.stored import StoredRun
 from stored import claim, dealt_by_label, stored
 
 Number: TypeAlias = float | dict[str, Any]
@@ -63,7 +64,7 @@ def made(number: Number, off: Callable[[int], float], seed: int, choices: dict[s
     every |= {"bytes_up": numbers.get("sent", 100.0) * (1 + off(3)) / len(curve), "bytes_down": 0}
     parties, measured = choices.get("parties", 10), _measured(numbers, off)
     classes = {"classes": [str(place) for place in range(2 * parties)]} if "known" in numbers else {}
-    counts = dealt_by_label(parties, percent_of({"partition": "iid", **choices})) if classes else None
+    counts = dealt_by_label(parties, percent_of(Label({"partition": "iid", **choices}))) if classes else None
     records = [{"measures": measured} if measured else {}] * len(curve)
     return stored(curve, seed, records, every=every, counts=counts, dataset_facts=classes, **choices)
 

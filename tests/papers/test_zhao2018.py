@@ -5,23 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from silobench.papers.findings import FINDINGS
 
 from commands import call, write
-from silobench.analysis import CellResult, accuracy_table, skew_json, skew_tables
+from silobench.analysis.cells import CellResult, Published
 from silobench.analysis.claims import judge
-from silobench.analysis.tables import shown, skew_of
-from silobench.papers.niid_bench.numbers import SETTINGS, paper_accuracy
-from silobench.papers.zhao2018.divergence import divergence, divergence_table, over_rounds, rounds_of
+from silobench.analysis.tables import accuracy_table, shown, skew_of
+from silobench.papers import FINDINGS, paper_facts, paper_sections, paper_tables, published_accuracy
+from silobench.papers.zhao2018.divergence import divergence, divergence_table, layers_over_rounds, rounds_of
 from silobench.papers.zhao2018.emd import emd_table
-from silobench.papers.zhao2018.figures import sections
 from silobench.papers.zhao2018.loss import losses
 from silobench.papers.zhao2018.numbers import table2
 from silobench.papers.zhao2018.sharing import sharing_table
-from silobench.report import write_report
 from silobench.report.figures import Line, lines_svg
-from silobench.runs.record import StoredRun
-from stored import cells, claim, noises, stored, texts
+from silobench.runs.stored import StoredRun
+from stored import cells, claim, noises, page, stored, texts
 
 ONE = "shards(per_party=1)"
 LAYERS = ("conv1", "conv2", "fc1", "out")
@@ -71,10 +68,13 @@ def verdict(id: str, *groups: list[StoredRun]) -> str:
 # --- the paper's numbers ------------------------------------------------------------------------------
 
 
-def paper(partition: str = "iid", parties: int = 10, **choices: Any) -> tuple[float, str] | None:
-    label = {**run([0.5]).facts["label"], "partition": partition, **choices}
-    found = paper_accuracy(label, parties)
-    return (found["mean"], found["table"]) if found else None
+def published(partition: str = "iid", parties: int = 10, **choices: Any) -> Published | None:
+    return published_accuracy(run([0.5]).label.replace(partition=partition, **choices), parties)
+
+
+def paper(**choices: Any) -> tuple[float, str] | None:
+    found = published(**choices)
+    return (found.mean, found.table) if found else None
 
 
 @pytest.mark.parametrize(
@@ -101,12 +101,15 @@ def paper(partition: str = "iid", parties: int = 10, **choices: Any) -> tuple[fl
 )
 def test_the_papers_numbers(choices: dict[str, Any], mean: float, table: str) -> None:
     assert paper(**choices) == (mean, table)
-    assert table in SETTINGS
+    found = published(**choices)
+    assert found is not None
+    assert found.setting.startswith(table.replace("Zhao", "Zhao et al.,"))
 
 
 def test_table_2_has_its_deviation_and_is_whole() -> None:
-    label = {**run([0.5]).facts["label"], "partition": "target-emd(emd=1.44)"}
-    assert paper_accuracy(label, 10) == {"mean": 0.7379, "std": 0.003383, "table": "Zhao Table 2"}
+    found = published("target-emd(emd=1.44)")
+    assert found is not None
+    assert found.as_json() == {"mean": 0.7379, "std": 0.003383, "table": "Zhao Table 2"}
     assert [len(table2(name)) for name in ("mnist", "cifar-10", "kws", "digits")] == [8, 8, 8, 0]
 
 
@@ -147,7 +150,7 @@ def test_other_settings_have_none(choices: dict[str, Any]) -> None:
 def test_niid_bench_keeps_its_cells() -> None:
     assert paper(solver="sgd") == (0.704, "Table III")
     assert paper(solver="sgd(epochs=1, batch=100)") == (0.704, "Table III")
-    assert paper(ONE, solver="sgd(epochs=1, batch=100)") is None
+    assert paper(partition=ONE, solver="sgd(epochs=1, batch=100)") is None
     assert paper(solver="sgd", start="centralised(rounds=100, batch=1000)") is None
 
 
@@ -183,18 +186,18 @@ def test_accuracy_by_emd_is_sorted_and_beside_the_paper() -> None:
         "trials": "3",
     }  # fmt: skip
     assert emd_table(found).rows[3][3].paper == "paper 73.8 ± 0.3, -3.8"
-    told = skew_json(found)["emd"]
+    told = paper_facts(found)["emd"]
     assert (told[3]["emd_weighted"], told[3]["trials"]) == (pytest.approx(1.44), 3)
     assert told[3]["accuracy"] == {"mean": pytest.approx(0.7), "std": pytest.approx(0.002)}
     assert told[3]["paper"]["mean"] == 0.7379
-    json.dumps(skew_json(found))
+    json.dumps(paper_facts(found))
 
 
 def test_one_emd_is_no_study() -> None:
-    assert not skew_tables(cells(trials(0.8), trials(0.8, partition="target-emd(emd=0.0)")))
-    assert not skew_tables(cells(*sweep(0.8, 0.7, 0.6, 0.5, algorithm="combined")))  # which has no parties
+    assert not paper_tables(cells(trials(0.8), trials(0.8, partition="target-emd(emd=0.0)")))
+    assert not paper_tables(cells(*sweep(0.8, 0.7, 0.6, 0.5, algorithm="combined")))  # which has no parties
     other = cells(trials(0.8), trials(0.7, partition=ONE, model="mlp"))
-    assert not any(skew_json(other).values())
+    assert not any(paper_facts(other).values())
 
 
 def test_the_divergence_of_a_round() -> None:
@@ -202,7 +205,7 @@ def test_the_divergence_of_a_round() -> None:
     assert rounds_of(cell) == [1, 2]
     first = divergence(cell, 1)
     assert (first.layers["conv1"].mean, first.layers["conv1"].std) == pytest.approx((0.1, 0.01))
-    assert [(at, over.mean) for at, over in over_rounds(cell)["out"]] == [
+    assert [(at, over.mean) for at, over in layers_over_rounds(cell)["out"]] == [
         (1, pytest.approx(0.3)),
         (2, pytest.approx(0.6)),
     ]
@@ -214,7 +217,7 @@ def test_the_divergence_of_a_round() -> None:
         "0.500 ± 0.000",
     )
     assert "bound" not in rows[0]
-    (told, _) = skew_json([cell])["divergence"]
+    (told, _) = paper_facts([cell])["divergence"]
     assert list(told["layers"]) == ["conv1", "out"]
     assert told["layers"]["out"]["mean"] == pytest.approx(0.3)
     assert (told["bound"], told["sgd_accuracy"], told["round"]) == (None, None, 1)
@@ -243,7 +246,7 @@ def test_what_sharing_costs_and_brings() -> None:
     }  # fmt: skip
     table = sharing_table(found)
     assert table.rows[1][table.columns.index("accuracy")].paper == "paper 74.1, -0.1"
-    (told, other) = skew_json(found)["sharing"]
+    (told, other) = paper_facts(found)["sharing"]
     assert (told["beta"], told["alpha"], told["shared_rows"], told["rows_each"], told["bytes"]) == (
         0.1,
         0.5,
@@ -435,7 +438,7 @@ def everything() -> list[CellResult]:
 
 
 def test_the_sections_of_a_page() -> None:
-    found = {section.title: section for section in sections(everything())}
+    found = {section.title: section for section in paper_sections(everything())}
     assert list(found) == ["Accuracy against EMD", "Weight divergence against EMD", "Sharing a little data"]
     (accuracy,) = found["Accuracy against EMD"].drawings  # what was measured for two rounds has learnt nothing yet
     for name in ("target-emd", "iid and shards", "Zhao et al., Table 2", "Zhao et al., Table 3", "EMD"):
@@ -449,12 +452,12 @@ def test_the_sections_of_a_page() -> None:
     assert all(f">{name}<" in by_beta.svg for name in ("from scratch", "5 epochs of warm-up", "EMD", "beta"))
     assert ">Zhao et al., from scratch<" in by_beta.svg
     assert all(f">{name}<" in by_alpha.svg for name in ("beta=0.1, 5 epochs of warm-up", "Zhao et al., beta=0.2"))
-    assert not sections(cells(trials(0.8)))
+    assert not paper_sections(cells(trials(0.8)))
 
 
 def test_one_partition_of_a_kind_is_drawn_too() -> None:
     """Neither of the two is a ladder; together they are a study."""
-    (only,) = sections(
+    (only,) = paper_sections(
         cells(trials(0.8, dataset="mnist"), trials(0.7, dataset="mnist", partition="target-emd(emd=1.8)"))
     )
     (drawing,) = only.drawings
@@ -467,11 +470,11 @@ def test_baselines_are_no_rivals_in_a_row() -> None:
 
 
 def test_a_page_shows_them(tmp_path: Path) -> None:
-    page = write_report(everything(), tmp_path / "report.html").read_text()
+    text = page(everything(), tmp_path / "report.html")
     for title in ("Accuracy against EMD", "Weight divergence against EMD", "Sharing a little data"):
-        assert f"<h2>{title}</h2>" in page
-    assert "zhao-2" in page
-    plain = write_report(cells(trials(0.8)), tmp_path / "plain.html").read_text()
+        assert f"<h2>{title}</h2>" in text
+    assert "zhao-2" in text
+    plain = page(cells(trials(0.8)), tmp_path / "plain.html")
     assert "Accuracy against EMD" not in plain
 
 
@@ -519,26 +522,24 @@ def test_the_loss_is_table_1() -> None:
     small = trials(0.7, dataset="mnist", partition=ONE, solver=solver(batch=10))
     found = losses(cells(sgd, one, five, small))
     assert [(round(loss.lost, 4), round(loss.paper or 0, 4)) for loss in found] == [(0.08, 0.0652), (0.07, 0.0677)]
-    (table,) = [table for table in skew_tables(cells(sgd, one, five)) if "lost" in table.columns]
+    (table,) = [table for table in paper_tables(cells(sgd, one, five)) if "lost" in table.columns]
     assert [(row[-1].text, row[-1].paper) for row in table.rows] == [("8.0", "paper 6.5"), ("7.0", "paper 6.8")]
-    assert [row["lost"] for row in skew_json(cells(sgd, one))["loss"]] == [pytest.approx(0.08)]
+    assert [row["lost"] for row in paper_facts(cells(sgd, one))["loss"]] == [pytest.approx(0.08)]
 
 
 def test_sgd_with_as_many_epochs_is_the_nearer_rival_and_without_any_there_is_no_loss() -> None:
     five = trials(0.5, solver=solver(epochs=5), partition=ONE)
     rivals = [trials(0.8, algorithm="combined", solver=solver(1000, epochs)) for epochs in (1, 5)]
     (found,) = losses(cells(five, *rivals))
-    assert "epochs=5" in found.sgd.label["solver"]
+    assert "epochs=5" in found.reference.label["solver"]
     assert losses(cells(five)) == losses(cells(rivals[0])) == []
-    assert not [table for table in skew_tables(cells(five)) if "lost" in table.columns]
+    assert not [table for table in paper_tables(cells(five)) if "lost" in table.columns]
 
 
 def test_a_cell_that_sets_rows_aside_and_shares_none_is_what_sharing_is_compared_with() -> None:
     def shared(accuracy: float, beta: float) -> list[StoredRun]:
-        made = trials(accuracy, partition=f"{ONE} + share(beta={beta}, holdout=0.2)")
-        for one in made if beta == 0 else ():
-            one.facts["partition"].pop("shared")
-        return made
+        facts = {"shared": None} if beta == 0 else {}
+        return trials(accuracy, partition=f"{ONE} + share(beta={beta}, holdout=0.2)", partition_facts=facts)
 
     plain = trials(0.6, partition=ONE)
     rows = {row[1].text: row[-2].text for row in sharing_table(cells(plain, shared(0.44, 0.0), shared(0.74, 0.1))).rows}

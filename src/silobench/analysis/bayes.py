@@ -8,14 +8,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
-
+from silobench.analysis.student import quantile, upper_tail
 from silobench.errors import ConfigError
-from silobench.rng import stream
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 DECIDED = 0.95  # a verdict is given in words above this probability
 PRIOR_STRENGTH = 0.5  # weight of the imagined setting without a difference in the signed-rank test
@@ -64,11 +64,11 @@ class Posterior:
         """Return the mass above a point that is `distance` below the mean."""
         if self.scale == 0:
             return float(distance > 0)
-        return float(stdtr(self.dof, distance / self.scale))
+        return upper_tail(self.dof, -distance / self.scale)
 
     def interval(self, mass: float = 0.95) -> tuple[float, float]:
         """Return the central credible interval."""
-        half = self.scale * float(stdtrit(self.dof, 0.5 + mass / 2))
+        half = self.scale * quantile(self.dof, 0.5 + mass / 2)
         return self.mean - half, self.mean + half
 
 
@@ -105,6 +105,10 @@ def signed_rank(
     Departure from the papers: they take the z_i as known. Here that holds for a number; for a `Posterior` every draw
     has another value, so that a few trials that scatter widely do not count as evidence of equality.
     """
+    import numpy as np
+
+    from silobench.rng import stream
+
     if not settings:
         raise ConfigError("a comparison over settings needs at least one setting.")
     known = [z if isinstance(z, Posterior) else Posterior(z, 0.0, 1, 1, 0.0) for z in settings]
@@ -120,8 +124,10 @@ def signed_rank(
     return Odds(up, equal, down) if higher_is_better else Odds(down, equal, up)
 
 
-def _wins(z: NDArray[np.float64], weights: NDArray[np.float64], rope: float) -> NDArray[np.float64]:
+def _wins(z: "NDArray[np.float64]", weights: "NDArray[np.float64]", rope: float) -> "NDArray[np.float64]":
     """Return how many draws have most of their mass above, inside and below the region; a tie is split."""
+    import numpy as np
+
     averages = (z[:, :, None] + z[:, None, :]) / 2
     pairs = weights[:, :, None] * weights[:, None, :]
     above, below = ((pairs * side).sum((1, 2)) for side in (averages > rope, averages < -rope))

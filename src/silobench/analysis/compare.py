@@ -245,7 +245,7 @@ def _present(name: str, cells: Sequence[CellResult]) -> str:
     wanted = parse(name)
     match = next((cell for cell in cells if _same(wanted, cell)), None)
     if match is None:
-        raise RecordError(f"no finished run in this directory has algorithm {wanted}: there are {', '.join(known)}.")
+        raise RecordError(f"no finished run in this directory has algorithm {wanted}: {suggest(str(wanted), known)}")
     return str(match.label["algorithm"])
 
 

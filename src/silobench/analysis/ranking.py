@@ -15,7 +15,6 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.compare import Question, paired
 from silobench.analysis.groups import settings_of
 from silobench.analysis.tables import BASELINES, Table, entries, folded
-from silobench.rng import stream
 
 _RESAMPLES = 10_000
 
@@ -101,6 +100,8 @@ def _interval(ranks: Sequence[float]) -> tuple[float, float] | None:
     if len(ranks) < 2:
         return None
     import numpy as np
+
+    from silobench.rng import stream
 
     picked = stream(0, "ranking").integers(len(ranks), size=(_RESAMPLES, len(ranks)))
     low, high = np.quantile(np.array(ranks)[picked].mean(1), (0.025, 0.975)).tolist()

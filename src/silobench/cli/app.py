@@ -188,12 +188,15 @@ def list_(
 
 
 def _describe(kind: str, plugins: list[Path]) -> list[dict[str, str]]:
-    from silobench.papers import suites
+    if kind == "suites":
+        from silobench.papers import suites
+
+        return suites.describe()
     from silobench.runs import experiment
 
     for file in plugins:
         experiment.load_plugin(file)
-    return suites.describe() if kind == "suites" else experiment.REGISTRIES[kind].describe()
+    return experiment.REGISTRIES[kind].describe()
 
 
 def _experiment_path(name: str) -> Path:

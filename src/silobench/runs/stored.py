@@ -280,7 +280,7 @@ class StoredRun:
 
     def measured(self, name: str) -> dict[int, Mapping[str, Any]]:
         """Return what a measure found, by round; rounds in which it found nothing are left out."""
-        return {row.round: row.measures[name] for row in self.rounds if name in row.measures}
+        return {row.round: row.measures[name] for row in self.rounds if row.measures.get(name)}
 
 
 def read_run(path: Path) -> StoredRun:
