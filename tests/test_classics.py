@@ -86,6 +86,7 @@ def test_any_picture_from_eight_pixels_also_one_alone(spec: str, norm: str, shap
     assert bool(Network(module).layout.norms) == (norm != "none")
 
 
+@pytest.mark.usefixtures("in_double")
 def test_alexnet_is_its_layers_one_after_the_other() -> None:
     module, x = build("alexnet").eval(), torch.randn(3, 3, 32, 32)
     seen = x
@@ -101,6 +102,7 @@ def test_alexnet_is_its_layers_one_after_the_other() -> None:
     assert torch.equal(plain(x), module.eval()(x))
 
 
+@pytest.mark.usefixtures("in_double")
 def test_an_inception_block_is_four_ways_side_by_side() -> None:
     module = build("googlenet")
     block, x = module.get_submodule("blocks.0"), torch.randn(2, 192, 5, 5)
