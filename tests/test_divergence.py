@@ -256,11 +256,10 @@ def test_the_divergence_never_exceeds_the_bound_where_its_constants_are_proven(
     counts[:, 0] += 1  # nobody without rows
     federation = copies(rng.normal(0, 1.5, (classes, 3, 2)), counts)
     solver = sgd(lr=lr, momentum=0.0, weight_decay=decay, epochs=steps, batch="full")
+    rounding = 1000 * bound_of_steps(18, 36, torch.float64)  # of weights below 1000
     for found in measure_of(federation, solver, 3, "logistic"):
         assert not found["estimated"]
-        assert found["distance"] <= found["bound"] + 1000 * bound_of_steps(
-            18, 36, torch.float64
-        )  # of weights below 1000
+        assert found["distance"] <= found["bound"] + rounding
 
 
 @pytest.mark.usefixtures("in_double")
