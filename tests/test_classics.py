@@ -1,7 +1,5 @@
 """AlexNet and GoogLeNet: their sizes, what they compute, and that they learn from real pictures."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,15 +11,6 @@ from silobench.models import MODELS, Classifier, Network, Sizes
 
 NORMS = ["none", "batch", "group", "layer", "batch-renorm"]
 SMALL = ["alexnet(width=0.5", "googlenet(width=0.25", "googlenet(width=0.1, stem=small"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """As in a round: threads of small sums only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def build(spec: str, shape: tuple[int, ...] = (3, 32, 32), classes: int = 10) -> Classifier:

@@ -390,7 +390,7 @@ def test_random_calls_touch_nothing_that_is_not_theirs(
 ) -> None:
     """10,000 calls, a quarter of them wrong, under the address and undefined-behaviour sanitizers."""
     program, source = tmp_path / "fuzz", Path(__file__).with_name("kernel_fuzz.cpp")
-    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g1", "-Wno-psabi", "-std=c++17"]
+    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-Og", "-g1", "-Wno-psabi", "-std=c++17"]
     command = [*compiler, *checks, *processor, "-o", str(program), str(source), "-lm"]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if "libasan" in built.stderr or "libubsan" in built.stderr:
@@ -460,6 +460,13 @@ def test_a_change_in_anything_makes_another_one() -> None:
     assert len(set(keys)) == 5
     assert "-ffast-math" not in build.FLAGS
     assert not any("finite" in flag for flag in build.FLAGS)
+
+
+def test_the_processor_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SILOBENCH_MARCH", raising=False)
+    assert build._target().endswith("=native")
+    monkeypatch.setenv("SILOBENCH_MARCH", "x86-64-v2")
+    assert build._target().endswith("=x86-64-v2")
 
 
 @pytest.mark.parametrize(
