@@ -63,6 +63,13 @@ def test_the_library_is_built_once_checked_and_cached(
     assert not caplog.records
 
 
+def test_the_processor_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SILOBENCH_MARCH", raising=False)
+    assert build._target().endswith("=native")
+    monkeypatch.setenv("SILOBENCH_MARCH", "x86-64-v2")
+    assert build._target().endswith("=x86-64-v2")
+
+
 def test_any_change_gives_another_key() -> None:
     keys = [
         build._key(*parts)

@@ -1,7 +1,5 @@
 """AlexNet and GoogLeNet: their sizes, what they compute, and that they learn from real pictures."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,15 +11,6 @@ from silobench.models import MODELS, Classifier, Network, Sizes
 
 NORMS = ["none", "batch", "group", "layer", "batch-renorm"]
 SMALL = ["alexnet(width=0.5", "googlenet(width=0.25", "googlenet(width=0.1, stem=small"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """As in a round: threads of small sums only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def build(spec: str, shape: tuple[int, ...] = (3, 32, 32), classes: int = 10) -> Classifier:
@@ -86,6 +75,7 @@ def test_any_image_from_eight_pixels_and_batches_of_one(spec: str, norm: str, sh
     assert bool(Network(module).layout.norms) == (norm != "none")
 
 
+@pytest.mark.usefixtures("in_double")
 def test_alexnet_is_its_layers_one_after_the_other() -> None:
     module, x = build("alexnet").eval(), torch.randn(3, 3, 32, 32)
     seen = x
@@ -101,6 +91,7 @@ def test_alexnet_is_its_layers_one_after_the_other() -> None:
     assert torch.equal(plain(x), module.eval()(x))
 
 
+@pytest.mark.usefixtures("in_double")
 def test_an_inception_block_is_four_ways_side_by_side() -> None:
     module = build("googlenet")
     block, x = module.get_submodule("blocks.0"), torch.randn(2, 192, 5, 5)

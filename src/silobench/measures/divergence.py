@@ -271,7 +271,7 @@ class _Logistic(_Bound):
         for step in range(self.steps):
             slopes = self.gradients(here)
             longest[step] = float(torch.linalg.vector_norm(slopes.double(), dim=1).max())
-            mean = (torch.from_numpy(self.whole)[:, None] * slopes.double()).sum(0).float()
+            mean = (torch.from_numpy(self.whole)[:, None] * slopes.double()).sum(0).to(here.dtype)
             here -= lr * (mean + self.solver.weight_decay * here)
         return self.evaluate(apart, lr, self.lipschitz, longest)
 
