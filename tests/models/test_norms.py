@@ -12,7 +12,7 @@ from silobench.data import digits
 from silobench.engines.kernel.parties import can_run
 from silobench.errors import ConfigError, SpecError
 from silobench.federation import federate
-from silobench.loop.rounds import beginning, rounds
+from silobench.loop.rounds import initial_state, rounds
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
@@ -380,7 +380,8 @@ def test_statistics_are_averaged_by_the_weights_of_the_algorithm(algorithm: str,
     built = ALGORITHMS.build(algorithm)
     solver = sgd(lr=0.01, batch=10, steps=1, keep_momentum=True) if built.lockstep else sgd(lr=0.01, batch=10, steps=2)
     method = Method(built, solver)
-    setting, first = Setting(method, federation, its_task, 0), beginning(method, federation, its_task)
+    setting = Setting(method, federation, its_task, 0)
+    first = initial_state(setting)
     local = LocalRound(setting, setting.sent(first.server))
     own = []
     for party in range(3):
