@@ -13,7 +13,8 @@ from silobench.errors import SpecError
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import fedavg
 from silobench.method.method import Method
-from silobench.method.solvers import SCHEDULES, SOLVERS, Problem, reach, sgd
+from silobench.method.schedules import SCHEDULES
+from silobench.method.solvers import SOLVERS, Problem, reach, sgd
 from silobench.method.types import Pull, Server, at
 
 

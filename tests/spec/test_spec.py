@@ -16,8 +16,9 @@ from silobench.errors import SpecError
 from silobench.loop.network import NETWORKS
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.controllers import CONTROLLERS
+from silobench.method.schedules import SCHEDULES
 from silobench.method.servers import SERVERS
-from silobench.method.solvers import SCHEDULES, SOLVERS
+from silobench.method.solvers import SOLVERS
 from silobench.method.transforms import TRANSFORMS
 from silobench.method.types import Server
 from silobench.models import MODELS
