@@ -33,8 +33,8 @@ def last(name: str, federated, participation: float = 1.0) -> torch.Tensor:
 @pytest.mark.usefixtures("in_double")
 def test_the_cohort_is_everyone_when_all_take_part(toy) -> None:
     federated = toy((20, 9, 30, 16))
-    ours, right = (last(name, federated) for name in ("scaffold_by_cohort", "scaffold"))
-    assert close(ours, right)
+    ours, original = (last(name, federated) for name in ("scaffold_by_cohort", "scaffold"))
+    assert close(ours, original)
     assert not close(last("scaffold_by_cohort", federated, 0.5), last("scaffold", federated, 0.5), rel=1e-2)
 
 

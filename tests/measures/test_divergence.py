@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from commands import call, write
+from precision import bound, bound_of_steps
 from silobench.data import Dataset
 from silobench.data.dataset import Split
 from silobench.errors import ConfigError
@@ -53,14 +54,17 @@ def run(directory: Path, engine: str = "auto", **changed: Any) -> list[dict[str,
 # --- laws ---------------------------------------------------------------------------------------------
 
 
+ONE_STEP = 0.1 * bound(1438)  # a gradient is a sum over all rows; a step is at most a tenth as long as the weights
+
+
 @pytest.mark.parametrize("partition", ["iid", "shards(1)", "quantity-dirichlet(0.5)", "shards(1) + share(beta=0.1)"])
 def test_one_round_of_one_full_batch_is_centralised_sgd_to_rounding(tmp_path: Path, partition: str) -> None:
     """Means of parties' gradients by rows are the gradient of all rows."""
     solver = "sgd(lr=0.1, momentum=0, weight_decay=0, epochs=1, batch=full)"
     for model in ("linear", "cnn"):
         (found,) = run(tmp_path, partition=partition, solver=solver, rounds=1, model=model)
-        assert 0 <= found["all"] < 1e-6
-        assert max(found["layers"].values()) < 2e-6
+        assert 0 <= found["all"] < ONE_STEP
+        assert max(found["layers"].values()) < ONE_STEP
 
 
 @pytest.mark.parametrize(
@@ -96,8 +100,10 @@ def test_it_is_what_its_formula_says_against_sgd_by_hand(tmp_path: Path) -> None
             network.params.add_(network.grad, alpha=-0.05)
     shadow, model = network.params.clone(), load_state(tmp_path / made.id).server.params
     found = read_run(tmp_path / made.id).rounds[-1].measures["weight-divergence"]
-    assert found["distance"] == pytest.approx(float((model - shadow).norm()), rel=1e-4)
-    assert found["all"] == pytest.approx(float((model - shadow).norm() / shadow.norm()), rel=1e-4)
+    distance, length, rounding = float((model - shadow).norm()), float(shadow.norm()), bound_of_steps(30, 100 + 64)
+    assert distance > 100 * rounding * length
+    assert found["distance"] == pytest.approx(distance, abs=rounding * length)
+    assert found["all"] == pytest.approx(distance / length, abs=rounding)
     assert found["layers"] == {"layers.0": found["all"]}
     with torch.no_grad():
         network.params.copy_(shadow)
@@ -215,7 +221,7 @@ def copies(points: np.ndarray, counts: np.ndarray) -> Federation:
             labels += [label] * each * times
             rows += each * times
         parties.append(Party(party, torch.arange(begin, rows), torch.arange(0), str(party)))
-    split = Split(np.concatenate(x).astype(np.float32), np.array(labels, dtype=np.int64))
+    split = Split(np.concatenate(x), np.array(labels, dtype=np.int64))
     data = Dataset("copies", split, split, tuple(map(str, range(classes))), "none")
     return Federation(data, Partition(tuple(p.rows.numpy() for p in parties)), 0, tuple(parties))
 
@@ -233,6 +239,7 @@ def measure_of(federation: Federation, solver: Solver, count: int, bound: Any) -
     return [record.measures["it"] for record in records]
 
 
+@pytest.mark.usefixtures("in_double")
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -250,11 +257,13 @@ def test_the_divergence_never_exceeds_the_bound_where_its_constants_are_proven(
     counts[:, 0] += 1  # nobody without rows
     federation = copies(rng.normal(0, 1.5, (classes, 3, 2)), counts)
     solver = sgd(lr=lr, momentum=0.0, weight_decay=decay, epochs=steps, batch="full")
+    rounding = 1000 * bound_of_steps(18, 36, torch.float64)  # of weights below 1000
     for found in measure_of(federation, solver, 3, "logistic"):
         assert not found["estimated"]
-        assert found["distance"] <= found["bound"] * (1 + 1e-5) + 2e-6
+        assert found["distance"] <= found["bound"] + rounding
 
 
+@pytest.mark.usefixtures("in_double")
 def test_the_bound_by_pencil() -> None:
     """One party of each class, one point each: x = 1 and x = -1, two steps, from the weights that are drawn."""
     federation = copies(np.array([[[1.0]], [[-1.0]]]), np.eye(2, dtype=np.int64))
@@ -270,7 +279,7 @@ def test_the_bound_by_pencil() -> None:
 
     longest = max(float(np.linalg.norm(gradient(weights, label))) for label in (0, 1))
     growth = 1 + lr * 1.0  # half of the largest eigenvalue of E[(x, 1)(x, 1)ᵀ], which is 2
-    assert found["bound"] == pytest.approx(lr * 1.0 * growth * longest, rel=1e-5)  # EMD 1; T = 2: j = 1 alone
+    assert found["bound"] == pytest.approx(lr * 1.0 * growth * longest, rel=1e-12)  # EMD 1; T = 2: j = 1 alone
     ends = []
     for label in (0, 1):
         w = weights.copy()
@@ -280,7 +289,7 @@ def test_the_bound_by_pencil() -> None:
     shadow = weights.copy()
     for _ in range(2):
         shadow -= lr * (gradient(shadow, 0) + gradient(shadow, 1)) / 2
-    assert found["distance"] == pytest.approx(np.linalg.norm((ends[0] + ends[1]) / 2 - shadow), rel=1e-4)
+    assert found["distance"] == pytest.approx(np.linalg.norm((ends[0] + ends[1]) / 2 - shadow), rel=1e-12)
     assert 0 < found["distance"] < found["bound"]
 
 
@@ -298,7 +307,7 @@ def test_the_bound_holds_where_rows_are_shared(tmp_path: Path) -> None:
     solver = "sgd(lr=0.1, momentum=0, weight_decay=0, epochs=1, batch=full)"
     choices = {"partition": "shards(1) + share(beta=0.1)", "solver": solver, "rounds": 1}
     (found,) = run(tmp_path, measure="weight-divergence(bound=logistic)", **choices)
-    assert found["distance"] <= found["bound"] + 1e-6
+    assert found["distance"] <= found["bound"] or found["all"] < ONE_STEP  # the bound of one step is 0
 
 
 def test_a_bound_of_a_network_that_draws_is_the_same_every_time(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_gaia_is_peers_that_send_what_is_significant(toy, threshold: float) -> N
 
 @pytest.mark.usefixtures("in_double")
 @pytest.mark.parametrize("spec", ["gaia(threshold=0.1)", "dgc(warmup=1, sparsity=[0.5, 0.9])"])
-def test_what_is_sent_and_what_is_kept_is_what_was_produced(toy, spec: str) -> None:
+def test_sent_and_unsent_parts_add_up_to_the_update(toy, spec: str) -> None:
     """Without momentum, the sum of all steps of all parties is what was shared and what is left."""
     federated = toy((20, 9, 30), "mlp(6)")
     key = "residual" if spec.startswith("gaia") else "v"
@@ -241,7 +241,7 @@ def test_dgc_is_its_pseudocode(toy) -> None:
         assert close(memory_of(records[-1], k)["v"], v[k], scale=w)
 
 
-def test_dgc_takes_each_sparsity_for_as_many_epochs_as_its_warm_up_says(toy) -> None:
+def test_dgc_keeps_each_sparsity_for_the_epochs_of_its_warm_up(toy) -> None:
     federated = toy(EQUAL, "linear", features=200)  # 603 parameters
     records = run(dgc(warmup=2, sparsity=(0.5, 0.9, 0.99)), federated, rounds=18)
     by_stage = [records[stage * 6].bytes_up for stage in range(3)]
@@ -264,7 +264,7 @@ def test_a_knob_overrides_the_argument(toy) -> None:
 # --- FedAvg by minibatch ------------------------------------------------------------------------------
 
 
-def test_parties_say_nothing_between_averages_and_are_tested_by_their_own_models(toy) -> None:
+def test_parties_send_nothing_between_averages_and_are_tested_with_their_models(toy) -> None:
     records = run(fedavg(iter_local=4), toy(EQUAL, "mlp(6)"))
     assert [record.bytes_up > 0 for record in records] == [False, False, False, True] * 3
     assert [record.bytes_down > 0 for record in records] == [False, False, False, True] * 3
@@ -372,7 +372,7 @@ def test_parties_cannot_be_left_out(toy) -> None:
         run(gaia(), toy(EQUAL), participation=2)
 
 
-def test_an_experiment_fills_in_one_step_and_kept_momentum() -> None:
+def test_an_experiment_fills_in_one_step_and_keep_momentum() -> None:
     cell = {"dataset": "digits", "parties": 5, "algorithm": "bsp", "solver": "sgd(lr=0.1, batch=20)"}
     solver = bind(cell).config["solver"]
     assert "steps=1" in solver

@@ -64,7 +64,7 @@ def test_scaffold_begins_as_fedavg(toy, spec: str) -> None:
 
 @pytest.mark.usefixtures("in_double")
 @pytest.mark.parametrize("option", [1, 2])
-def test_the_place_of_scaffolds_correction_is_no_matter_without_momentum(toy, option: int) -> None:
+def test_the_place_of_scaffolds_correction_does_not_matter_without_momentum(toy, option: int) -> None:
     federated, solver = toy((20, 9, 30)), sgd(lr=0.1, momentum=0.0, epochs=2, batch=8)
     inside, outside = (
         models(run(scaffold(option=option, momentum=m), federated, solver)) for m in ("inside", "outside")
@@ -100,16 +100,16 @@ class ByHand:
         rows = self.federation.parties[party].rows
         return self.gradient(where, *self.federation.batch(rows)) + self.decay * where
 
-    def walk(self, party: int, now: int, start: Tensor, pull=lambda here: 0.0, drift=0.0) -> tuple[Tensor, list[float]]:
+    def walk(self, party: int, now: int, start: Tensor, pull=lambda x: 0.0, drift=0.0) -> tuple[Tensor, list[float]]:
         """Where SGD ends, and how much each of its gradients counted."""
-        here, velocity, weights = start, torch.zeros_like(start), []
+        x, velocity, weights = start, torch.zeros_like(start), []
         problem = Problem(self.task, self.federation, self.federation.parties[party], self.seed)
         for rows in self.solver.batches(problem, now):
-            grad = self.gradient(here, *self.federation.batch(rows)) + self.decay * here + pull(here)
+            grad = self.gradient(x, *self.federation.batch(rows)) + self.decay * x + pull(x)
             velocity = self.momentum * velocity + grad
-            here = here - self.lr * (velocity + drift)
+            x = x - self.lr * (velocity + drift)
             weights = [w + self.momentum ** (len(weights) - i) for i, w in enumerate(weights)] + [1.0]
-        return here, weights
+        return x, weights
 
     def shares(self, cohort: tuple[int, ...]) -> list[float]:
         total = sum(self.sizes[party] for party in cohort)
@@ -138,7 +138,7 @@ def test_fedprox_by_hand(hand: ByHand, participation: float | int, mu: float) ->
         shared = hand.start
         for now in range(3):
             cohort = draw_cohort(5, participation, 5, now)
-            ends = [hand.walk(p, now, shared, lambda here, w=shared: mu * (here - w))[0] for p in cohort]
+            ends = [hand.walk(p, now, shared, lambda x, w=shared: mu * (x - w))[0] for p in cohort]
             shared = sum(share * end for share, end in zip(hand.shares(cohort), ends, strict=True))
             yield shared
 
@@ -170,7 +170,7 @@ def test_feddyn_by_hand(hand: ByHand, participation: float | int, alpha: float) 
             cohort, ends = draw_cohort(5, participation, 5, now), []
             for party in cohort:
                 own, start = gradients[party], shared
-                end, _ = hand.walk(party, now, start, lambda here, g=own, w=start: alpha * (here - w) - g)
+                end, _ = hand.walk(party, now, start, lambda x, g=own, w=start: alpha * (x - w) - g)
                 gradients[party] = own - alpha * (end - start)
                 ends.append(end)
             tilt = tilt - alpha * sum(end - shared for end in ends) / 5
@@ -219,7 +219,7 @@ def test_scaffold_by_hand(hand: ByHand, participation: float | int, option: int,
                     end, weights = hand.walk(party, now, shared, drift=correction)
                     length = len(weights)
                 else:
-                    end, weights = hand.walk(party, now, shared, pull=lambda here, c=correction: c)
+                    end, weights = hand.walk(party, now, shared, pull=lambda x, c=correction: c)
                     length = sum(weights)
                 if option == 1:
                     renewed = hand.full_gradient(party, shared) * sum(weights) / length
@@ -250,7 +250,7 @@ def sgd_by_torch(federated, rows_of_rounds: list[list[Tensor]]) -> Tensor:
     return torch.stack(seen)
 
 
-def own_rows(federated, party: int, count: int = 3) -> list[list[Tensor]]:
+def rows_of_party(federated, party: int, count: int = 3) -> list[list[Tensor]]:
     federation, task = federated
     problem = Problem(task, federation, federation.parties[party], 0)
     return [list(SOLVER.batches(problem, now)) for now in range(count)]
@@ -260,26 +260,26 @@ def own_rows(federated, party: int, count: int = 3) -> list[list[Tensor]]:
 @pytest.mark.parametrize("spec", ["fedavg", "fednova"])
 def test_one_party_is_centralised_sgd(toy, spec: str) -> None:
     federated = toy((30,))
-    assert close(models(run(spec, federated)), sgd_by_torch(federated, own_rows(federated, 0)))
+    assert close(models(run(spec, federated)), sgd_by_torch(federated, rows_of_party(federated, 0)))
 
 
 @pytest.mark.usefixtures("in_double")
-def test_combined_is_centralised_sgd_on_all_rows_and_silent(toy) -> None:
+def test_combined_is_centralised_sgd_on_all_rows_and_sends_nothing(toy) -> None:
     federation, task = toy((20, 9, 30))
     records = run("combined", (federation, task))
     pooled = federation.pooled()
     assert pooled.parties[0].rows.sort().values.tolist() == list(range(59))
-    assert close(models(records), sgd_by_torch((federation, task), own_rows((pooled, task), 0)))
+    assert close(models(records), sgd_by_torch((federation, task), rows_of_party((pooled, task), 0)))
     assert [(r.cohort, r.bytes_up, r.bytes_down, r.clock) for r in records] == [((0,), 0, 0, 0.0)] * 3
 
 
 @pytest.mark.usefixtures("in_double")
-def test_solo_is_every_partys_own_training_and_silent(toy) -> None:
+def test_solo_trains_every_party_by_itself_and_sends_nothing(toy) -> None:
     federation, task = federated = toy((20, 9, 30))
     records = run("solo", federated)
     scores = [[] for _ in records]
     for party in range(3):
-        own = sgd_by_torch(federated, own_rows(federated, party))
+        own = sgd_by_torch(federated, rows_of_party(federated, party))
         for record, model, found in zip(records, own, scores, strict=True):
             replica = record.state.memory[party]["algorithm"]["model"]
             assert close(replica, model)
@@ -306,7 +306,7 @@ def test_a_solo_party_that_was_never_drawn_counts_with_its_first_model(toy) -> N
 def test_parties_weigh_by_samples(toy) -> None:
     federation, task = federated = toy((20, 9, 30))
     (record,) = run("fedavg", federated, rounds=1)
-    ends = [sgd_by_torch(federated, own_rows(federated, party, 1))[0] for party in range(3)]
+    ends = [sgd_by_torch(federated, rows_of_party(federated, party, 1))[0] for party in range(3)]
     mean = sum(size / 59 * end for size, end in zip((20, 9, 30), ends, strict=True))
     assert close(record.state.server.params, mean)
     losses = [
@@ -429,7 +429,7 @@ def test_extras_outside_the_broadcast_are_neither_sent_nor_counted(toy) -> None:
 
 @pytest.mark.parametrize("spec", EVERY)
 @pytest.mark.parametrize("keep_momentum", [False, True])
-def test_a_run_resumed_after_any_round_goes_on_bit_for_bit(toy, spec: str, keep_momentum: bool) -> None:
+def test_a_run_resumed_after_any_round_continues_bit_for_bit(toy, spec: str, keep_momentum: bool) -> None:
     solver = sgd(lr=0.1, steps=3, batch=8, keep_momentum=keep_momentum)
     options = {"rounds": 4, "participation": 2, "seed": 1, "eval_every": 2}
     whole = run(spec, toy((20, 9, 30), "mlp(6)"), solver, feedback(), **options)
@@ -468,13 +468,13 @@ def test_runs_taken_in_turns_do_not_disturb_each_other(toy) -> None:
         assert [bits(r) for r in records] == [bits(r) for r in rounds(method, *federated, rounds=3)]
 
 
-def test_a_run_leaves_the_global_generators_alone(toy) -> None:
+def test_a_run_does_not_touch_the_global_generators(toy) -> None:
     federated, before = toy(), torch.get_rng_state()
     run("scaffold(init=random)", federated)
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_the_number_of_threads_does_not_matter_and_is_given_back(toy) -> None:
+def test_the_number_of_threads_does_not_matter_and_is_restored(toy) -> None:
     inside: list[int] = []
 
     def encode(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:
@@ -528,7 +528,7 @@ def test_accuracy_and_loss_are_those_of_the_shared_model_on_the_test_rows(toy) -
 
 
 @pytest.mark.parametrize("spec", ["fedavg", "solo"])
-def test_parties_accuracies_are_on_the_rows_they_keep_aside_by_their_own_models(spec: str) -> None:
+def test_party_accuracies_are_those_of_their_models_on_validation_rows(spec: str) -> None:
     dataset = load("digits")
     federation, its_task = federate(dataset, "label-count(k=2)", 5, 0, validation=0.2), task("linear", dataset)
     record = run(spec, (federation, its_task), rounds=2)[-1]

@@ -89,7 +89,7 @@ def participation(request) -> float | int:
 
 @pytest.mark.parametrize("spec", ["moon(mu=0)", "fedrs(alpha=1)", "fedbn"])
 @pytest.mark.parametrize("model", ["linear", MLP])
-def test_without_what_is_their_own_they_are_fedavg(toy, spec: str, model: str) -> None:
+def test_without_their_extra_terms_they_are_fedavg(toy, spec: str, model: str) -> None:
     federated = toy(SIZES, model)
     ours, average = run(spec, federated), run("fedavg", federated)
     assert torch.equal(models(ours), models(average))
@@ -163,7 +163,7 @@ def test_they_send_what_fedavg_sends(toy, spec: str, up: int) -> None:
 
 
 @pytest.mark.usefixtures("in_double")
-def test_a_loss_is_what_the_full_gradient_is_of(toy) -> None:
+def test_the_full_gradient_is_that_of_the_custom_loss(toy) -> None:
     """An algorithm with both gets one consistent objective."""
     found = []
 
@@ -180,7 +180,7 @@ def test_a_loss_is_what_the_full_gradient_is_of(toy) -> None:
     assert close(found[1], 3 * found[0])
 
 
-def test_a_batch_tells_what_the_party_holds(lacking) -> None:
+def test_a_batch_has_the_class_counts_of_the_party(lacking) -> None:
     held = []
 
     def loss(batch: Batch, server: Server, memory: Memory) -> Tensor:
@@ -191,7 +191,7 @@ def test_a_batch_tells_what_the_party_holds(lacking) -> None:
     assert set(held) == {(7, 7, 6), (6, 6, 0), (0, 0, 16)}
 
 
-def test_what_tells_no_representation_is_refused(normed) -> None:
+def test_a_network_without_features_is_refused(normed) -> None:
     with pytest.raises(ConfigError, match="Sequential has no separate `features`"):
         run("fedrs", normed())
 
@@ -308,12 +308,12 @@ def test_normalisation_by_hand(normed, participation: float | int, name: str, bu
         ("fedbn", "local", 43),
     ],
 )
-def test_what_stays_is_not_sent(normed, name: str, buffers: str, numbers: int) -> None:
+def test_personal_entries_are_not_sent(normed, name: str, buffers: str, numbers: int) -> None:
     records = run(name, normed(), participation=3, buffers=buffers)
     assert {(r.bytes_up, r.bytes_down) for r in records} == {(3 * 4 * numbers, 3 * 4 * numbers)}
 
 
-def test_transforms_see_what_is_sent_and_know_where_it_lies(normed) -> None:
+def test_transforms_see_the_shared_entries_and_their_layout(normed) -> None:
     def encode(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:
         assert update.total["delta"].shape == (43,)
         part = update.total["delta"].clone()

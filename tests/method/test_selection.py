@@ -31,7 +31,7 @@ def test_these_are_all() -> None:
 @pytest.mark.parametrize("name", EVERY)
 @settings(max_examples=30, deadline=None)
 @given(count=st.integers(1, 12), seed=st.integers(0, 99), now=st.integers(0, 500))
-def test_a_cohort_has_its_size_is_ascending_and_depends_on_seed_and_round_alone(
+def test_a_cohort_has_its_size_is_ascending_and_depends_only_on_seed_and_round(
     name: str, count: int, seed: int, now: int
 ) -> None:
     cohort = SELECTIONS.build(name)(FEDERATION, count, seed, now)
@@ -86,7 +86,7 @@ def test_strata_cover_the_classes(parties: int) -> None:
         assert np.mean(chance) < 8
 
 
-def test_parties_that_are_all_alike_still_make_strata(toy) -> None:
+def test_identical_parties_still_form_groups(toy) -> None:
     federation, _ = toy((20, 20, 20), classes=1)
     assert len(stratified()(federation, 2, 0, 0)) == 2
 
@@ -119,7 +119,7 @@ def test_participation_of_nobody_is_refused(participation: float | int) -> None:
         draw_cohort(10, participation, 0, 0)
 
 
-def test_cohorts_are_uniform_and_depend_on_seed_and_round_alone() -> None:
+def test_cohorts_are_uniform_and_depend_only_on_seed_and_round() -> None:
     drawn = [draw_cohort(10, 3, seed=1, round=now) for now in range(3000)]
     assert all(abs(count - 900) < 100 for count in Counter(p for cohort in drawn for p in cohort).values())
     pairs = Counter((a, b) for cohort in drawn for a in cohort for b in cohort if a < b)

@@ -49,13 +49,13 @@ def test_adaptive_steps_by_hand(name: str) -> None:
     """Reddi et al., Algorithm 2, number by number."""
     lr, tau, beta2 = 0.2, 1e-2, 0.95
     beta1 = 0.0 if name == "adagrad" else 0.8
-    made = {
+    optimizers = {
         "adagrad": lambda: adagrad(lr=lr, tau=tau),
         "adam": lambda: adam(lr=lr, beta1=beta1, beta2=beta2, tau=tau),
         "yogi": lambda: yogi(lr=lr, beta1=beta1, beta2=beta2, tau=tau),
     }[name]()
     here, first, second = list(START), [0.0] * 3, [tau * tau] * 3
-    for direction, found in zip(DIRECTIONS, walk(made, START, DIRECTIONS), strict=True):
+    for direction, found in zip(DIRECTIONS, walk(optimizers, START, DIRECTIONS), strict=True):
         for j, delta in enumerate(direction):
             first[j] = beta1 * first[j] + (1 - beta1) * delta
             if name == "adagrad":

@@ -13,7 +13,8 @@ from silobench.errors import SpecError
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import fedavg
 from silobench.method.method import Method
-from silobench.method.solvers import SCHEDULES, SOLVERS, Problem, reach, sgd
+from silobench.method.schedules import SCHEDULES
+from silobench.method.solvers import SOLVERS, Problem, reach, sgd
 from silobench.method.types import Pull, Server, at
 
 
@@ -39,7 +40,7 @@ def test_every_step_is_torchs(toy, model: str, momentum: float, weight_decay: fl
     ours = problem(toy, model=model)
     network, start = ours.task.network, ours.task.initial
     seen = []
-    local, _ = solver.train(ours, start, server(), lambda grad, here: seen.append(here.clone()) or grad, Pull(), {})
+    local, _ = solver.train(ours, start, server(), lambda grad, x: seen.append(x.clone()) or grad, Pull(), {})
     assert local.steps == len(seen) == 9
 
     network.params.copy_(start)
@@ -73,8 +74,8 @@ def test_corrections_come_before_momentum_and_drift_after(toy) -> None:
     ends = {
         name: solver.train(ours, ours.task.initial, server(), correct, pulled, {})[0].end
         for name, correct, pulled in [
-            ("inside", lambda grad, here: 0 * grad + pull, Pull()),
-            ("outside", lambda grad, here: 0 * grad, Pull(drift=pull)),
+            ("inside", lambda grad, x: 0 * grad + pull, Pull()),
+            ("outside", lambda grad, x: 0 * grad, Pull(drift=pull)),
             ("linear", None, Pull(linear=pull)),
             ("plain", None, Pull()),
         ]
@@ -130,7 +131,7 @@ def test_steps_go_through_whole_passes_across_rounds(toy, steps: int, batch: int
 
 
 @pytest.mark.parametrize("mode", [{"epochs": 1}, {"steps": 3}])
-def test_order_depends_on_seed_round_and_party_alone(toy, mode: dict[str, int]) -> None:
+def test_order_depends_only_on_seed_round_and_party(toy, mode: dict[str, int]) -> None:
     federation, task = toy((20, 20))
     solver = sgd(batch=7, **mode)
 
@@ -151,7 +152,7 @@ def test_full_batch_takes_all_rows_at_once(toy) -> None:
 
 @pytest.mark.usefixtures("in_double")
 @pytest.mark.parametrize("keep", [True, False])
-def test_momentum_stays_with_the_party_only_if_kept(toy, keep: bool) -> None:
+def test_momentum_is_kept_only_with_keep_momentum(toy, keep: bool) -> None:
     """Two parties of equal size over two rounds, against one torch optimizer per party."""
     federation, task = toy((20, 20))
     solver = sgd(lr=0.1, momentum=0.9, weight_decay=0.01, epochs=2, batch=7, keep_momentum=keep)

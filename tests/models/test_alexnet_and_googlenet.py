@@ -1,7 +1,5 @@
 """AlexNet and GoogLeNet: their sizes, what they compute, and that they learn from real pictures."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -13,15 +11,6 @@ from silobench.models import MODELS, Classifier, Network, Sizes
 
 NORMS = ["none", "batch", "group", "layer", "batch-renorm"]
 SMALL = ["alexnet(width=0.5", "googlenet(width=0.25", "googlenet(width=0.1, stem=small"]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """As in a round: threads of small sums only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def build(spec: str, shape: tuple[int, ...] = (3, 32, 32), classes: int = 10) -> Classifier:
@@ -75,7 +64,7 @@ def test_they_have_their_numbers_of_parameters(spec: str, count: int) -> None:
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("spec", SMALL)
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 32, 32), (2, 9, 17)])
-def test_any_picture_from_eight_pixels_also_one_alone(spec: str, norm: str, shape: tuple[int, int, int]) -> None:
+def test_any_image_from_eight_pixels_and_batches_of_one(spec: str, norm: str, shape: tuple[int, int, int]) -> None:
     module = build(f"{spec}, norm={norm})", shape, classes=7)
     for rows in (1, 3):
         answer = module(torch.rand(rows, *shape))
@@ -86,6 +75,7 @@ def test_any_picture_from_eight_pixels_also_one_alone(spec: str, norm: str, shap
     assert bool(Network(module).layout.norms) == (norm != "none")
 
 
+@pytest.mark.usefixtures("in_double")
 def test_alexnet_is_its_layers_one_after_the_other() -> None:
     module, x = build("alexnet").eval(), torch.randn(3, 3, 32, 32)
     seen = x
@@ -101,6 +91,7 @@ def test_alexnet_is_its_layers_one_after_the_other() -> None:
     assert torch.equal(plain(x), module.eval()(x))
 
 
+@pytest.mark.usefixtures("in_double")
 def test_an_inception_block_is_four_ways_side_by_side() -> None:
     module = build("googlenet")
     block, x = module.get_submodule("blocks.0"), torch.randn(2, 192, 5, 5)
@@ -132,7 +123,7 @@ def test_what_its_blocks_see(stem: str, sides: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "shape", "said"),
+    ("spec", "shape", "message"),
     [
         ("alexnet", (20,), "alexnet needs images .* at least 8 x 8"),
         ("googlenet", (3, 7, 32), "googlenet needs images .* at least 8 x 8"),
@@ -141,8 +132,8 @@ def test_what_its_blocks_see(stem: str, sides: list[int]) -> None:
         ("alexnet(norm=group, group_size=5)", (3, 32, 32), "24 channels cannot be divided into groups of 5"),
     ],
 )
-def test_what_cannot_be_built_is_refused(spec: str, shape: tuple[int, ...], said: str) -> None:
-    with pytest.raises((ConfigError, SpecError), match=said):
+def test_what_cannot_be_built_is_refused(spec: str, shape: tuple[int, ...], message: str) -> None:
+    with pytest.raises((ConfigError, SpecError), match=message):
         build(spec, shape)
 
 

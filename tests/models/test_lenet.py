@@ -68,7 +68,7 @@ def test_it_is_its_layers_one_after_the_other(norm: str, shape: tuple[int, int, 
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 9, 17)])
-def test_a_row_alone_and_gradients(norm: str, shape: tuple[int, int, int]) -> None:
+def test_a_single_row_and_gradients(norm: str, shape: tuple[int, int, int]) -> None:
     module = build(f"lenet(norm={norm})", shape, classes=7)
     for rows in (1, 3):
         answer = module(torch.rand(rows, *shape))
@@ -78,7 +78,7 @@ def test_a_row_alone_and_gradients(norm: str, shape: tuple[int, int, int]) -> No
 
 
 @pytest.mark.parametrize(
-    ("spec", "shape", "said"),
+    ("spec", "shape", "message"),
     [
         ("lenet", (20,), "lenet needs images .* at least 8 x 8"),
         ("lenet", (3, 7, 32), "lenet needs images .* at least 8 x 8"),
@@ -87,8 +87,8 @@ def test_a_row_alone_and_gradients(norm: str, shape: tuple[int, int, int]) -> No
         ("lenet(norm=group, group_size=1)", (3, 32, 32), "group_size"),
     ],
 )
-def test_what_cannot_be_built_is_refused(spec: str, shape: tuple[int, ...], said: str) -> None:
-    with pytest.raises((ConfigError, SpecError), match=said):
+def test_what_cannot_be_built_is_refused(spec: str, shape: tuple[int, ...], message: str) -> None:
+    with pytest.raises((ConfigError, SpecError), match=message):
         build(spec, shape)
 
 

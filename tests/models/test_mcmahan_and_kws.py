@@ -99,9 +99,10 @@ def dense(x: Tensor, layer: nn.Module) -> Tensor:
 
 def close(found: Tensor, expected: Tensor) -> None:
     assert expected.std() > 1e-3
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.usefixtures("in_double")
 @pytest.mark.parametrize("shape", [(1, 28, 28), (1, 8, 8), (2, 4, 12)])
 def test_mcmahans_network_for_mnist_is_its_layers_one_after_the_other(shape: tuple[int, int, int]) -> None:
     module, x = build("mcmahan-mnist", shape), torch.randn(3, *shape)
@@ -114,6 +115,7 @@ def test_mcmahans_network_for_mnist_is_its_layers_one_after_the_other(shape: tup
         close(module(x), dense(features, module.get_submodule("out")))
 
 
+@pytest.mark.usefixtures("in_double")
 @pytest.mark.parametrize("norm", ["true", "false"])
 @pytest.mark.parametrize("shape", [(3, 24, 24), (1, 9, 14), (3, 2, 1)])
 def test_the_tutorials_network_is_its_layers_one_after_the_other(norm: str, shape: tuple[int, int, int]) -> None:
@@ -126,6 +128,7 @@ def test_the_tutorials_network_is_its_layers_one_after_the_other(norm: str, shap
     close(module(x), dense(features, module.get_submodule("out")))
 
 
+@pytest.mark.usefixtures("in_double")
 @pytest.mark.parametrize("shape", [(1, 50, 10), (1, 19, 7), (2, 28, 28)])
 def test_the_network_of_hello_edge_is_its_layers_one_after_the_other(shape: tuple[int, int, int]) -> None:
     module, x = build("kws", shape), torch.randn(3, *shape)
@@ -137,6 +140,7 @@ def test_the_network_of_hello_edge_is_its_layers_one_after_the_other(shape: tupl
     close(module(x), dense(features, module.get_submodule("out")))
 
 
+@pytest.mark.usefixtures("in_double")
 @pytest.mark.parametrize("channels", [1, 6, 64])
 def test_response_normalisation_is_torchs_and_the_formulas(channels: int) -> None:
     """Torch divides alpha by the size of the window, 9; TensorFlow, whose formula is written out here, does not."""
@@ -149,11 +153,12 @@ def test_response_normalisation_is_torchs_and_the_formulas(channels: int) -> Non
         found.append((out.detach(), image.grad))
     assert (found[0][0] / x).min() < 0.97  # it does something
     for values, gradient in found[1:]:
-        torch.testing.assert_close(found[0][0], values, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(found[0][1], gradient, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(found[0][0], values)
+        torch.testing.assert_close(found[0][1], gradient)
 
 
-def test_batch_normalisation_stands_before_every_relu_and_takes_a_row_alone() -> None:
+@pytest.mark.usefixtures("in_double")
+def test_batch_normalisation_precedes_every_relu_and_reads_a_single_row() -> None:
     module = build("kws(norm=batch)", (1, 50, 10))
     layout = Network(module).layout
     assert {name.split(".")[0] for name in layout.norms} == {"norm1", "norm2", "norm3"}
@@ -163,7 +168,7 @@ def test_batch_normalisation_stands_before_every_relu_and_takes_a_row_alone() ->
     normed = F.batch_norm(
         dense(_low(module, x), module.get_submodule("fc1")), torch.zeros(128), torch.ones(128), training=True
     )
-    torch.testing.assert_close(features, normed.relu(), rtol=1e-3, atol=1e-3)  # divides by small deviations
+    torch.testing.assert_close(features, normed.relu())
 
 
 def _low(module: nn.Module, x: Tensor) -> Tensor:
@@ -177,6 +182,7 @@ def _low(module: nn.Module, x: Tensor) -> Tensor:
 # --- what they look at -------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("in_double")
 def test_pictures_are_standardised_one_by_one_after_the_cut() -> None:
     torch.manual_seed(0)
     module = build("mcmahan-cifar").eval()
@@ -189,7 +195,7 @@ def test_pictures_are_standardised_one_by_one_after_the_cut() -> None:
     for picture in seen:
         deviation = ((picture - picture.mean()) ** 2).mean().sqrt()
         by_hand.append((picture - picture.mean()) / max(deviation.item(), 1 / np.sqrt(1728)))
-    torch.testing.assert_close(module(x), plain(torch.stack(by_hand)), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(module(x), plain(torch.stack(by_hand)))
 
 
 @pytest.mark.parametrize("shape", [(3, 32, 32), (1, 9, 12)])
@@ -246,7 +252,7 @@ def test_small_pictures_and_all_without_a_crop_are_taken_whole_and_as_they_are(
 
 
 @pytest.mark.parametrize(
-    ("spec", "shape", "said"),
+    ("spec", "shape", "message"),
     [
         ("mcmahan-mnist", (20,), "mcmahan-mnist needs images .* at least 4 x 4 .*20.*use mlp or linear"),
         ("mcmahan-mnist", (1, 3, 28), "at least 4 x 4"),
@@ -261,8 +267,8 @@ def test_small_pictures_and_all_without_a_crop_are_taken_whole_and_as_they_are(
         ("mcmahan-cifar(crop=0)", (3, 32, 32), "crop"),
     ],
 )
-def test_what_cannot_be_built_is_refused(spec: str, shape: tuple[int, ...], said: str) -> None:
-    with pytest.raises((ConfigError, SpecError), match=said):
+def test_what_cannot_be_built_is_refused(spec: str, shape: tuple[int, ...], message: str) -> None:
+    with pytest.raises((ConfigError, SpecError), match=message):
         build(spec, shape)
 
 

@@ -125,7 +125,7 @@ def test_buffers_are_averaged_by_samples_under_every_algorithm(name: str, server
     assert first.bytes_down == 3 * 4 * ((2 if "scaffold" in name else 1) * 23 + 8)
 
 
-def test_parties_alone_keep_their_own_buffers(toy) -> None:
+def test_solo_parties_keep_their_buffers(toy) -> None:
     federation, _ = toy((8, 30))
     network = normed()
     task = Task(network, network.params.clone(), network.buffers.clone())
@@ -183,7 +183,7 @@ def test_linear_is_an_affine_map() -> None:
 
 
 @pytest.mark.parametrize("spec", ["cnn", "mlp", "linear", "mcmahan-mnist", "mcmahan-cifar"])
-def test_the_seed_alone_decides_the_start(spec: str) -> None:
+def test_only_the_seed_decides_the_start(spec: str) -> None:
     first = Network(build(spec, (1, 8, 8), seed=3)).params
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(99)
@@ -193,7 +193,7 @@ def test_the_seed_alone_decides_the_start(spec: str) -> None:
 
 
 @pytest.mark.parametrize("spec", ["cnn", "mlp", "linear", "mcmahan-mnist", "mcmahan-cifar"])
-def test_building_leaves_the_global_generator_alone(spec: str) -> None:
+def test_building_does_not_touch_the_global_generator(spec: str) -> None:
     before = torch.get_rng_state()
     build(spec, (1, 8, 8))
     assert torch.equal(torch.get_rng_state(), before)

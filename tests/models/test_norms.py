@@ -12,7 +12,7 @@ from silobench.data import digits
 from silobench.engines.kernel.parties import can_run
 from silobench.errors import ConfigError, SpecError
 from silobench.federation import federate
-from silobench.loop.rounds import beginning, rounds
+from silobench.loop.rounds import initial_state, rounds
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
@@ -72,8 +72,8 @@ def test_every_network_has_every_normalisation(model: str, norm: str) -> None:
 def test_weights_begin_as_they_do_without(model: str) -> None:
     """A normalisation draws nothing: weights are those of the network without one, but resnet's own choice."""
     shape = (1, 50, 10) if model == "kws" else (3, 32, 32)
-    made = [dict(build(with_norm(model, norm), shape).named_parameters()) for norm in ("group", "layer")]
-    assert all(torch.equal(tensor, made[1][name]) for name, tensor in made[0].items())
+    networks = [dict(build(with_norm(model, norm), shape).named_parameters()) for norm in ("group", "layer")]
+    assert all(torch.equal(tensor, networks[1][name]) for name, tensor in networks[0].items())
 
 
 def test_a_plain_cnn_is_the_one_that_engines_know_and_one_with_a_norm_is_not() -> None:
@@ -102,7 +102,7 @@ def test_a_norm_follows_each_convolution(name: str) -> None:
     torch.testing.assert_close(module.features(x), seen)
 
 
-def test_the_names_have_hyphens_and_underscores_alike() -> None:
+def test_names_may_have_hyphens_or_underscores() -> None:
     a, b = (MODELS.bind(f"lenet(norm={name})") for name in ("batch-renorm", "batch_renorm"))
     assert str(a.full) == str(b.full) == "lenet(norm=batch-renorm, group_size=2)"
     assert MODELS.bind(str(a.full)).full == a.full
@@ -119,7 +119,7 @@ def test_arguments_that_came_later_do_not_name_runs_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ("cnn(norm=group, group_size=4)", "6 channels cannot be divided into groups of 4: take a group_size"),
         ("cnn(norm=instance)", "norm must be"),
@@ -127,8 +127,8 @@ def test_arguments_that_came_later_do_not_name_runs_anew() -> None:
         ("kws(norm=grup)", "norm must be"),
     ],
 )
-def test_what_cannot_be_built_is_refused(spec: str, said: str) -> None:
-    with pytest.raises((ConfigError, SpecError), match=said):
+def test_what_cannot_be_built_is_refused(spec: str, message: str) -> None:
+    with pytest.raises((ConfigError, SpecError), match=message):
         build(spec)
 
 
@@ -163,9 +163,9 @@ def by_hand(x: Array, grad: Array, weight: Array, bias: Array, shape: tuple[int,
     ],
 )
 def test_values_and_gradients_by_hand(norm: str, shape: tuple[int, ...], axes: tuple[int, ...], memory) -> None:
-    made = norm_of(norm, group_size=2, renorm_from=5)
-    assert made is not None
-    layer, rng = made(6).double(), np.random.default_rng(0)
+    build_layer = norm_of(norm, group_size=2, renorm_from=5)
+    assert build_layer is not None
+    layer, rng = build_layer(6).double(), np.random.default_rng(0)
     x, grad = rng.normal(2.0, 3.0, (5, 6, 3, 4)), rng.normal(size=(5, 6, 3, 4))
     weight, bias = rng.normal(size=6), rng.normal(size=6)
     layer.load_state_dict({"weight": torch.from_numpy(weight), "bias": torch.from_numpy(bias)}, strict=False)
@@ -290,7 +290,7 @@ def test_its_limits_grow_evenly(steps: int, limits: tuple[float, float]) -> None
     assert layer.limits() == pytest.approx(limits)
 
 
-def test_a_value_alone_is_normalised_by_what_was_seen_before_and_is_no_step() -> None:
+def test_a_single_value_is_normalised_by_running_statistics_and_is_not_a_step() -> None:
     layer = BatchRenorm(3, begin=1)
     layer.running_mean.fill_(2.0)
     layer.running_var.fill_(4.0)
@@ -358,14 +358,14 @@ def test_averaged_statistics_under_label_skew_are_warned_of(norm: str, warned: b
 def test_a_run_that_stops_in_the_middle_ends_as_one_that_did_not(tmp_path: Path) -> None:
     """Three rounds of three steps: BatchNorm for four of them, then ever wider limits."""
     cell = {"dataset": "digits", "model": "cnn(norm=batch-renorm, renorm_from=4)", "parties": 2, "rounds": 3}
-    (made,) = plan({**cell, "solver": "sgd(lr=0.05, steps=3, batch=16)", "eval_on": 32})
-    list(execute(prepare(made), tmp_path / "whole"))
+    (planned,) = plan({**cell, "solver": "sgd(lr=0.05, steps=3, batch=16)", "eval_on": 32})
+    list(execute(prepare(planned), tmp_path / "whole"))
     for _ in range(2):
-        stopped = execute(prepare(made), tmp_path / "stopped")
+        stopped = execute(prepare(planned), tmp_path / "stopped")
         next(stopped)
         stopped.close()
-    assert [record.round for record in execute(prepare(made), tmp_path / "stopped")] == [3]
-    ends = [read_run(tmp_path / name / made.id).facts["state_sha256"] for name in ("whole", "stopped")]
+    assert [record.round for record in execute(prepare(planned), tmp_path / "stopped")] == [3]
+    ends = [read_run(tmp_path / name / planned.id).facts["state_sha256"] for name in ("whole", "stopped")]
     assert ends[0] == ends[1]
 
 
@@ -380,7 +380,8 @@ def test_statistics_are_averaged_by_the_weights_of_the_algorithm(algorithm: str,
     built = ALGORITHMS.build(algorithm)
     solver = sgd(lr=0.01, batch=10, steps=1, keep_momentum=True) if built.lockstep else sgd(lr=0.01, batch=10, steps=2)
     method = Method(built, solver)
-    setting, first = Setting(method, federation, its_task, 0), beginning(method, federation, its_task)
+    setting = Setting(method, federation, its_task, 0)
+    first = initial_state(setting)
     local = LocalRound(setting, setting.sent(first.server))
     own = []
     for party in range(3):

@@ -47,7 +47,7 @@ def test_they_have_the_known_numbers_of_parameters(spec: str, count: int) -> Non
     [*((spec, shape) for spec in SMALL for shape in [(1, 8, 8), (1, 28, 28), (3, 9, 17)])]
     + [(spec, (1, 8, 8)) for spec in ("resnet", "resnet(norm=group, group_size=4)")],
 )
-def test_any_picture_from_eight_pixels_also_one_alone(spec: str, shape: tuple[int, int, int]) -> None:
+def test_any_image_from_eight_pixels_and_batches_of_one(spec: str, shape: tuple[int, int, int]) -> None:
     """A last batch of one row must not stop a training; on 8 x 8 pixels it has one value per channel at the end."""
     module = build(spec, shape, classes=7)
     assert isinstance(module, Classifier)
@@ -59,7 +59,7 @@ def test_any_picture_from_eight_pixels_also_one_alone(spec: str, shape: tuple[in
     assert module.features(torch.rand(2, *shape)).shape[0] == 2
 
 
-def test_a_value_alone_is_normalised_by_what_was_seen_before() -> None:
+def test_a_single_value_is_normalised_by_running_statistics() -> None:
     module = build("resnet", (1, 8, 8))
     layer = [layer for layer in module.modules() if isinstance(layer, nn.BatchNorm2d)][-1]
     layer.running_mean.fill_(2.0)
@@ -77,7 +77,7 @@ def test_what_is_no_picture_or_too_small_is_refused(spec: str, shape: tuple[int,
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ("resnet(depth=19)", "depth"),
         ("resnet(norm=grup)", "norm"),
@@ -85,8 +85,8 @@ def test_what_is_no_picture_or_too_small_is_refused(spec: str, shape: tuple[int,
         ("resnet(norm=group, group_size=3)", "16|64 channels cannot be divided into groups of 3"),
     ],
 )
-def test_what_cannot_be_built_is_refused(spec: str, said: str) -> None:
-    with pytest.raises((ConfigError, SpecError), match=said):
+def test_what_cannot_be_built_is_refused(spec: str, message: str) -> None:
+    with pytest.raises((ConfigError, SpecError), match=message):
         build(spec)
 
 
@@ -94,7 +94,7 @@ def test_what_cannot_be_built_is_refused(spec: str, said: str) -> None:
     ("norm", "kind", "buffers"),
     [("batch", nn.BatchNorm2d, True), ("group", nn.GroupNorm, False), ("layer", nn.GroupNorm, False)],
 )
-def test_its_normalisation_is_the_one_asked_for(norm: str, kind: type[nn.Module], buffers: bool) -> None:
+def test_the_norm_argument_chooses_the_normalisation(norm: str, kind: type[nn.Module], buffers: bool) -> None:
     module = build(f"resnet(depth=20, norm={norm})")
     layers = [layer for layer in module.modules() if isinstance(layer, kind)]
     assert len(layers) == 19
@@ -124,13 +124,13 @@ def test_each_learns(spec: str, scale: float) -> None:
     assert losses[-1] < 0.7 * losses[0], losses
 
 
-def test_a_message_that_asks_for_a_gradient_draws_from_the_partys_own_stream(tmp_path: Path) -> None:
+def test_a_gradient_in_a_message_draws_from_the_stream_of_the_party(tmp_path: Path) -> None:
     """SCAFFOLD's option 1 runs the network once more: what dropout draws there must not depend on who drew before."""
     found = []
     for name in ("a", "b"):
         cell = {"dataset": "digits", "model": "vgg9", "algorithm": "scaffold(option=1)", "parties": 3, "rounds": 1}
-        (made,) = plan({**cell, "solver": "sgd(lr=0.01, steps=1, batch=8)"})
+        (planned,) = plan({**cell, "solver": "sgd(lr=0.01, steps=1, batch=8)"})
         torch.rand(len(found) + 1)
-        list(execute(prepare(made), tmp_path / name))
-        found.append(read_run(tmp_path / name / made.id).facts["state_sha256"])
+        list(execute(prepare(planned), tmp_path / name))
+        found.append(read_run(tmp_path / name / planned.id).facts["state_sha256"])
     assert found[0] == found[1]

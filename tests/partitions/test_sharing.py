@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from commands import call, write
+from laws import close
+from precision import bound, bound_of_steps
 from silobench.data import Dataset, digits
 from silobench.data.dataset import Split
 from silobench.engines import inline
@@ -43,9 +45,9 @@ def balanced(rows: int = 1000, classes: int = 10) -> Dataset:
 
 
 def run(directory: Path, **changed: Any) -> list[dict[str, Any]]:
-    (made,) = plan({**CELL, **changed})
-    list(execute(prepare(made), directory))
-    return read_run(directory / made.id).rounds
+    (planned,) = plan({**CELL, **changed})
+    list(execute(prepare(planned), directory))
+    return read_run(directory / planned.id).rounds
 
 
 # --- who holds what ----------------------------------------------------------------------------------
@@ -101,7 +103,7 @@ def test_laws_of_sharing(beta: float, alpha: float, holdout: float | None, seed:
         assert len({tuple(sorted(rows & shared)) for rows in own}) > 1  # each its own random part
 
 
-def test_the_papers_own_federation() -> None:
+def test_the_federation_of_the_paper() -> None:
     """CIFAR-10: 40,000 rows of the parties, 10,000 held out, and at beta = 25% all of those are shared."""
     data = balanced(50_000)
     own = counts_of("shards(1) + share(beta=0.1, holdout=0.2)", dataset=data)
@@ -109,10 +111,10 @@ def test_the_papers_own_federation() -> None:
     assert emd_weighted(own) == pytest.approx(0.9)
     everything = partition(data, "shards(1) + share(beta=0.25, holdout=0.2)", 10)
     assert len(everything.shared) == 10_000
-    told = sharing(everything, data)
-    assert told
-    assert told.emd_weighted_before == pytest.approx(1.8)
-    assert told.bytes == 10 * 10_000 * (3 * 4 + 8)
+    report = sharing(everything, data)
+    assert report
+    assert report.emd_weighted_before == pytest.approx(1.8)
+    assert report.bytes == 10 * 10_000 * (3 * 4 + 8)
     with pytest.raises(PartitionError, match=r"needs 1040 rows of each class, but only 1000"):
         partition(data, "shards(1) + share(beta=0.26, holdout=0.2)", 10)
 
@@ -123,12 +125,12 @@ def test_bytes_of_sparse_rows_are_those_of_their_entries() -> None:
     data = Dataset("sparse", split, split, ("a", "b"), "none")
     cut = partition(data, "iid + share(beta=0.25)", 2)
     entries = sum(int(x[rows].nnz) for rows in (cut.shared, cut.shared))
-    told = sharing(cut, data)
-    assert told
-    assert told.bytes == entries * 8 + 2 * len(cut.shared) * (4 + 8)
+    report = sharing(cut, data)
+    assert report
+    assert report.bytes == entries * 8 + 2 * len(cut.shared) * (4 + 8)
 
 
-def test_what_cannot_stand_together_is_refused() -> None:
+def test_impossible_combinations_are_refused() -> None:
     for spec, reason in [
         ("share(beta=0.1) + noise(0.1)", "share must be the last term"),
         ("shards(1) + share(beta=0.1) + noise(0.1)", "share must be the last term"),
@@ -143,7 +145,7 @@ def test_what_cannot_stand_together_is_refused() -> None:
             partition(DIGITS, spec, 10)
 
 
-def test_rows_that_are_kept_aside_are_nobodys_to_train_on() -> None:
+def test_validation_rows_are_never_trained_on() -> None:
     federation = federate(DIGITS, "shards(1) + share(beta=0.2)", 10, 0, validation=0.2)
     kept = set(torch.cat([party.validation for party in federation.parties]).tolist())
     assert len(kept) == pytest.approx(0.2 * len(DIGITS.train) / 1.2, abs=10)
@@ -167,9 +169,9 @@ def test_shared_rows_are_sent_once_before_the_first_round(tmp_path: Path) -> Non
     assert [b["bytes_down"] - a["bytes_down"] for a, b in zip(plain, shared, strict=True)] == [10 * size, 0]
     assert [b["clock"] - a["clock"] for a, b in zip(plain, shared, strict=True)] == pytest.approx([8 * size / 1e8] * 2)
     facts = read_run(next(path for path in tmp_path.iterdir() if "share(" in (path / "run.json").read_text())).facts
-    told = facts["partition"]["shared"]
-    assert (told["each"], told["bytes"], told["warmup"]) == (rows, 10 * size, 0)
-    assert told["emd_weighted_before"] > facts["partition"]["emd_weighted"]
+    report = facts["partition"]["shared"]
+    assert (report["each"], report["bytes"], report["warmup"]) == (rows, 10 * size, 0)
+    assert report["emd_weighted_before"] > facts["partition"]["emd_weighted"]
 
 
 def test_what_is_pooled_is_not_sent(tmp_path: Path) -> None:
@@ -195,23 +197,24 @@ def test_a_warm_up_is_plain_sgd_on_the_shared_rows(tmp_path: Path) -> None:
             task.loss(*federation.batch(rows)).backward()
             network.params.add_(network.grad, alpha=-0.05)
     by_hand = network.params.clone()
-    warm, told = warmed_up(ready.setting, inline().settled(ready.setting))
-    torch.testing.assert_close(warm.task.initial, by_hand, rtol=1e-4, atol=1e-6)
-    assert told["warm-up"]["rows"] == len(federation.partition.shared)
+    warm, report = warmed_up(ready.setting, inline().settled(ready.setting))
+    steps = 5 * -(-len(federation.partition.shared) // 20)
+    assert close(warm.task.initial, by_hand, bound_of_steps(steps, 20 + 64))
+    assert report["warm-up"]["rows"] == len(federation.partition.shared)
     first = run(tmp_path, partition=spec)[0]["measures"]["warm-up"]
     assert first["epochs"] == 5
-    assert first["accuracy"] == pytest.approx(told["warm-up"]["accuracy"])
+    assert first["accuracy"] == pytest.approx(report["warm-up"]["accuracy"])
 
 
 def test_a_warmed_up_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
     cell = {**CELL, "partition": "shards(1) + share(beta=0.1, warmup=2)", "rounds": 4, "algorithm": "moon"}
-    (made,) = plan({**cell, "model": "mlp"})
-    list(execute(prepare(made), tmp_path / "whole"))
-    begun = execute(prepare(made), tmp_path / "cut")
+    (planned,) = plan({**cell, "model": "mlp"})
+    list(execute(prepare(planned), tmp_path / "whole"))
+    begun = execute(prepare(planned), tmp_path / "cut")
     next(begun)
     begun.close()
-    list(execute(prepare(made), tmp_path / "cut"))
-    whole, cut = (read_run(tmp_path / name / made.id) for name in ("whole", "cut"))
+    list(execute(prepare(planned), tmp_path / "cut"))
+    whole, cut = (read_run(tmp_path / name / planned.id) for name in ("whole", "cut"))
     assert whole.facts["state_sha256"] == cut.facts["state_sha256"]
     assert whole.rounds[0]["measures"] == cut.rounds[0]["measures"]
     assert "measures" not in cut.rounds[1]
@@ -220,11 +223,11 @@ def test_a_warmed_up_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
 # --- pre-trained starts -------------------------------------------------------------------------------
 
 
-def test_a_run_goes_on_from_centralised_sgd_which_is_made_first(tmp_path: Path) -> None:
+def test_a_run_starts_from_centralised_sgd_which_runs_first(tmp_path: Path) -> None:
     choices = {**CELL, "partition": "shards(1)", "start": "centralised(rounds=3, batch=200)"}
-    origin, made = plan(choices)
-    assert made.origin is not None
-    assert origin.id == made.origin.id
+    origin, planned = plan(choices)
+    assert planned.origin is not None
+    assert origin.id == planned.origin.id
     assert origin.label["algorithm"] == "combined"
     assert "batch=200" in origin.label["solver"]
     assert (origin.cell.rounds, origin.cell.partition, origin.cell.parties) == (3, "iid", 10)
@@ -233,17 +236,17 @@ def test_a_run_goes_on_from_centralised_sgd_which_is_made_first(tmp_path: Path) 
     (first,) = list(plan({**still, "start": f"run(path={tmp_path / origin.id})", "rounds": 1}))
     list(execute(prepare(first), tmp_path))
     before, after = (load_state(tmp_path / p.id).server.params for p in (origin, first))
-    torch.testing.assert_close(after, before, rtol=0, atol=1e-6)
-    list(execute(prepare(made), tmp_path))
-    assert not torch.equal(load_state(tmp_path / made.id).server.params, before)
+    assert close(after, before, bound(10))  # a mean of ten parties
+    list(execute(prepare(planned), tmp_path))
+    assert not torch.equal(load_state(tmp_path / planned.id).server.params, before)
 
 
 def test_the_command_line_makes_what_a_run_begins_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = 'start = "centralised(rounds=2, batch=100)"\npartition = ["shards(1)", "iid"]\ntrials = 2'
     file = write(tmp_path / "x.toml", f'dataset = "digits"\nmodel = "linear"\nrounds = 2\nsolver = "{SGD}"\n{lines}')
     assert call(capsys, "run", file, "--out", tmp_path / "a", "--only", "*shards*").code == 0
-    made = [json.loads(path.read_text()) for path in (tmp_path / "a").glob("*/run.json")]
-    assert sorted(run["label"]["algorithm"] for run in made) == ["combined"] * 2 + ["fedavg"] * 2
+    planned = [json.loads(path.read_text()) for path in (tmp_path / "a").glob("*/run.json")]
+    assert sorted(run["label"]["algorithm"] for run in planned) == ["combined"] * 2 + ["fedavg"] * 2
     assert call(capsys, "run", file, "--out", tmp_path / "a", "--workers", "1").code == 0
     assert len(list((tmp_path / "a").glob("*/run.json"))) == 6
 
@@ -251,21 +254,21 @@ def test_the_command_line_makes_what_a_run_begins_at(tmp_path: Path, capsys: pyt
 def test_another_model_to_begin_at_is_another_run(tmp_path: Path) -> None:
     paths = []
     for seed in (0, 1):
-        (made,) = plan({**CELL, "seed": seed})
-        list(execute(prepare(made), tmp_path))
-        paths.append(tmp_path / made.id)
+        (planned,) = plan({**CELL, "seed": seed})
+        list(execute(prepare(planned), tmp_path))
+        paths.append(tmp_path / planned.id)
     begun = [bind({**CELL, "start": f"run(path={path})"}) for path in paths]
     assert begun[0].config["start_model"] != begun[1].config["start_model"]
-    assert len({made.id for made in begun} | {bind(CELL).id}) == 3
+    assert len({planned.id for planned in begun} | {bind(CELL).id}) == 3
 
 
 def test_a_model_that_is_not_there_or_does_not_fit_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (made,) = plan(CELL)
-    list(execute(prepare(made), tmp_path))
+    (planned,) = plan(CELL)
+    list(execute(prepare(planned), tmp_path))
     with pytest.raises(ConfigError, match=r"has 650 numbers, and this one 2\d+: both must be the same model"):
-        prepare(bind({**CELL, "model": "mlp", "start": f"run(path={tmp_path / made.id})"}))
+        prepare(bind({**CELL, "model": "mlp", "start": f"run(path={tmp_path / planned.id})"}))
     file = write(tmp_path / "x.toml", 'dataset = "digits"\nstart = "run(path=nowhere)"')
     gone = call(capsys, "run", file, "--out", tmp_path / "b")
     assert gone.code == 2
@@ -283,7 +286,7 @@ def test_a_model_that_is_not_there_or_does_not_fit_is_refused(
         bind({**CELL, "start": f"run(path={next((tmp_path / 'c').iterdir())})"})
 
 
-def test_a_model_at_which_more_runs_may_begin_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_that_other_runs_may_start_from_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = f'dataset = "digits"\nmodel = "linear"\nrounds = 1\nsolver = "{SGD}"\nstart = "centralised(rounds=2)"'
     file, out = write(tmp_path / "x.toml", lines), tmp_path / "runs"
     assert call(capsys, "run", file, "--out", out, "--records-only").code == 0
@@ -297,12 +300,12 @@ def test_a_model_at_which_more_runs_may_begin_is_kept(tmp_path: Path, capsys: py
 
 
 def test_a_run_does_not_begin_at_one_that_is_not_finished(tmp_path: Path) -> None:
-    origin, made = plan({**CELL, "start": "centralised(rounds=3)"})
+    origin, planned = plan({**CELL, "start": "centralised(rounds=3)"})
     begun = execute(prepare(origin), tmp_path)
     next(begun)
     begun.close()
     with pytest.raises(ConfigError, match="is not finished"):
-        list(execute(prepare(made), tmp_path))
+        list(execute(prepare(planned), tmp_path))
 
 
 def test_runs_that_differ_in_their_partition_begin_at_one_model(tmp_path: Path) -> None:
@@ -317,10 +320,10 @@ def test_runs_that_differ_in_their_partition_begin_at_one_model(tmp_path: Path) 
 
 def test_statistics_of_the_model_a_run_begins_at_come_with_it(tmp_path: Path) -> None:
     cell = {**CELL, "model": "resnet(depth=20)", "buffers": "local", "start": "centralised(rounds=1)", "rounds": 1}
-    origin, made = plan({**cell, "solver": "sgd(lr=0.01, steps=1, batch=8)", "parties": 2})
+    origin, planned = plan({**cell, "solver": "sgd(lr=0.01, steps=1, batch=8)", "parties": 2})
     assert "buffers" not in origin.label
     list(execute(prepare(origin), tmp_path))
-    list(execute(prepare(made), tmp_path))
-    before, after = (load_state(tmp_path / p.id).server.buffers for p in (origin, made))
+    list(execute(prepare(planned), tmp_path))
+    before, after = (load_state(tmp_path / p.id).server.buffers for p in (origin, planned))
     torch.testing.assert_close(after, before)
     assert not torch.equal(before, prepare(origin).setting.task.buffers)

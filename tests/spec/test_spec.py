@@ -16,8 +16,9 @@ from silobench.errors import SpecError
 from silobench.loop.network import NETWORKS
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.controllers import CONTROLLERS
+from silobench.method.schedules import SCHEDULES
 from silobench.method.servers import SERVERS
-from silobench.method.solvers import SCHEDULES, SOLVERS
+from silobench.method.solvers import SOLVERS
 from silobench.method.transforms import TRANSFORMS
 from silobench.method.types import Server
 from silobench.models import MODELS
@@ -89,7 +90,7 @@ def test_the_papers_notation_means_the_same(paper: str, ours: str) -> None:
     assert parse_terms(paper, "+") == parse_terms(ours, "+")
 
 
-def test_a_bandwidth_alone_is_a_network() -> None:
+def test_a_plain_bandwidth_is_a_network() -> None:
     assert NETWORKS.build("100Mbps").bits_per_second == 1e8
     assert NETWORKS.build("1.5 Gbps").bits_per_second == 1.5e9
 
@@ -271,17 +272,17 @@ def _accepted(registry: Registry[Any], name: str) -> list[Spec]:
             return False
         return True
 
-    def made(arguments: dict[str, Any], args: tuple[Any, ...] = ()) -> Spec:
+    def spec_of(arguments: dict[str, Any], args: tuple[Any, ...] = ()) -> Spec:
         return Spec(name, args, tuple((key.rstrip("_"), value) for key, value in arguments.items()))
 
     options = itertools.product(CANDIDATES, repeat=len(required))
-    first = next(o for values in options if bindable(made(o := dict(zip(required, values, strict=True)))))
-    found.append(made(first))
+    first = next(o for values in options if bindable(spec_of(o := dict(zip(required, values, strict=True)))))
+    found.append(spec_of(first))
     for parameter in keyed:
         literals = [v for v in get_args(hints[parameter.name]) if isinstance(v, str | int)]
-        found += [made(first | {parameter.name: value}) for value in (*CANDIDATES, *literals)]
+        found += [spec_of(first | {parameter.name: value}) for value in (*CANDIDATES, *literals)]
     if many:
-        found.append(made(first, (3, 4)))
+        found.append(spec_of(first, (3, 4)))
     return [spec for spec in found if bindable(spec)]
 
 
@@ -357,7 +358,7 @@ def test_a_spec_calls_the_factory_it_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("registry", "text", "told"),
+    ("registry", "text", "message"),
     [
         (ALGORITHMS, "fedprx", "did you mean fedprox?"),
         (PARTITIONS, "label-dirichlt(0.5)", "did you mean label-dirichlet"),
@@ -376,12 +377,12 @@ def test_a_spec_calls_the_factory_it_names() -> None:
         (MODELS, "mlp(3, widths=4)", "mlp has no argument 'widths'"),
     ],
 )
-def test_unknown_names_and_arguments_suggest_the_nearest(registry: Registry[Any], text: str, told: str) -> None:
-    assert told in refusal(registry.bind, text)
+def test_unknown_names_and_arguments_suggest_the_nearest(registry: Registry[Any], text: str, message: str) -> None:
+    assert message in refusal(registry.bind, text)
 
 
 @pytest.mark.parametrize(
-    ("registry", "text", "told"),
+    ("registry", "text", "message"),
     [
         (PARTITIONS, "label-count(k=0)", "label-count: k must be greater than or equal to 1, but 0 was given."),
         (PARTITIONS, "label-count(k=2.5)", "k must be a valid integer, but 2.5"),
@@ -404,8 +405,8 @@ def test_unknown_names_and_arguments_suggest_the_nearest(registry: Registry[Any]
         (DATASETS, "csv(path=x, label=y, test=1)", "test must be less than 1, but 1"),
     ],
 )
-def test_wrong_types_and_ranges_are_refused_in_one_sentence(registry: Registry[Any], text: str, told: str) -> None:
-    assert told in refusal(registry.bind, text)
+def test_wrong_types_and_ranges_are_refused_in_one_sentence(registry: Registry[Any], text: str, message: str) -> None:
+    assert message in refusal(registry.bind, text)
 
 
 def test_a_schedule_where_a_number_is_needed_is_named_as_it_was_written() -> None:

@@ -60,11 +60,11 @@ def test_loss_and_gradients_are_those_of_the_paper() -> None:
     places, centres = (torch.tensor(array, requires_grad=True) for array in (at, middle))
     loss = center_loss(places, centres, torch.tensor(y), strength=0.3, rate=0.7)
     loss.backward()
-    apart = at - middle[y]
-    assert loss.item() == pytest.approx(0.15 * (apart**2).sum(1).mean(), rel=1e-12)
+    gap = at - middle[y]
+    assert loss.item() == pytest.approx(0.15 * (gap**2).sum(1).mean(), rel=1e-12)
     assert places.grad is not None
     assert centres.grad is not None
-    np.testing.assert_allclose(places.grad, 0.3 * apart / 7, rtol=1e-12)
+    np.testing.assert_allclose(places.grad, 0.3 * gap / 7, rtol=1e-12)
     np.testing.assert_allclose(centres.grad, 0.7 * updates(at, middle, y), rtol=1e-12)
     assert not centres.grad[[1, 3]].any()  # of whom there was no picture
 
@@ -99,7 +99,7 @@ def test_a_step_of_the_solver_moves_centres_by_its_rate() -> None:
     np.testing.assert_allclose(moved, wanted, atol=1e-6)
 
 
-def test_centres_do_not_matter_for_what_is_seen_and_strength_0_is_softmax_alone() -> None:
+def test_centres_do_not_affect_features_and_strength_0_is_plain_softmax() -> None:
     plain, pulled = (module_of(f"face-cnn(dim=4, width=2, strength={strength})") for strength in (0, 5))
     x, y = torch.rand(4, 1, 16, 16), torch.tensor([0, 1, 2, 3])
     for module in (plain, pulled):
@@ -144,15 +144,15 @@ def by_a_slow_loop(similarity: list[float], same: list[bool]) -> tuple[int, int]
 
 
 @pytest.mark.parametrize("count", [2, 3, 9, 10, 11, 25, 60, 147])
-@pytest.mark.parametrize("apart", [0.0, 0.3, 5.0])
-def test_folds_give_what_a_slow_loop_gives(count: int, apart: float) -> None:
+@pytest.mark.parametrize("gap", [0.0, 0.3, 5.0])
+def test_folds_give_what_a_slow_loop_gives(count: int, gap: float) -> None:
     rng = np.random.default_rng(count)
     same = rng.random(count) < 0.5
-    similarity = (np.round(rng.normal(size=count), 1) + apart * same).astype(np.float32)  # some are equal
+    similarity = (np.round(rng.normal(size=count), 1) + gap * same).astype(np.float32)  # some are equal
     hits, rows = judged([Pairs(similarity, same)])
     assert tuple(hits) == by_a_slow_loop(similarity.tolist(), same.tolist())
     assert rows.tolist() == [int((~same).sum()), int(same.sum())]
-    if apart == 5 and count > 20:
+    if gap == 5 and count > 20:
         assert hits.sum() >= count - 1
 
 
@@ -170,7 +170,7 @@ def test_parts_are_joined_in_their_order_and_then_judged() -> None:
     assert two_models.by_class == whole.by_class
 
 
-def test_one_pair_is_guessed_and_a_broken_model_finds_nothing_alike() -> None:
+def test_one_pair_is_guessed_and_a_diverged_model_calls_no_pair_same() -> None:
     for same in (True, False):
         score = Score(pairs=(Pairs(np.ones(1, np.float32), np.array([same])),)).judged()
         assert score.accuracy == float(same)
@@ -198,7 +198,7 @@ def run(federation: Federation, its_task: Task, engine: Engine, count: int = 3, 
     return list(rounds(method, federation, its_task, rounds=count, engine=engine, **options))  # type: ignore[arg-type]
 
 
-def told(record: RoundRecord) -> dict[str, object]:
+def facts_of(record: RoundRecord) -> dict[str, object]:
     return {
         key: value for key, value in record.as_json().items() if key not in ("seconds", "engine", "workers", "measures")
     }
@@ -209,11 +209,11 @@ def test_any_engine_and_a_resumed_run_give_the_same_bits(monkeypatch: pytest.Mon
     data = load(SMALL)
     federation, its_task = federate(data, "label-percent(percent=100)", 2), task(NETWORK, data)
     here, spread = run(federation, its_task, inline()), run(federation, its_task, pool(2))
-    assert [told(record) for record in here] == [told(record) for record in spread]
+    assert [facts_of(record) for record in here] == [facts_of(record) for record in spread]
     assert torch.equal(here[-1].state.server.params, spread[-1].state.server.params)
     method = Method(fedavg(), sgd(lr=0.05, steps=2, batch=16))
     (last,) = rounds(method, federation, its_task, rounds=3, state=here[1].state)
-    assert told(last) == told(here[2])
+    assert facts_of(last) == facts_of(here[2])
 
 
 def test_a_part_of_the_pairs_may_be_tested() -> None:
@@ -251,7 +251,7 @@ def test_noise_reaches_pairs_too() -> None:
     assert record.loss is not None
 
 
-def test_unseen_people_can_be_told_apart_after_training_and_not_by_pixels() -> None:
+def test_unseen_people_are_distinguished_after_training_but_not_by_pixels() -> None:
     data = load("synthetic-faces(identities=60, pictures=16, size=16, pairs=600)")
     federation, its_task = federate(data, "iid", 2), task("face-cnn(dim=32, width=16)", data)
     pixels = task("linear", data)  # whose last layer reads these
@@ -317,7 +317,7 @@ class _Opaque(nn.Module):
         return self.layer(x.flatten(1))  # type: ignore[no-any-return]
 
 
-def test_a_network_that_keeps_its_representation_to_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_without_features_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS.factories, "opaque", lambda: Model(_Opaque))
     with pytest.raises(ConfigError, match="has no separate `features`"):
         task("opaque", load(SMALL))
@@ -332,12 +332,12 @@ def test_small_and_flat_rows_are_refused() -> None:
 
 def test_pairs_have_booleans_and_are_two_rows_each() -> None:
     data = load(SMALL)
-    with pytest.raises(DataError, match="test labels of int64 for the task verification: pairs have booleans"):
+    with pytest.raises(DataError, match="test labels of type int64 for the task verification: use booleans for pairs"):
         replace(data, test=Split(data.test.x, data.test.y.astype(np.int64)))
-    with pytest.raises(DataError, match="a test row must be two of the former"):
+    with pytest.raises(DataError, match="a test row must be a pair of training rows"):
         replace(data, test=Split(data.test.x[:, 0], data.test.y))
     digits = load("digits")
-    with pytest.raises(DataError, match="test labels of bool for the task classification"):
+    with pytest.raises(DataError, match="test labels of type bool for the task classification"):
         replace(digits, test=Split(digits.test.x, digits.test.y > 4))
 
 

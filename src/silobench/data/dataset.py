@@ -119,7 +119,7 @@ def encode_labels(name: str, raw: NDArray[Any]) -> tuple[Labels, tuple[str, ...]
     if len(raw) >= 20 and len(values) > len(raw) // 2:
         raise DataError(
             f"dataset {name} has {len(values)} different labels in {len(raw)} rows: "
-            "class labels are needed, so choose another label column."
+            "class labels are needed, not measurements, so choose another label column."
         )
     if len(values) < 2:
         raise DataError(

@@ -1,6 +1,6 @@
 """Model travelling: parties' models tested on the training rows of others, to see what skew costs (Hsieh et al., 2020).
 
-A model is a party's own with all that it learnt alone, whether or not it has told the others: that is what diverges.
+A party's model includes the local changes that it has not sent: these are what diverges.
 """
 
 from dataclasses import dataclass
@@ -19,29 +19,29 @@ from silobench.training.state import State
 
 
 @dataclass
-class Travels:
-    """What a controller can find out before a round; it counts the bytes of models that travel for it."""
+class ModelProbe:
+    """The `Probe` that a controller gets before a round. It counts the bytes of models that travel for it."""
 
     setting: Setting
     engine: Engine
     state: State
     whole: int  # bytes of a round in which everything is exchanged
     nbytes: int = 0
-    largest: int = 0  # that one party sends
+    largest: int = 0  # bytes that one party sends
 
     @property
     def spent(self) -> int:
         return self.state.spent + self.nbytes
 
     def travel(self, sample: int, trips: int) -> Travel:
-        found = travel(self.setting, self.engine, self.state, sample, trips)
-        self.nbytes += found.nbytes
-        self.largest += found.nbytes // len(found.home)
-        return found
+        result = travel(self.setting, self.engine, self.state, sample, trips)
+        self.nbytes += result.nbytes
+        self.largest += result.nbytes // len(result.home)
+        return result
 
     def draw(self, count: int) -> list[float]:
-        drawn: list[float] = stream(self.setting.seed, "control", self.state.server.round).random(count).tolist()
-        return drawn
+        numbers: list[float] = stream(self.setting.seed, "control", self.state.server.round).random(count).tolist()
+        return numbers
 
 
 def travel(setting: Setting, engine: Engine, state: State, sample: int, trips: int) -> Travel:

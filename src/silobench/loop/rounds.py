@@ -1,6 +1,6 @@
 """The round loop: a generator of `RoundRecord`. It writes nothing and stops when its caller stops asking."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,21 +9,21 @@ import numpy as np
 import torch
 
 from silobench.engines import Engine, inline
-from silobench.errors import ConfigError
 from silobench.federation import Federation
 from silobench.loop.network import Network, Traffic, link
-from silobench.loop.probe import Travels
+from silobench.loop.probe import ModelProbe
+from silobench.loop.schedule import Schedule
 from silobench.method.control import Controller
 from silobench.method.controllers import fixed
 from silobench.method.method import Method
-from silobench.method.selection import Selection, cohort_size, uniform
+from silobench.method.selection import Selection, uniform
 from silobench.method.types import Context, Server, Update
 from silobench.processes import keep_memory
 from silobench.tasks.score import Score
 from silobench.tasks.task import Task, Weights
 from silobench.training.party import LocalRound
 from silobench.training.setting import BUFFERS, Setting
-from silobench.training.state import PartyMemory, Reply, RoundRecord, State
+from silobench.training.state import PartyMemory, RoundRecord, State, Tally
 from silobench.training.stopwatch import Stopwatch
 
 
@@ -43,64 +43,57 @@ def rounds(
     network: Network | None = None,
     state: State | None = None,
 ) -> Iterator[RoundRecord]:
-    """Run a method over a federation, one record a round; `state` goes on from an earlier record's.
+    """Run a method over a federation and yield one record per round; `state` continues from an earlier record.
 
     `participation` is a fraction of the parties, or a count if it is an integer; `selection` draws them, uniformly by
     default. The model is tested every `eval_every` rounds on `eval_on` of the test rows (a fraction, or a count), and
     after the last round on all of them.
     """
-    if method.algorithm.pooled:
-        federation, participation = federation.pooled(), 1.0
-    if eval_every < 1 or eval_on <= 0:
-        raise ConfigError(
-            f"eval_every is {eval_every} and eval_on {eval_on}: evaluate every round (1) or every so many, on a "
-            "fraction of the test rows above 0 or a count of at least 1."
-        )
+    schedule = Schedule(
+        Setting(method, federation, task, seed),
+        rounds,
+        participation,
+        eval_every,
+        eval_on,
+        engine or inline(),
+        selection or uniform(),
+        controller or fixed(),
+        network or link(),
+    )
+    yield from run_rounds(schedule, state)
+
+
+def run_rounds(schedule: Schedule, state: State | None = None) -> Iterator[RoundRecord]:
+    """Yield the record of every round that a schedule still has after `state`; None is before the first."""
+    schedule = schedule.pooled()
+    schedule.check()
     keep_memory()
-    setting = Setting(method, federation, task, seed)
-    controller = steering(controller or fixed(), method)
-    loop = _Loop(setting, (engine or inline()).settled(setting), controller, network or link())
-    state = state or beginning(method, federation, task)
-    choose, size = selection or uniform(), cohort_size(len(federation.parties), participation)
-    check_cohort(method, size, len(federation.parties))
-    for now in range(state.server.round, rounds):
-        cohort = choose(federation, size, seed, now)
-        share = 1.0 if now + 1 == rounds else eval_on if (now + 1) % eval_every == 0 else 0
+    setting = schedule.setting
+    loop = _Loop(replace(schedule.steered(), engine=schedule.engine.settled(setting)))
+    state = state or initial_state(setting, schedule.prelude.clock)
+    for done in range(state.server.round, schedule.rounds):
+        cohort = schedule.selection(setting.federation, schedule.cohort, setting.seed, done)
         with steady():
-            record = loop.round(state, cohort, share)
+            record = loop.round(state, cohort, schedule.share_tested(done + 1))
         state = record.state
         yield record
 
 
-def check_cohort(method: Method, cohort: int, parties: int) -> None:
-    """Refuse to leave parties out where each goes on from what all others said in every round before."""
-    if method.algorithm.lockstep and cohort < parties:
-        raise ConfigError(
-            f"{cohort} of {parties} parties would take part in a round, but this algorithm exchanges minibatch by "
-            "minibatch between all of them: leave participation at 1.0."
-        )
-
-
-def steering(controller: Controller, method: Method) -> Controller:
-    """The controller at the dials of a method."""
-    dials = [*method.algorithm.dials, *(dial for transform in method.transforms for dial in transform.dials)]
-    return controller.dialled(dials) if controller.dialled else controller
-
-
-def beginning(method: Method, federation: Federation, task: Task, clock: float = 0.0) -> State:
-    """The state before the first round, after so many virtual seconds."""
-    extras, optimizer = method.algorithm.extras(task.initial), method.server.init(task.initial)
-    server = Server(task.initial, extras, optimizer, 0, len(federation.parties), {}, task.buffers)
+def initial_state(setting: Setting, clock: float = 0.0) -> State:
+    """Return the state before the first round, at this virtual time in seconds."""
+    initial, method = setting.task.initial, setting.method
+    extras, optimizer = method.algorithm.extras(initial), method.server.init(initial)
+    server = Server(initial, extras, optimizer, 0, len(setting.federation.parties), {}, setting.task.buffers)
     return State(server, clock=clock)
 
 
 @contextmanager
 def steady() -> Iterator[None]:
-    """The same bits on every machine's cores, in a time that does not depend on the numbers.
+    """Make results independent of the number of cores, and times independent of the numbers.
 
-    Sums split over threads round differently, so there is one thread. And the momentum of a weight that gets no
-    gradient any more shrinks until, some 800 steps later, it is a denormal number, with which processors calculate
-    ten times as slowly: such numbers count as 0.
+    Sums that are split over threads round differently, so there is one thread. And the momentum of a weight that gets
+    no gradient any more shrinks until, some 800 steps later, it is a denormal number; processors take ten times as
+    long to calculate with those, so they count as 0.
     """
     threads, flushes = torch.get_num_threads(), not torch.full((1,), 1e-40).mul(1).item()
     torch.set_num_threads(1)
@@ -114,34 +107,33 @@ def steady() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Loop:
-    setting: Setting
-    engine: Engine
-    controller: Controller
-    network: Network
+    schedule: Schedule
+
+    @property
+    def setting(self) -> Setting:
+        return self.schedule.setting
 
     def round(self, state: State, cohort: tuple[int, ...], tested: float | int) -> RoundRecord:
-        """One round, tested on a share of the test rows; 0 for not at all."""
-        method, watch, gathered = self.setting.method, Stopwatch(), _Gathered()
-        probe = Travels(self.setting, self.engine, state, self._whole(state.server))
-        orders = self.controller.steer(state.server, state.controller, probe)
+        """Run one round and test the model on a share of the test rows; 0 for no test."""
+        schedule, setting, watch, tally = self.schedule, self.setting, Stopwatch(), Tally()
+        probe = ModelProbe(setting, schedule.engine, state, self._whole(state.server))
+        orders = schedule.controller.steer(state.server, state.controller, probe)
         watch.lap("control")
         server = replace(state.server, knobs=orders.knobs)
-        sent = self.setting.sent(server)
-        kept = {party: state.memory.get(party, {}) for party in cohort}
-        engine, replies = self.engine.train(LocalRound(self.setting, sent), kept)
-        update = method.aggregate(gathered.updates(replies))
+        broadcast = setting.sent(server)
+        memory = {party: state.memory.get(party, {}) for party in cohort}
+        engine, replies = schedule.engine.train(LocalRound(setting, broadcast), memory)
+        update = setting.method.aggregate(tally.updates(replies))
         watch.lap("parties")
-        server, answer = self._server_step(server, update)
-        traffic = Traffic()
-        if not method.algorithm.silent:
-            answer = answer if method.algorithm.lockstep else sent.nbytes
-            traffic = self.network.exchange(gathered.bytes, gathered.largest, answer, len(cohort))
-        clock = state.clock + traffic.seconds + self.network.seconds(0, probe.largest)
+        server, sum_bytes = self._server_step(server, update, tally.shortened)
+        traffic = self._traffic(tally, broadcast.nbytes, sum_bytes, len(cohort))
+        clock = state.clock + traffic.seconds + schedule.network.seconds(0, probe.largest)
         spent = state.spent + traffic.up + traffic.down + probe.nbytes
-        after = State(server, _remembered(state.memory, gathered.memory), clock, spent, orders.memory)
+        after = State(server, _remembered(state.memory, tally.memory), clock, spent, orders.memory)
         watch.lap("aggregate")
         scores = self._scores(after, tested) if tested else {}
         watch.lap("evaluate")
+        is_first, prelude = state.server.round == 0, schedule.prelude
         return RoundRecord(
             round=server.round,
             accuracy=scores.get("accuracy"),
@@ -150,35 +142,41 @@ class _Loop:
             loss=scores.get("loss"),
             validation=scores.get("validation"),
             party_accuracy=scores.get("party_accuracy"),
-            train_loss=gathered.loss / gathered.weight,
+            train_loss=tally.loss,
             cohort=cohort,
-            steps=gathered.steps,
+            steps=tally.steps,
             bytes_up=traffic.up + probe.nbytes,
-            bytes_down=traffic.down,
+            bytes_down=traffic.down + (prelude.bytes_down if is_first else 0),
             clock=clock,
             knobs=server.knobs,
             engine=str(engine),
             workers=max(1, engine.workers),
-            seconds=_phases(gathered.seconds, watch.laps, max(1, engine.workers)),
+            seconds=_phases(tally.seconds, watch.laps, max(1, engine.workers)),
             state=after,
+            measures=prelude.measures if is_first else {},
             control=orders.told,
         )
 
+    def _traffic(self, tally: Tally, broadcast: int, sum_bytes: int, parties: int) -> Traffic:
+        """Return the traffic of a round; in lockstep parties know the last model, and need only the sum."""
+        algorithm = self.setting.method.algorithm
+        if algorithm.silent:
+            return Traffic()
+        answer = sum_bytes if algorithm.lockstep else broadcast
+        return self.schedule.network.exchange(tally.sent, tally.largest, answer, parties)
+
     def _whole(self, server: Server) -> int:
-        """The bytes of a round in which every party says all of its model, and is answered."""
+        """Return the bytes of a round in which every party sends all of its model, and is answered."""
         sent, parties = self.setting.sent(server), len(self.setting.federation.parties)
-        traffic = self.network.exchange(sent.nbytes * parties, sent.nbytes, sent.nbytes, parties)
+        traffic = self.schedule.network.exchange(sent.nbytes * parties, sent.nbytes, sent.nbytes, parties)
         return traffic.up + traffic.down
 
-    def _server_step(self, server: Server, update: Update) -> tuple[Server, int]:
-        """Decode the sum, let the algorithm absorb it and the server optimizer move.
-
-        Gives also the bytes of the sum: what parties must be told who know the model of the round before.
-        """
+    def _server_step(self, server: Server, update: Update, shortened: frozenset[str]) -> tuple[Server, int]:
+        """Decode the sum, let the algorithm absorb it and the server optimizer step; return also the sum's bytes."""
         done = server.round + 1
         if update.says_nothing:
             return replace(server, round=done), 0
-        said = update.nbytes
+        sum_bytes = update.nbytes
         parts = dict(update.total)
         buffers = parts.pop(BUFFERS) / update.weight if BUFFERS in parts else server.buffers
         update = replace(update, total=parts)
@@ -186,79 +184,58 @@ class _Loop:
         method = self.setting.method
         for transform in reversed(() if method.algorithm.silent else method.transforms):
             update = transform.decode(update, context)
-        direction, extras = method.algorithm.absorb(server, self.setting.with_personal(update))
+        direction, extras = method.algorithm.absorb(server, self.setting.with_personal(update, shortened))
         params, optimizer = method.server.apply(server.params, direction, server.optimizer)
         after = replace(server, params=params, buffers=buffers, extras=extras, optimizer=optimizer, round=done)
-        return after, said
+        return after, sum_bytes
 
     def _scores(self, state: State, tested: float | int) -> dict[str, Any]:
-        """The shared model on the test rows; where parties have their own, the mean over those."""
-        federation, server, apart = self.setting.federation, state.server, self.setting.own_models
-        models = self._replicas(state) if apart else [(server.params, server.buffers)]
-        scores = self.engine.score(self.setting, models, federation.test_parts(tested))
+        """Score the shared model on the test rows; where parties have their own models, all of these."""
+        federation, server, several = self.setting.federation, state.server, self.setting.own_models
+        models = self._replicas(state) if several else [(server.params, server.buffers)]
+        scores = self.schedule.engine.score(self.setting, models, federation.test_parts(tested))
         accuracy = np.array([score.accuracy for score in scores])
-        found: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "accuracy": float(accuracy.mean()),
             "loss": float(np.mean([score.loss for score in scores])),
             "class_accuracy": sum(scores, Score()).by_class,
         }
-        if apart:
-            found["accuracy_std"] = float(accuracy.std())
+        if several:
+            summary["accuracy_std"] = float(accuracy.std())
         if any(len(party.validation) for party in federation.parties):
-            found |= self._validated(models)
-        return found
+            summary |= self._validated(models)
+        return summary
 
     def _validated(self, models: Sequence[Weights]) -> dict[str, Any]:
-        """Each party's accuracy on the rows that it keeps aside, by its own model or the shared one."""
-        parties, score = self.setting.federation.parties, self.engine.score
-        own = models if len(models) == len(parties) else [models[0]] * len(parties)
+        """Score each party's validation rows, by its own model or the shared one."""
+        parties, score = self.setting.federation.parties, self.schedule.engine.score
+        by_party = models if len(models) == len(parties) else [models[0]] * len(parties)
         parts = map(self.setting.federation.validation_parts, parties)
-        jobs = zip(own, parts, strict=True)
+        jobs = zip(by_party, parts, strict=True)
         scores = [score(self.setting, [model], some)[0] if some else None for model, some in jobs]
         accuracies = tuple(score and score.accuracy for score in scores)
         return {"validation": sum(filter(None, scores), Score()).accuracy, "party_accuracy": accuracies}
 
     def _replicas(self, state: State) -> list[Weights]:
-        """The model of every party."""
-        kept = [state.memory.get(party.id, {}) for party in self.setting.federation.parties]
-        return [self.setting.model_at(state.server, memory) for memory in kept]
+        """Return the model of every party."""
+        memories = [state.memory.get(party.id, {}) for party in self.setting.federation.parties]
+        return [self.setting.model_at(state.server, memory) for memory in memories]
 
 
 def _remembered(before: Mapping[int, PartyMemory], changed: Mapping[int, PartyMemory]) -> Mapping[int, PartyMemory]:
-    """What parties keep after a round; only those that keep anything are listed."""
+    """Return the memories of parties after a round; only parties that have any are listed."""
     after = dict(before)
-    for party, kept in changed.items():
-        if kept:
-            after[party] = kept
+    for party, memory in changed.items():
+        if memory:
+            after[party] = memory
         else:
             after.pop(party, None)
     return after
 
 
-class _Gathered:
-    """What the replies of a round add up to, besides their updates."""
-
-    def __init__(self) -> None:
-        self.memory: dict[int, PartyMemory] = {}
-        self.seconds: dict[str, float] = {}
-        self.bytes = self.largest = self.steps = 0
-        self.loss = self.weight = 0.0
-
-    def updates(self, replies: Iterable[Reply]) -> Iterator[Update]:
-        for reply in replies:
-            self.bytes, self.largest = self.bytes + reply.sent, max(self.largest, reply.largest)
-            self.steps += reply.steps
-            self.loss += reply.loss * reply.update.weight
-            self.weight += reply.update.weight
-            self.memory |= reply.memory
-            for phase, spent in reply.seconds.items():
-                self.seconds[phase] = self.seconds.get(phase, 0.0) + spent
-            yield reply.update
-
-
 def _phases(parties: Mapping[str, float], laps: Mapping[str, float], workers: int) -> dict[str, float]:
-    """Seconds of the clock by phase. What parties did side by side counts by its share: they add up to the round."""
-    own = {phase: spent / workers for phase, spent in parties.items()}
-    idle = max(0.0, laps["parties"] - sum(own.values()))
+    """Return seconds of the clock by phase. Parties work side by side: their seconds are divided by the workers."""
+    shares = {phase: spent / workers for phase, spent in parties.items()}
+    idle = max(0.0, laps["parties"] - sum(shares.values()))
     others = {phase: spent for phase, spent in laps.items() if phase != "parties"}
-    return {**own, "idle": idle, **others}
+    return {**shares, "idle": idle, **others}

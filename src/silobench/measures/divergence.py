@@ -13,8 +13,9 @@ from torch import Tensor
 
 from silobench.errors import ConfigError
 from silobench.federation import Federation, Party
-from silobench.loop.rounds import beginning, rounds, steady
-from silobench.measures.measure import MEASURES, Course, Findings, Measure, Observe
+from silobench.loop.rounds import initial_state, run_rounds, steady
+from silobench.loop.schedule import Schedule
+from silobench.measures.measure import MEASURES, Findings, Measure, Observe
 from silobench.method.method import Buffers, Method
 from silobench.method.solvers import Problem, Solver
 from silobench.method.types import Algorithm, Count, Layout, Memory, ServerOptimizer, Vector, at
@@ -46,9 +47,9 @@ def weight_divergence(bound: Literal["sampled", "logistic"] | None = None, rows:
         if bound == "logistic":
             _need_softmax_regression(setting)
 
-    def begin(course: Course, state: State | None, memory: Memory) -> Observe:
-        limit = None if bound is None else _BOUNDS[bound](course, rows)
-        return _Divergence(course, state, memory, limit)
+    def begin(schedule: Schedule, state: State | None, memory: Memory) -> Observe:
+        limit = None if bound is None else _BOUNDS[bound](schedule, rows)
+        return _Divergence(schedule, state, memory, limit)
 
     return Measure(begin, check)
 
@@ -56,12 +57,12 @@ def weight_divergence(bound: Literal["sampled", "logistic"] | None = None, rows:
 class _Divergence:
     """The shadow run, and the comparison with it after every round."""
 
-    def __init__(self, course: Course, state: State | None, memory: Memory, limit: "_Bound | None"):
-        setting = course.setting
+    def __init__(self, schedule: Schedule, state: State | None, memory: Memory, limit: "_Bound | None"):
+        setting = schedule.setting
         self.layers = layers(setting.task.network.layout, setting.shared)
         self.places = [place for places in self.layers.values() for place in places]
         self.limit = limit
-        self.shadow = _shadow(course, memory)
+        self.shadow = _shadow(schedule, memory)
         self.before = state.server.params if state else setting.task.initial  # of the run
         self.shadow_before = memory["params"] if memory else setting.task.initial
         if limit:
@@ -91,27 +92,20 @@ class _Divergence:
 # --- the shadow run -----------------------------------------------------------------------------------
 
 
-def _shadow(course: Course, memory: Memory) -> Iterator[RoundRecord]:
-    setting = course.setting
+def _shadow(schedule: Schedule, memory: Memory) -> Iterator[RoundRecord]:
+    setting = schedule.setting
     buffers: Buffers = "keep" if setting.method.buffers == "keep" else "average"  # one party has none of its own
-    method = Method(Algorithm(), _centralised(course), buffers=buffers)
-    pooled, task = _pooled(setting), setting.task
-    state = beginning(method, pooled, task)
+    method = Method(Algorithm(), _centralised(schedule), buffers=buffers)
+    pooled = Setting(method, _pooled(setting), setting.task, setting.seed)
+    state = initial_state(pooled)
     if memory:
         momentum = {0: {"solver": {"momentum": memory["momentum"]}}} if "momentum" in memory else {}
         server = replace(state.server, params=memory["params"], buffers=memory["buffers"], round=int(memory["round"]))
         state = State(server, momentum)
-    return rounds(
-        method,
-        pooled,
-        task,
-        seed=setting.seed,
-        rounds=course.rounds,
-        eval_every=course.eval_every,
-        eval_on=course.eval_on,
-        engine=course.engine,
-        state=state,
+    centralised = Schedule(
+        pooled, schedule.rounds, eval_every=schedule.eval_every, eval_on=schedule.eval_on, engine=schedule.engine
     )
+    return run_rounds(centralised, state)
 
 
 def _kept(state: State) -> dict[str, Vector]:
@@ -126,13 +120,13 @@ def _pooled(setting: Setting) -> Federation:
     return setting.federation.pooled(once=setting.method.algorithm.pooled)
 
 
-def _centralised(course: Course) -> Solver:
+def _centralised(schedule: Schedule) -> Solver:
     """The parties' solver for one party that has all rows: batches as large as a cohort's together, and as many."""
-    solver, parties = course.setting.method.solver, course.setting.federation.parties
-    if course.setting.method.algorithm.pooled:
+    solver, parties = schedule.setting.method.solver, schedule.setting.federation.parties
+    if schedule.setting.method.algorithm.pooled:
         return solver
-    whole = replace(solver, batch=None if solver.batch is None else solver.batch * course.cohort)
-    if course.cohort == len(parties) or solver.steps is not None:
+    whole = replace(solver, batch=None if solver.batch is None else solver.batch * schedule.cohort)
+    if schedule.cohort == len(parties) or solver.steps is not None:
         return whole
     steps = np.mean([solver.count(party.samples) for party in parties])
     return replace(whole, steps=max(1, round(float(steps))))  # a cohort's epoch is only a part of an epoch of all rows
@@ -180,25 +174,25 @@ class _Bound(ABC):
     longest of the classes' gradients at step t of the centralised run.
     """
 
-    course: Course
+    schedule: Schedule
     rows: int
     estimated = False
 
     def __post_init__(self) -> None:
-        setting = self.course.setting
+        setting = self.schedule.setting
         held = setting.federation.held.double().numpy()
         self.share = held.sum(1) / held.sum()
         self.mix = held / held.sum(1, keepdims=True)
         self.whole = held.sum(0) / held.sum()
         self.emd = np.abs(self.mix - self.whole).sum(1)
-        self.solver = _centralised(self.course)
+        self.solver = _centralised(self.schedule)
         self.steps = self.solver.count(int(held.sum()))
         self.memory: dict[str, Vector] = {}
         self.problems = [self._problem(label) for label in range(held.shape[1])]
 
     def _problem(self, label: int) -> Problem:
         """To find the gradient on the rows of one class."""
-        setting = self.course.setting
+        setting = self.schedule.setting
         federation = _pooled(setting)
         rows = federation.parties[0].rows
         rows = rows[federation.y[rows] == label]
@@ -211,7 +205,7 @@ class _Bound(ABC):
         """Of every class's mean loss, [classes, d]; zeros of a class that has no rows."""
         zeros = torch.zeros_like(params)
         with torch.random.fork_rng(devices=[]):  # every point sees the same draws of a network that makes any
-            torch.manual_seed(torch_seed(self.course.setting.seed, "bound"))
+            torch.manual_seed(torch_seed(self.schedule.setting.seed, "bound"))
             return torch.stack([p.gradient(params) if p.party.samples else zeros for p in self.problems])
 
     def remember(self, memory: Memory) -> None:
@@ -230,8 +224,8 @@ class _Bound(ABC):
             return float(self.share @ (growth ** len(longest) * apart + lr * self.emd * pushed))
 
     def lr(self, now: int) -> float:
-        setting = self.course.setting
-        server = beginning(setting.method, setting.federation, setting.task).server
+        setting = self.schedule.setting
+        server = initial_state(setting).server
         return at(self.solver.lr, replace(server, round=now))
 
 
@@ -277,12 +271,12 @@ class _Logistic(_Bound):
         for step in range(self.steps):
             slopes = self.gradients(here)
             longest[step] = float(torch.linalg.vector_norm(slopes.double(), dim=1).max())
-            mean = (torch.from_numpy(self.whole)[:, None] * slopes.double()).sum(0).float()
+            mean = (torch.from_numpy(self.whole)[:, None] * slopes.double()).sum(0).to(here.dtype)
             here -= lr * (mean + self.solver.weight_decay * here)
         return self.evaluate(apart, lr, self.lipschitz, longest)
 
 
-_BOUNDS: dict[str, Callable[[Course, int], _Bound]] = {"sampled": _Sampled, "logistic": _Logistic}
+_BOUNDS: dict[str, Callable[[Schedule, int], _Bound]] = {"sampled": _Sampled, "logistic": _Logistic}
 
 
 def _need_plain_fedavg(setting: Setting, cohort: int) -> None:

@@ -12,7 +12,8 @@ import torch
 from silobench.engines import Engine
 from silobench.errors import ConfigError
 from silobench.loop.probe import travel
-from silobench.measures.measure import MEASURES, Course, Findings, Measure, Observe
+from silobench.loop.schedule import Schedule
+from silobench.measures.measure import MEASURES, Findings, Measure, Observe
 from silobench.method.types import Count, Memory, Vector
 from silobench.tasks.task import Weights
 from silobench.training.setting import Setting
@@ -24,18 +25,18 @@ Look = Callable[[Setting, Engine, State], Findings]
 def from_time_to_time(every: int, look: Look, check: Callable[[Setting, int], None] = lambda *_: None) -> Measure:
     """A measure that looks after every so many rounds, and after the last; `check` refuses what it cannot measure."""
 
-    def begin(course: Course, state: State | None, memory: Memory) -> Observe:
+    def begin(schedule: Schedule, state: State | None, memory: Memory) -> Observe:
         def observe(record: RoundRecord) -> tuple[Findings, Memory]:
-            due = _is_due(record, course, every)
-            return (look(course.setting, course.engine, record.state) if due else {}), {}
+            due = _is_due(record, schedule, every)
+            return (look(schedule.setting, schedule.engine, record.state) if due else {}), {}
 
         return observe
 
     return Measure(begin, check)
 
 
-def _is_due(record: RoundRecord, course: Course, every: int) -> bool:
-    return record.round % every == 0 or record.round == course.rounds
+def _is_due(record: RoundRecord, schedule: Schedule, every: int) -> bool:
+    return record.round % every == 0 or record.round == schedule.rounds
 
 
 @MEASURES.register
@@ -102,13 +103,13 @@ def update_delta(every: Count = 500) -> Measure:
         ratios = [float(torch.linalg.vector_norm(delta)) / length for delta in deltas]
         return {"mean": sum(relative) / len(relative), "ratio": sum(ratios) / len(ratios)}
 
-    def begin(course: Course, state: State | None, memory: Memory) -> Observe:
-        before = state.server.params if state else course.setting.task.initial
+    def begin(schedule: Schedule, state: State | None, memory: Memory) -> Observe:
+        before = state.server.params if state else schedule.setting.task.initial
 
         def observe(record: RoundRecord) -> tuple[Findings, Memory]:
             nonlocal before
             start, before = before, record.state.server.params
-            return (look(course.setting, start, record.state) if _is_due(record, course, every) else {}), {}
+            return (look(schedule.setting, start, record.state) if _is_due(record, schedule, every) else {}), {}
 
         return observe
 

@@ -235,6 +235,6 @@ def sgd(
     party keeps its own with `keep_momentum`.
     """
     if steps is not None and epochs != 10:  # 10 is the default: a full spec states it together with steps
-        raise SpecError(f"sgd: steps={steps} and epochs={epochs} were both given: give only one of them.")
+        raise SpecError(f"sgd: steps={steps} and epochs={epochs} were both given: give one of them.")
     keep = keep_momentum and momentum > 0
     return Solver(lr, momentum, weight_decay, epochs, steps, None if batch == "full" else batch, keep)

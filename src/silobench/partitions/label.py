@@ -225,7 +225,7 @@ def _counts_of_emd(target: float, sizes: list[int], parties: int, rng: np.random
     if best is None or best_gap > max(0.02, whole_rows):
         nearest = "none" if best is None else f"{emd_weighted(best):.3f}"
         raise PartitionError(
-            f"target-emd(emd={target:g}) is impossible for {parties} parties and {classes} classes "
+            f"target-emd(emd={target:g}) cannot be reached by {parties} parties with {classes} classes "
             f"(nearest {nearest}): take at most 2 (1 - 1/classes), and a multiple of classes as parties."
         )
     return best

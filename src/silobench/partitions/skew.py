@@ -49,7 +49,7 @@ class Skew:
 
     `cut` divides rows. The optional `refine` changes the partition of a skew on its left in a sum. The optional `after`
     takes that skew and returns a new one; nothing may follow it. The optional `natural` returns the number of parties
-    that the data suggest. `moves_rows` tells that `refine` moves rows between parties, which natural parties forbid.
+    that the data suggest. `moves_rows` is true if `refine` moves rows between parties, which natural parties forbid.
     """
 
     cut: Callable[[Split, int, np.random.Generator], Partition]

@@ -11,14 +11,13 @@ from silobench.data import Dataset, load
 from silobench.engines import ENGINES, Engine
 from silobench.errors import ConfigError, DataError
 from silobench.federation import federate
-from silobench.loop.network import NETWORKS, Network
-from silobench.loop.rounds import check_cohort, steering
+from silobench.loop.network import NETWORKS
+from silobench.loop.schedule import Schedule
 from silobench.measures import MEASURES, Measure
 from silobench.method.algorithms import ALGORITHMS
-from silobench.method.control import Controller
 from silobench.method.controllers import CONTROLLERS
 from silobench.method.method import Method
-from silobench.method.selection import SELECTIONS, Selection, cohort_size
+from silobench.method.selection import SELECTIONS
 from silobench.method.servers import SERVERS
 from silobench.method.solvers import SOLVERS
 from silobench.method.transforms import bind_chain
@@ -42,12 +41,13 @@ class PreparedRun:
 
     plan: Plan
     dataset: Dataset
-    setting: Setting
-    controller: Controller
-    network: Network
-    selection: Selection
+    schedule: Schedule  # without its engine
     measures: dict[str, Measure]
     seconds: float  # spent on preparing
+
+    @property
+    def setting(self) -> Setting:
+        return self.schedule.setting
 
     def facts(self) -> dict[str, Any]:
         """Return the content of run.json, without versions and status."""
@@ -162,19 +162,24 @@ def _method(cell: Cell, build: _Build) -> Method:
 
 def _assembled(plan: Plan, dataset: Dataset, setting: Setting, build: _Build, watch: Stopwatch) -> PreparedRun:
     """Put a run together from its parts, and check that they go together."""
-    cell, parties = plan.cell, len(setting.federation.parties)
-    cohort = cohort_size(parties, cell.participation)
-    setting = started(setting, build(STARTS, cell.start).path)
-    controller: Controller = build(CONTROLLERS, cell.controller)
-    check_cohort(setting.method, cohort, parties)
-    steering(controller, setting.method)  # refuses a method that it cannot steer
-    measures = _measures(cell.measure, setting, cohort, build)
-    network, selection = build(NETWORKS, cell.network), build(SELECTIONS, cell.selection)
+    cell = plan.cell
+    schedule = Schedule(
+        started(setting, build(STARTS, cell.start).path),
+        rounds=cell.rounds,
+        participation=cell.participation,
+        eval_every=cell.eval_every,
+        eval_on=cell.eval_on,
+        selection=build(SELECTIONS, cell.selection),
+        controller=build(CONTROLLERS, cell.controller),
+        network=build(NETWORKS, cell.network),
+    )
+    schedule.check()
+    measures = _measures(cell.measure, schedule, build)
     watch.lap("data")
-    return PreparedRun(plan, dataset, setting, controller, network, selection, measures, watch.laps["data"])
+    return PreparedRun(plan, dataset, schedule, measures, watch.laps["data"])
 
 
-def _measures(specs: Sequence[str], setting: Setting, cohort: int, build: _Build) -> dict[str, Measure]:
+def _measures(specs: Sequence[str], schedule: Schedule, build: _Build) -> dict[str, Measure]:
     """Return measures by name; refused are a measure that this run does not allow, and the same measure twice."""
     measures: dict[str, Measure] = {}
     for spec in specs:
@@ -182,7 +187,7 @@ def _measures(specs: Sequence[str], setting: Setting, cohort: int, build: _Build
         if name in measures:
             raise ConfigError(f"measure has {name} twice: ask for it once.")
         measures[name] = build(MEASURES, spec)
-        measures[name].check(setting, cohort)
+        measures[name].check(schedule.setting, schedule.cohort)
     return measures
 
 

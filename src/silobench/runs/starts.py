@@ -5,19 +5,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from silobench.engines import Engine
 from silobench.errors import ConfigError
-from silobench.federation import Party
-from silobench.loop.rounds import rounds
+from silobench.loop.prelude import warmed_up
 from silobench.method.algorithms import ALGORITHMS
-from silobench.method.method import Method
 from silobench.method.solvers import SOLVERS
-from silobench.method.types import Algorithm, Count
-from silobench.rng import torch_seed
+from silobench.method.types import Count
 from silobench.runs.checkpoint import load_state
 from silobench.runs.stored import StoredRun, checkpoint_file, read_run
 from silobench.spec import Registry, Spec
-from silobench.tasks.task import Task
 from silobench.training.setting import Setting
 
 # What a run of centralised SGD has in common with the one that goes on from it: everything but these.
@@ -52,6 +47,8 @@ class Start:
         buffers = "keep" if choices["buffers"] == "keep" else "average"  # one party has none of its own
         return {**choices, **_CENTRALISED, "buffers": buffers, "rounds": self.rounds, "solver": str(solver)}
 
+
+__all__ = ["STARTS", "Start", "digest_of", "started", "warmed_up"]
 
 STARTS: Registry[Start] = Registry("start")
 
@@ -111,23 +108,3 @@ def started(setting: Setting, origin: Path | None) -> Setting:
             "both must be the same model on data of the same shape."
         )
     return replace(setting, task=replace(task, initial=server.params, buffers=server.buffers))
-
-
-def warmed_up(setting: Setting, engine: Engine) -> tuple[Setting, dict[str, Any]]:
-    """The same with a model that was first trained on the shared rows, and how that does; as it is without a warm-up.
-
-    One round of one party, which has these rows alone, by the run's own solver at the learning rate of round 0.
-    """
-    federation, epochs = setting.federation, setting.federation.partition.warmup
-    if not epochs:
-        return setting, {}
-    shared = federation.shared_rows
-    alone = replace(federation, parties=(Party(0, shared, shared[:0], "shared"),))
-    solver = replace(setting.method.solver, epochs=epochs, steps=None, keep_momentum=False)
-    method = Method(Algorithm(), solver, buffers=setting.method.buffers)
-    seed = torch_seed(setting.seed, "warmup")
-    (record,) = rounds(method, alone, setting.task, seed=seed, rounds=1, engine=engine)
-    server = record.state.server
-    task = Task(setting.task.network, server.params, server.buffers)
-    told = {"epochs": epochs, "rows": len(shared), "accuracy": record.accuracy, "loss": record.loss}
-    return replace(setting, task=task), {"warm-up": told}

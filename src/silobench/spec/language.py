@@ -75,7 +75,7 @@ def parse_terms(text: str, operator: Operator) -> tuple[Spec, ...]:
         return tuple(_spec(node, text) for node in _split(tree, ast.Add if operator == "+" else ast.BitOr))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise SpecError(
-            f"{_quoted(text)} is not a spec: write name(argument=value, ...) and close all brackets."
+            f"{_quoted(text)} is not a spec: write name(argument=value, ...), with all brackets closed."
         ) from error
 
 

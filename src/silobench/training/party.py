@@ -85,7 +85,7 @@ class LocalRound:
         """What comes of a finished training: the message through the transforms, and what the party keeps."""
         setting, algorithm, server = self.setting, self.setting.method.algorithm, self.server
         update, own = algorithm.message(local, server, own)
-        update = setting.without_personal(update)
+        update, shortened = setting.without_personal(update)
         watch.lap("train")
         kept: dict[str, Memory] = {"algorithm": own, "solver": momentum}
         if setting.personal is not None:
@@ -103,7 +103,7 @@ class LocalRound:
             update = replace(update, total={**update.total, BUFFERS: buffers * update.weight})
         watch.lap("encode")
         keeps = {party: {owner: m for owner, m in kept.items() if m}}
-        return Reply(update, keeps, update.nbytes, update.nbytes, local.loss, local.steps, watch.laps)
+        return Reply(update, keeps, update.nbytes, update.nbytes, local.loss, local.steps, watch.laps, shortened)
 
 
 def sends_deltas_alone(method: Method) -> bool:

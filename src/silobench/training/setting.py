@@ -1,5 +1,6 @@
 """`Setting`: what stays the same in every round of a run, and what follows from it for a party's model."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -83,19 +84,21 @@ class Setting:
         buffers = server.buffers if self.buffers == "average" else server.buffers[:0]
         return replace(server.broadcast(self.method.algorithm.broadcast), params=params, buffers=buffers)
 
-    def without_personal(self, update: Update) -> Update:
-        """What a party may say of it: vectors as long as the model without what stays with the party."""
+    def without_personal(self, update: Update) -> tuple[Update, frozenset[str]]:
+        """Remove personal entries from every part as long as the model; return also the names of these parts."""
         personal = self.personal
         if personal is None:
-            return update
-        return update.map(lambda part: part[~personal] if part.shape == personal.shape else part)
+            return update, frozenset()
+        parts = (*update.total.items(), *update.sums.items())
+        names = frozenset(name for name, part in parts if part.shape == personal.shape)
+        return _map_parts(update, names, lambda part: part[~personal]), names
 
-    def with_personal(self, update: Update) -> Update:
-        """The same at the other end, where zeros stand for what was not said."""
+    def with_personal(self, update: Update, names: frozenset[str]) -> Update:
+        """Put zeros back for the personal entries that were removed from the parts of these names."""
         personal = self.personal
         if personal is None:
             return update
-        return update.map(lambda part: filled(personal, part) if len(part) == self.shared.trainable else part)
+        return _map_parts(update, names, lambda part: filled(personal, part))
 
     def params_at(self, shared: Vector, memory: PartyMemory) -> Vector:
         """The shared entries and a party's own in one vector."""
@@ -138,6 +141,13 @@ class Setting:
     def own(self, memory: PartyMemory) -> Memory:
         """What the algorithm has at a party: what it kept, or what it begins with."""
         return memory["algorithm"] if "algorithm" in memory else self.method.algorithm.memory(self.task.initial)
+
+
+def _map_parts(update: Update, names: frozenset[str], change: Callable[[Vector], Vector]) -> Update:
+    def changed(parts: Mapping[str, Vector]) -> dict[str, Vector]:
+        return {name: change(part) if name in names else part for name, part in parts.items()}
+
+    return replace(update, total=changed(update.total), sums=changed(update.sums))
 
 
 def filled(places: Tensor, rest: Vector, own: Vector | None = None) -> Vector:

@@ -1,7 +1,7 @@
-"""What a round hands on: a party's reply, the state of a run after a round, and the round's record."""
+"""The values of a round: replies of parties, the state of the run after it, and its record."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -12,53 +12,84 @@ PartyMemory: TypeAlias = Mapping[str, Memory]  # by owner: algorithm, solver, tr
 
 @dataclass(frozen=True)
 class Reply:
-    """What comes back from a party, or from several that were added up on the way."""
+    """The result of a party's training, or of several parties' added up."""
 
     update: Update
     memory: Mapping[int, PartyMemory]  # by party
-    sent: int  # bytes, of all
-    largest: int  # bytes, of the party that sent most
+    sent: int  # bytes of all parties
+    largest: int  # bytes of the party that sent most
     loss: float  # mean by weight
     steps: int
-    seconds: Mapping[str, float]
+    seconds: Mapping[str, float]  # by phase
+    shortened: frozenset[str] = frozenset()  # parts of the update from which personal entries were removed
 
     def __add__(self, other: "Reply") -> "Reply":
-        update = self.update + other.update
-        return Reply(
-            update,
-            {**self.memory, **other.memory},
-            self.sent + other.sent,
-            max(self.largest, other.largest),
-            (self.loss * self.update.weight + other.loss * other.update.weight) / update.weight,
-            self.steps + other.steps,
-            {phase: spent + other.seconds[phase] for phase, spent in self.seconds.items()},
-        )
+        tally = Tally()
+        tally.add(self)
+        tally.add(other)
+        return tally.reply(self.update + other.update)
+
+
+class Tally:
+    """The sum of replies, besides their updates."""
+
+    def __init__(self) -> None:
+        self.memory: dict[int, PartyMemory] = {}
+        self.seconds: dict[str, float] = {}
+        self.sent = self.largest = self.steps = 0
+        self.shortened: frozenset[str] = frozenset()
+        self._loss = self._weight = 0.0
+
+    @property
+    def loss(self) -> float:
+        """The mean by weight."""
+        return self._loss / self._weight
+
+    def add(self, reply: Reply) -> None:
+        self.sent, self.largest = self.sent + reply.sent, max(self.largest, reply.largest)
+        self.steps += reply.steps
+        self._loss += reply.loss * reply.update.weight
+        self._weight += reply.update.weight
+        self.memory |= reply.memory
+        self.shortened |= reply.shortened
+        for phase, spent in reply.seconds.items():
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + spent
+
+    def updates(self, replies: Iterable[Reply]) -> Iterator[Update]:
+        """Yield the updates of replies while adding up the rest."""
+        for reply in replies:
+            self.add(reply)
+            yield reply.update
+
+    def reply(self, update: Update) -> Reply:
+        """Return the sum as one reply, with the sum of the updates."""
+        return Reply(update, self.memory, self.sent, self.largest, self.loss, self.steps, self.seconds, self.shortened)
 
 
 @dataclass(frozen=True)
 class State:
-    """Everything a run needs to go on bit for bit from the end of a round."""
+    """Everything that a run needs to continue bit for bit after a round."""
 
     server: Server
     memory: Mapping[int, PartyMemory] = field(default_factory=dict)  # only parties that have any
     clock: float = 0.0  # virtual seconds spent on the network
     spent: int = 0  # bytes of all messages
     controller: Memory = field(default_factory=dict)
-    measures: Mapping[str, Memory] = field(default_factory=dict)  # what measures remember, by name
+    measures: Mapping[str, Memory] = field(default_factory=dict)  # memories of measures, by name
 
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """One round, measured. `state` is what to checkpoint; everything else is one line of rounds.jsonl."""
+    """The record of one round. `state` is for the checkpoint; everything else is one line of rounds.jsonl."""
 
     round: int
-    accuracy: float | None  # None in a round that was not evaluated
+    accuracy: float | None  # None in a round that was not tested
     loss: float | None
     train_loss: float
     class_accuracy: tuple[float | None, ...] | None  # by class; None for one without test rows
-    accuracy_std: float | None  # over parties' own models, where there are such
-    validation: float | None  # accuracy on the rows that parties keep aside, where they do
-    party_accuracy: tuple[float | None, ...] | None  # the same for each party, by its own model where it has one
+    accuracy_std: float | None  # over parties' own models, where they have any
+    validation: float | None  # accuracy on validation rows, where parties have any
+    party_accuracy: tuple[float | None, ...] | None  # accuracy on each party's validation rows
     cohort: tuple[int, ...]
     steps: int
     bytes_up: int
@@ -66,24 +97,24 @@ class RoundRecord:
     clock: float
     knobs: Mapping[str, float]
     engine: str  # how parties were trained
-    workers: int  # in so many processes, which bears on no bit
-    seconds: Mapping[str, float]  # of the clock, by phase
+    workers: int  # number of worker processes; does not affect results
+    seconds: Mapping[str, float]  # wall-clock time by phase
     state: State
-    measures: Mapping[str, Any] = field(default_factory=dict)  # what was measured besides, by name
-    control: Mapping[str, Any] = field(default_factory=dict)  # what a controller decided before it, and why
+    measures: Mapping[str, Any] = field(default_factory=dict)  # findings by name of the measure
+    control: Mapping[str, Any] = field(default_factory=dict)  # the controller's report of its decision
 
     def as_json(self) -> dict[str, Any]:
-        unsaid = {"state", *(name for name in ("measures", "control") if not getattr(self, name))}
-        row = {name: _finite(value) for name, value in vars(self).items() if name not in unsaid}
+        left_out = {"state", *(name for name in ("measures", "control") if not getattr(self, name))}
+        row = {name: _finite(value) for name, value in vars(self).items() if name not in left_out}
         short = {name: _rounded(getattr(self, name)) for name in ("class_accuracy", "party_accuracy")}
         return row | short | {"cohort": list(self.cohort), "knobs": dict(self.knobs), "seconds": dict(self.seconds)}
 
 
 def _rounded(shares: Iterable[float | None] | None) -> list[float | None] | None:
-    """Short in a file, of which there is a line a round."""
+    """Round shares to five digits: a file has one line of them per round."""
     return None if shares is None else [share if share is None else round(share, 5) for share in shares]
 
 
 def _finite(value: Any) -> Any:
-    """A diverged loss is null in JSON, which has no NaN."""
+    """Return None for a diverged loss: JSON has no NaN."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,14 +1,7 @@
-"""The native step: as exact as PyTorch, never out of bounds, built once, and done without where it cannot be."""
+"""The native step is as exact as PyTorch in single precision, on any shape and value."""
 
 import copy
-import logging
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,11 +15,9 @@ from torch import Tensor
 
 from natives import needs_native
 from precision import bound, bound_of_steps
-from silobench.data import Dataset, Split, digits
+from silobench.data import digits
 from silobench.engines import Engine
-from silobench.engines.kernel import Kernel, KernelError, NoNativeError, Rows, Rule, Shape, Walk, build, native, why_not
-from silobench.engines.kernel import parties as compiled
-from silobench.engines.kernel.check import failure
+from silobench.engines.kernel import Rows, Rule, Shape, Walk, native
 from silobench.federation import federate
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import ALGORITHMS
@@ -111,9 +102,9 @@ def walk(count: int, sizes: list[int], rng: np.random.Generator) -> Walk:
     return Walk(np.concatenate([rng.permutation(count)[:size] for size in sizes]), sizes)
 
 
-# --- as exact as PyTorch ------------------------------------------------------------------------------
-
 LENGTHS = {"one step": [37], "16 steps": [8, 8, 5, 8] * 4, "an epoch": [16] * 5 + [3]}
+
+
 NETWORKS: dict[str, tuple[int, ...]] = {
     "32 x 32 x 3": (3, 32, 32), "28 x 28 x 1": (1, 28, 28), "8 x 8 x 1": (1, 8, 8), "any": (2, 18, 21),
     "mlp": (54,), "logistic regression": (40,), "sparse": (40,),
@@ -285,257 +276,3 @@ def test_a_test_is_pytorchs(model: str) -> None:
     score = its_task.evaluate(record.state.server.params, its_task.buffers, federation.test_batches())
     assert record.accuracy == score.accuracy
     assert record.loss == pytest.approx(score.loss, rel=bound(400))  # inputs of the widest layer
-
-
-# --- the same bits ------------------------------------------------------------------------------------
-
-
-@needs_native
-@pytest.mark.parametrize("spec", ["fedavg", "scaffold", "fedprox", "feddyn"])
-@pytest.mark.parametrize("augment", ["none", "crop-flip"])
-def test_any_number_of_threads_gives_the_same_bits_also_after_a_resume(spec: str, augment: str) -> None:
-    rng = np.random.default_rng(0)
-    halves = (Split(rng.integers(0, 256, (n, 3, 16, 16), dtype=np.uint8), np.arange(n) % 4) for n in (300, 90))
-    data = Dataset("pictures", *halves, tuple("abcd"), "none", augment=augment)
-    federation, its_task = federate(data, "quantity-dirichlet(beta=0.5)", 7, seed=3), task("cnn", data)
-    method = Method(ALGORITHMS.build(spec), sgd(lr=0.05, epochs=2, batch=16, keep_momentum=True))
-
-    def run(threads: int, state: Any = None) -> list[Any]:
-        options = {"rounds": 4, "participation": 5, "engine": Engine(("native",), workers=threads), "state": state}
-        return list(rounds(method, federation, its_task, **options))
-
-    alone = run(0)
-    for threads in (2, 4):
-        others = run(threads)
-        assert {record.workers for record in others} == {threads}
-        for one, other in zip(alone, others, strict=True):
-            assert torch.equal(one.state.server.params, other.state.server.params)
-            assert (one.accuracy, one.loss, one.train_loss) == (other.accuracy, other.loss, other.train_loss)
-    resumed = run(2, alone[1].state)
-    assert torch.equal(resumed[-1].state.server.params, alone[-1].state.server.params)
-
-
-def test_who_stops_listening_does_not_wait_for_parties_that_were_not_begun() -> None:
-    begun: list[int] = []
-
-    def run(job: int) -> int:
-        begun.append(job)
-        time.sleep(0.05)
-        return job
-
-    finished = compiled._finished(range(100), run, 2)
-    assert [next(finished) for _ in range(3)] == [(0, 0), (1, 1), (2, 2)]
-    finished.close()
-    ended = len(begun)
-    time.sleep(0.3)
-    assert ended <= len(begun) <= ended + 2  # those that a thread had just taken
-
-
-def test_an_error_in_a_thread_is_heard_and_ends_the_rest() -> None:
-    def run(job: int) -> int:
-        if job == 2:
-            raise KernelError("no")
-        return job
-
-    finished = compiled._finished(range(50), run, 2)
-    assert [next(finished)[0] for _ in range(2)] == [0, 1]
-    with pytest.raises(KernelError, match="no"):
-        next(finished)
-
-
-# --- what a caller gets wrong -------------------------------------------------------------------------
-
-
-@needs_native
-@pytest.mark.parametrize(
-    ("wrong", "match"),
-    [
-        ({"order": np.array([9])}, "row number"),
-        ({"order": np.array([-1])}, "row number"),
-        ({"labels": np.array([3, 1, 2, 0, 0])}, "label"),
-        ({"order": np.array([0], np.int32)}, "int64"),
-        ({"x": np.zeros((5, 4))}, "float64"),
-        ({"x": np.zeros((5, 3), np.float32)}, r"shape \(5, 4\), but \(5, 3\)"),
-        ({"size": 16}, "vector of 16"),
-        ({"sizes": (2,)}, "add up"),
-        ({"linear": np.zeros(3, np.float32)}, "vector of 3"),
-        ({"windows": np.zeros((1, 3), np.int8)}, "pictures"),
-        ({"widths": (4, 0, 3), "size": 3}, "shape"),
-    ],
-)
-def test_wrong_calls_are_refused_in_one_sentence(wrong: dict[str, Any], match: str) -> None:
-    given = {"order": np.array([0]), "labels": np.array([0, 1, 2, 1, 0]), "x": np.zeros((5, 4), np.float32), "size": 15}
-    given |= {"sizes": (1,), "linear": None, "windows": None, "widths": (4, 3)} | wrong
-    params = np.zeros(given["size"], np.float32)
-    with pytest.raises(KernelError, match=match):
-        native().kernel.train(
-            Shape(given["widths"]),
-            Rows(given["x"], given["labels"]),
-            Walk(given["order"], given["sizes"], given["windows"]),
-            Rule(0.1, linear=given["linear"]),
-            params,
-        )
-    assert not params.any()
-
-
-@pytest.fixture(scope="module")
-def compiler() -> list[str]:
-    if why_not():
-        pytest.skip(f"no native step, because {why_not()}")
-    return build._compiler()
-
-
-@pytest.mark.parametrize(("processor", "calls"), [(["-march=native"], 10_000), ([], 2_000)])
-def test_random_calls_touch_nothing_that_is_not_theirs(
-    compiler: list[str], tmp_path: Path, processor: list[str], calls: int
-) -> None:
-    """10,000 calls, a quarter of them wrong, under the address and undefined-behaviour sanitizers."""
-    program, source = tmp_path / "fuzz", Path(__file__).with_name("kernel_fuzz.cpp")
-    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g1", "-Wno-psabi", "-std=c++17"]
-    command = [*compiler, *checks, *processor, "-o", str(program), str(source), "-lm"]
-    built = subprocess.run(command, capture_output=True, text=True, check=False)
-    if "libasan" in built.stderr or "libubsan" in built.stderr:
-        pytest.skip("this compiler comes without sanitizers")
-    assert built.returncode == 0, built.stderr
-    done = subprocess.run([program, str(calls), "1"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    fine, of = map(int, done.stdout.split(" of "))
-    assert of == calls
-    assert 0.5 * calls < fine < 0.9 * calls
-
-
-# --- building -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("flags", [["-mavx2", "-mfma"], ["-mno-avx"]])
-def test_narrower_vectors_are_right_too(compiler: list[str], tmp_path: Path, flags: list[str]) -> None:
-    features = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    if "avx2" not in features:
-        pytest.skip("a processor with AVX2 is needed to run these")
-    library = tmp_path / "step.so"
-    command = [*compiler, *build.FLAGS, *flags, "-o", str(library), str(build.SOURCE), "-lm"]
-    subprocess.run(command, check=True)
-    kernel = Kernel(library)
-    assert kernel.lanes == (8 if "-mavx2" in flags else 4)
-    assert failure(kernel) is None
-
-
-@pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """As in a new process with an empty cache."""
-    monkeypatch.setenv("SILOBENCH_KERNELS", str(tmp_path))
-    for cached in (build._native_or_error, build.warn_if_missing):
-        cached.cache_clear()
-    yield tmp_path
-    for cached in (build._native_or_error, build.warn_if_missing):
-        cached.cache_clear()
-
-
-def test_it_is_built_once_checked_and_kept(compiler: list[str], fresh: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "silobench")
-    first = native()
-    assert first.path == fresh / f"{first.key}.so"
-    assert [record.getMessage().split(",")[0] for record in caplog.records] == [
-        "compiling the native step for this processor"
-    ]
-    assert sorted(path.suffix for path in fresh.iterdir()) == [".lock", ".so"]
-    caplog.clear()
-    before = first.path.stat().st_mtime_ns
-    build._native_or_error.cache_clear()
-    assert native().key == first.key
-    assert first.path.stat().st_mtime_ns == before
-    assert not caplog.records
-
-
-def test_a_change_in_anything_makes_another_one() -> None:
-    keys = [
-        build._key(*parts)
-        for parts in (
-            (b"source", ["c++", "-O2"], "gcc 12", "avx2"),
-            (b"source!", ["c++", "-O2"], "gcc 12", "avx2"),
-            (b"source", ["c++", "-O3"], "gcc 12", "avx2"),
-            (b"source", ["c++", "-O2"], "gcc 13", "avx2"),
-            (b"source", ["c++", "-O2"], "gcc 12", "avx2 avx512f"),
-        )
-    ]
-    assert len(set(keys)) == 5
-    assert "-ffast-math" not in build.FLAGS
-    assert not any("finite" in flag for flag in build.FLAGS)
-
-
-@pytest.mark.parametrize(
-    ("variables", "reason"),
-    [
-        ({"CC": "/bin/false"}, "the compiler /bin/false ended with code 1"),
-        ({"CXX": "/nowhere/c++"}, r"the compiler /nowhere/c\+\+ cannot be used \(No such file or directory\)"),
-        ({"CXX": "/bin/true"}, r"/bin/true|cannot be written or loaded|self-test"),
-        ({"PATH": "/nowhere"}, r"no C\+\+ compiler was found"),
-    ],
-)
-def test_without_a_compiler_it_says_so_once_and_pytorch_is_used(
-    fresh: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    variables: dict[str, str],
-    reason: str,
-) -> None:
-    for name in ("CC", "CXX"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(NoNativeError, match=reason):
-        native()
-    data = digits()
-    federation, method = federate(data, "iid", 2), Method(ALGORITHMS.build("fedavg"), sgd(epochs=1))
-    for model, way in (("linear", "stacked"), ("cnn", "inline")):
-        engine = Engine(("native", "stacked", "inline"))
-        (record,) = rounds(method, federation, task(model, data), rounds=1, engine=engine)
-        assert record.engine == way
-    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert len(said) == 1
-    assert said[0].startswith("the native step is not available, because ")
-    assert said[0].endswith(": PyTorch is used instead, which is slower.")
-    assert not list(fresh.glob("*.so"))
-
-
-def test_a_library_that_is_wrong_or_crashes_is_not_used(
-    compiler: list[str], fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(build, "FLAGS", ("-O0", *(flag for flag in build.FLAGS if flag != "-O2")))  # compiled sooner
-    source = build.SOURCE.read_text()
-    for number, (right, wrong, reason) in enumerate(
-        [
-            ("w -= rule.lr * v;", "w += rule.lr * v;", r"self-test \(.* has a relative error of"),
-            ("top <= 0", "!(top > 0)", r"self-test \(NaN in a row does not reach"),
-            ("    *loss = 0;\n", "    __builtin_trap();\n", r"self-test \(signal \d+\)"),
-        ]
-    ):
-        assert source.count(right) == 1, right
-        changed = tmp_path / f"{number}.cpp"
-        changed.write_text(source.replace(right, wrong))
-        monkeypatch.setattr(build, "SOURCE", changed)
-        build._native_or_error.cache_clear()
-        with pytest.raises(NoNativeError, match=reason):
-            native()
-    assert not list(fresh.glob("*.so"))
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
-def test_a_cache_that_cannot_be_written_is_said(fresh: Path) -> None:
-    fresh.chmod(0o500)
-    with pytest.raises(NoNativeError, match="set SILOBENCH_KERNELS to another folder"):
-        native()
-
-
-def test_a_cache_that_is_no_folder_is_said(compiler: list[str], fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (fresh / "file").write_text("")
-    monkeypatch.setenv("SILOBENCH_KERNELS", str(fresh / "file"))
-    with pytest.raises(NoNativeError, match="set SILOBENCH_KERNELS to another folder"):
-        native()
-
-
-def test_many_processes_build_one(compiler: list[str], fresh: Path) -> None:
-    code = "from silobench.engines.kernel import native; print(native().key)"
-    started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert len({process.communicate()[0] for process in started}) == 1
-    assert len(list(fresh.glob("*.so"))) == 1

@@ -1,0 +1,46 @@
+"""What comes before the first round: rows that parties share, and a warm-up on them (Zhao et al., 2018, section 4)."""
+
+from dataclasses import replace
+from typing import Any
+
+from silobench.engines import Engine
+from silobench.federation import Party
+from silobench.loop.rounds import run_rounds
+from silobench.loop.schedule import Prelude, Schedule
+from silobench.method.method import Method
+from silobench.method.types import Algorithm
+from silobench.partitions import Sharing
+from silobench.rng import torch_seed
+from silobench.tasks.task import Task
+from silobench.training.setting import Setting
+
+
+def with_prelude(schedule: Schedule, shared: Sharing | None) -> Schedule:
+    """Return the schedule that begins after parties were sent `shared` rows and a first model was trained on these."""
+    setting, report = warmed_up(schedule.setting, schedule.engine)
+    if shared is None or setting.method.algorithm.pooled:
+        prelude = Prelude(measures=report)
+    else:
+        prelude = Prelude(shared.bytes, schedule.network.seconds(shared.largest, 0), report)
+    return replace(schedule, setting=setting, prelude=prelude)
+
+
+def warmed_up(setting: Setting, engine: Engine) -> tuple[Setting, dict[str, Any]]:
+    """Train a first model on the shared rows; return the setting with it, and a report.
+
+    The warm-up is one round of one party that has only these rows, with the run's solver and its learning rate of
+    round 0.
+    """
+    federation, epochs = setting.federation, setting.federation.partition.warmup
+    if not epochs:
+        return setting, {}
+    rows = federation.shared_rows
+    single = replace(federation, parties=(Party(0, rows, rows[:0], "shared"),))
+    solver = replace(setting.method.solver, epochs=epochs, steps=None, keep_momentum=False)
+    method = Method(Algorithm(), solver, buffers=setting.method.buffers)
+    warm_up = Setting(method, single, setting.task, torch_seed(setting.seed, "warmup"))
+    (record,) = run_rounds(Schedule(warm_up, rounds=1, engine=engine))
+    server = record.state.server
+    task = Task(setting.task.network, server.params, server.buffers)
+    report = {"epochs": epochs, "rows": len(rows), "accuracy": record.accuracy, "loss": record.loss}
+    return replace(setting, task=task), {"warm-up": report}

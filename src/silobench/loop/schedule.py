@@ -1,0 +1,82 @@
+"""`Schedule`: how the rounds of a run proceed, as one value for the loop, for measures and for whoever starts a run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from silobench.engines import Engine, inline
+from silobench.errors import ConfigError
+from silobench.loop.network import Network, link
+from silobench.method.control import Controller
+from silobench.method.controllers import fixed
+from silobench.method.selection import Selection, cohort_size, uniform
+from silobench.training.setting import Setting
+
+
+@dataclass(frozen=True)
+class Prelude:
+    """What happens before the first round. The record of the first round reports it."""
+
+    bytes_down: int = 0  # of rows that all parties are sent
+    clock: float = 0.0  # virtual seconds that this takes
+    measures: Mapping[str, Any] = field(default_factory=dict)  # the report of a warm-up
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the rounds of a run proceed.
+
+    `participation` is a fraction of the parties, or a count if it is an integer; `selection` draws them. The model is
+    tested every `eval_every` rounds on `eval_on` of the test rows (a fraction, or a count if it is an integer), and
+    after the last round on all of them.
+    """
+
+    setting: Setting
+    rounds: int = 50
+    participation: float | int = 1.0
+    eval_every: int = 1
+    eval_on: float | int = 1.0
+    engine: Engine = field(default_factory=inline)
+    selection: Selection = field(default_factory=uniform)
+    controller: Controller = field(default_factory=fixed)
+    network: Network = field(default_factory=link)
+    prelude: Prelude = field(default_factory=Prelude)
+
+    @property
+    def cohort(self) -> int:
+        """The number of parties in a round."""
+        return cohort_size(len(self.setting.federation.parties), self.participation)
+
+    def share_tested(self, round: int) -> float | int:
+        """Return the share of the test rows to test on after a round, counted from 1; 0 for no test."""
+        if round == self.rounds:
+            return 1.0
+        return self.eval_on if round % self.eval_every == 0 else 0
+
+    def check(self) -> None:
+        """Raise an error for choices that do not work together."""
+        if self.eval_every < 1 or self.eval_on <= 0:
+            raise ConfigError(
+                f"eval_every is {self.eval_every} and eval_on is {self.eval_on}: give eval_every of at least 1, and "
+                "eval_on as a fraction of the test rows above 0 or a count of at least 1."
+            )
+        parties = len(self.setting.federation.parties)
+        if self.setting.method.algorithm.lockstep and self.cohort < parties:
+            raise ConfigError(
+                f"{self.cohort} of {parties} parties would take part in a round, but this algorithm exchanges "
+                "minibatch by minibatch between all of them: leave participation at 1.0."
+            )
+        self.steered()
+
+    def steered(self) -> "Schedule":
+        """Return the schedule with its controller bound to the dials of the method; a controller may refuse these."""
+        method, dialled = self.setting.method, self.controller.dialled
+        dials = [*method.algorithm.dials, *(dial for transform in method.transforms for dial in transform.dials)]
+        return replace(self, controller=dialled(dials)) if dialled else self
+
+    def pooled(self) -> "Schedule":
+        """Return the schedule with all rows at one party, if the algorithm is centralised."""
+        if not self.setting.method.algorithm.pooled:
+            return self
+        setting = replace(self.setting, federation=self.setting.federation.pooled())
+        return replace(self, setting=setting, participation=1.0)

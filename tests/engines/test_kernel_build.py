@@ -1,0 +1,166 @@
+"""The native step is compiled once, checked, cached, and replaced by PyTorch where it is missing."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from silobench.data import digits
+from silobench.engines import Engine
+from silobench.engines.kernel import Kernel, NoNativeError, build, native
+from silobench.engines.kernel.check import failure
+from silobench.federation import federate
+from silobench.loop.rounds import rounds
+from silobench.method.algorithms import ALGORITHMS
+from silobench.method.method import Method
+from silobench.method.solvers import sgd
+from silobench.tasks.task import task
+
+
+@pytest.mark.parametrize("flags", [["-mavx2", "-mfma"], ["-mno-avx"]])
+def test_narrower_vectors_are_right_too(compiler: list[str], tmp_path: Path, flags: list[str]) -> None:
+    features = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    if "avx2" not in features:
+        pytest.skip("a processor with AVX2 is needed to run these")
+    library = tmp_path / "step.so"
+    command = [*compiler, *build.FLAGS, *flags, "-o", str(library), str(build.SOURCE), "-lm"]
+    subprocess.run(command, check=True)
+    kernel = Kernel(library)
+    assert kernel.lanes == (8 if "-mavx2" in flags else 4)
+    assert failure(kernel) is None
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """As in a new process with an empty cache."""
+    monkeypatch.setenv("SILOBENCH_KERNELS", str(tmp_path))
+    for cached in (build._native_or_error, build.warn_if_missing):
+        cached.cache_clear()
+    yield tmp_path
+    for cached in (build._native_or_error, build.warn_if_missing):
+        cached.cache_clear()
+
+
+def test_the_library_is_built_once_checked_and_cached(
+    compiler: list[str], fresh: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "silobench")
+    first = native()
+    assert first.path == fresh / f"{first.key}.so"
+    assert [record.getMessage().split(",")[0] for record in caplog.records] == [
+        "compiling the native step for this processor"
+    ]
+    assert sorted(path.suffix for path in fresh.iterdir()) == [".lock", ".so"]
+    caplog.clear()
+    before = first.path.stat().st_mtime_ns
+    build._native_or_error.cache_clear()
+    assert native().key == first.key
+    assert first.path.stat().st_mtime_ns == before
+    assert not caplog.records
+
+
+def test_the_processor_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SILOBENCH_MARCH", raising=False)
+    assert build._target().endswith("=native")
+    monkeypatch.setenv("SILOBENCH_MARCH", "x86-64-v2")
+    assert build._target().endswith("=x86-64-v2")
+
+
+def test_any_change_gives_another_key() -> None:
+    keys = [
+        build._key(*parts)
+        for parts in (
+            (b"source", ["c++", "-O2"], "gcc 12", "avx2"),
+            (b"source!", ["c++", "-O2"], "gcc 12", "avx2"),
+            (b"source", ["c++", "-O3"], "gcc 12", "avx2"),
+            (b"source", ["c++", "-O2"], "gcc 13", "avx2"),
+            (b"source", ["c++", "-O2"], "gcc 12", "avx2 avx512f"),
+        )
+    ]
+    assert len(set(keys)) == 5
+    assert "-ffast-math" not in build.FLAGS
+    assert not any("finite" in flag for flag in build.FLAGS)
+
+
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        ({"CC": "/bin/false"}, "the compiler /bin/false ended with code 1"),
+        ({"CXX": "/nowhere/c++"}, r"the compiler /nowhere/c\+\+ cannot be used \(No such file or directory\)"),
+        ({"CXX": "/bin/true"}, r"/bin/true|cannot be written or loaded|self-test"),
+        ({"PATH": "/nowhere"}, r"no C\+\+ compiler was found"),
+    ],
+)
+def test_without_a_compiler_one_warning_is_logged_and_pytorch_is_used(
+    fresh: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    variables: dict[str, str],
+    reason: str,
+) -> None:
+    for name in ("CC", "CXX"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(NoNativeError, match=reason):
+        native()
+    data = digits()
+    federation, method = federate(data, "iid", 2), Method(ALGORITHMS.build("fedavg"), sgd(epochs=1))
+    for model, way in (("linear", "stacked"), ("cnn", "inline")):
+        engine = Engine(("native", "stacked", "inline"))
+        (record,) = rounds(method, federation, task(model, data), rounds=1, engine=engine)
+        assert record.engine == way
+    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(said) == 1
+    assert said[0].startswith("the native step is not available, because ")
+    assert said[0].endswith(": PyTorch is used instead, which is slower.")
+    assert not list(fresh.glob("*.so"))
+
+
+def test_a_library_that_is_wrong_or_crashes_is_not_used(
+    compiler: list[str], fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(build, "FLAGS", ("-O0", *(flag for flag in build.FLAGS if flag != "-O2")))  # compiled sooner
+    source = build.SOURCE.read_text()
+    for number, (right, wrong, reason) in enumerate(
+        [
+            ("w -= rule.lr * v;", "w += rule.lr * v;", r"self-test \(.* has a relative error of"),
+            ("top <= 0", "!(top > 0)", r"self-test \(NaN in a row does not reach"),
+            ("    *loss = 0;\n", "    __builtin_trap();\n", r"self-test \(signal \d+\)"),
+        ]
+    ):
+        assert source.count(right) == 1, right
+        changed = tmp_path / f"{number}.cpp"
+        changed.write_text(source.replace(right, wrong))
+        monkeypatch.setattr(build, "SOURCE", changed)
+        build._native_or_error.cache_clear()
+        with pytest.raises(NoNativeError, match=reason):
+            native()
+    assert not list(fresh.glob("*.so"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
+def test_a_cache_that_cannot_be_written_is_reported(fresh: Path) -> None:
+    fresh.chmod(0o500)
+    with pytest.raises(NoNativeError, match="set SILOBENCH_KERNELS to another folder"):
+        native()
+
+
+def test_a_cache_that_is_not_a_folder_is_reported(
+    compiler: list[str], fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fresh / "file").write_text("")
+    monkeypatch.setenv("SILOBENCH_KERNELS", str(fresh / "file"))
+    with pytest.raises(NoNativeError, match="set SILOBENCH_KERNELS to another folder"):
+        native()
+
+
+def test_many_processes_build_one(compiler: list[str], fresh: Path) -> None:
+    code = "from silobench.engines.kernel import native; print(native().key)"
+    started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert len({process.communicate()[0] for process in started}) == 1
+    assert len(list(fresh.glob("*.so"))) == 1
