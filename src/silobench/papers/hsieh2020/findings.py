@@ -414,7 +414,7 @@ FINDINGS = (
         {"near Oracle": "most"}, near_oracle, "quagmire-skewscout",
     ),
     Finding(
-        "quagmire-16", NAME, "Under skew Gaia's models know only the classes of their party, and on iid data all classes.",
+        "quagmire-16", NAME, "Under skew Gaia's models know only their party's classes, and on iid data all classes.",
         {"only its own classes": "all", "all equal when iid": "most"}, replicas_specialise, "quagmire-causes",
     ),
 )  # fmt: skip
