@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from commands import call
 from silobench.analysis import export
 from silobench.analysis.bayes import Posterior
 from silobench.analysis.cells import CellResult
-from silobench.analysis.claims import Claim, Evidence, Finding, judge, judged, more_than, within
+from silobench.analysis.claims import Claim, Finding, Findings, judge, judged
 from silobench.analysis.details import details, details_table
+from silobench.analysis.evidence import Evidence, Gap, has_learnt, if_learnt
+from silobench.analysis.groups import Cells
 from silobench.analysis.ranking import ranking
 from silobench.analysis.tables import accuracy_table, cost_table
 from silobench.papers import FINDINGS
@@ -166,12 +169,41 @@ def test_parts_make_a_verdict_of_a_claim() -> None:
 
 
 def test_what_can_be_told_of_a_difference() -> None:
-    clear, wide = Posterior(0.1, 0.001, 2, 3, 0.0), Posterior(0.1, 1.0, 2, 3, 0.0)
-    assert (more_than(clear, 0.05), more_than(clear, 0.2), more_than(wide, 0.05)) == (True, False, None)
-    assert (within(clear, 0.2), within(clear, 0.05), within(wide, 0.2), within(None, 1)) == (True, False, None, None)
-    assert wide.odds(0.01).equal < 0.05
-    assert within(wide, 0.01) is None  # outside, perhaps, but on which side?
-    assert (more_than(clear, 0.097), more_than(clear, 0.097, looks=100)) == (True, None)
+    scattered = Posterior(0.1, 1.0, 2, 3, 0.0)
+    clear, wide, unknown = Gap(Posterior(0.1, 0.001, 2, 3, 0.0)), Gap(scattered), Gap(None)
+    assert (clear.more_than(0.05), clear.more_than(0.2), wide.more_than(0.05)) == (True, False, None)
+    assert (clear.at_most(0.05), clear.at_most(0.2), wide.at_most(0.05)) == (False, True, None)
+    assert (clear.within(0.2), clear.within(0.05), wide.within(0.2)) == (True, False, None)
+    assert (unknown.more_than(0), unknown.at_most(1), unknown.within(1)) == (None, None, None)
+    assert scattered.odds(0.01).equal < 0.05
+    assert wide.within(0.01) is None  # outside, perhaps, but on which side?
+    assert (clear.more_than(0.097), clear.more_than(0.097, looks=100)) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("constant", "facts"),
+    [
+        (0.75, {"counts": [[30, 0], [0, 10]]}),  # no party has both classes
+        (0.5, {"counts": [[30, 0], [0, 10]], "dataset_facts": {"task": "verification"}}),
+        (0.25, {"partition_facts": {"counts": []}, "dataset_facts": {"classes": list("abcd")}}),  # an older run
+    ],
+)
+def test_a_model_has_learnt_if_it_is_better_than_a_constant_answer(constant: float, facts: dict[str, Any]) -> None:
+    below, above = (cells([stored([constant + more], parties=2, **facts)])[0] for more in (0.04, 0.06))
+    assert (has_learnt(below), has_learnt(above)) == (False, True)
+    assert [if_learnt(holds, above, below) for holds in (True, False, None)] == [True, False, None]
+    assert [if_learnt(holds, below) for holds in (True, False, None)] == [None, None, None]
+
+
+def test_a_decorator_adds_a_finding() -> None:
+    findings = Findings("p")
+
+    @findings.add("x", "s", {"a": "all"}, suite="demo")
+    def look(cells: Cells) -> Iterator[Evidence]:
+        yield Evidence("a", f"{len(cells)} cells", "", "", True)
+
+    assert findings == [Finding("x", "p", "s", {"a": "all"}, look, "demo")]
+    assert [(one.verdict, one.evidence[0].cells) for one in judge([], findings)] == [("supported", "0 cells")]
 
 
 def test_finding_1_needs_one_class_to_be_worst_and_noise_to_be_harmless() -> None:

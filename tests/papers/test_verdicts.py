@@ -16,7 +16,7 @@ from silobench.papers import FINDINGS
 from silobench.papers.hsieh2020.communication import percent_of
 from silobench.runs.label import Label
 from silobench.runs.stored import StoredRun
-from stored import claim, dealt_by_label, stored
+from stored import claim, dealt_by_label, one_class_each, stored
 
 Number: TypeAlias = float | dict[str, Any]
 Noise: TypeAlias = Callable[[int, int, int], float]  # (cell, seed, which number of it) -> what a trial is off by
@@ -24,6 +24,7 @@ Noise: TypeAlias = Callable[[int, int, int], float]  # (cell, seed, which number
 TRIALS = 3
 ORDERS = list(permutations((-1.0, 0.0, 1.0)))
 CLOSE, WIDE = 0.002, 0.3
+CLASSES = 10
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,12 @@ def made(number: Number, off: Callable[[int], float], seed: int, choices: dict[s
     every |= {"bytes_up": numbers.get("sent", 100.0) * (1 + off(3)) / len(curve), "bytes_down": 0}
     parties, measured = choices.get("parties", 10), _measured(numbers, off)
     classes = {"classes": [str(place) for place in range(2 * parties)]} if "known" in numbers else {}
-    counts = dealt_by_label(parties, percent_of(Label({"partition": "iid", **choices}))) if classes else None
+    partition = choices.get("partition", "iid")
+    counts = [[4] * CLASSES] * parties
+    if classes:
+        counts = dealt_by_label(parties, percent_of(Label({"partition": partition})))
+    elif "label-count(k=1)" in partition or ONE in partition:
+        counts = one_class_each(parties, CLASSES)
     records = [{"measures": measured} if measured else {}] * len(curve)
     return stored(curve, seed, records, every=every, counts=counts, dataset_facts=classes, **choices)
 
@@ -355,6 +361,22 @@ CASES = {
     ),
 }  # fmt: skip
 
+EQUALITIES = {  # parts that state equality, which models that have learnt nothing show as well
+    "niid-1": "feature and quantity skew hardly hurt FedAvg",
+    "niid-3": "on MNIST all are nearly equal",
+    "niid-4": "FedProx is as fast as FedAvg",
+    "niid-10": "skew does not change the effect of the batch size",
+    "zhao-4": "no gain",
+    "zhao-6": "flat from half of G on",
+    "zhao-7": "FedAvg on iid data is SGD",
+    "zhao-8": "it does not learn",
+    "quagmire-1": "as good as BSP",
+    "quagmire-3": "it keeps its accuracy",
+    "quagmire-5": "as good as on iid data",
+    "quagmire-14": "it keeps BSP's accuracy",
+    "quagmire-15": "near Oracle",
+    "quagmire-16": "all equal when iid",
+}
 DIFFERENCES = [id for id, case in CASES.items() if case.null is not None]
 
 
@@ -409,3 +431,20 @@ def test_noise_supports_no_claim_of_a_difference(id: str, places: int, noise: fl
     for draw in range(12):
         found = [trials for place in range(places) for trials in runs(case, same, gauss(noise, draw), place)]
         assert claim(id, *found).verdict != "supported", f"draw {draw}"
+
+
+@pytest.mark.parametrize("id", EQUALITIES)
+def test_models_that_have_learnt_nothing_are_no_evidence_of_equality(id: str) -> None:
+    case = CASES[id]
+    chance = [{**(number if isinstance(number, dict) else {}), "accuracy": 1 / CLASSES} for number in case.supported]
+    found = claim(id, *runs(case, chance, pattern(CLOSE)))
+    assert found.verdict != "supported"
+    assert {piece.holds for piece in found.evidence if piece.part == EQUALITIES[id]} <= {None}
+
+
+@pytest.mark.parametrize(("iid", "verdict"), [(0.8, "supported"), (1 / CLASSES, "undecided")])
+def test_five_epochs_do_not_help_where_only_iid_data_are_learnt(iid: float, verdict: str) -> None:
+    """One class per party may leave a model at chance, which is the largest loss, unless the training never learns."""
+    case = CASES["zhao-4"]
+    whole = Case([*case.cells, zhao()], supported=[1 / CLASSES, 1 / CLASSES, iid], contradicted=[])
+    assert claim("zhao-4", *runs(whole, whole.supported, pattern(CLOSE))).verdict == verdict

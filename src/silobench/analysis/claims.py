@@ -5,34 +5,21 @@ or is undecided. A rule turns the pieces for one part of the statement into a ve
 supported if every part is, and contradicted if one part is.
 
 Undecided pieces count: a verdict needs more than half of all pieces, so that one piece that is decided, perhaps by
-chance, does not stand for many that are not. What a paper calls a difference has to be larger than what matters
-(1 point of accuracy, a tenth of any other number), and what it calls none has to be shown to be smaller than that.
+chance, does not stand for many that are not.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from silobench.analysis.bayes import DECIDED, Posterior, correlated_t
-from silobench.analysis.cells import CellResult
-from silobench.analysis.compare import Question, paired
+from silobench.analysis.evidence import Evidence
+from silobench.analysis.groups import Cells
 from silobench.analysis.tables import Table, entries
 
 Verdict: TypeAlias = Literal["supported", "contradicted", "undecided"]
+Rule: TypeAlias = Literal["all", "most"]
+Look: TypeAlias = Callable[[Cells], Iterator[Evidence]]
 _MOST = 0.75  # of the decided pieces
-_TENTH = 1.1  # times a number: what is larger by less does not matter
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """One comparison: its cells, numbers and test."""
-
-    part: str  # of the statement
-    cells: str
-    numbers: str
-    test: str
-    holds: bool | None  # None if undecided
-    counts: bool = True  # whether it counts for the verdict, or is shown only
 
 
 @dataclass(frozen=True)
@@ -42,9 +29,26 @@ class Finding:
     id: str
     paper: str
     statement: str
-    parts: Mapping[str, Literal["all", "most"]]
-    look: Callable[[Sequence[CellResult]], Iterator[Evidence]]
+    parts: Mapping[str, Rule]
+    look: Look
     suite: str  # runs what it needs
+
+
+class Findings(list[Finding]):
+    """The findings of a paper, in the order in which `add` decorates the functions that look for their evidence."""
+
+    def __init__(self, paper: str) -> None:
+        super().__init__()
+        self.paper = paper
+
+    def add(self, id: str, statement: str, parts: Mapping[str, Rule], suite: str) -> Callable[[Look], Look]:
+        """Add a finding with the decorated function; `parts` are those of the statement, each with its rule."""
+
+        def register(look: Look) -> Look:
+            self.append(Finding(id, self.paper, statement, parts, look, suite))
+            return look
+
+        return register
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Claim:
         }
 
 
-def judged(rule: Literal["all", "most"], evidence: Sequence[Evidence]) -> Verdict:
+def judged(rule: Rule, evidence: Sequence[Evidence]) -> Verdict:
     """Return a verdict from pieces of evidence.
 
     `all`: every piece must hold; one that does not contradicts, if more than half of the pieces are decided.
@@ -96,80 +100,8 @@ def judged(rule: Literal["all", "most"], evidence: Sequence[Evidence]) -> Verdic
     return "supported" if yes > half and yes >= most else "contradicted" if no > half and no >= most else "undecided"
 
 
-def judge(cells: Sequence[CellResult], findings: Sequence[Finding]) -> list[Claim]:
+def judge(cells: Cells, findings: Sequence[Finding]) -> list[Claim]:
     return [Claim(finding, list(finding.look(cells))) for finding in findings]
-
-
-# --- tests that findings use --------------------------------------------------------------------------
-
-
-def more_than(posterior: Posterior | None, least: float, looks: int = 1) -> bool | None:
-    """Whether a mean difference is above `least`; None if neither yes nor no has a probability above 0.95.
-
-    `looks` is the number of differences from which this one was picked because it is large: for a yes, the probability
-    of a no must then be below 0.05 / `looks` (Bonferroni). Otherwise enough looks at noise would find a difference.
-    """
-    if posterior is None:
-        return None
-    probability = posterior.odds(0.0).better_a if least == 0 else _above(posterior, least)
-    return True if 1 - probability < (1 - DECIDED) / looks else False if probability < 1 - DECIDED else None
-
-
-def any_more_than(posteriors: Sequence[Posterior | None], least: float, looks: int) -> bool | None:
-    """Whether one of several mean differences is above `least`, picked from `looks` in all; no if none of them is."""
-    each = [more_than(posterior, least, looks) for posterior in posteriors]
-    return True if True in each else False if each and set(each) == {False} else None
-
-
-def larger(a: Mapping[int, float], b: Mapping[int, float]) -> bool | None:
-    """Whether positive numbers of `a`, by seed, are larger than those of `b` by more than a tenth."""
-    return more_than(gap(a, {seed: _TENTH * value for seed, value in b.items()}), 0)
-
-
-def _above(posterior: Posterior, least: float) -> float:
-    return replace(posterior, mean=posterior.mean - least).odds(0.0).better_a
-
-
-def within(posterior: Posterior | None, rope: float) -> bool | None:
-    """Whether a mean difference is at most `rope`, either way; no if it is shown to be larger, in one direction.
-
-    A wide posterior has little mass inside a narrow region, and says neither.
-    """
-    if posterior is None:
-        return None
-    above, equal, below = posterior.odds(rope)
-    return True if equal > DECIDED else False if max(above, below) > DECIDED else None
-
-
-def opposite(holds: bool | None) -> bool | None:
-    """Return the negation; None stays None."""
-    return None if holds is None else not holds
-
-
-def any_holds(each: Iterable[bool | None]) -> bool | None:
-    """Whether at least one holds; None if none holds and some are undecided."""
-    known = set(each)
-    return True if True in known else None if None in known else False
-
-
-def accuracy_gap(a: CellResult, b: CellResult) -> Posterior | None:
-    """Return the posterior of the accuracy of `a` minus that of `b`; None for fewer than two shared seeds."""
-    pairs = paired(a, b, Question())
-    return pairs.posterior if pairs else None
-
-
-def gap(a: Mapping[int, float], b: Mapping[int, float]) -> Posterior | None:
-    """Return the posterior of a - b for any number by seed; trials count as independent."""
-    differences = [a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())]
-    return correlated_t(differences, 0.0) if len(differences) > 1 else None
-
-
-def interval_text(posterior: Posterior | None, unit: str = "points", factor: float = 100) -> str:
-    """Return a difference with its 95% interval."""
-    if posterior is None:
-        return "too few trials or rounds"
-    low, high = posterior.interval()
-    return f"{factor * posterior.mean:+.1f} [{factor * low:+.1f}, {factor * high:+.1f}] {unit}"
 
 
 # --- tables -------------------------------------------------------------------------------------------
