@@ -152,10 +152,10 @@ def _take(lock: FileLock, path: Path) -> None:
 def _check_versions(path: Path, before: Mapping[str, str], made_by: Mapping[str, str]) -> None:
     """Refuse to finish a run with other code than it was started with."""
     for name, now in made_by.items():
-        if before.get(name) != now:
+        if before.get(name) != now and not (name == "cpu" and name not in before):  # earlier versions left it out
             raise RecordError(
-                f"{path} was begun with {name} {before.get(name)}, and this is {now}, which may give other bits: "
-                f"finish it with {name} {before.get(name)}, or delete it to run it anew."
+                f"{path} was started with {name} {before.get(name)}, and this is {now}, which may change the results: "
+                f"finish it with {name} {before.get(name)}, or delete it to start it again."
             )
 
 
