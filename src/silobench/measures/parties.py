@@ -1,6 +1,6 @@
-"""What parties' own models are like, from time to time: by class, away from home, and how far they went alone.
+"""Periodic diagnostics of parties' models: accuracy by class, accuracy on others' data, distance from the shared model.
 
-The diagnostics of the quagmire study (Hsieh et al., ICML 2020, appendices G and J). All look at a finished round and
+They are those of the quagmire study (Hsieh et al., ICML 2020, appendices G and J). All look at a finished round and
 remember nothing.
 """
 
@@ -20,8 +20,8 @@ from silobench.training.state import RoundRecord, State
 Look = Callable[[Setting, Engine, State], Findings]
 
 
-def from_time_to_time(every: int, look: Look) -> Measure:
-    """A measure that looks after every so many rounds, and after the last."""
+def periodic(every: int, look: Look) -> Measure:
+    """Return a measure that calls `look` after every `every`-th round and after the last."""
 
     def begin(schedule: Schedule, state: State | None, memory: Memory) -> Observe:
         def observe(record: RoundRecord) -> tuple[Findings, Memory]:
@@ -35,21 +35,21 @@ def from_time_to_time(every: int, look: Look) -> Measure:
 
 @MEASURES.register
 def replicas(every: Count = 500) -> Measure:
-    """The test accuracy of every party's model, over all classes and on each (Figure 21 of the quagmire study)."""
+    """The test accuracy of every party's model, overall and by class (Figure 21 of the quagmire study)."""
 
     def look(setting: Setting, engine: Engine, state: State) -> Findings:
         federation = setting.federation
         scores = engine.score(setting, _models(setting, state), federation.test_parts())
-        named = {party.name: score for party, score in zip(federation.parties, scores, strict=True)}
+        by_name = {party.name: score for party, score in zip(federation.parties, scores, strict=True)}
         return {
-            "accuracy": {name: score.accuracy for name, score in named.items()},
+            "accuracy": {name: score.accuracy for name, score in by_name.items()},
             "by_class": {
                 name: dict(zip(federation.dataset.classes, score.by_class, strict=True))
-                for name, score in named.items()
+                for name, score in by_name.items()
             },
         }
 
-    return from_time_to_time(every, look)
+    return periodic(every, look)
 
 
 def _models(setting: Setting, state: State) -> list[Weights]:
@@ -58,37 +58,38 @@ def _models(setting: Setting, state: State) -> list[Weights]:
 
 @MEASURES.register
 def accuracy_loss(every: Count = 500, sample: Count = 500, trips: Count = 1) -> Measure:
-    """How much worse parties' models do on the training rows of others than at home (Figure 24 of the quagmire study).
+    """How much accuracy parties' models lose on the training rows of other parties (Figure 24 of the quagmire study).
 
-    It is what SkewScout steers by; nothing is steered here, and no traffic is counted.
+    SkewScout steers by this loss. The measure steers nothing, and its traffic is not counted.
     """
 
     def look(setting: Setting, engine: Engine, state: State) -> Findings:
-        found = travel(setting, engine, state, sample, trips)
-        home, away = (sum(of) / len(of) for of in (found.home, found.away))
-        return {"loss": found.loss, "home": home, "away": away}
+        result = travel(setting, engine, state, sample, trips)
+        home, away = (sum(of) / len(of) for of in (result.home, result.away))
+        return {"loss": result.loss, "home": home, "away": away}
 
-    return from_time_to_time(every, look)
+    return periodic(every, look)
 
 
 @MEASURES.register
 def update_delta(every: Count = 500) -> Measure:
-    """How far parties are from the shared model by what they learnt alone: |Δw / w|, over weights and parties.
+    """How far parties' models are from the shared one by local changes: |Δw / w|, averaged over weights and parties.
 
-    Of DGC that is what it has not sent yet (Figure 22 of the quagmire study), of FedAvg what its parties had moved by
-    when models were averaged last (Figure 23), of Gaia what is not significant. `mean` is the mean over the weights
+    With DGC, Δw is what a party has not sent yet (Figure 22 of the quagmire study); with FedAvg, how far it had moved
+    when models were last averaged (Figure 23); with Gaia, what is not significant. `mean` is the mean over weights
     that are not 0, which small ones dominate; `ratio` is the ratio of the lengths, ‖Δw‖ / ‖w‖.
     """
 
     def look(setting: Setting, engine: Engine, state: State) -> Findings:
-        shared, kept = state.server.params, [state.memory.get(party.id, {}) for party in setting.federation.parties]
-        deltas = [setting.apart_at(state.server, memory)[0] - shared for memory in kept]
+        shared = state.server.params
+        memories = [state.memory.get(party.id, {}) for party in setting.federation.parties]
+        deltas = [setting.apart_at(state.server, memory)[0] - shared for memory in memories]
         relative = [_relative(delta, shared) for delta in deltas]
         length = float(torch.linalg.vector_norm(shared))
         ratios = [float(torch.linalg.vector_norm(delta)) / length for delta in deltas]
         return {"mean": sum(relative) / len(relative), "ratio": sum(ratios) / len(ratios)}
 
-    return from_time_to_time(every, look)
+    return periodic(every, look)
 
 
 def _relative(delta: Vector, weights: Vector) -> float:
