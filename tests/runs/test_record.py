@@ -49,10 +49,10 @@ def test_a_finished_run_states_what_was_run_and_on_what(finished: Path) -> None:
     assert facts.config["algorithm"] == "scaffold(option=2, init=zeros, momentum=outside)"
     assert facts.label["algorithm"] == "scaffold"
     assert sum(facts.partition.sizes) == facts.dataset.train == 4000
-    assert facts.made_by["torch"] == torch.__version__
-    assert facts.made_by["engine"] == FIRST_CHOICE
-    assert facts.made_by["cpu"]
-    assert ("kernel" in facts.made_by) == (FIRST_CHOICE == "native")
+    assert facts.environment["torch"] == torch.__version__
+    assert facts.environment["engine"] == FIRST_CHOICE
+    assert facts.environment["cpu"]
+    assert ("kernel" in facts.environment) == (FIRST_CHOICE == "native")
     assert [row.round for row in read_run(finished).rounds] == [1, 2, 3]
 
 

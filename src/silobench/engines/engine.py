@@ -58,7 +58,7 @@ class Engine:
         return self.ways[0]
 
     @property
-    def made_by(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """Facts for the run record: the engine, the type of processor and, if native, the kernel."""
         facts = {"engine": self.way, "cpu": kernels.cpu_type()}
         return facts | kernels.native().facts if self.way == "native" else facts

@@ -19,7 +19,7 @@ from silobench.measures.measure import MEASURES, Findings, Measure, Observe
 from silobench.method.method import Buffers, Method
 from silobench.method.solvers import Problem, Solver
 from silobench.method.types import Algorithm, Count, Layout, Memory, ServerOptimizer, Vector, at
-from silobench.models import Mlp, OwnLoss
+from silobench.models import Mlp, CustomLoss
 from silobench.rng import stream, torch_seed
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
@@ -183,7 +183,7 @@ class _Bound(ABC):
 
     def __post_init__(self) -> None:
         setting = self.schedule.setting
-        held = setting.federation.held.double().numpy()
+        held = setting.federation.class_counts.double().numpy()
         self.share = held.sum(1) / held.sum()
         self.mix = held / held.sum(1, keepdims=True)
         self.whole = held.sum(0) / held.sum()
@@ -296,7 +296,7 @@ def _need_plain_fedavg(setting: Setting, cohort: int) -> None:
             "weight-divergence: Proposition 3.1 bounds fedavg with momentum=0, server=step(lr=1) and all parties in "
             "every round: choose these, or leave its bound out."
         )
-    if isinstance(setting.task.network.module, OwnLoss):
+    if isinstance(setting.task.network.module, CustomLoss):
         raise ConfigError(
             "weight-divergence: Proposition 3.1 is about the mean loss of rows, but this model (like face-cnn) has "
             "another loss: take another model, or leave its bound out."

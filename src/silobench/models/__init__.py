@@ -15,7 +15,7 @@ from silobench.models.model import Model as Model
 from silobench.models.model import Sizes as Sizes
 from silobench.models.network import Classifier as Classifier
 from silobench.models.network import Network as Network
-from silobench.models.network import OwnLoss as OwnLoss
+from silobench.models.network import CustomLoss as CustomLoss
 from silobench.models.resnet import resnet as resnet
 from silobench.models.small import Cnn as Cnn
 from silobench.models.small import Mlp as Mlp

@@ -31,7 +31,7 @@ class LocalRound:
 
     def _train(self, party: int, memory: PartyMemory) -> Reply:
         method, task, server, watch = self.setting.method, self.setting.task, self.server, Stopwatch()
-        algorithm_memory, network = self.own(memory), task.network
+        algorithm_memory, network = self.setting.algorithm_memory(memory), task.network
         network.buffers.copy_(self.setting.buffers_at(server, memory))
         with self.drawing(party):
             local, momentum = self.setting.solver.train(
@@ -57,10 +57,6 @@ class LocalRound:
 
     def party(self, party: int) -> Party:
         return self.setting.federation.parties[party]
-
-    def own(self, memory: PartyMemory) -> Memory:
-        """Return the algorithm's memory at a party."""
-        return self.setting.own(memory)
 
     def correct(self, algorithm_memory: Memory) -> Callable[[Vector, Vector], Vector] | None:
         correct, server = self.setting.method.algorithm.correct, self.server
@@ -92,7 +88,7 @@ class LocalRound:
         if setting.personal is not None:
             after["personal"] = {"params": local.end[setting.personal]}
         context = Context(setting.seed, server.round, party, setting.shared, server.knobs)
-        quiet = algorithm.silent or update.says_nothing
+        quiet = algorithm.silent or update.is_empty
         for place, transform in enumerate(setting.method.transforms):
             owner = f"transform-{place}"
             after[owner] = memory.get(owner, {})
@@ -108,7 +104,7 @@ class LocalRound:
         return Reply(update, memories, size, size, local.loss, local.steps, watch.laps, shortened)
 
 
-def sends_deltas_alone(method: Method) -> bool:
+def sends_only_deltas(method: Method) -> bool:
     """Whether the server only needs the sum of FedAvg's messages: engines can then add these up as they come."""
     plain = method.aggregate is total and method.algorithm.message is send_delta
     return plain and not (method.transforms or method.solver.keep_momentum)

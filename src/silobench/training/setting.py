@@ -12,7 +12,7 @@ from silobench.federation import Federation
 from silobench.method.method import Buffers, Method
 from silobench.method.solvers import Solver
 from silobench.method.types import Layout, Memory, Server, Update, Vector
-from silobench.models import OwnLoss
+from silobench.models import CustomLoss
 from silobench.tasks.task import Task, Weights
 from silobench.training.state import PartyMemory
 
@@ -29,7 +29,7 @@ class Setting:
     seed: int
 
     def __post_init__(self) -> None:
-        if self.method.algorithm.loss is not None and isinstance(self.task.network.module, OwnLoss):
+        if self.method.algorithm.loss is not None and isinstance(self.task.network.module, CustomLoss):
             raise ConfigError(
                 "this algorithm has a loss of its own (as moon and fedrs have), and so has this model (as face-cnn): "
                 "take an algorithm without, such as fedavg, or a model without, such as cnn."
@@ -59,7 +59,7 @@ class Setting:
     def solver(self) -> Solver:
         """The method's solver, without its momentum if the algorithm applies momentum itself."""
         solver = self.method.solver
-        return solver.leaving_momentum() if self.method.algorithm.own_momentum else solver
+        return solver.without_momentum() if self.method.algorithm.applies_momentum else solver
 
     @property
     def buffers(self) -> Buffers:
@@ -68,7 +68,7 @@ class Setting:
         return self.method.buffers if algorithm.replica is None and algorithm.personal is None else "local"
 
     @property
-    def own_models(self) -> bool:
+    def has_party_models(self) -> bool:
         """Whether every party has its own model, so that there is no shared model to test."""
         own_buffers = self.buffers == "local" and self.task.buffers.numel() > 0
         return self.method.algorithm.replica is not None or self.personal is not None or own_buffers
@@ -117,16 +117,16 @@ class Setting:
         """Return a party's model, from the server and the party's memory."""
         algorithm = self.method.algorithm
         if algorithm.replica is not None:
-            server = replace(server, params=algorithm.replica(server, self.own(memory)))
+            server = replace(server, params=algorithm.replica(server, self.algorithm_memory(memory)))
         shared = server.params if self.personal is None else server.params[~self.personal]
         return self.params_at(shared, memory), self.buffers_at(server, memory)
 
-    def apart_at(self, server: Server, memory: PartyMemory) -> Weights:
+    def local_model_at(self, server: Server, memory: PartyMemory) -> Weights:
         """Return a party's model, including local changes that it has not sent."""
         algorithm = self.method.algorithm
         params, buffers = self.model_at(server, memory)
-        if algorithm.apart is not None:
-            params = algorithm.apart(server, self.own(memory))
+        if algorithm.local_model is not None:
+            params = algorithm.local_model(server, self.algorithm_memory(memory))
         for place, transform in enumerate(self.method.transforms):
             unsent = transform.unsent(memory.get(f"transform-{place}", {}))
             if unsent is not None:
@@ -135,10 +135,10 @@ class Setting:
 
     def moved_at(self, before: Vector, server: Server, memory: PartyMemory) -> Vector:
         """Return what a party learnt alone; `before` is the shared model before the last round."""
-        start = before if self.method.algorithm.apart_before else server.params
-        return self.apart_at(server, memory)[0] - start
+        start = before if self.method.algorithm.local_model_before else server.params
+        return self.local_model_at(server, memory)[0] - start
 
-    def own(self, memory: PartyMemory) -> Memory:
+    def algorithm_memory(self, memory: PartyMemory) -> Memory:
         """Return the algorithm's memory at a party, or the memory that it starts with."""
         return memory["algorithm"] if "algorithm" in memory else self.method.algorithm.memory(self.task.initial)
 
