@@ -22,7 +22,7 @@ from silobench.measures import MEASURES
 from silobench.method.algorithms import ALGORITHMS, fedavg
 from silobench.method.method import Method
 from silobench.method.solvers import Problem, sgd
-from silobench.models import MODELS, Model, Network, CustomLoss, Sizes
+from silobench.models import MODELS, CustomLoss, Model, Network, Sizes
 from silobench.models.face_cnn import center_loss
 from silobench.partitions import measure
 from silobench.runs.record import read_runs

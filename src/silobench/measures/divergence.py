@@ -19,7 +19,7 @@ from silobench.measures.measure import MEASURES, Findings, Measure, Observe
 from silobench.method.method import Buffers, Method
 from silobench.method.solvers import Problem, Solver
 from silobench.method.types import Algorithm, Count, Layout, Memory, ServerOptimizer, Vector, at
-from silobench.models import Mlp, CustomLoss
+from silobench.models import CustomLoss, Mlp
 from silobench.rng import stream, torch_seed
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from silobench.data.dataset import Dataset
 from silobench.errors import ConfigError
-from silobench.models import MODELS, Classifier, Network, CustomLoss, Sizes
+from silobench.models import MODELS, Classifier, CustomLoss, Network, Sizes
 from silobench.tasks.score import Counts, Score
 from silobench.tasks.verification import Pairs
 from silobench.vectors import Vector
