@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint pytest bench clean
 
 demo: $(READY)
 	$(BIN)/silobench demo
 
-test: lint
-	$(BIN)/python -m pytest -n auto
+test: $(READY)
+	$(MAKE) --jobs=2 lint pytest
+
+pytest: $(READY)
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -14,12 +14,12 @@ import torch
 import torch.nn.functional as F
 from joblib import Parallel, delayed
 from report import markdown, spread
-from silobench.models.published import _ALPHA, _BETA, _RADIUS, local_response_norm
 from torch import Tensor
 
 import silobench as sb
 from silobench.data.dataset import Dataset, Split
 from silobench.engines.workers import Job, Workers
+from silobench.models.mcmahan import _ALPHA, _BETA, _RADIUS, local_response_norm
 from silobench.models.pooling import relu_of_pool
 
 REPEATS = 7

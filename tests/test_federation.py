@@ -139,7 +139,7 @@ def test_batches_of_tests_are_as_large_as_their_rows_are_small(dense: bool, numb
     x = sparse.csr_matrix((np.ones(40_000, np.float32), (np.arange(40_000) // 2, np.arange(40_000) % 300)))
     split = Split(x.toarray() if dense else x, np.arange(20_000) % 2)
     federation = federate(Dataset("wide", split, split, ("a", "b"), "none"), "iid", 2)
-    assert federation.numbers_in_a_row == numbers
+    assert federation.numbers_per_row == numbers
     assert {len(part.rows) for part in federation.test_parts()} == {rows, 20_000 % rows}
     assert torch.equal(torch.cat([part.rows for part in federation.test_parts()]), torch.arange(20_000))
 

@@ -90,7 +90,7 @@ class Federation:
         return _tensor(self.partition.shared)
 
     @cached_property
-    def held(self) -> Tensor:
+    def class_counts(self) -> Tensor:
         """The number of training rows of each party and class, [parties, classes]."""
         classes = len(self.dataset.classes)
         return torch.stack([torch.bincount(self.y[party.rows], minlength=classes) for party in self.parties])
@@ -124,10 +124,10 @@ class Federation:
     @cached_property
     def _evaluation_batch(self) -> int:
         least, most = _EVALUATION_ROWS
-        return max(least, min(most, _EVALUATION_NUMBERS // self.numbers_in_a_row))
+        return max(least, min(most, _EVALUATION_NUMBERS // self.numbers_per_row))
 
     @cached_property
-    def numbers_in_a_row(self) -> int:
+    def numbers_per_row(self) -> int:
         """How many numbers the features of a row have; the average of the nonzero ones if rows are sparse."""
         train = self.dataset.train
         return max(1, train.x.nnz // len(train) if self.is_sparse else math.prod(self.dataset.shape))

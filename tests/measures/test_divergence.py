@@ -195,7 +195,7 @@ def test_a_list_of_measures_is_no_axis_and_what_is_wrong_is_said(
     for measure, reason in [
         ('["weight-divergence", "weight-divergence"]', "twice"),
         ('"weight-divergense"', "did you mean weight-divergence?"),
-        ('"weight-divergence(bound=logistic)"', "the model linear on dense rows"),
+        ('"weight-divergence(bound=logistic)"', "needs the model linear, dense rows"),
         ("3", "measure must be a valid list"),
     ]:
         file = write(tmp_path / "x.toml", f'dataset = "digits"\nmeasure = {measure}\nsolver = "{PLAIN}"\nmodel = "mlp"')

@@ -184,7 +184,7 @@ def test_a_batch_has_the_class_counts_of_the_party(lacking) -> None:
     held = []
 
     def loss(batch: Batch, server: Server, memory: Memory) -> Tensor:
-        held.append(tuple(batch.held.tolist()))
+        held.append(tuple(batch.class_counts.tolist()))
         return nn.functional.cross_entropy(batch.network(None)[1], batch.y)
 
     run(Algorithm(loss=loss), lacking("linear"), rounds=1)
@@ -281,7 +281,7 @@ def test_normalisation_by_hand(normed, participation: float | int, name: str, bu
         server, memory = record.state.server, record.state.memory
         assert close(server.params, shared)
         assert close(server.buffers, averaged if (name, buffers) == ("fedavg", "average") else first)
-        own_models = []
+        has_party_models = []
         for party in range(5):
             model, stats = shared.clone(), kept[party]
             if name == "fedbn":
@@ -290,9 +290,9 @@ def test_normalisation_by_hand(normed, participation: float | int, name: str, bu
                 assert close(memory[party]["personal"]["params"], norms[party])
             if party in memory and (name == "fedbn" or buffers == "local"):
                 assert close(memory[party]["network"]["buffers"], stats)
-            own_models.append((model, stats))
+            has_party_models.append((model, stats))
         alone = name == "fedavg" and buffers != "local"
-        tested = [(shared, averaged if buffers == "average" else first)] if alone else own_models
+        tested = [(shared, averaged if buffers == "average" else first)] if alone else has_party_models
         hits = [sum(int((answers(m, x, s[:5], s[5:]).argmax(1) == y).sum()) for x, y in test) / 30 for m, s in tested]
         assert record.accuracy == pytest.approx(np.mean(hits))
         assert record.accuracy_std == (None if alone else pytest.approx(np.std(hits)))

@@ -78,7 +78,7 @@ def test_by_size_draws_by_size() -> None:
 def test_strata_cover_the_classes(parties: int) -> None:
     """One class a party: a cohort of ten has each class once, where chance leaves out a third of them."""
     federation = federate(DIGITS, "label-count(k=1)", parties, seed=0)
-    held = federation.held.numpy() > 0
+    held = federation.class_counts.numpy() > 0
     for now in range(10):
         assert (held[list(stratified()(federation, 10, 0, now))].sum(0) == 1).all()
     if parties > 10:

@@ -154,7 +154,7 @@ def test_the_model_that_travels_includes_changes_not_sent_yet(skewed, algorithm,
     state = run(algorithm, skewed, Controller(), *transforms, n=10)[-1].state
     setting = Setting(Method(algorithm, SOLVER, transforms), *skewed, 0)
     for k in range(5):
-        ours, _ = setting.apart_at(state.server, state.memory[k])
+        ours, _ = setting.local_model_at(state.server, state.memory[k])
         assert torch.equal(ours, local_model(state, k))
         assert not torch.equal(ours, state.server.params)
 
@@ -360,4 +360,4 @@ def run_one(federated: Any) -> Any:
 
 def test_the_loss_of_a_travel_is_the_mean_over_parties() -> None:
     assert Travel((0.9, 0.7), (0.4, 0.6), 0).loss == pytest.approx(0.3)
-    assert Orders().told == {}
+    assert Orders().report == {}

@@ -49,9 +49,10 @@ def test_a_finished_run_states_what_was_run_and_on_what(finished: Path) -> None:
     assert facts.config["algorithm"] == "scaffold(option=2, init=zeros, momentum=outside)"
     assert facts.label["algorithm"] == "scaffold"
     assert sum(facts.partition.sizes) == facts.dataset.train == 4000
-    assert facts.made_by["torch"] == torch.__version__
-    assert facts.made_by["engine"] == FIRST_CHOICE
-    assert ("kernel" in facts.made_by) == ("cpu" in facts.made_by) == (FIRST_CHOICE == "native")
+    assert facts.environment["torch"] == torch.__version__
+    assert facts.environment["engine"] == FIRST_CHOICE
+    assert facts.environment["cpu"]
+    assert ("kernel" in facts.environment) == (FIRST_CHOICE == "native")
     assert [row.round for row in read_run(finished).rounds] == [1, 2, 3]
 
 
@@ -137,14 +138,23 @@ def test_one_changed_bit_of_a_checkpoint_is_found(tmp_path: Path) -> None:
         _run(tmp_path, 3)
 
 
-@pytest.mark.parametrize("origin", ["torch", "engine"])
-def test_a_run_begun_by_other_code_is_not_gone_on_with(tmp_path: Path, origin: str) -> None:
+@pytest.mark.parametrize("origin", ["torch", "engine", "cpu"])
+def test_a_run_of_other_code_is_not_resumed(tmp_path: Path, origin: str) -> None:
     path = _run(tmp_path, 3, stop_after=2)
     facts = json.loads((path / "run.json").read_text())
     facts["made_by"][origin] = "other"
     (path / "run.json").write_text(json.dumps(facts))
-    with pytest.raises(RecordError, match=f"begun with {origin} other"):
+    with pytest.raises(RecordError, match=f"started with {origin} other"):
         _run(tmp_path, 3)
+
+
+def test_a_run_that_does_not_name_its_cpu_is_resumed(tmp_path: Path) -> None:
+    """Earlier versions named the processor for the native step only."""
+    path = _run(tmp_path, 3, stop_after=2)
+    facts = json.loads((path / "run.json").read_text())
+    del facts["made_by"]["cpu"]
+    (path / "run.json").write_text(json.dumps(facts))
+    assert len(read_run(_run(tmp_path, 3)).rounds) == 3
 
 
 @pytest.mark.parametrize("missing", ["run.json", "checkpoint/state.safetensors"])

@@ -33,8 +33,9 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_facts_are_those_of_run_json(finished: Path) -> None:
     run, stored = read_run(finished), json.loads((finished / "run.json").read_text())
     facts = run.facts
-    for name in ("id", "status", "created", "made_by", "parameters", "model_sha256", "state_sha256"):
+    for name in ("id", "status", "created", "parameters", "model_sha256", "state_sha256"):
         assert getattr(facts, name) == stored[name], name
+    assert dict(facts.environment) == stored["made_by"]
     assert dict(facts.config) == stored["config"]
     assert dict(facts.label) == stored["label"]
     for name in ("name", "task", "checksum", "train", "test", "licence"):

@@ -379,7 +379,7 @@ def test_what_is_there_is_committed_when_a_method_fails(forty, tmp_path: Path, c
     ready = prepare(forty)
     setting = replace(ready.setting, method=replace(ready.setting.method, aggregate=failing))
     with pytest.raises(Stop):
-        list(execute(replace(ready, setting=setting), tmp_path, "inline"))
+        list(execute(replace(ready, schedule=replace(ready.schedule, setting=setting)), tmp_path, "inline"))
     assert clock.commits == [1, 9]
 
 

@@ -22,7 +22,7 @@ from silobench.measures import MEASURES
 from silobench.method.algorithms import ALGORITHMS, fedavg
 from silobench.method.method import Method
 from silobench.method.solvers import Problem, sgd
-from silobench.models import MODELS, Model, Network, OwnLoss, Sizes
+from silobench.models import MODELS, CustomLoss, Model, Network, Sizes
 from silobench.models.face_cnn import center_loss
 from silobench.partitions import measure
 from silobench.runs.record import read_runs
@@ -36,9 +36,9 @@ SMALL = "synthetic-faces(identities=12, pictures=8, size=16, pairs=60)"
 NETWORK = "face-cnn(dim=8, width=4)"
 
 
-def module_of(spec: str, shape: tuple[int, ...] = (1, 16, 16), classes: int = 5) -> OwnLoss:
+def module_of(spec: str, shape: tuple[int, ...] = (1, 16, 16), classes: int = 5) -> CustomLoss:
     module = MODELS.build(spec).build(Sizes(shape, classes), 0)
-    assert isinstance(module, OwnLoss)
+    assert isinstance(module, CustomLoss)
     return module
 
 
@@ -90,7 +90,7 @@ def test_a_step_of_the_solver_moves_centres_by_its_rate() -> None:
     x, y = federation.batch(rows)
     its_task.network.params.copy_(its_task.initial)
     module = its_task.network.module
-    assert isinstance(module, OwnLoss)
+    assert isinstance(module, CustomLoss)
     places = module.features(x).detach().double().numpy()
     wanted = -0.1 * 0.5 * updates(places, np.zeros((len(data.classes), 8)), y.tolist())
     (record,) = rounds(method, federation, its_task, rounds=1)

@@ -58,9 +58,10 @@ class Engine:
         return self.ways[0]
 
     @property
-    def made_by(self) -> dict[str, str]:
-        """Facts for the run record: the engine and, if native, the kernel and the processor."""
-        return {"engine": self.way, **(kernels.native().facts if self.way == "native" else {})}
+    def environment(self) -> dict[str, str]:
+        """Facts for the run record: the engine, the type of processor and, if native, the kernel."""
+        facts = {"engine": self.way, "cpu": kernels.cpu_type()}
+        return facts | kernels.native().facts if self.way == "native" else facts
 
     def __str__(self) -> str:
         return "pool" if self.way == "inline" and self.workers else self.way

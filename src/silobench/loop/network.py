@@ -1,4 +1,4 @@
-"""The network between parties: who sends what to whom, and bytes to virtual seconds. Nothing here really sends."""
+"""The simulated network between parties: bytes of a round by direction, and the virtual seconds they take."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from silobench.spec import Registry
 
 @dataclass(frozen=True)
 class Traffic:
-    """What crosses the network in a round, in bytes, and how long that takes."""
+    """The bytes that cross the network in a round, and the virtual seconds they take."""
 
     up: int = 0  # sent by parties
     down: int = 0  # sent by the server
@@ -19,16 +19,16 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Network:
-    """Every party has its own link, and all links work at once: to a server (a star) or, in a mesh, to each other."""
+    """One link per party, all in use at the same time: to a server (a star) or, in a mesh, to all other parties."""
 
     bits_per_second: float
     latency: float
     mesh: bool = False
 
     def exchange(self, messages: int, largest: int, answer: int, parties: int) -> Traffic:
-        """A round in which so many parties say this many bytes in all, and each is answered in `answer` bytes.
+        """Return the traffic of a round: `messages` bytes sent up in total, `answer` bytes sent down to each party.
 
-        In a mesh everybody tells everybody else, and nobody answers.
+        `largest` is the longest message. In a mesh every party sends its message to all others, and nobody answers.
         """
         if self.mesh:
             others = max(0, parties - 1)
@@ -36,7 +36,7 @@ class Network:
         return Traffic(messages, answer * parties, self.seconds(answer, largest))
 
     def seconds(self, down: int, up: int) -> float:
-        """How long one round's transfers take: the broadcast, then the slowest reply."""
+        """Return the seconds of one round's transfers: the broadcast, then the longest reply."""
         return sum(self.latency + 8 * size / self.bits_per_second for size in (down, up) if size)
 
 
@@ -46,13 +46,13 @@ _UNITS = {"k": 1e3, "m": 1e6, "g": 1e9}
 
 @NETWORKS.register
 def link(bandwidth: str = "100Mbps", latency: NonNegative = 0.0) -> Network:
-    """A star: equal links of this bandwidth (as 100Mbps, 1Gbps) and one-way latency in seconds to a server."""
+    """A star: every party has a link to a server, with a bandwidth (as 100Mbps, 1Gbps) and a latency in seconds."""
     return Network(_bits("link", bandwidth), latency)
 
 
 @NETWORKS.register
 def mesh(bandwidth: str = "100Mbps", latency: NonNegative = 0.0) -> Network:
-    """All to all: every party sends what it has to say to every other, over a link of its own; there is no server."""
+    """All to all: every party sends its message to every other party over its own link; there is no server."""
     return Network(_bits("mesh", bandwidth), latency, mesh=True)
 
 

@@ -45,9 +45,9 @@ class ModelProbe:
 
 
 def travel(setting: Setting, engine: Engine, state: State, sample: int, trips: int) -> Travel:
-    """Test every party's model at home and at `trips` others, on up to `sample` training rows drawn for this round."""
+    """Test every party's model at home and at `trips` other parties, on up to `sample` training rows of each."""
     parties, now = setting.federation.parties, state.server.round
-    models = [setting.apart_at(state.server, state.memory.get(party.id, {})) for party in parties]
+    models = [setting.local_model_at(state.server, state.memory.get(party.id, {})) for party in parties]
     parts = [_some_rows(setting, party.rows, sample, now, party.id) for party in parties]
     trips = min(trips, len(parties) - 1)
     offsets = stream(setting.seed, "travel", now).permutation(len(parties) - 1)[:trips] + 1

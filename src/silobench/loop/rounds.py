@@ -154,7 +154,7 @@ class _Loop:
             seconds=_phases(tally.seconds, watch.laps, max(1, engine.workers)),
             state=after,
             measures=prelude.measures if is_first else {},
-            control=orders.told,
+            control=orders.report,
         )
 
     def _traffic(self, tally: Tally, broadcast: int, sum_bytes: int, parties: int) -> Traffic:
@@ -174,7 +174,7 @@ class _Loop:
     def _server_step(self, server: Server, update: Update, shortened: frozenset[str]) -> tuple[Server, int]:
         """Decode the sum, let the algorithm absorb it and the server optimizer step; return also the sum's bytes."""
         done = server.round + 1
-        if update.says_nothing:
+        if update.is_empty:
             return replace(server, round=done), 0
         sum_bytes = update.nbytes
         parts = dict(update.total)
@@ -191,7 +191,7 @@ class _Loop:
 
     def _scores(self, state: State, tested: float | int) -> dict[str, Any]:
         """Score the shared model on the test rows; where parties have their own models, all of these."""
-        federation, server, several = self.setting.federation, state.server, self.setting.own_models
+        federation, server, several = self.setting.federation, state.server, self.setting.has_party_models
         models = self._replicas(state) if several else [(server.params, server.buffers)]
         scores = self.schedule.engine.score(self.setting, models, federation.test_parts(tested))
         accuracy = np.array([score.accuracy for score in scores])

@@ -60,10 +60,10 @@ class Schedule:
                 f"eval_every is {self.eval_every} and eval_on is {self.eval_on}: give eval_every of at least 1, and "
                 "eval_on as a fraction of the test rows above 0 or a count of at least 1."
             )
-        parties = len(self.setting.federation.parties)
-        if self.setting.method.algorithm.lockstep and self.cohort < parties:
+        cohort, parties = self.cohort, len(self.setting.federation.parties)
+        if self.setting.method.algorithm.lockstep and cohort < parties:
             raise ConfigError(
-                f"{self.cohort} of {parties} parties would take part in a round, but this algorithm exchanges "
+                f"{cohort} of {parties} parties would take part in a round, but this algorithm exchanges "
                 "minibatch by minibatch between all of them: leave participation at 1.0."
             )
         self.steered()

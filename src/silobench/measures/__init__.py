@@ -1,4 +1,4 @@
-"""What a run can measure of itself after every round, beside the accuracy. The loop knows nothing of it."""
+"""Measures: what a run can report after every round besides accuracy. The loop does not know them."""
 
 from silobench.measures.divergence import weight_divergence
 from silobench.measures.measure import MEASURES, Course, Measure, measured

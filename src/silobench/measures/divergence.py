@@ -19,7 +19,7 @@ from silobench.measures.measure import MEASURES, Findings, Measure, Observe
 from silobench.method.method import Buffers, Method
 from silobench.method.solvers import Problem, Solver
 from silobench.method.types import Algorithm, Count, Layout, Memory, ServerOptimizer, Vector, at
-from silobench.models import Mlp, OwnLoss
+from silobench.models import CustomLoss, Mlp
 from silobench.rng import stream, torch_seed
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
@@ -31,16 +31,17 @@ _BLOCK = 1000  # rows at a time
 def weight_divergence(bound: Literal["sampled", "logistic"] | None = None, rows: Count = 500) -> Measure:
     """How far the model is from that of centralised SGD, layer by layer: ‖w - w_sgd‖ / ‖w_sgd‖ (Zhao et al., eq. 1).
 
-    A shadow run is trained beside: all rows in one place, the same initial vector, the same schedule, and batches as
-    large as those of all parties of a round together. Its accuracy is told too. `bound` evaluates Proposition 3.1 for
-    FedAvg under plain SGD: `sampled` measures the classes' gradients on so many `rows` of each and estimates their
-    Lipschitz constants from those; `logistic` has proven constants and all steps, for the model linear and batch=full.
+    A shadow run trains beside the run: all rows in one place, the same initial vector, the same schedule, and batches
+    as large as those of all parties of a round together. Its accuracy is reported too. `bound` evaluates Proposition
+    3.1 for FedAvg under plain SGD: `sampled` measures the gradients of classes on up to `rows` rows of each and
+    estimates their Lipschitz constants; `logistic` has proven constants, for the model linear and batch=full.
     """
 
     def check(setting: Setting, cohort: int) -> None:
         if setting.method.algorithm.replica is not None:
             raise ConfigError(
-                "weight-divergence needs one shared model, and here every party has its own: leave one of them out."
+                "weight-divergence needs one shared model, but with this algorithm every party has its own: leave one "
+                "of them out."
             )
         if bound is not None:
             _need_plain_fedavg(setting, cohort)
@@ -70,18 +71,18 @@ class _Divergence:
 
     def __call__(self, record: RoundRecord) -> tuple[Findings, Memory]:
         beside = next(self.shadow)
-        run, shadow, memory = record.state.server.params, beside.state.server.params, _kept(beside.state)
+        run, shadow, memory = record.state.server.params, beside.state.server.params, _memory_of(beside.state)
         with steady():
-            found = {**self._apart(run, shadow), "sgd_accuracy": beside.accuracy}
+            findings = {**self._differences(run, shadow), "sgd_accuracy": beside.accuracy}
             if self.limit:
                 before = _distance(self.before, self.shadow_before)
                 value = self.limit(before, self.shadow_before, shadow, run, record.round - 1)
-                found |= {"bound": value, "estimated": self.limit.estimated}
+                findings |= {"bound": value, "estimated": self.limit.estimated}
                 memory |= self.limit.memory
         self.before, self.shadow_before = run, shadow
-        return found, memory
+        return findings, memory
 
-    def _apart(self, run: Vector, shadow: Vector) -> Findings:
+    def _differences(self, run: Vector, shadow: Vector) -> Findings:
         return {
             "layers": {name: _ratio(run, shadow, places) for name, places in self.layers.items()},
             "all": _ratio(run, shadow, self.places),
@@ -108,20 +109,20 @@ def _shadow(schedule: Schedule, memory: Memory) -> Iterator[RoundRecord]:
     return run_rounds(centralised, state)
 
 
-def _kept(state: State) -> dict[str, Vector]:
-    server, kept = state.server, {}
+def _memory_of(state: State) -> dict[str, Vector]:
+    server, momentum = state.server, {}
     if "solver" in state.memory.get(0, {}):
-        kept["momentum"] = state.memory[0]["solver"]["momentum"]
-    return {"params": server.params, "buffers": server.buffers, "round": torch.tensor(server.round), **kept}
+        momentum["momentum"] = state.memory[0]["solver"]["momentum"]
+    return {"params": server.params, "buffers": server.buffers, "round": torch.tensor(server.round), **momentum}
 
 
 def _pooled(setting: Setting) -> Federation:
-    """All rows in one place, one that parties share as often as they have it: their mean gradient is that of these."""
+    """Return all rows at one party. A shared row is repeated once per party that has it, as in their mean gradient."""
     return setting.federation.pooled(once=setting.method.algorithm.pooled)
 
 
 def _centralised(schedule: Schedule) -> Solver:
-    """The parties' solver for one party that has all rows: batches as large as a cohort's together, and as many."""
+    """Return the solver for one party with all rows: batches as large as those of a cohort together, and as many."""
     solver, parties = schedule.setting.method.solver, schedule.setting.federation.parties
     if schedule.setting.method.algorithm.pooled:
         return solver
@@ -129,21 +130,23 @@ def _centralised(schedule: Schedule) -> Solver:
     if schedule.cohort == len(parties) or solver.steps is not None:
         return whole
     steps = np.mean([solver.count(party.samples) for party in parties])
-    return replace(whole, steps=max(1, round(float(steps))))  # a cohort's epoch is only a part of an epoch of all rows
+    return replace(whole, steps=max(1, round(float(steps))))  # an epoch of a cohort is part of an epoch of all rows
 
 
 def layers(layout: Layout, shared: Layout) -> dict[str, list[slice]]:
-    """Where the parameters of each layer lie, first to last: weight and bias are one layer; what is not shared is none.
+    """Return the places of the parameters of each layer, first to last: weight and bias are one layer.
+
+    Parameters that are not shared are left out.
 
     >>> sizes = torch.Size([2, 3]), torch.Size([2])
     >>> layers(*[Layout(("out.weight", "out.bias"), sizes, trainable=8)] * 2)
     {'out': [slice(0, 6, None), slice(6, 8, None)]}
     """
-    found: dict[str, list[slice]] = {}
+    places: dict[str, list[slice]] = {}
     for name, place in layout.slices.items():
         if place.stop <= layout.trainable and name in shared.slices:
-            found.setdefault(name.rpartition(".")[0] or name, []).append(place)
-    return found
+            places.setdefault(name.rpartition(".")[0] or name, []).append(place)
+    return places
 
 
 def _distance(a: Vector, b: Vector) -> float:
@@ -155,7 +158,7 @@ def _taken(vector: Vector, places: list[slice]) -> Vector:
 
 
 def _ratio(run: Vector, shadow: Vector, places: list[slice]) -> float | None:
-    """None where the shadow's layer is zero."""
+    """Return the relative distance of some entries; None if those of the shadow are all zero."""
     a, b = _taken(run, places), _taken(shadow, places)
     length = float(torch.linalg.vector_norm(b.double()))
     return _distance(a, b) / length if length else None
@@ -180,7 +183,7 @@ class _Bound(ABC):
 
     def __post_init__(self) -> None:
         setting = self.schedule.setting
-        held = setting.federation.held.double().numpy()
+        held = setting.federation.class_counts.double().numpy()
         self.share = held.sum(1) / held.sum()
         self.mix = held / held.sum(1, keepdims=True)
         self.whole = held.sum(0) / held.sum()
@@ -191,7 +194,7 @@ class _Bound(ABC):
         self.problems = [self._problem(label) for label in range(held.shape[1])]
 
     def _problem(self, label: int) -> Problem:
-        """To find the gradient on the rows of one class."""
+        """Return the problem of the rows of one class, whose gradient is needed."""
         setting = self.schedule.setting
         federation = _pooled(setting)
         rows = federation.parties[0].rows
@@ -202,9 +205,9 @@ class _Bound(ABC):
         return Problem(setting.task, federation, Party(0, rows, rows[:0], str(label)), setting.seed)
 
     def gradients(self, params: Vector) -> Tensor:
-        """Of every class's mean loss, [classes, d]; zeros of a class that has no rows."""
+        """Return the gradient of every class's mean loss, [classes, d]; zeros for a class without rows."""
         zeros = torch.zeros_like(params)
-        with torch.random.fork_rng(devices=[]):  # every point sees the same draws of a network that makes any
+        with torch.random.fork_rng(devices=[]):  # a network that draws numbers draws the same at every point
             torch.manual_seed(torch_seed(self.schedule.setting.seed, "bound"))
             return torch.stack([p.gradient(params) if p.party.samples else zeros for p in self.problems])
 
@@ -212,16 +215,21 @@ class _Bound(ABC):
         self.memory = {name: memory[name] for name in ("lipschitz",) if name in memory}
 
     @abstractmethod
-    def __call__(self, apart: float, start: Vector, end: Vector, run: Vector, now: int) -> float:
-        """For a round that the shadow walked from start to end, and the run from `apart` off to `run`."""
+    def __call__(self, distance: float, start: Vector, end: Vector, run: Vector, now: int) -> float:
+        """Return the bound after a round that began at this distance.
 
-    def evaluate(self, apart: float, lr: float, lipschitz: NDArray[np.float64], longest: NDArray[np.float64]) -> float:
-        """`longest` is g_max at each of the steps 0 .. T-1 of the centralised run; the last has no part in it."""
+        In the round the shadow went from `start` to `end`, and the run to `run`.
+        """
+
+    def evaluate(
+        self, distance: float, lr: float, lipschitz: NDArray[np.float64], longest: NDArray[np.float64]
+    ) -> float:
+        """Return the bound; `longest` is g_max at each step 0 .. T-1 of the centralised run (the last is not used)."""
         growth = 1 + lr * self.mix @ lipschitz
         with np.errstate(over="ignore", invalid="ignore"):
             powers = growth[:, None] ** np.arange(1, len(longest))
             pushed = (powers * longest[:-1][::-1]).sum(1)
-            return float(self.share @ (growth ** len(longest) * apart + lr * self.emd * pushed))
+            return float(self.share @ (growth ** len(longest) * distance + lr * self.emd * pushed))
 
     def lr(self, now: int) -> float:
         setting = self.schedule.setting
@@ -230,11 +238,11 @@ class _Bound(ABC):
 
 
 class _Sampled(_Bound):
-    """Gradients at the ends of a round stand for those in it, and the steepest change seen so far for λ."""
+    """An estimate: gradients at the ends of a round stand for those in it, and the steepest change so far for λ."""
 
     estimated = True
 
-    def __call__(self, apart: float, start: Vector, end: Vector, run: Vector, now: int) -> float:
+    def __call__(self, distance: float, start: Vector, end: Vector, run: Vector, now: int) -> float:
         points = [start, end, run]
         slopes = [self.gradients(point) for point in points]
         steepest = self.memory.get("lipschitz", torch.zeros(len(self.problems), dtype=torch.float64))
@@ -245,11 +253,11 @@ class _Sampled(_Bound):
         self.memory = {"lipschitz": steepest}
         decay = self.solver.weight_decay
         longest = max(float(torch.linalg.vector_norm(slope.double(), dim=1).max()) for slope in slopes[:2])
-        return self.evaluate(apart, self.lr(now), steepest.numpy() + decay, np.full(self.steps, longest))
+        return self.evaluate(distance, self.lr(now), steepest.numpy() + decay, np.full(self.steps, longest))
 
 
 class _Logistic(_Bound):
-    """Constants that are proven: the Hessian of softmax regression is at most half of E[x xᵀ], x with a 1 behind it."""
+    """Proven constants: the Hessian of softmax regression is at most half of E[x xᵀ], with a 1 appended to x."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -266,21 +274,21 @@ class _Logistic(_Bound):
             total += x.T @ x
         return total / max(1, problem.party.samples)
 
-    def __call__(self, apart: float, start: Vector, end: Vector, run: Vector, now: int) -> float:
-        here, lr, longest = start.clone(), self.lr(now), np.zeros(self.steps)
+    def __call__(self, distance: float, start: Vector, end: Vector, run: Vector, now: int) -> float:
+        params, lr, longest = start.clone(), self.lr(now), np.zeros(self.steps)
         for step in range(self.steps):
-            slopes = self.gradients(here)
+            slopes = self.gradients(params)
             longest[step] = float(torch.linalg.vector_norm(slopes.double(), dim=1).max())
-            mean = (torch.from_numpy(self.whole)[:, None] * slopes.double()).sum(0).to(here.dtype)
-            here -= lr * (mean + self.solver.weight_decay * here)
-        return self.evaluate(apart, lr, self.lipschitz, longest)
+            mean = (torch.from_numpy(self.whole)[:, None] * slopes.double()).sum(0).to(params.dtype)
+            params -= lr * (mean + self.solver.weight_decay * params)
+        return self.evaluate(distance, lr, self.lipschitz, longest)
 
 
 _BOUNDS: dict[str, Callable[[Schedule, int], _Bound]] = {"sampled": _Sampled, "logistic": _Logistic}
 
 
 def _need_plain_fedavg(setting: Setting, cohort: int) -> None:
-    """Proposition 3.1 is about nothing else."""
+    """Refuse a setting that Proposition 3.1 does not cover."""
     method, everyone = setting.method, cohort == len(setting.federation.parties)
     plain = method.algorithm == Algorithm() and not method.transforms and not method.solver.momentum
     if not (plain and everyone and _is_plain_step(method.server)):
@@ -288,18 +296,18 @@ def _need_plain_fedavg(setting: Setting, cohort: int) -> None:
             "weight-divergence: Proposition 3.1 bounds fedavg with momentum=0, server=step(lr=1) and all parties in "
             "every round: choose these, or leave its bound out."
         )
-    if isinstance(setting.task.network.module, OwnLoss):
+    if isinstance(setting.task.network.module, CustomLoss):
         raise ConfigError(
-            "weight-divergence: Proposition 3.1 is about the mean loss of rows, and this model (as face-cnn) has "
+            "weight-divergence: Proposition 3.1 is about the mean loss of rows, but this model (like face-cnn) has "
             "another loss: take another model, or leave its bound out."
         )
 
 
 def _is_plain_step(server: ServerOptimizer) -> bool:
-    """Whether the server goes where the parties' mean is, and remembers nothing."""
-    here, way = torch.tensor([2.0]), torch.tensor([0.5])
-    state = server.init(here)
-    return not state and bool(server.apply(here, way, state)[0] == here + way)
+    """Whether the server just adds the parties' mean step, and has no state."""
+    params, step = torch.tensor([2.0]), torch.tensor([0.5])
+    state = server.init(params)
+    return not state and bool(server.apply(params, step, state)[0] == params + step)
 
 
 def _need_softmax_regression(setting: Setting) -> None:
@@ -307,6 +315,6 @@ def _need_softmax_regression(setting: Setting) -> None:
     linear = isinstance(module, Mlp) and len(module.widths) == 2
     if not (linear and dense and setting.method.solver.batch is None):
         raise ConfigError(
-            "weight-divergence(bound=logistic) is for the model linear on dense rows and batch=full, whose constants "
+            "weight-divergence(bound=logistic) needs the model linear, dense rows and batch=full, for which constants "
             "are proven: choose these, or bound=sampled."
         )

@@ -1,4 +1,4 @@
-"""How far the statistics that normalisation sees differ between parties (Hsieh et al., ICML 2020, section 5.1)."""
+"""How much the inputs of normalisation layers differ between parties (Hsieh et al., ICML 2020, section 5.1)."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from silobench.engines import Engine
 from silobench.errors import ConfigError
 from silobench.federation import Party
 from silobench.measures.measure import MEASURES, Findings, Measure
-from silobench.measures.parties import from_time_to_time
+from silobench.measures.parties import periodic
 from silobench.method.types import Count
 from silobench.rng import stream
 from silobench.tasks.task import Weights
@@ -23,27 +23,27 @@ Statistics = Mapping[str, tuple[Tensor, Tensor]]  # by layer: mean and variance 
 
 @MEASURES.register
 def norm_divergence(every: Count = 500, minibatches: Count = 100) -> Measure:
-    """By layer and channel, how far the minibatch means and variances of parties differ (Figure 4 of the study).
+    """How much parties' minibatch means and variances differ, by layer and channel (Figure 4 of the quagmire study).
 
         ‖μ_0 - μ_1‖ / ‖mean(μ_0, μ_1)‖,    the mean over all pairs of parties where there are more than two
 
-    A party's μ is the mean over `minibatches` of its training rows, of what a convolution gives out: what a
-    normalisation layer behind it would see, whether or not there is one. The paper takes those on which it trains.
+    A party's μ is the mean output of a convolution over `minibatches` of its training rows: the input of a
+    normalisation layer after it, whether or not there is one. The paper takes the minibatches of training.
     """
 
     def look(setting: Setting, engine: Engine, state: State) -> Findings:
         parties = setting.federation.parties
         models = [setting.model_at(state.server, state.memory.get(party.id, {})) for party in parties]
-        seen = [
+        statistics = [
             _statistics(setting, party, model, minibatches, state.server.round)
             for party, model in zip(parties, models, strict=True)
         ]
         return {
-            kind: {layer: _apart([of[layer][place] for of in seen]) for layer in seen[0]}
+            kind: {layer: _differences([of[layer][place] for of in statistics]) for layer in statistics[0]}
             for place, kind in enumerate(("mean", "variance"))
         }
 
-    return from_time_to_time(every, look, _check)
+    return periodic(every, look, _check)
 
 
 def _check(setting: Setting, cohort: int) -> None:
@@ -65,19 +65,19 @@ def _convolutions(module: nn.Module) -> list[tuple[str, nn.Module]]:
 
 
 def _statistics(setting: Setting, party: Party, model: Weights, minibatches: int, now: int) -> Statistics:
-    """Of every convolution's output, over some minibatches of a party's rows."""
+    """Return mean and variance of every convolution's output, over some minibatches of a party's rows."""
     network, batch = setting.task.network, min(setting.method.solver.batch or party.samples, party.samples)
     network.params.copy_(model[0])
     network.buffers.copy_(model[1])
     rng = stream(setting.seed, "norm divergence", now, party.id)
-    found: dict[str, list[tuple[Tensor, Tensor]]] = {}
-    with _watched(network.module, found), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)  # of what a network draws while it trains
+    by_layer: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    with _recording(network.module, by_layer), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # for a network that draws numbers while it trains
         for _ in range(minibatches):
             rows = torch.from_numpy(rng.choice(party.rows.numpy(), batch, replace=False))
-            network.module(setting.federation.batch(rows)[0])  # as in training: a test may go another way
+            network.module(setting.federation.batch(rows)[0])  # in training mode: a test may compute something else
     network.buffers.copy_(model[1])  # running statistics moved meanwhile
-    return {layer: _means(of) for layer, of in found.items()}
+    return {layer: _means(of) for layer, of in by_layer.items()}
 
 
 def _means(of: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
@@ -86,12 +86,12 @@ def _means(of: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
 
 
 @contextmanager
-def _watched(module: nn.Module, found: dict[str, list[tuple[Tensor, Tensor]]]) -> Iterator[None]:
-    """Meanwhile every convolution notes mean and variance of each of its channels."""
+def _recording(module: nn.Module, by_layer: dict[str, list[tuple[Tensor, Tensor]]]) -> Iterator[None]:
+    """Record mean and variance of every channel of every convolution meanwhile."""
 
     def note(name: str, output: Tensor) -> None:
         variance, mean = torch.var_mean(output.detach(), (0, 2, 3), correction=0)
-        found.setdefault(name, []).append((mean, variance))
+        by_layer.setdefault(name, []).append((mean, variance))
 
     hooks = [
         layer.register_forward_hook(lambda _layer, _input, output, name=name: note(name, output))
@@ -104,8 +104,8 @@ def _watched(module: nn.Module, found: dict[str, list[tuple[Tensor, Tensor]]]) -
             hook.remove()
 
 
-def _apart(vectors: list[Tensor]) -> list[float | None]:
-    """By channel, the mean over pairs of |a - b| / |(a + b) / 2|; None where all are 0."""
+def _differences(vectors: list[Tensor]) -> list[float | None]:
+    """Return the mean over pairs of |a - b| / |(a + b) / 2| by channel; None where all are 0."""
     pairs = [(a, b) for place, a in enumerate(vectors) for b in vectors[:place]]
     ratios = torch.stack([(a - b).abs() / ((a + b) / 2).abs() for a, b in pairs]).double().mean(0)
     return [ratio if math.isfinite(ratio) else None for ratio in ratios.tolist()]

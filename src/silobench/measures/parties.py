@@ -1,6 +1,6 @@
-"""What parties' own models are like, from time to time: by class, away from home, and how far they went alone.
+"""Periodic diagnostics of parties' models: accuracy by class, accuracy on others' data, distance from the shared model.
 
-The diagnostics of the quagmire study (Hsieh et al., ICML 2020, appendices G and J). All look at a finished round and
+They are those of the quagmire study (Hsieh et al., ICML 2020, appendices G and J). All look at a finished round and
 remember nothing.
 """
 
@@ -22,8 +22,8 @@ from silobench.training.state import RoundRecord, State
 Look = Callable[[Setting, Engine, State], Findings]
 
 
-def from_time_to_time(every: int, look: Look, check: Callable[[Setting, int], None] = lambda *_: None) -> Measure:
-    """A measure that looks after every so many rounds, and after the last; `check` refuses what it cannot measure."""
+def periodic(every: int, look: Look, check: Callable[[Setting, int], None] = lambda *_: None) -> Measure:
+    """Return a measure that calls `look` after every `every`-th round and after the last; `check` may refuse a run."""
 
     def begin(schedule: Schedule, state: State | None, memory: Memory) -> Observe:
         def observe(record: RoundRecord) -> tuple[Findings, Memory]:
@@ -41,17 +41,17 @@ def _is_due(record: RoundRecord, schedule: Schedule, every: int) -> bool:
 
 @MEASURES.register
 def replicas(every: Count = 500) -> Measure:
-    """The test accuracy of every party's model, over all classes and on each (Figure 21 of the quagmire study)."""
+    """The test accuracy of every party's model, overall and by class (Figure 21 of the quagmire study)."""
 
     def look(setting: Setting, engine: Engine, state: State) -> Findings:
         federation = setting.federation
         scores = engine.score(setting, _models(setting, state), federation.test_parts())
-        named = {party.name: score for party, score in zip(federation.parties, scores, strict=True)}
+        by_name = {party.name: score for party, score in zip(federation.parties, scores, strict=True)}
         return {
-            "accuracy": {name: score.accuracy for name, score in named.items()},
+            "accuracy": {name: score.accuracy for name, score in by_name.items()},
             "by_class": {
                 name: dict(zip(federation.dataset.classes, score.by_class, strict=True))
-                for name, score in named.items()
+                for name, score in by_name.items()
             },
         }
 
@@ -63,7 +63,7 @@ def replicas(every: Count = 500) -> Measure:
                 "classification, or leave the measure out."
             )
 
-    return from_time_to_time(every, look, check)
+    return periodic(every, look, check)
 
 
 def _models(setting: Setting, state: State) -> list[Weights]:
@@ -72,32 +72,33 @@ def _models(setting: Setting, state: State) -> list[Weights]:
 
 @MEASURES.register
 def accuracy_loss(every: Count = 500, sample: Count = 500, trips: Count = 1) -> Measure:
-    """How much worse parties' models do on the training rows of others than at home (Figure 24 of the quagmire study).
+    """How much accuracy parties' models lose on the training rows of other parties (Figure 24 of the quagmire study).
 
-    It is what SkewScout steers by; nothing is steered here, and no traffic is counted.
+    SkewScout steers by this loss. The measure steers nothing, and its traffic is not counted.
     """
 
     def look(setting: Setting, engine: Engine, state: State) -> Findings:
-        found = travel(setting, engine, state, sample, trips)
-        home, away = (sum(of) / len(of) for of in (found.home, found.away))
-        return {"loss": found.loss, "home": home, "away": away}
+        result = travel(setting, engine, state, sample, trips)
+        home, away = (sum(of) / len(of) for of in (result.home, result.away))
+        return {"loss": result.loss, "home": home, "away": away}
 
-    return from_time_to_time(every, look)
+    return periodic(every, look)
 
 
 @MEASURES.register
 def update_delta(every: Count = 500) -> Measure:
-    """What parties learnt alone, relative to the shared model w: |Δw / w|, over weights and parties.
+    """How far parties' models moved by local changes, relative to the shared model: |Δw / w| over weights and parties.
 
-    For DGC, Δw is what it has not sent yet (Figure 22 of the quagmire study), for Gaia what is not significant. For
-    FedAvg it is how far a party has moved since the last average; in a round that averages, how far it had moved
+    With DGC, Δw is what a party has not sent yet (Figure 22 of the quagmire study); with Gaia, what is not significant.
+    With FedAvg it is how far a party has moved since the last average; in a round that averages, how far it had moved
     before that (Figure 23: the "local weight update" at a synchronisation, relative to the averaged weight). `mean` is
-    the mean over the weights that are not 0, which small ones dominate; `ratio` is ‖Δw‖ / ‖w‖.
+    the mean over weights that are not 0, which small ones dominate; `ratio` is the ratio of the lengths, ‖Δw‖ / ‖w‖.
     """
 
     def look(setting: Setting, before: Vector, state: State) -> Findings:
-        shared, kept = state.server.params, [state.memory.get(party.id, {}) for party in setting.federation.parties]
-        deltas = [setting.moved_at(before, state.server, memory) for memory in kept]
+        shared = state.server.params
+        memories = [state.memory.get(party.id, {}) for party in setting.federation.parties]
+        deltas = [setting.moved_at(before, state.server, memory) for memory in memories]
         relative = [_relative(delta, shared) for delta in deltas]
         length = float(torch.linalg.vector_norm(shared)) or math.nan  # a model of zeros has no ratio
         ratios = [float(torch.linalg.vector_norm(delta)) / length for delta in deltas]

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from silobench.method.types import Dial, Memory, Server
 from silobench.spec import Registry
+from silobench.spec.renaming import renamed
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,14 @@ class Probe(Protocol):
         """Return random numbers from 0 to 1; the same ones whenever this round is run."""
 
 
+@renamed(told="report")
 @dataclass(frozen=True)
 class Orders:
     """A controller's knobs for a round, its memory, and a report of its decision."""
 
     knobs: Mapping[str, float] = field(default_factory=dict)
     memory: Memory = field(default_factory=dict)
-    told: Mapping[str, Any] = field(default_factory=dict)  # the report; empty in a round without a decision
+    report: Mapping[str, Any] = field(default_factory=dict)  # empty in a round without a decision
 
 
 def _no_orders(server: Server, memory: Memory, probe: Probe) -> Orders:

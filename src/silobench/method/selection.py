@@ -77,7 +77,7 @@ def stratified() -> Selection:
     """
 
     def select(federation: Federation, count: int, seed: int, round: int) -> Cohort:
-        held = federation.held.numpy()
+        held = federation.class_counts.numpy()
         groups = _groups(held.tobytes(), held.shape, count)
         draw = stream(seed, "cohort", round)
         return _ascending(np.array([draw.choice(group) for group in groups]))

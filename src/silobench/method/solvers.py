@@ -55,8 +55,8 @@ class Problem:
     def _loss(self, x: Tensor, y: Tensor) -> Tensor:
         if self.other_loss is None:
             return self.task.loss(x, y)
-        held = self.federation.held[self.party.id]
-        return self.other_loss(Batch(x, y, held, partial(self.task.network.answer, x)))
+        class_counts = self.federation.class_counts[self.party.id]
+        return self.other_loss(Batch(x, y, class_counts, partial(self.task.network.answer, x)))
 
     def gradient(self, params: Vector) -> Vector:
         """Return the gradient of the loss over all rows of the party, without augmentation."""
@@ -147,7 +147,7 @@ class Solver:
         """The learning rate of the first round."""
         return at(self.lr, Server(torch.zeros(0), {}, {}, 0, 1, {}))
 
-    def leaving_momentum(self) -> "Solver":
+    def without_momentum(self) -> "Solver":
         """Return a solver whose steps have no momentum, because the algorithm applies it."""
         return replace(self, momentum=0.0, keep_momentum=False, left=self.momentum)
 

@@ -18,6 +18,7 @@ from silobench.spec.ranges import Count as Count
 from silobench.spec.ranges import Fraction as Fraction
 from silobench.spec.ranges import NonNegative as NonNegative
 from silobench.spec.ranges import Positive as Positive
+from silobench.spec.renaming import renamed
 from silobench.vectors import Layout as Layout
 from silobench.vectors import Vector as Vector
 from silobench.vectors import largest as largest
@@ -26,6 +27,7 @@ from silobench.vectors import pack
 Memory: TypeAlias = Mapping[str, Vector]  # the state of a party between rounds
 
 
+@renamed(says_nothing="is_empty")
 @dataclass(frozen=True)
 class Update:
     """A weighted sum of the messages of parties; the message of one party is a sum with one term.
@@ -71,7 +73,7 @@ class Update:
         return replace(self, total=apply(self.total), sums=apply(self.sums))
 
     @property
-    def says_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether the message is empty: a party has nothing to send in this round."""
         return not (self.total or self.sums)
 
@@ -130,6 +132,7 @@ def at(knob: Knob, server: Server) -> float:
     return knob(server) if callable(knob) else knob
 
 
+@renamed(in_a_pass="steps_per_epoch")
 @dataclass(frozen=True)
 class Local:
     """A finished local training."""
@@ -145,7 +148,7 @@ class Local:
     layout: Layout  # of the vectors
     first_lr: float  # learning rate of the first round: a threshold may follow the learning rate
     momentum: float  # of the solver, also if the algorithm applies it
-    in_a_pass: int  # steps in one pass over the rows of the party
+    steps_per_epoch: int  # steps in one pass over the rows of the party
 
     @property
     def delta(self) -> Vector:
@@ -153,13 +156,14 @@ class Local:
         return self.end - self.start
 
 
+@renamed(held="class_counts")
 @dataclass(frozen=True)
 class Batch:
     """What a custom loss reads in one step: some rows of a party, and the network in training."""
 
     x: Tensor
     y: Tensor
-    held: Tensor  # [classes]: the party's training rows of each class
+    class_counts: Tensor  # [classes]: the party's training rows of each class
     network: Callable[[Vector | None], tuple[Tensor, Tensor]]
     """(None) -> representation and logits of x at the current parameters; (params) -> at others, without gradient.
 
@@ -208,6 +212,7 @@ def _mean_delta(server: Server, update: Update) -> tuple[Vector, Mapping[str, Ve
     return update.mean()["delta"], server.extras
 
 
+@renamed(own_momentum="applies_momentum", apart="local_model", apart_before="local_model_before")
 @dataclass(frozen=True)
 class Algorithm:
     """A federated algorithm: a few functions (hooks), each with FedAvg's as its default.
@@ -243,12 +248,12 @@ class Algorithm:
     """Names of the extras that parties are sent; None for all."""
     lockstep: bool = False
     """A round is one minibatch of every party, and the server sends back only what changed, not the whole model."""
-    own_momentum: bool = False
+    applies_momentum: bool = False
     """`message` applies the solver's momentum; the local steps have none."""
-    apart: Callable[[Server, Memory], Vector] | None = None
+    local_model: Callable[[Server, Memory], Vector] | None = None
     """(server, memory) -> model of a party with the local changes it has not sent; None if it has no such changes."""
-    apart_before: bool = False
-    """`apart` is a party's model before the round's exchange; otherwise it is relative to the model after it."""
+    local_model_before: bool = False
+    """`local_model` is a party's model before the round's exchange; otherwise it is relative to the model after it."""
     dials: tuple[Dial, ...] = ()
     """Knobs that a controller may set; the first is its default."""
     silent: bool = False

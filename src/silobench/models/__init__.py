@@ -14,8 +14,8 @@ from silobench.models.model import MODELS as MODELS
 from silobench.models.model import Model as Model
 from silobench.models.model import Sizes as Sizes
 from silobench.models.network import Classifier as Classifier
+from silobench.models.network import CustomLoss as CustomLoss
 from silobench.models.network import Network as Network
-from silobench.models.network import OwnLoss as OwnLoss
 from silobench.models.resnet import resnet as resnet
 from silobench.models.small import Cnn as Cnn
 from silobench.models.small import Mlp as Mlp
@@ -24,3 +24,5 @@ from silobench.models.small import cnn as cnn
 from silobench.models.small import linear as linear
 from silobench.models.small import mlp as mlp
 from silobench.models.vgg import vgg9 as vgg9
+
+OwnLoss = CustomLoss  # the earlier name

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from silobench.models.model import MODELS, Model, Sizes, image_shape
-from silobench.models.network import OwnLoss
+from silobench.models.network import CustomLoss
 from silobench.models.pooling import relu_of_pool
 from silobench.spec.ranges import Count, NonNegative
 
@@ -41,7 +41,7 @@ def face_cnn(
     return Model(lambda sizes: _FaceCnn(sizes, dim, width, strength, rate, distance))
 
 
-class _FaceCnn(OwnLoss):
+class _FaceCnn(CustomLoss):
     def __init__(self, sizes: Sizes, dim: int, width: int, strength: float, rate: float, distance: str):
         super().__init__()
         channels, *sides = image_shape("face-cnn", sizes, least=8)

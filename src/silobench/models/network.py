@@ -39,7 +39,7 @@ class Classifier(nn.Module, ABC):
         return F.cosine_similarity(first, second)
 
 
-class OwnLoss(Classifier):
+class CustomLoss(Classifier):
     """A network with its own training loss instead of cross-entropy."""
 
     @abstractmethod

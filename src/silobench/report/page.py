@@ -90,4 +90,4 @@ def _summary(cells: Sequence[CellResult]) -> list[tuple[str, Any]]:
 
 def _versions(runs: Sequence[StoredRun]) -> list[tuple[str, str]]:
     """Return the versions and engines of all runs, each once."""
-    return list(dict.fromkeys(pair for run in runs for pair in run.facts.made_by.items()))
+    return list(dict.fromkeys(pair for run in runs for pair in run.facts.environment.items()))

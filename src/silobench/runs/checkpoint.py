@@ -1,4 +1,4 @@
-"""The checkpoint of a run: a state and what it commits as one safetensors file, and back, bit for bit."""
+"""Checkpoints: the state of a run and the length of its records as one safetensors file, and back, bit for bit."""
 
 import json
 import zlib
@@ -17,21 +17,22 @@ from silobench.training.state import PartyMemory, State
 
 
 def arrays(state: State) -> dict[str, Any]:
-    """Every tensor of a state by name, in the order of names."""
+    """Return every tensor of a state by name, sorted by name."""
     server = state.server
     tensors = {"server/params": server.params, "server/buffers": server.buffers}
     tensors |= {f"server/extras/{name}": value for name, value in server.extras.items()}
     tensors |= {f"server/optimizer/{name}": value for name, value in server.optimizer.items()}
     for party, owners in state.memory.items():
-        for owner, kept in owners.items():
-            tensors |= {f"party/{party}/{owner}/{name}": value for name, value in kept.items()}
+        for owner, memory in owners.items():
+            tensors |= {f"party/{party}/{owner}/{name}": value for name, value in memory.items()}
     tensors |= {f"controller/{name}": value for name, value in state.controller.items()}
-    for measure, kept in state.measures.items():
-        tensors |= {f"measure/{measure}/{name}": value for name, value in kept.items()}
+    for measure, memory in state.measures.items():
+        tensors |= {f"measure/{measure}/{name}": value for name, value in memory.items()}
     return {name: tensor.contiguous().numpy() for name, tensor in sorted(tensors.items())}
 
 
 def pack(state: State, commit: Mapping[str, Any]) -> bytes:
+    """Return the file of a checkpoint; `commit` is the length and the digest of the records that it counts."""
     tensors = arrays(state)
     header = {
         **commit,
@@ -46,54 +47,53 @@ def pack(state: State, commit: Mapping[str, Any]) -> bytes:
 
 
 def unpack(path: Path) -> State | None:
+    """Read the state of a run directory; None where there is no checkpoint."""
     header = read_header(path)
     if header is None:
         return None
     file = checkpoint_file(path)
     with safe_open(file, "numpy") as content:
-        found = {name: content.get_tensor(name) for name in sorted(content.keys())}
-    if _crc(found) != header["crc"]:
+        arrays = {name: content.get_tensor(name) for name in sorted(content.keys())}
+    if _crc(arrays) != header["crc"]:
         raise damaged_checkpoint(file)
-    server: dict[str, dict[str, Vector]] = {"extras": {}, "optimizer": {}}
-    memory: dict[int, dict[str, dict[str, Vector]]] = {}
-    measures: dict[str, dict[str, Vector]] = {}
-    controller: dict[str, Vector] = {}
-    for name, array in found.items():
-        place, _, rest = name.partition("/")
-        if place == "server" and "/" in rest:
-            kind, key = rest.split("/", 1)
-            server[kind][key] = torch.from_numpy(array)
-        elif place == "party":
-            party, owner, key = rest.split("/", 2)  # a name may have slashes of its own
-            memory.setdefault(int(party), {}).setdefault(owner, {})[key] = torch.from_numpy(array)
-        elif place == "controller":
-            controller[rest] = torch.from_numpy(array)
-        elif place == "measure":
-            measure, key = rest.split("/", 1)
-            measures.setdefault(measure, {})[key] = torch.from_numpy(array)
+    parts = _grouped({name: torch.from_numpy(array) for name, array in arrays.items()})
+    server = parts["server"]
+    memory: dict[int, PartyMemory] = {
+        int(party): _grouped(tensors) for party, tensors in _grouped(parts.get("party", {})).items()
+    }
     return State(
         Server(
-            torch.from_numpy(found["server/params"]),
-            server["extras"],
-            server["optimizer"],
+            server["params"],
+            _grouped(server).get("extras", {}),
+            _grouped(server).get("optimizer", {}),
             header["round"],
             header["parties"],
             header["knobs"],
-            torch.from_numpy(found["server/buffers"]),
+            server["buffers"],
         ),
-        dict[int, PartyMemory](memory),
+        memory,
         header["clock"],
-        header.get("spent", 0),  # older ones do not say, and had no controller to ask
-        controller,
-        measures,
+        header.get("spent", 0),  # older checkpoints lack it, and had no controller to use it
+        parts.get("controller", {}),
+        _grouped(parts.get("measure", {})),
     )
+
+
+def _grouped(tensors: Mapping[str, Vector]) -> dict[str, dict[str, Vector]]:
+    """Group tensors by their names up to the first slash; the rest of a name may have slashes too."""
+    groups: dict[str, dict[str, Vector]] = {}
+    for name, tensor in tensors.items():
+        group, slash, rest = name.partition("/")
+        if slash:
+            groups.setdefault(group, {})[rest] = tensor
+    return groups
 
 
 def load_state(path: Path) -> State:
     """Return the last committed state of a run."""
     state = unpack(path)
     if state is None:
-        raise RecordError(f"{path} has no checkpoint: it was never begun, or its checkpoint was removed.")
+        raise RecordError(f"{path} has no checkpoint: it was never started, or its checkpoint was deleted.")
     return state
 
 

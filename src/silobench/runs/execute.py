@@ -25,7 +25,7 @@ def execute(prepared: PreparedRun, out: Path, engine: str | Engine = "auto") -> 
     Closing the generator commits finished rounds; a write error is raised.
     """
     watch, chosen = Stopwatch(), engine_of(prepared, out, engine)
-    with open_run(out / prepared.plan.id, {**versions(), **chosen.made_by}, prepared.facts) as run:
+    with open_run(out / prepared.plan.id, {**versions(), **chosen.environment}, prepared.facts) as run:
         if run.complete:
             return
         schedule = replace(prepared.schedule, setting=_started(prepared, out), engine=chosen)

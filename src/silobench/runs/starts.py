@@ -1,4 +1,4 @@
-"""Where a run's model begins: at random, at the end of another run, or at that of centralised SGD; then the warm-up."""
+"""Initial models: random, the model of a finished run, or one that is trained by centralised SGD first."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from silobench.runs.stored import StoredRun, checkpoint_file, read_run
 from silobench.spec import Registry, Spec
 from silobench.training.setting import Setting
 
-# What a run of centralised SGD has in common with the one that goes on from it: everything but these.
+# The run of centralised SGD that another run starts from has the same choices, except for these.
 _CENTRALISED: dict[str, Any] = {
     "algorithm": "combined",
     "partition": "iid",
@@ -31,14 +31,14 @@ _CENTRALISED: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Start:
-    """A finished run at a path, or one that is yet to be made with other choices; neither of them at random."""
+    """Where the initial model comes from: a finished run at `path`, a run to be made first, or (both None) random."""
 
     path: Path | None = None
-    rounds: int | None = None
+    rounds: int | None = None  # of the run to be made first
     batch: int | None = None
 
     def origin(self, choices: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The choices of the run to be made first; None where there is none."""
+        """Return the choices of the run to be made first; None if there is none."""
         if self.rounds is None:
             return None
         solver = SOLVERS.bind(str(choices["solver"])).full
@@ -55,32 +55,35 @@ STARTS: Registry[Start] = Registry("start")
 
 @STARTS.register
 def random() -> Start:
-    """Weights as the model draws them, by the run's seed."""
+    """Random weights, drawn by the run's seed."""
     return Start()
 
 
 @STARTS.register
 def run(path: str) -> Start:
-    """The last model of a finished run, in this directory: ``run(path=runs/0123456789abcdef)``."""
+    """The final model of the finished run in this directory: ``run(path=runs/0123456789abcdef)``."""
     return Start(path=Path(path))
 
 
 @STARTS.register
 def centralised(rounds: Count, batch: Count | None = None) -> Start:
-    """A model trained by SGD on all rows in one place for so many rounds, a run that is made first, beside this one.
+    """A model that was trained on all rows in one place for `rounds` rounds, by a run that is made first.
 
-    Zhao et al.'s pre-trained start. It has the run's own choices but for the `batch`, ten times as large in the paper.
+    The pre-trained start of Zhao et al. That run has the choices of this one, except for `batch`: the paper's is ten
+    times as large.
     """
     return Start(rounds=rounds, batch=batch)
 
 
 def digest_of(path: Path) -> str:
-    """The digest of a finished run's model: a run that begins elsewhere is another run."""
+    """Return the digest of a finished run's model: a run that starts from another model is another run."""
     if not (path / "run.json").is_file():
         raise ConfigError(f"start: there is no run at {path}: give the directory of one, as run(path=runs/01234...).")
     stored = read_run(path)
     if not stored.complete:
-        raise ConfigError(f"start: {path} is not finished, and a run begins at the end of another: finish it first.")
+        raise ConfigError(
+            f"start: {path} is not finished, and a run starts from the final model of another: finish it first."
+        )
     if not checkpoint_file(path).is_file():
         raise ConfigError(f"start: the model of {path} was deleted (--records-only): delete that run to make it anew.")
     _need_one_model(stored)
@@ -98,7 +101,7 @@ def _need_one_model(stored: StoredRun) -> None:
 
 
 def started(setting: Setting, origin: Path | None) -> Setting:
-    """The same with the model of another run to begin at, if there is one."""
+    """Return the setting with the model of a finished run as its initial model, if a run is given."""
     if origin is None:
         return setting
     server, task = load_state(origin).server, setting.task

@@ -136,7 +136,7 @@ class RunFacts:
     dataset: DatasetFacts
     partition: PartitionFacts
     created: str = ""
-    made_by: Mapping[str, str] = field(default_factory=dict)  # versions and engine
+    environment: Mapping[str, str] = field(default_factory=dict)  # versions, CPU and engine; key `made_by`
     parameters: int = 0  # numbers of the model
     warnings: tuple[str, ...] = ()
     records: Records | None = None  # of a finished run

@@ -109,10 +109,10 @@ class RunWriter:
             self.close()
 
 
-def open_run(path: Path, made_by: Mapping[str, str], describe: Callable[[], Mapping[str, Any]]) -> RunWriter:
+def open_run(path: Path, environment: Mapping[str, str], describe: Callable[[], Mapping[str, Any]]) -> RunWriter:
     """Create a run directory with the description that `describe` returns, or resume an interrupted one.
 
-    `made_by` is what results depend on besides the configuration: versions and engine.
+    `environment` is what results depend on besides the configuration: versions and engine.
     """
     lock = FileLock(path / ".lock")
     with _writing(path):
@@ -120,11 +120,11 @@ def open_run(path: Path, made_by: Mapping[str, str], describe: Callable[[], Mapp
         _take(lock, path)
     try:
         if not (path / "run.json").exists():
-            _create(path, {"format": FORMAT, "made_by": dict(made_by), **describe()})
+            _create(path, {"format": FORMAT, "made_by": dict(environment), **describe()})
         facts, rows = read_json(path)
         complete = facts["status"] == "complete"
         if not complete:
-            _check_versions(path, facts["made_by"], made_by)
+            _check_versions(path, facts["made_by"], environment)
         state = None if complete else unpack(path)
         size, digest = (0, None) if complete else _drop_uncommitted(path, state)
     except BaseException:
@@ -149,13 +149,13 @@ def _take(lock: FileLock, path: Path) -> None:
         ) from error
 
 
-def _check_versions(path: Path, before: Mapping[str, str], made_by: Mapping[str, str]) -> None:
+def _check_versions(path: Path, before: Mapping[str, str], environment: Mapping[str, str]) -> None:
     """Refuse to finish a run with other code than it was started with."""
-    for name, now in made_by.items():
-        if before.get(name) != now:
+    for name, now in environment.items():
+        if before.get(name) != now and not (name == "cpu" and name not in before):  # earlier versions left it out
             raise RecordError(
-                f"{path} was begun with {name} {before.get(name)}, and this is {now}, which may give other bits: "
-                f"finish it with {name} {before.get(name)}, or delete it to run it anew."
+                f"{path} was started with {name} {before.get(name)}, and this is {now}, which may change the results: "
+                f"finish it with {name} {before.get(name)}, or delete it to start it again."
             )
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from silobench.data.dataset import Dataset
 from silobench.errors import ConfigError
-from silobench.models import MODELS, Classifier, Network, OwnLoss, Sizes
+from silobench.models import MODELS, Classifier, CustomLoss, Network, Sizes
 from silobench.tasks.score import Counts, Score
 from silobench.tasks.verification import Pairs
 from silobench.vectors import Vector
@@ -32,7 +32,7 @@ class Task:
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the mean cross-entropy at the network's current parameters, or the loss that the network defines."""
         module = self.network.module
-        return module.loss(x, y) if isinstance(module, OwnLoss) else F.cross_entropy(module(x), y)
+        return module.loss(x, y) if isinstance(module, CustomLoss) else F.cross_entropy(module(x), y)
 
     def evaluate(self, params: Vector, buffers: Vector, batches: Iterable[tuple[Tensor, Tensor]]) -> Score:
         """Return the score of a model on all batches together."""

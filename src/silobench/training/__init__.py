@@ -1,1 +1,1 @@
-"""One party's part of a round, and the values that a round hands on. Engines decide where it runs."""
+"""One party's part of a round, and the values of a round: replies, state and record. Engines decide where it runs."""

@@ -1,4 +1,4 @@
-"""`Setting`: what stays the same in every round of a run, and what follows from it for a party's model."""
+"""`Setting`: method, data and task of a run, and what follows from them for a party's model."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,16 +12,16 @@ from silobench.federation import Federation
 from silobench.method.method import Buffers, Method
 from silobench.method.solvers import Solver
 from silobench.method.types import Layout, Memory, Server, Update, Vector
-from silobench.models import OwnLoss
+from silobench.models import CustomLoss
 from silobench.tasks.task import Task, Weights
 from silobench.training.state import PartyMemory
 
-BUFFERS = "network buffers"  # a part of every message beside the algorithm's own, averaged by its weights
+BUFFERS = "network buffers"  # a part of every message besides those of the algorithm; averaged with its weights
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What stays the same in every round of a run, as parties see it. An engine ships it once."""
+    """What stays the same in every round of a run. An engine sends it to workers once."""
 
     method: Method
     federation: Federation
@@ -29,7 +29,7 @@ class Setting:
     seed: int
 
     def __post_init__(self) -> None:
-        if self.method.algorithm.loss is not None and isinstance(self.task.network.module, OwnLoss):
+        if self.method.algorithm.loss is not None and isinstance(self.task.network.module, CustomLoss):
             raise ConfigError(
                 "this algorithm has a loss of its own (as moon and fedrs have), and so has this model (as face-cnn): "
                 "take an algorithm without, such as fedavg, or a model without, such as cnn."
@@ -37,19 +37,19 @@ class Setting:
 
     @cached_property
     def personal(self) -> Tensor | None:
-        """Which of the parameters stay with each party, [d] of booleans; None where there are none."""
+        """Which parameters stay with each party, [d] of booleans; None if all are shared."""
         algorithm, layout = self.method.algorithm, self.task.network.layout
         names = frozenset(algorithm.personal(layout) if algorithm.personal else ())
         for name in names.difference(layout.names):
             raise ConfigError(f"the network has no tensor '{name}' to stay with parties: {suggest(name, layout.names)}")
         places = torch.zeros(layout.trainable, dtype=torch.bool)
         for name in names:
-            places[layout.slices[name]] = True  # of a buffer there is nothing here: that stays anyway
+            places[layout.slices[name]] = True  # buffers are beyond the end: they stay with parties anyway
         return places if places.any() else None
 
     @cached_property
     def shared(self) -> Layout:
-        """What lies where in a message: everything but what stays with the parties."""
+        """The layout of a message: that of the model without the personal parameters."""
         layout, personal = self.task.network.layout, self.personal
         if personal is None:
             return layout
@@ -57,29 +57,29 @@ class Setting:
 
     @cached_property
     def solver(self) -> Solver:
-        """How parties take their steps: as the method has it, but for a momentum that the algorithm applies itself."""
+        """The method's solver, without its momentum if the algorithm applies momentum itself."""
         solver = self.method.solver
-        return solver.leaving_momentum() if self.method.algorithm.own_momentum else solver
+        return solver.without_momentum() if self.method.algorithm.applies_momentum else solver
 
     @property
     def buffers(self) -> Buffers:
-        """What becomes of normalisation statistics: parties with something of their own have their own of these too."""
+        """Treatment of normalisation statistics: always "local" when parties have personal parameters or replicas."""
         algorithm = self.method.algorithm
         return self.method.buffers if algorithm.replica is None and algorithm.personal is None else "local"
 
     @property
-    def own_models(self) -> bool:
-        """Whether every party has a model of its own, and there is no shared one to test."""
+    def has_party_models(self) -> bool:
+        """Whether every party has its own model, so that there is no shared model to test."""
         own_buffers = self.buffers == "local" and self.task.buffers.numel() > 0
         return self.method.algorithm.replica is not None or self.personal is not None or own_buffers
 
     @property
     def is_affine(self) -> bool:
-        """Whether all that parties do is SGD on the task's loss with at most a pull, from the broadcast model."""
+        """Whether parties only run SGD from the broadcast model, on the task's loss with at most a pull."""
         return self.method.algorithm.is_affine and self.personal is None
 
     def sent(self, server: Server) -> Server:
-        """What is broadcast: no more of model and statistics than is shared."""
+        """Return the server as it is broadcast: only the shared part of model and statistics."""
         params = server.params if self.personal is None else server.params[~self.personal]
         buffers = server.buffers if self.buffers == "average" else server.buffers[:0]
         return replace(server.broadcast(self.method.algorithm.broadcast), params=params, buffers=buffers)
@@ -101,32 +101,32 @@ class Setting:
         return _map_parts(update, names, lambda part: filled(personal, part))
 
     def params_at(self, shared: Vector, memory: PartyMemory) -> Vector:
-        """The shared entries and a party's own in one vector."""
+        """Return the shared parameters and the personal ones of a party as one vector."""
         if self.personal is None:
             return shared
-        own = memory["personal"]["params"] if "personal" in memory else self.task.initial[self.personal]
-        return filled(self.personal, shared, own)
+        values = memory["personal"]["params"] if "personal" in memory else self.task.initial[self.personal]
+        return filled(self.personal, shared, values)
 
     def buffers_at(self, server: Server, memory: PartyMemory) -> Vector:
-        """The statistics with which a party goes on."""
+        """Return the normalisation statistics that a party trains with."""
         if self.buffers == "average":
             return server.buffers
         return memory["network"]["buffers"] if "network" in memory else self.task.buffers
 
     def model_at(self, server: Server, memory: PartyMemory) -> Weights:
-        """A party's own model, from what the server has and what the party keeps."""
+        """Return a party's model, from the server and the party's memory."""
         algorithm = self.method.algorithm
         if algorithm.replica is not None:
-            server = replace(server, params=algorithm.replica(server, self.own(memory)))
+            server = replace(server, params=algorithm.replica(server, self.algorithm_memory(memory)))
         shared = server.params if self.personal is None else server.params[~self.personal]
         return self.params_at(shared, memory), self.buffers_at(server, memory)
 
-    def apart_at(self, server: Server, memory: PartyMemory) -> Weights:
-        """A party's model with all that it learnt alone: also what it has not told the others yet."""
+    def local_model_at(self, server: Server, memory: PartyMemory) -> Weights:
+        """Return a party's model, including local changes that it has not sent."""
         algorithm = self.method.algorithm
         params, buffers = self.model_at(server, memory)
-        if algorithm.apart is not None:
-            params = algorithm.apart(server, self.own(memory))
+        if algorithm.local_model is not None:
+            params = algorithm.local_model(server, self.algorithm_memory(memory))
         for place, transform in enumerate(self.method.transforms):
             unsent = transform.unsent(memory.get(f"transform-{place}", {}))
             if unsent is not None:
@@ -135,11 +135,11 @@ class Setting:
 
     def moved_at(self, before: Vector, server: Server, memory: PartyMemory) -> Vector:
         """Return what a party learnt alone; `before` is the shared model before the last round."""
-        start = before if self.method.algorithm.apart_before else server.params
-        return self.apart_at(server, memory)[0] - start
+        start = before if self.method.algorithm.local_model_before else server.params
+        return self.local_model_at(server, memory)[0] - start
 
-    def own(self, memory: PartyMemory) -> Memory:
-        """What the algorithm has at a party: what it kept, or what it begins with."""
+    def algorithm_memory(self, memory: PartyMemory) -> Memory:
+        """Return the algorithm's memory at a party, or the memory that it starts with."""
         return memory["algorithm"] if "algorithm" in memory else self.method.algorithm.memory(self.task.initial)
 
 
@@ -150,10 +150,10 @@ def _map_parts(update: Update, names: frozenset[str], change: Callable[[Vector],
     return replace(update, total=changed(update.total), sums=changed(update.sums))
 
 
-def filled(places: Tensor, rest: Vector, own: Vector | None = None) -> Vector:
-    """A vector with `own` entries (None for zeros) at some places, and the rest elsewhere."""
+def filled(places: Tensor, rest: Vector, values: Vector | None = None) -> Vector:
+    """Return a vector with `values` (None for zeros) at some places, and `rest` at the others."""
     whole = rest.new_zeros(places.shape)
     whole[~places] = rest
-    if own is not None:
-        whole[places] = own
+    if values is not None:
+        whole[places] = values
     return whole

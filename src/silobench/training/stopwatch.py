@@ -4,7 +4,7 @@ import time
 
 
 class Stopwatch:
-    """Seconds by phase: `lap` ends one and begins the next."""
+    """Seconds by phase: `lap` ends a phase, and the next begins."""
 
     def __init__(self, spent: float = 0.0) -> None:
         self.laps: dict[str, float] = {}

@@ -54,7 +54,7 @@ class Native:
     @property
     def facts(self) -> dict[str, str]:
         """Facts for the run record."""
-        return {"kernel": self.key, "cpu": " ".join(self.features) or platform.machine()}
+        return {"kernel": self.key, "cpu": cpu_type()}
 
 
 def native() -> Native:
@@ -102,7 +102,7 @@ def _built() -> Native:
         raise NoNativeError(
             f"{path} cannot be written or loaded ({error.strerror or error}; set SILOBENCH_KERNELS to another folder)"
         ) from error
-    return Native(kernel, key, path, version, tuple(name for name in _FEATURES if name in _processor().split()))
+    return Native(kernel, key, path, version, cpu_features())
 
 
 def _folder() -> Path:
@@ -138,6 +138,16 @@ def _processor() -> str:
     """Return the processor's features where the system lists them, else its kind."""
     features = cpu_info("flags", "Features").split()
     return " ".join(sorted(features)) or f"{platform.machine()} {platform.processor()}"
+
+
+def cpu_features() -> tuple[str, ...]:
+    """Return the processor's features that affect rounding, the most capable first."""
+    return tuple(name for name in _FEATURES if name in _processor().split())
+
+
+def cpu_type() -> str:
+    """Return the text that run records use for the type of processor."""
+    return " ".join(cpu_features()) or platform.machine()
 
 
 def _key(source: bytes, command: Sequence[str], version: str, processor: str) -> str:

@@ -25,7 +25,7 @@ from silobench.method.types import Memory, Pull, Vector, at
 from silobench.models.architectures import Cnn, Mlp
 from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
-from silobench.training.party import LocalRound, reply_of_deltas, sends_deltas_alone
+from silobench.training.party import LocalRound, reply_of_deltas, sends_only_deltas
 from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory, Reply
 from silobench.training.stopwatch import Stopwatch
@@ -67,7 +67,7 @@ def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: i
     rows = _rows_of(setting.federation.x, setting.federation.y)
     trainings = (_Training.of(local_round, party, memory[party], rows) for party in parties)
     finished = _finished(trainings, _Training.run, threads)
-    if sends_deltas_alone(setting.method):
+    if sends_only_deltas(setting.method):
         yield _sum_of_deltas(finished)
         return
     for training, loss in finished:
@@ -107,7 +107,7 @@ class _Training:
     @classmethod
     def of(cls, local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows) -> "_Training":
         began, setting, server = time.perf_counter(), local_round.setting, local_round.server
-        algorithm_memory, problem, solver = local_round.own(memory), local_round.problem(party), setting.solver
+        algorithm_memory, problem, solver = setting.algorithm_memory(memory), local_round.problem(party), setting.solver
         start, shape = setting.method.algorithm.start(server, algorithm_memory), _shape(setting)
         assert shape is not None
         order, sizes = solver.order(problem, server.round)

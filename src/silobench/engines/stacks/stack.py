@@ -24,7 +24,7 @@ from silobench.method.method import total
 from silobench.method.solvers import Problem, Solver
 from silobench.method.types import Layout, Local, Memory, Pull, Server, Vector, at
 from silobench.models.architectures import Mlp
-from silobench.training.party import LocalRound, reply_of_deltas, sends_deltas_alone
+from silobench.training.party import LocalRound, reply_of_deltas, sends_only_deltas
 from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory, Reply
 from silobench.training.stopwatch import Stopwatch
@@ -53,7 +53,7 @@ def train_stack(local_round: LocalRound, memory: Mapping[int, PartyMemory]) -> l
         trained = _walk(local_round, members)
     watch.lap("train")
     summed = method.aggregate is total
-    if sends_deltas_alone(method):
+    if sends_only_deltas(method):
         return [_sum_of_deltas(members, trained, watch)]
     of_a_step = watch.laps["train"] / sum(trained.steps)
     replies = []
@@ -126,7 +126,7 @@ class _Member:
 
     @classmethod
     def of(cls, local_round: LocalRound, party: int, memory: PartyMemory) -> "_Member":
-        algorithm, algorithm_memory = local_round.setting.method.algorithm, local_round.own(memory)
+        algorithm, algorithm_memory = local_round.setting.method.algorithm, local_round.setting.algorithm_memory(memory)
         start, velocity = (
             algorithm.start(local_round.server, algorithm_memory),
             memory.get("solver", {}).get("momentum"),
@@ -185,7 +185,7 @@ def _walk(local_round: LocalRound, members: Sequence[_Member]) -> _Trained:
     stack = _Stack(local_round, members, schedule)
     prefix, losses = _Prefix(stack, _Vectors.of(members, stack)), torch.zeros(len(members))
     finished: dict[int, _Vectors] = {}
-    numbers = max(classes, federation.numbers_in_a_row if stack.columns else 0)  # dense rows are read step by step
+    numbers = max(classes, federation.numbers_per_row if stack.columns else 0)  # dense rows are read step by step
     for begin, end, count in schedule.windows(numbers):
         rows, weights = schedule.rows[begin:end, :count], schedule.weights[begin:end, :count]
         x = _inputs(stack, federation, rows, begin)

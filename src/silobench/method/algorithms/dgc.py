@@ -68,9 +68,9 @@ def dgc(
         memory=initial,
         message=message,
         absorb=absorb,
-        apart=local_model,
+        local_model=local_model,
         lockstep=True,
-        own_momentum=True,
+        applies_momentum=True,
         dials=(Dial("warmup", (8, 4, 3, 2, 1)), Dial("sparsity", (0.75, 0.9375, 0.984375, 0.996, 0.999))),
     )
 
@@ -87,7 +87,7 @@ def _sparsity(local: Local, server: Server, warmup: float, stages: tuple[float, 
     """Return the sparsity of this round: the controller's, or that of the current stage of the warm-up."""
     if "sparsity" in server.knobs:
         return server.knobs["sparsity"]
-    each, epoch = server.knobs.get("warmup", warmup), server.round / local.in_a_pass
+    each, epoch = server.knobs.get("warmup", warmup), server.round / local.steps_per_epoch
     return stages[min(int(epoch / each), len(stages) - 1) if each else -1]
 
 

@@ -47,8 +47,8 @@ def _fedavg_by_minibatch(iter_local: int) -> Algorithm:
         start=model,
         message=message,
         replica=model,
-        apart=local_model,
-        apart_before=True,
+        local_model=local_model,
+        local_model_before=True,
         lockstep=True,
         dials=(dial,),
     )

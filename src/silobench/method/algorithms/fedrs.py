@@ -23,6 +23,6 @@ def fedrs(alpha: Fraction = 0.5) -> Algorithm:
 
     def loss(batch: Batch, server: Server, memory: Memory) -> Tensor:
         _, logits = batch.network(None)
-        return F.cross_entropy(logits * torch.where(batch.held > 0, 1.0, alpha), batch.y)
+        return F.cross_entropy(logits * torch.where(batch.class_counts > 0, 1.0, alpha), batch.y)
 
     return Algorithm(loss=loss)
