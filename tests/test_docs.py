@@ -13,7 +13,7 @@ import silobench as sb
 from commands import PATIENCE, TINY, call, write
 from precision import bound
 from silobench.method.algorithms import ALGORITHMS
-from silobench.runs.record import read_runs
+from silobench.runs.stored import read_runs
 from silobench.training.state import State
 
 ROOT = Path(__file__).parent.parent
@@ -93,9 +93,9 @@ def test_your_own_model_partition_and_transform_run(capsys: pytest.CaptureFixtur
     result = call(capsys, "run", experiment, *options)
     assert result.code == 0, result.err
     (run,) = read_runs(tmp_path / "runs")
-    assert run.facts["label"]["model"] == "two-layers(width=8)"
-    assert run.facts["label"]["transforms"] == "bfloat16"
-    sizes = run.facts["partition"]["sizes"]
+    assert run.label["model"] == "two-layers(width=8)"
+    assert run.label["transforms"] == "bfloat16"
+    sizes = run.partition.sizes
     assert sum(sizes) == 1438
     assert all(abs(smaller / larger - 0.5) < 0.02 for larger, smaller in pairwise(sizes))  # each size is floored
 

@@ -11,9 +11,10 @@ from silobench.loop.rounds import rounds
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
-from silobench.runs.execute import execute, prepare
+from silobench.runs.execute import execute
 from silobench.runs.experiment import plan
-from silobench.runs.record import read_run
+from silobench.runs.prepare import prepare
+from silobench.runs.stored import read_run
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -59,4 +60,4 @@ def test_a_measure_of_ones_own(tmp_path: Path) -> None:
     path = sum(step["length"] for step in steps)
     start, end = prepare(planned).setting.task.initial, rest[-1].state.server.params
     assert steps[-1]["straight"] == pytest.approx(float((end - start).norm()) / path, rel=1e-5)
-    assert read_run(tmp_path / planned.id).rounds[2]["measures"]["step-length"] == steps[2]
+    assert read_run(tmp_path / planned.id).rounds[2].measures["step-length"] == steps[2]

@@ -16,9 +16,10 @@ from silobench.engines import engine as engines
 from silobench.errors import ConfigError, RecordError
 from silobench.method.solvers import sgd
 from silobench.method.types import Algorithm, Vector
-from silobench.runs.execute import execute, prepare
+from silobench.runs.execute import execute
 from silobench.runs.experiment import plan
-from silobench.runs.record import read_run
+from silobench.runs.prepare import prepare
+from silobench.runs.stored import read_run
 
 # Without names, because what has one is imported in the worker together with these tests.
 CORRECTIONS = {
@@ -171,8 +172,8 @@ def test_an_interrupted_run_continues_with_its_engine(
                 list(execute(ready, tmp_path / end, other))
         assert len(list(execute(ready, tmp_path / end, end))) == 2
         whole, parts = (read_run(tmp_path / name / made.id) for name in ("whole", end))
-        for fact in ("model_sha256", "state_sha256", "made_by"):
-            assert whole.facts[fact] == parts.facts[fact]
+        for fact in ("model_sha256", "state_sha256", "environment"):
+            assert getattr(whole.facts, fact) == getattr(parts.facts, fact)
 
 
 @needs_native

@@ -26,8 +26,9 @@ from silobench.method.solvers import Solver, sgd
 from silobench.partitions import Partition
 from silobench.rng import stream
 from silobench.runs.checkpoint import load_state
-from silobench.runs.execute import execute, prepare
+from silobench.runs.execute import execute
 from silobench.runs.experiment import bind, expand, plan
+from silobench.runs.prepare import prepare
 from silobench.runs.stored import read_run
 from silobench.tasks.task import task
 from silobench.training.setting import Setting

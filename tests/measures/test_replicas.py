@@ -18,8 +18,9 @@ from silobench.method.algorithms import ALGORITHMS
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
 from silobench.rng import stream
-from silobench.runs.execute import execute, prepare
+from silobench.runs.execute import execute
 from silobench.runs.experiment import bind
+from silobench.runs.prepare import prepare
 from silobench.runs.stored import read_runs
 from silobench.tasks.task import Task, task
 from silobench.training.setting import Setting

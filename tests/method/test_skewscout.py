@@ -26,7 +26,7 @@ from silobench.method.solvers import sgd
 from silobench.method.transforms import top_k
 from silobench.method.types import Dial, Transform
 from silobench.runs.experiment import expand, plan
-from silobench.runs.record import read_runs
+from silobench.runs.stored import read_runs
 from silobench.tasks.task import task
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
@@ -296,7 +296,7 @@ def test_a_killed_run_decides_the_same_again(tmp_path: Path, capsys: pytest.Capt
     assert call(capsys, *command, killed).code == 0
     assert call(capsys, *command, whole).code == 0
     assert _facts(killed) == _facts(whole)
-    assert sum("control" in row for row in read_runs(killed)[0].rounds) == 44
+    assert sum(bool(row.control) for row in read_runs(killed)[0].rounds) == 44
 
 
 # --- what is refused, and the oracle ------------------------------------------------------------------

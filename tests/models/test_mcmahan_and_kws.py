@@ -19,7 +19,7 @@ from silobench.method.method import Method
 from silobench.method.solvers import sgd
 from silobench.models import MODELS, Classifier, Network, Sizes
 from silobench.models.mcmahan import local_response_norm
-from silobench.runs.record import read_runs
+from silobench.runs.stored import read_runs
 from silobench.tasks.task import task
 
 
@@ -279,8 +279,8 @@ def run(capsys: pytest.CaptureFixture[str], folder: Path, text: str) -> list[flo
     """The accuracies of an experiment's rounds."""
     result = call(capsys, "run", write(folder / "e.toml", text), "--workers", "1", "--out", folder / "runs")
     assert result.code == 0, result.err
-    (found,) = read_runs(folder / "runs")
-    return [record["accuracy"] for record in found.rounds]
+    (stored,) = read_runs(folder / "runs")
+    return [row.accuracy for row in stored.rounds]
 
 
 @pytest.mark.parametrize("model", ["mcmahan-mnist", "mcmahan-cifar"])

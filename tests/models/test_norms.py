@@ -18,9 +18,10 @@ from silobench.method.method import Method
 from silobench.method.solvers import sgd
 from silobench.models import MODELS, Classifier, Cnn, Network, Sizes
 from silobench.models.norms import BatchNorm, BatchRenorm, norm_of
-from silobench.runs.execute import execute, prepare
+from silobench.runs.execute import execute
 from silobench.runs.experiment import bind, plan
-from silobench.runs.record import read_run
+from silobench.runs.prepare import prepare
+from silobench.runs.stored import read_run
 from silobench.tasks.task import task
 from silobench.training.party import LocalRound
 from silobench.training.setting import Setting
@@ -365,7 +366,7 @@ def test_a_run_that_stops_in_the_middle_ends_as_one_that_did_not(tmp_path: Path)
         next(stopped)
         stopped.close()
     assert [record.round for record in execute(prepare(planned), tmp_path / "stopped")] == [3]
-    ends = [read_run(tmp_path / name / planned.id).facts["state_sha256"] for name in ("whole", "stopped")]
+    ends = [read_run(tmp_path / name / planned.id).facts.state_sha256 for name in ("whole", "stopped")]
     assert ends[0] == ends[1]
 
 

@@ -15,9 +15,10 @@ from silobench.method.algorithms import fedavg
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
 from silobench.models import MODELS, Classifier, Network, Sizes
-from silobench.runs.execute import execute, prepare
+from silobench.runs.execute import execute
 from silobench.runs.experiment import plan
-from silobench.runs.record import read_run
+from silobench.runs.prepare import prepare
+from silobench.runs.stored import read_run
 from silobench.tasks.task import task
 
 NORMS = ["batch", "group", "layer", "none"]
@@ -132,5 +133,5 @@ def test_a_gradient_in_a_message_draws_from_the_stream_of_the_party(tmp_path: Pa
         (planned,) = plan({**cell, "solver": "sgd(lr=0.01, steps=1, batch=8)"})
         torch.rand(len(found) + 1)
         list(execute(prepare(planned), tmp_path / name))
-        found.append(read_run(tmp_path / name / planned.id).facts["state_sha256"])
+        found.append(read_run(tmp_path / name / planned.id).facts.state_sha256)
     assert found[0] == found[1]

@@ -13,21 +13,31 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from commands import call, write
-from laws import close
+from laws import bits, close
 from precision import bound, bound_of_steps
 from silobench.data import Dataset, digits
 from silobench.data.dataset import Split
 from silobench.engines import inline
 from silobench.errors import ConfigError, PartitionError
 from silobench.federation import federate
-from silobench.method.solvers import sgd
+from silobench.loop.rounds import rounds
+from silobench.measures import measured
+from silobench.measures.divergence import weight_divergence
+from silobench.measures.measure import Course
+from silobench.method.algorithms import ALGORITHMS, fedavg
+from silobench.method.method import Method
+from silobench.method.solvers import SOLVERS, sgd
 from silobench.partitions import partition, sharing
 from silobench.partitions.measures import count, emd, emd_weighted
 from silobench.rng import stream, torch_seed
-from silobench.runs.execute import execute, prepare
+from silobench.runs.checkpoint import load_state
+from silobench.runs.execute import execute
 from silobench.runs.experiment import bind, plan
-from silobench.runs.record import load_state, read_run
+from silobench.runs.prepare import prepare
 from silobench.runs.starts import warmed_up
+from silobench.runs.stored import read_json, read_run
+from silobench.tasks.task import task as task_of
+from silobench.training.setting import Setting
 
 DIGITS = digits()
 SGD = "sgd(lr=0.05, momentum=0, weight_decay=0, epochs=1, batch=20)"
@@ -44,10 +54,10 @@ def balanced(rows: int = 1000, classes: int = 10) -> Dataset:
     return Dataset("balanced", split, split, tuple(map(str, range(classes))), "none")
 
 
-def run(directory: Path, **changed: Any) -> list[dict[str, Any]]:
+def run(directory: Path, engine: str = "auto", **changed: Any) -> list[dict[str, Any]]:
     (planned,) = plan({**CELL, **changed})
-    list(execute(prepare(planned), directory))
-    return read_run(directory / planned.id).rounds
+    list(execute(prepare(planned), directory, engine))
+    return read_json(directory / planned.id)[1]
 
 
 # --- who holds what ----------------------------------------------------------------------------------
@@ -169,9 +179,9 @@ def test_shared_rows_are_sent_once_before_the_first_round(tmp_path: Path) -> Non
     assert [b["bytes_down"] - a["bytes_down"] for a, b in zip(plain, shared, strict=True)] == [10 * size, 0]
     assert [b["clock"] - a["clock"] for a, b in zip(plain, shared, strict=True)] == pytest.approx([8 * size / 1e8] * 2)
     facts = read_run(next(path for path in tmp_path.iterdir() if "share(" in (path / "run.json").read_text())).facts
-    report = facts["partition"]["shared"]
-    assert (report["each"], report["bytes"], report["warmup"]) == (rows, 10 * size, 0)
-    assert report["emd_weighted_before"] > facts["partition"]["emd_weighted"]
+    report = facts.partition.shared
+    assert (report.each, report.bytes, report.warmup) == (rows, 10 * size, 0)
+    assert report.emd_weighted_before > facts.partition.emd_weighted
 
 
 def test_what_is_pooled_is_not_sent(tmp_path: Path) -> None:
@@ -215,9 +225,45 @@ def test_a_warmed_up_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
     begun.close()
     list(execute(prepare(planned), tmp_path / "cut"))
     whole, cut = (read_run(tmp_path / name / planned.id) for name in ("whole", "cut"))
-    assert whole.facts["state_sha256"] == cut.facts["state_sha256"]
-    assert whole.rounds[0]["measures"] == cut.rounds[0]["measures"]
-    assert "measures" not in cut.rounds[1]
+    assert whole.facts.state_sha256 == cut.facts.state_sha256
+    assert whole.rounds[0].measures == cut.rounds[0].measures
+    assert not cut.rounds[1].measures
+
+
+# --- from Python -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "solo", "combined"])
+def test_rounds_from_python_share_and_warm_up_like_a_run_from_a_plan(tmp_path: Path, algorithm: str) -> None:
+    spec = "shards(1) + share(beta=0.1, alpha=0.5, warmup=2)"
+    choices = {"partition": spec, "algorithm": algorithm, "rounds": 3, "participation": 0.5}
+    stored = run(tmp_path, "inline", **choices)
+    federation, task = federate(DIGITS, spec, 10, 0), task_of("linear", DIGITS)
+    method = Method(ALGORITHMS.build(algorithm), SOLVERS.build(SGD))
+    records = list(rounds(method, federation, task, rounds=3, participation=0.5))
+    assert [_numbers(record.as_json()) for record in records] == list(map(_numbers, stored))
+    assert stored[0]["measures"]["warm-up"]["epochs"] == 2
+    resumed = rounds(method, federation, task, rounds=3, participation=0.5, state=records[0].state)
+    assert [bits(record) for record in resumed] == [bits(record) for record in records[1:]]
+
+
+def test_divergence_from_python_starts_from_the_warmed_up_model(tmp_path: Path) -> None:
+    spec = "shards(1) + share(beta=0.1, warmup=2)"
+    stored = run(tmp_path, "inline", partition=spec, measure="weight-divergence")
+    method, federation, task = (
+        Method(fedavg(), SOLVERS.build(SGD)),
+        federate(DIGITS, spec, 10, 0),
+        task_of("linear", DIGITS),
+    )
+    records = rounds(method, federation, task, rounds=2)
+    course = Course(Setting(method, federation, task, 0), rounds=2)
+    seen = measured(records, {"weight-divergence": weight_divergence()}, course)
+    assert [record.measures for record in seen] == [row["measures"] for row in stored]
+
+
+def _numbers(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a round's line as JSON reads it back, without wall-clock seconds."""
+    return json.loads(json.dumps({**row, "seconds": None}))
 
 
 # --- pre-trained starts -------------------------------------------------------------------------------
@@ -291,7 +337,7 @@ def test_a_model_that_other_runs_may_start_from_is_stored(tmp_path: Path, capsys
     file, out = write(tmp_path / "x.toml", lines), tmp_path / "runs"
     assert call(capsys, "run", file, "--out", out, "--records-only").code == 0
     (kept,) = out.glob("*/checkpoint")
-    assert read_run(kept.parent).facts["label"]["algorithm"] == "combined"
+    assert read_run(kept.parent).label["algorithm"] == "combined"
     assert call(capsys, "run", file, "--out", out, "--set", "partition=shards(1)").code == 0
     shutil.rmtree(kept)
     gone = call(capsys, "run", file, "--out", out, "--set", "partition=shards(2)")

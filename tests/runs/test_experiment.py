@@ -6,8 +6,8 @@ import pytest
 
 from commands import call, write
 from silobench.errors import SilobenchError
-from silobench.runs.execute import prepare
 from silobench.runs.experiment import bind, plan
+from silobench.runs.prepare import prepare
 from silobench.runs.stored import read_runs
 
 RESNET = """

@@ -12,8 +12,9 @@ from commands import TINY, call, write
 from natives import FIRST_CHOICE
 from silobench.errors import DataError, RecordError
 from silobench.runs.checkpoint import load_state
-from silobench.runs.execute import execute, prepare
+from silobench.runs.execute import execute
 from silobench.runs.experiment import plan, read_experiment
+from silobench.runs.prepare import prepare
 from silobench.runs.stored import read_json, read_run, read_runs, run_id
 from silobench.runs.writer import open_run
 

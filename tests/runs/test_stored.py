@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from silobench.errors import RecordError
-from silobench.runs.execute import execute, prepare
+from silobench.runs.execute import execute
 from silobench.runs.experiment import plan
 from silobench.runs.label import Label
+from silobench.runs.prepare import prepare
 from silobench.runs.stored import RoundRow, RunFacts, StoredRun, read_run
 from silobench.training.state import RoundRecord
 

@@ -33,8 +33,9 @@ from silobench.processes import context, start_server, without_main
 from silobench.runs import sweep as sweeps
 from silobench.runs import writer
 from silobench.runs.checkpoint import load_state
-from silobench.runs.execute import execute, prepare
+from silobench.runs.execute import execute
 from silobench.runs.experiment import Plan, plan
+from silobench.runs.prepare import prepare
 from silobench.runs.stored import read_run
 from silobench.runs.sweep import Event, split, sweep
 from silobench.tasks.task import task

@@ -25,7 +25,7 @@ from silobench.method.solvers import Problem, sgd
 from silobench.models import MODELS, CustomLoss, Model, Network, Sizes
 from silobench.models.face_cnn import center_loss
 from silobench.partitions import measure
-from silobench.runs.record import read_runs
+from silobench.runs.stored import read_runs
 from silobench.tasks.score import Score
 from silobench.tasks.task import Task, task
 from silobench.tasks.verification import FOLDS, Pairs, judged
@@ -361,11 +361,11 @@ def test_a_run_from_a_file_and_its_tables(capsys: pytest.CaptureFixture[str], tm
     assert result.code == 0, result.err
     assert "Verification accuracy in the last round, percent" in result.out
     (stored,) = read_runs(out)
-    assert stored.facts["dataset"]["task"] == "verification"
-    assert (len(stored.facts["dataset"]["classes"]), stored.facts["partition"]["emd"]) == (10, [1.0, 1.0])
-    tested = [row for row in stored.rounds if row["accuracy"] is not None]
-    assert [row["round"] for row in tested] == [2, 4]
-    assert all(len(row["class_accuracy"]) == 2 and row["loss"] is not None for row in tested)
+    assert stored.dataset.task == "verification"
+    assert (len(stored.dataset.classes), stored.partition.emd) == (10, (1.0, 1.0))
+    tested = [row for row in stored.rounds if row.accuracy is not None]
+    assert [row.round for row in tested] == [2, 4]
+    assert all(len(row.class_accuracy) == 2 and row.loss is not None for row in tested)
     for options in (("--details",), ("--json",)):
         shown = call(capsys, "show", out, *options)
         assert shown.code == 0, shown.err
@@ -377,7 +377,7 @@ def test_without_a_model_it_is_the_one_for_faces(capsys: pytest.CaptureFixture[s
     lines = [line for line in EXPERIMENT.splitlines() if not line.startswith(("model", "rounds", "eval"))]
     file = write(tmp_path / "e.toml", "\n".join([*lines, "rounds = 1"]))
     assert call(capsys, "run", file, "--workers", "1", "--out", tmp_path / "runs").code == 0
-    assert read_runs(tmp_path / "runs")[0].facts["config"]["model"].startswith("face-cnn(dim=64")
+    assert read_runs(tmp_path / "runs")[0].config["model"].startswith("face-cnn(dim=64")
 
 
 def test_a_partition_of_many_people_is_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

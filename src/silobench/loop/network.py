@@ -26,9 +26,10 @@ class Network:
     mesh: bool = False
 
     def exchange(self, messages: int, largest: int, answer: int, parties: int) -> Traffic:
-        """Return the traffic of a round: `messages` bytes sent up in total, `answer` bytes sent down to each party.
+        """Return the traffic of a round.
 
-        `largest` is the longest message. In a mesh every party sends its message to all others, and nobody answers.
+        `messages`: bytes of all messages; `largest`: bytes of the largest; `answer`: bytes that the server sends to
+        each party. In a mesh every party sends to all others, and there is no answer.
         """
         if self.mesh:
             others = max(0, parties - 1)

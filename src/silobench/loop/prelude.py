@@ -5,19 +5,26 @@ from typing import Any
 
 from silobench.engines import Engine
 from silobench.federation import Party
-from silobench.loop.rounds import run_rounds
+from silobench.loop.loop import run_rounds
 from silobench.loop.schedule import Prelude, Schedule
 from silobench.method.method import Method
 from silobench.method.types import Algorithm
-from silobench.partitions import Sharing
+from silobench.partitions import sharing
 from silobench.rng import torch_seed
 from silobench.tasks.task import Task
 from silobench.training.setting import Setting
 
 
-def with_prelude(schedule: Schedule, shared: Sharing | None) -> Schedule:
-    """Return the schedule that begins after parties were sent `shared` rows and a first model was trained on these."""
+def with_prelude(schedule: Schedule) -> Schedule:
+    """Return the schedule that starts after the prelude: parties have the shared rows, the model is trained on them.
+
+    A run that resumes needs it too, because a party that takes part for the first time starts from the initial model.
+    """
+    if schedule.prelude is not None:
+        return schedule
+    federation = schedule.setting.federation
     setting, report = warmed_up(schedule.setting, schedule.engine)
+    shared = sharing(federation.partition, federation.dataset)
     if shared is None or setting.method.algorithm.pooled:
         prelude = Prelude(measures=report)
     else:
@@ -39,7 +46,7 @@ def warmed_up(setting: Setting, engine: Engine) -> tuple[Setting, dict[str, Any]
     solver = replace(setting.method.solver, epochs=epochs, steps=None, keep_momentum=False)
     method = Method(Algorithm(), solver, buffers=setting.method.buffers)
     warm_up = Setting(method, single, setting.task, torch_seed(setting.seed, "warmup"))
-    (record,) = run_rounds(Schedule(warm_up, rounds=1, engine=engine))
+    (record,) = run_rounds(Schedule(warm_up, rounds=1, engine=engine.settled(setting)))
     server = record.state.server
     task = Task(setting.task.network, server.params, server.buffers)
     report = {"epochs": epochs, "rows": len(rows), "accuracy": record.accuracy, "loss": record.loss}

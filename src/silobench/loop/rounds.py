@@ -1,30 +1,20 @@
-"""The round loop: a generator of `RoundRecord`. It writes nothing and stops when its caller stops asking."""
+"""`rounds`: a run from Python, without files."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
-import torch
+from collections.abc import Iterator
 
 from silobench.engines import Engine, inline
 from silobench.federation import Federation
-from silobench.loop.network import Network, Traffic, link
-from silobench.loop.probe import ModelProbe
+from silobench.loop.loop import run_rounds
+from silobench.loop.network import Network, link
+from silobench.loop.prelude import with_prelude
 from silobench.loop.schedule import Schedule
 from silobench.method.control import Controller
 from silobench.method.controllers import fixed
 from silobench.method.method import Method
 from silobench.method.selection import Selection, uniform
-from silobench.method.types import Context, Server, Update
-from silobench.processes import keep_memory
-from silobench.tasks.score import Score
-from silobench.tasks.task import Task, Weights
-from silobench.training.party import LocalRound
-from silobench.training.setting import BUFFERS, Setting
-from silobench.training.state import PartyMemory, RoundRecord, State, Tally
-from silobench.training.stopwatch import Stopwatch
+from silobench.tasks.task import Task
+from silobench.training.setting import Setting
+from silobench.training.state import RoundRecord, State
 
 
 def rounds(
@@ -47,7 +37,8 @@ def rounds(
 
     `participation` is a fraction of the parties, or a count if it is an integer; `selection` draws them, uniformly by
     default. The model is tested every `eval_every` rounds on `eval_on` of the test rows (a fraction, or a count), and
-    after the last round on all of them.
+    after the last round on all of them. Where the partition shares rows, parties are sent them before the first round,
+    and the model is warmed up on them.
     """
     schedule = Schedule(
         Setting(method, federation, task, seed),
@@ -60,182 +51,4 @@ def rounds(
         controller or fixed(),
         network or link(),
     )
-    yield from run_rounds(schedule, state)
-
-
-def run_rounds(schedule: Schedule, state: State | None = None) -> Iterator[RoundRecord]:
-    """Yield the record of every round that a schedule still has after `state`; None is before the first."""
-    schedule = schedule.pooled()
-    schedule.check()
-    keep_memory()
-    setting = schedule.setting
-    loop = _Loop(replace(schedule.steered(), engine=schedule.engine.settled(setting)))
-    state = state or initial_state(setting, schedule.prelude.clock)
-    for done in range(state.server.round, schedule.rounds):
-        cohort = schedule.selection(setting.federation, schedule.cohort, setting.seed, done)
-        with steady():
-            record = loop.round(state, cohort, schedule.share_tested(done + 1))
-        state = record.state
-        yield record
-
-
-def initial_state(setting: Setting, clock: float = 0.0) -> State:
-    """Return the state before the first round, at this virtual time in seconds."""
-    initial, method = setting.task.initial, setting.method
-    extras, optimizer = method.algorithm.extras(initial), method.server.init(initial)
-    server = Server(initial, extras, optimizer, 0, len(setting.federation.parties), {}, setting.task.buffers)
-    return State(server, clock=clock)
-
-
-@contextmanager
-def steady() -> Iterator[None]:
-    """Make results independent of the number of cores, and times independent of the numbers.
-
-    Sums that are split over threads round differently, so there is one thread. And the momentum of a weight that gets
-    no gradient any more shrinks until, some 800 steps later, it is a denormal number; processors take ten times as
-    long to calculate with those, so they count as 0.
-    """
-    threads, flushes = torch.get_num_threads(), not torch.full((1,), 1e-40).mul(1).item()
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.set_flush_denormal(flushes)
-
-
-@dataclass(frozen=True)
-class _Loop:
-    schedule: Schedule
-
-    @property
-    def setting(self) -> Setting:
-        return self.schedule.setting
-
-    def round(self, state: State, cohort: tuple[int, ...], tested: float | int) -> RoundRecord:
-        """Run one round and test the model on a share of the test rows; 0 for no test."""
-        schedule, setting, watch, tally = self.schedule, self.setting, Stopwatch(), Tally()
-        probe = ModelProbe(setting, schedule.engine, state, self._whole(state.server))
-        orders = schedule.controller.steer(state.server, state.controller, probe)
-        watch.lap("control")
-        server = replace(state.server, knobs=orders.knobs)
-        broadcast = setting.sent(server)
-        memory = {party: state.memory.get(party, {}) for party in cohort}
-        engine, replies = schedule.engine.train(LocalRound(setting, broadcast), memory)
-        update = setting.method.aggregate(tally.updates(replies))
-        watch.lap("parties")
-        server, sum_bytes = self._server_step(server, update, tally.shortened)
-        traffic = self._traffic(tally, broadcast.nbytes, sum_bytes, len(cohort))
-        clock = state.clock + traffic.seconds + schedule.network.seconds(0, probe.largest)
-        spent = state.spent + traffic.up + traffic.down + probe.nbytes
-        after = State(server, _remembered(state.memory, tally.memory), clock, spent, orders.memory)
-        watch.lap("aggregate")
-        scores = self._scores(after, tested) if tested else {}
-        watch.lap("evaluate")
-        is_first, prelude = state.server.round == 0, schedule.prelude
-        return RoundRecord(
-            round=server.round,
-            accuracy=scores.get("accuracy"),
-            class_accuracy=scores.get("class_accuracy"),
-            accuracy_std=scores.get("accuracy_std"),
-            loss=scores.get("loss"),
-            validation=scores.get("validation"),
-            party_accuracy=scores.get("party_accuracy"),
-            train_loss=tally.loss,
-            cohort=cohort,
-            steps=tally.steps,
-            bytes_up=traffic.up + probe.nbytes,
-            bytes_down=traffic.down + (prelude.bytes_down if is_first else 0),
-            clock=clock,
-            knobs=server.knobs,
-            engine=str(engine),
-            workers=max(1, engine.workers),
-            seconds=_phases(tally.seconds, watch.laps, max(1, engine.workers)),
-            state=after,
-            measures=prelude.measures if is_first else {},
-            control=orders.report,
-        )
-
-    def _traffic(self, tally: Tally, broadcast: int, sum_bytes: int, parties: int) -> Traffic:
-        """Return the traffic of a round; in lockstep parties know the last model, and need only the sum."""
-        algorithm = self.setting.method.algorithm
-        if algorithm.silent:
-            return Traffic()
-        answer = sum_bytes if algorithm.lockstep else broadcast
-        return self.schedule.network.exchange(tally.sent, tally.largest, answer, parties)
-
-    def _whole(self, server: Server) -> int:
-        """Return the bytes of a round in which every party sends all of its model, and is answered."""
-        sent, parties = self.setting.sent(server), len(self.setting.federation.parties)
-        traffic = self.schedule.network.exchange(sent.nbytes * parties, sent.nbytes, sent.nbytes, parties)
-        return traffic.up + traffic.down
-
-    def _server_step(self, server: Server, update: Update, shortened: frozenset[str]) -> tuple[Server, int]:
-        """Decode the sum, let the algorithm absorb it and the server optimizer step; return also the sum's bytes."""
-        done = server.round + 1
-        if update.is_empty:
-            return replace(server, round=done), 0
-        sum_bytes = update.nbytes
-        parts = dict(update.total)
-        buffers = parts.pop(BUFFERS) / update.weight if BUFFERS in parts else server.buffers
-        update = replace(update, total=parts)
-        context = Context(self.setting.seed, server.round, -1, self.setting.shared, server.knobs)
-        method = self.setting.method
-        for transform in reversed(() if method.algorithm.silent else method.transforms):
-            update = transform.decode(update, context)
-        direction, extras = method.algorithm.absorb(server, self.setting.with_personal(update, shortened))
-        params, optimizer = method.server.apply(server.params, direction, server.optimizer)
-        after = replace(server, params=params, buffers=buffers, extras=extras, optimizer=optimizer, round=done)
-        return after, sum_bytes
-
-    def _scores(self, state: State, tested: float | int) -> dict[str, Any]:
-        """Score the shared model on the test rows; where parties have their own models, all of these."""
-        federation, server, several = self.setting.federation, state.server, self.setting.has_party_models
-        models = self._replicas(state) if several else [(server.params, server.buffers)]
-        scores = self.schedule.engine.score(self.setting, models, federation.test_parts(tested))
-        accuracy = np.array([score.accuracy for score in scores])
-        summary: dict[str, Any] = {
-            "accuracy": float(accuracy.mean()),
-            "loss": float(np.mean([score.loss for score in scores])),
-            "class_accuracy": sum(scores, Score()).by_class,
-        }
-        if several:
-            summary["accuracy_std"] = float(accuracy.std())
-        if any(len(party.validation) for party in federation.parties):
-            summary |= self._validated(models)
-        return summary
-
-    def _validated(self, models: Sequence[Weights]) -> dict[str, Any]:
-        """Score each party's validation rows, by its own model or the shared one."""
-        parties, score = self.setting.federation.parties, self.schedule.engine.score
-        by_party = models if len(models) == len(parties) else [models[0]] * len(parties)
-        parts = map(self.setting.federation.validation_parts, parties)
-        jobs = zip(by_party, parts, strict=True)
-        scores = [score(self.setting, [model], some)[0] if some else None for model, some in jobs]
-        accuracies = tuple(score and score.accuracy for score in scores)
-        return {"validation": sum(filter(None, scores), Score()).accuracy, "party_accuracy": accuracies}
-
-    def _replicas(self, state: State) -> list[Weights]:
-        """Return the model of every party."""
-        memories = [state.memory.get(party.id, {}) for party in self.setting.federation.parties]
-        return [self.setting.model_at(state.server, memory) for memory in memories]
-
-
-def _remembered(before: Mapping[int, PartyMemory], changed: Mapping[int, PartyMemory]) -> Mapping[int, PartyMemory]:
-    """Return the memories of parties after a round; only parties that have any are listed."""
-    after = dict(before)
-    for party, memory in changed.items():
-        if memory:
-            after[party] = memory
-        else:
-            after.pop(party, None)
-    return after
-
-
-def _phases(parties: Mapping[str, float], laps: Mapping[str, float], workers: int) -> dict[str, float]:
-    """Return seconds of the clock by phase. Parties work side by side: their seconds are divided by the workers."""
-    shares = {phase: spent / workers for phase, spent in parties.items()}
-    idle = max(0.0, laps["parties"] - sum(shares.values()))
-    others = {phase: spent for phase, spent in laps.items() if phase != "parties"}
-    return {**shares, "idle": idle, **others}
+    yield from run_rounds(with_prelude(schedule), state)

@@ -40,14 +40,14 @@ class Schedule:
     selection: Selection = field(default_factory=uniform)
     controller: Controller = field(default_factory=fixed)
     network: Network = field(default_factory=link)
-    prelude: Prelude = field(default_factory=Prelude)
+    prelude: Prelude | None = None  # None before `with_prelude`
 
     @property
     def cohort(self) -> int:
         """The number of parties in a round."""
         return cohort_size(len(self.setting.federation.parties), self.participation)
 
-    def share_tested(self, round: int) -> float | int:
+    def test_share(self, round: int) -> float | int:
         """Return the share of the test rows to test on after a round, counted from 1; 0 for no test."""
         if round == self.rounds:
             return 1.0

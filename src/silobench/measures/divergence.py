@@ -13,7 +13,7 @@ from torch import Tensor
 
 from silobench.errors import ConfigError
 from silobench.federation import Federation, Party
-from silobench.loop.rounds import initial_state, run_rounds, steady
+from silobench.loop.loop import initial_state, one_thread, run_rounds
 from silobench.loop.schedule import Schedule
 from silobench.measures.measure import MEASURES, Findings, Measure, Observe
 from silobench.method.method import Buffers, Method
@@ -72,7 +72,7 @@ class _Divergence:
     def __call__(self, record: RoundRecord) -> tuple[Findings, Memory]:
         beside = next(self.shadow)
         run, shadow, memory = record.state.server.params, beside.state.server.params, _memory_of(beside.state)
-        with steady():
+        with one_thread():
             findings = {**self._differences(run, shadow), "sgd_accuracy": beside.accuracy}
             if self.limit:
                 before = _distance(self.before, self.shadow_before)

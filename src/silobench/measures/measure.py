@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from silobench.loop.prelude import with_prelude
 from silobench.loop.schedule import Schedule
 from silobench.method.types import Memory
 from silobench.spec import Registry
@@ -37,7 +38,7 @@ def measured(
 
     `course` is the schedule of these rounds, and `state` the state that they resume from, if they do.
     """
-    memories = state.measures if state else {}
+    course, memories = with_prelude(course), state.measures if state else {}
     observers = {name: measure.begin(course, state, memories.get(name, {})) for name, measure in measures.items()}
     for record in records:
         start = time.perf_counter()

@@ -5,22 +5,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from silobench.engines import Engine
+from silobench.loop.loop import run_rounds
 from silobench.loop.prelude import with_prelude
-from silobench.loop.rounds import run_rounds
 from silobench.loop.schedule import Schedule
 from silobench.measures import measured
-from silobench.runs.prepare import PreparedRun, check_origin, engine_of, is_complete, prepare
+from silobench.runs.prepare import PreparedRun, engine_of
 from silobench.runs.starts import digest_of, started
 from silobench.runs.writer import open_run, versions
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
 from silobench.training.stopwatch import Stopwatch
 
-__all__ = ["check_origin", "engine_of", "execute", "is_complete", "prepare"]
-
 
 def execute(prepared: PreparedRun, out: Path, engine: str | Engine = "auto") -> Generator[RoundRecord]:
-    """Run a plan into ``out/<id>``, from where it stopped; yield the rounds that were still missing.
+    """Run a plan in `out/<id>`, resuming after its last stored round.
 
     Closing the generator commits finished rounds; a write error is raised.
     """
@@ -28,21 +26,21 @@ def execute(prepared: PreparedRun, out: Path, engine: str | Engine = "auto") -> 
     with open_run(out / prepared.plan.id, {**versions(), **chosen.environment}, prepared.facts) as run:
         if run.complete:
             return
-        schedule = replace(prepared.schedule, setting=_started(prepared, out), engine=chosen)
-        schedule = with_prelude(schedule, prepared.sharing)
+        schedule = replace(prepared.schedule, setting=_with_start_model(prepared, out), engine=chosen)
+        schedule = with_prelude(schedule)
         watch.lap("data")
-        between = {"data": prepared.seconds + watch.laps["data"], "record": 0.0}
+        extra_seconds = {"data": prepared.seconds + watch.laps["data"], "record": 0.0}
         for record in _records(prepared, schedule, run.state):
             watch.lap("round")
-            timed = replace(record, seconds={**between, **record.seconds})
+            timed = replace(record, seconds={**extra_seconds, **record.seconds})
             run.append(timed)
             yield timed
             watch.lap("record")  # of this round, recorded with the next
-            between = {"data": 0.0, "record": watch.laps["record"]}
+            extra_seconds = {"data": 0.0, "record": watch.laps["record"]}
         run.finish()
 
 
-def _started(prepared: PreparedRun, out: Path) -> Setting:
+def _with_start_model(prepared: PreparedRun, out: Path) -> Setting:
     """Return the setting with the model of the run that was made first, if there is one."""
     origin = prepared.plan.origin
     if origin is None:

@@ -19,7 +19,7 @@ from silobench.training.stopwatch import Stopwatch
 
 @dataclass(frozen=True)
 class LocalRound:
-    """One round from the side of the parties: call it with a party, or use its parts in an engine."""
+    """The local part of one round. Calling it trains one party; engines may also call its methods one by one."""
 
     setting: Setting
     server: Server  # as it was broadcast
@@ -33,7 +33,7 @@ class LocalRound:
         method, task, server, watch = self.setting.method, self.setting.task, self.server, Stopwatch()
         algorithm_memory, network = self.setting.algorithm_memory(memory), task.network
         network.buffers.copy_(self.setting.buffers_at(server, memory))
-        with self.drawing(party):
+        with self.seeded(party):
             local, momentum = self.setting.solver.train(
                 replace(self.problem(party), other_loss=self.loss(algorithm_memory)),
                 method.algorithm.start(server, algorithm_memory),
@@ -46,8 +46,8 @@ class LocalRound:
             return self.reply(party, memory, algorithm_memory, local, momentum, buffers, watch)
 
     @contextmanager
-    def drawing(self, party: int) -> Iterator[None]:
-        """Let torch draw from the party's own stream meanwhile, as dropout and augmentation do."""
+    def seeded(self, party: int) -> Iterator[None]:
+        """Seed torch's random numbers (dropout, augmentation) for this party and round."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(torch_seed(self.setting.seed, "forward", self.server.round, party))
             yield
@@ -79,44 +79,44 @@ class LocalRound:
         buffers: Vector,
         watch: Stopwatch,
     ) -> Reply:
-        """Return the reply of a finished training: the message after the transforms, and the party's memory."""
+        """Build the reply of a party: run its message through the transforms and collect its memory."""
         setting, algorithm, server = self.setting, self.setting.method.algorithm, self.server
         update, algorithm_memory = algorithm.message(local, server, algorithm_memory)
-        update, shortened = setting.without_personal(update)
+        update, model_parts = setting.without_personal(update)
         watch.lap("train")
-        after: dict[str, Memory] = {"algorithm": algorithm_memory, "solver": momentum}
+        memories: dict[str, Memory] = {"algorithm": algorithm_memory, "solver": momentum}
         if setting.personal is not None:
-            after["personal"] = {"params": local.end[setting.personal]}
+            memories["personal"] = {"params": local.end[setting.personal]}
         context = Context(setting.seed, server.round, party, setting.shared, server.knobs)
-        quiet = algorithm.silent or update.is_empty
+        sends_nothing = algorithm.silent or update.is_empty
         for place, transform in enumerate(setting.method.transforms):
-            owner = f"transform-{place}"
-            after[owner] = memory.get(owner, {})
-            if not quiet:
-                update, after[owner] = transform.encode(update, after[owner], context)
+            key = f"transform-{place}"
+            memories[key] = memory.get(key, {})
+            if not sends_nothing:
+                update, memories[key] = transform.encode(update, memories[key], context)
         if buffers.numel() and setting.buffers == "local":
-            after["network"] = {"buffers": buffers}
+            memories["network"] = {"buffers": buffers}
         elif buffers.numel() and setting.buffers == "average":
             update = replace(update, total={**update.total, BUFFERS: buffers * update.weight})
         watch.lap("encode")
-        memories = {party: {owner: each for owner, each in after.items() if each}}
+        memory_by_party = {party: {key: each for key, each in memories.items() if each}}
         size = update.nbytes
-        return Reply(update, memories, size, size, local.loss, local.steps, watch.laps, shortened)
+        return Reply(update, memory_by_party, size, size, local.loss, local.steps, watch.laps, model_parts)
 
 
 def sends_only_deltas(method: Method) -> bool:
-    """Whether the server only needs the sum of FedAvg's messages: engines can then add these up as they come."""
+    """Whether the server needs only the sum of the deltas, so that engines can add them while they train."""
     plain = method.aggregate is total and method.algorithm.message is send_delta
     return plain and not (method.transforms or method.solver.keep_momentum)
 
 
 def reply_of_deltas(
-    delta: Vector, weight: float, owns: Mapping[int, Memory], loss: float, steps: int, seconds: float
+    delta: Vector, weight: float, memories: Mapping[int, Memory], loss: float, steps: int, seconds: float
 ) -> Reply:
     """Return one reply for several parties.
 
-    `delta` and `loss` are sums by weight, `owns` are the algorithm's memories by party.
+    `delta` and `loss` are sums by weight, `memories` are the algorithm's memories by party.
     """
-    memory: dict[int, PartyMemory] = {party: {"algorithm": each} if each else {} for party, each in owns.items()}
+    by_party: dict[int, PartyMemory] = {party: {"algorithm": each} if each else {} for party, each in memories.items()}
     update, spent = Update({"delta": delta}, weight), {"train": seconds, "encode": 0.0}
-    return Reply(update, memory, len(owns) * delta.nbytes, delta.nbytes, loss / weight, steps, spent)
+    return Reply(update, by_party, len(memories) * delta.nbytes, delta.nbytes, loss / weight, steps, spent)

@@ -21,7 +21,7 @@ class Reply:
     loss: float  # mean by weight
     steps: int
     seconds: Mapping[str, float]  # by phase
-    shortened: frozenset[str] = frozenset()  # parts of the update from which personal entries were removed
+    model_parts: frozenset[str] = frozenset()  # parts of the update from which personal entries were removed
 
     def __add__(self, other: "Reply") -> "Reply":
         tally = Tally()
@@ -37,7 +37,7 @@ class Tally:
         self.memory: dict[int, PartyMemory] = {}
         self.seconds: dict[str, float] = {}
         self.sent = self.largest = self.steps = 0
-        self.shortened: frozenset[str] = frozenset()
+        self.model_parts: frozenset[str] = frozenset()
         self._loss = self._weight = 0.0
 
     @property
@@ -51,7 +51,7 @@ class Tally:
         self._loss += reply.loss * reply.update.weight
         self._weight += reply.update.weight
         self.memory |= reply.memory
-        self.shortened |= reply.shortened
+        self.model_parts |= reply.model_parts
         for phase, spent in reply.seconds.items():
             self.seconds[phase] = self.seconds.get(phase, 0.0) + spent
 
@@ -63,7 +63,9 @@ class Tally:
 
     def reply(self, update: Update) -> Reply:
         """Return the sum as one reply, with the sum of the updates."""
-        return Reply(update, self.memory, self.sent, self.largest, self.loss, self.steps, self.seconds, self.shortened)
+        return Reply(
+            update, self.memory, self.sent, self.largest, self.loss, self.steps, self.seconds, self.model_parts
+        )
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class State:
     server: Server
     memory: Mapping[int, PartyMemory] = field(default_factory=dict)  # only parties that have any
     clock: float = 0.0  # virtual seconds spent on the network
-    spent: int = 0  # bytes of all messages
+    spent: int = 0  # bytes of all rounds, including travelling models but not rows that were shared before round 0
     controller: Memory = field(default_factory=dict)
     measures: Mapping[str, Memory] = field(default_factory=dict)  # memories of measures, by name
 

@@ -4,7 +4,10 @@ import time
 
 
 class Stopwatch:
-    """Seconds by phase: `lap` ends a phase, and the next begins."""
+    """Wall-clock seconds by phase. It runs from the start; `lap(phase)` stores the seconds since the last lap.
+
+    `spent` seconds are added to the first phase. A phase that is timed twice has the seconds of its last lap.
+    """
 
     def __init__(self, spent: float = 0.0) -> None:
         self.laps: dict[str, float] = {}

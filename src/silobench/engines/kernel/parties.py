@@ -113,7 +113,7 @@ class _Training:
         order, sizes = solver.order(problem, server.round)
         windows = None
         if setting.federation.dataset.augment == "crop-flip":
-            with local_round.drawing(party):
+            with local_round.seeded(party):
                 windows = np.concatenate([draw_windows(size).numpy() for size in sizes])
         velocity = None
         if solver.keep_momentum:

@@ -60,8 +60,8 @@ def train_stack(local_round: LocalRound, memory: Mapping[int, PartyMemory]) -> l
     for place, member in enumerate(members):
         party, spent = member.problem.party.id, of_a_step * trained.steps[place]
         local, momentum = trained.local(place, member, solver)
-        keeps, buffers = (memory[party], member.memory), local_round.server.buffers
-        replies.append(local_round.reply(party, *keeps, local, momentum, buffers, Stopwatch(spent)))
+        memories, buffers = (memory[party], member.memory), local_round.server.buffers
+        replies.append(local_round.reply(party, *memories, local, momentum, buffers, Stopwatch(spent)))
     return [reduce(add, replies)] if summed else replies
 
 

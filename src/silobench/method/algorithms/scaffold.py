@@ -24,9 +24,10 @@ def scaffold(
 
     The paper's local SGD has no momentum. With momentum ρ, the place of the correction matters. `momentum=outside` (as
     in NIID-Bench's public code) adds it after the momentum step, where a step is about 1/(1 - ρ) gradients long, and so
-    is c_i. `momentum=inside` adds it to the gradient, and divides the displacement by the reach instead of τ. Both
-    equal the paper at ρ = 0. Outside, the correction is constant while momentum builds up again in every round, so a
-    bias of the order of the learning rate remains at the optimum; inside, or with `keep_momentum`, there is none.
+    is c_i. `momentum=inside` adds it to the gradient, and divides the displacement by the reach instead of τ. The
+    reach is the sum of the weights of the gradients in delta, see `Local.reach`. Both equal the paper at ρ = 0.
+    Outside, the correction is constant while momentum builds up again in every round, so a bias of the order of the
+    learning rate remains at the optimum; inside, or with `keep_momentum`, there is none.
 
     `init=random` starts c and every c_i at one random network, as NIID-Bench's public code does; the paper and the
     default start at zero. It has little effect, even under party sampling (docs/results/niid-bench.md): the first c_i⁺
@@ -42,21 +43,21 @@ def scaffold(
         if init == "zeros":
             return {"control": torch.zeros_like(params)}
         # Random signs on the initial weights: another draw from the same symmetric initialisation.
-        coins = torch.rand(params.shape, generator=torch.Generator().manual_seed(0)) < 0.5
-        return {"control": torch.where(coins, params, -params)}
+        signs = torch.rand(params.shape, generator=torch.Generator().manual_seed(0)) < 0.5
+        return {"control": torch.where(signs, params, -params)}
 
     def pull(server: Server, memory: Memory) -> Pull:
         correction = server.extras["control"] - memory["control"]
         return Pull(drift=correction) if momentum == "outside" else Pull(linear=correction)
 
     def message(local: Local, server: Server, memory: Memory) -> tuple[Update, Memory]:
-        length = local.steps if momentum == "outside" else local.reach
+        divisor = local.steps if momentum == "outside" else local.reach
         if option == 1:
-            control = local.gradient(server.params) * (local.reach / length)
+            control = local.gradient(server.params) * (local.reach / divisor)
         elif local.lr == 0:  # at the end of a schedule: nothing was learnt, so the control variate stays
             control = memory["control"]
         else:
-            control = memory["control"] - server.extras["control"] - local.delta / (length * local.lr)
+            control = memory["control"] - server.extras["control"] - local.delta / (divisor * local.lr)
         change = control - memory["control"]
         return Update.of(local.samples, delta=local.delta).with_sums(control=change), {"control": control}
 
