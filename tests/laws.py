@@ -1,6 +1,6 @@
-"""Helpers for tests of algorithms: the specs to test, and comparisons of runs up to rounding or to the bit."""
+"""Helpers for tests of algorithms: specs to test, slow versions by hand, and comparisons of runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,8 +10,12 @@ from torch import Tensor
 
 from precision import bound_of_steps
 from silobench.federation import Federation
+from silobench.loop.rounds import rounds
+from silobench.method.algorithms import ALGORITHMS
+from silobench.method.method import Method
 from silobench.method.selection import Cohort, cohort_size, uniform
-from silobench.method.types import Context, Memory, Transform, Update
+from silobench.method.solvers import Problem, sgd
+from silobench.method.types import Algorithm, Context, Memory, Transform, Update
 from silobench.training.state import RoundRecord
 
 SCAFFOLDS = [f"scaffold(option={o}, momentum={m})" for o in (1, 2) for m in ("outside", "inside")]
@@ -28,6 +32,14 @@ EVERY = [
     "fedbn",
     *BY_TORCH,
 ]
+
+SOLVER = sgd(lr=0.1, momentum=0.9, weight_decay=0.01, epochs=2, batch=8)
+
+
+def run(algorithm: Algorithm | str, federated, solver=SOLVER, *transforms: Transform, **options) -> list[RoundRecord]:
+    """Run an algorithm, three rounds by default; `options` are those of `rounds`."""
+    algorithm = ALGORITHMS.build(algorithm) if isinstance(algorithm, str) else algorithm
+    return list(rounds(Method(algorithm, solver, transforms), *federated, **{"rounds": 3} | options))
 
 
 def models(records: list[RoundRecord]) -> Tensor:
@@ -65,3 +77,40 @@ def draw_cohort(parties: int, participation: float | int, seed: int, round: int)
     """Return the cohort that the round loop draws by default in a federation with this many parties."""
     federation = cast(Federation, SimpleNamespace(parties=range(parties)))
     return uniform()(federation, cohort_size(parties, participation), seed, round)
+
+
+class ByHand:
+    """Plain loops in double precision over a linear model; only the order of rows and the cohorts are silobench's."""
+
+    def __init__(self, federated, gradient, seed: int, lr=0.1, momentum=0.9, decay=0.01):
+        self.federation, self.task = federated
+        self.gradient, self.seed, self.lr, self.momentum, self.decay = gradient, seed, lr, momentum, decay
+        self.solver = sgd(lr=lr, momentum=momentum, weight_decay=decay, epochs=2, batch=8)
+        self.start = self.task.initial.double()
+        self.sizes = [party.samples for party in self.federation.parties]
+
+    def full_gradient(self, party: int, where: Tensor) -> Tensor:
+        rows = self.federation.parties[party].rows
+        return self.gradient(where, *self.federation.batch(rows)) + self.decay * where
+
+    def walk(self, party: int, now: int, start: Tensor, pull=lambda x: 0.0, drift=0.0) -> tuple[Tensor, list[float]]:
+        """Return where SGD ends, and the weight of each of its gradients in the displacement."""
+        x, velocity, weights = start, torch.zeros_like(start), []
+        problem = Problem(self.task, self.federation, self.federation.parties[party], self.seed)
+        for rows in self.solver.batches(problem, now):
+            grad = self.gradient(x, *self.federation.batch(rows)) + self.decay * x + pull(x)
+            velocity = self.momentum * velocity + grad
+            x = x - self.lr * (velocity + drift)
+            weights = [w + self.momentum ** (len(weights) - i) for i, w in enumerate(weights)] + [1.0]
+        return x, weights
+
+    def shares(self, cohort: tuple[int, ...]) -> list[float]:
+        total = sum(self.sizes[party] for party in cohort)
+        return [self.sizes[party] / total for party in cohort]
+
+
+def compare(hand: ByHand, algorithm: Algorithm, by_hand: Iterator[Tensor], participation: float | int) -> None:
+    """Check that an algorithm gives the models that `by_hand` yields after each round."""
+    ours = run(algorithm, (hand.federation, hand.task), hand.solver, seed=hand.seed, participation=participation)
+    for record, expected in zip(ours, by_hand, strict=True):
+        assert close(record.state.server.params, expected)

@@ -84,6 +84,19 @@ EXPERIMENTS = {
     "cnn on a table": ('dataset = "fcube"\nmodel = "cnn"', "cnn needs images"),
     "momentum of one": ('dataset = "digits"\nsolver = "sgd(momentum=1)"', "momentum must be less than 1"),
     "steps and epochs": ('dataset = "digits"\nsolver = "sgd(steps=3, epochs=2)"', "give only one of them"),
+    "network": (
+        'dataset = "digits"\nnetwork = 10',
+        'network must be text in quotation marks, such as network = "100Mbps", but 10 was given.',
+    ),
+    "transforms": ('dataset = "digits"\ntransforms = 1', "transforms must be text in quotation marks, but 1 was"),
+    "count": (
+        'dataset = "digits"\nparticipation = 2.5',
+        "participation must be less than or equal to 1, but 2.5 was given: a count is a whole number, such as 2.",
+    ),
+    "solver's key": (
+        'dataset = "digits"\nlr = 0.1',
+        "an experiment has no key 'lr': lr is an argument of solver: write solver = \"sgd(lr=...)\".",
+    ),
     "bandwidth": ('dataset = "digits"\nnetwork = "link(bandwidth=fast)"', "must read like 100Mbps"),
     "one bad cell of a grid": ('dataset = "digits"\npartition = ["iid", "label-count(k=12)"]', "take k <= 10"),
     "one bracket too few": ('dataset = "digits"\n[grid]\nrounds = 3', "write [[grid]] above each"),
@@ -144,6 +157,7 @@ def test_set_only_and_engine(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     refused(call(capsys, "run", file, "--set", "rounds"), "takes key=value")
     refused(call(capsys, "run", file, "--set", "rond=3"), "did you mean rounds?")
     refused(call(capsys, "run", file, "--only", "*mnist*"), "matches none of 2 runs")
+    refused(call(capsys, "run", file, "--only", "*Dir*"), "names use long specs such as label-dirichlet(beta=0.3).")
     refused(call(capsys, "run", file, "--engine", "inlin"), "did you mean inline?")
 
 

@@ -9,7 +9,7 @@ import torch
 from scipy.optimize import root
 from torch import Tensor
 
-from laws import EVERY, SCAFFOLDS, bits, close, draw_cohort, feedback, models
+from laws import EVERY, SCAFFOLDS, SOLVER, ByHand, bits, close, compare, draw_cohort, feedback, models, run
 from precision import bound
 from silobench.data import load
 from silobench.federation import federate
@@ -20,15 +20,7 @@ from silobench.method.method import Method
 from silobench.method.solvers import SOLVERS, Problem, sgd
 from silobench.method.types import Algorithm, Context, Local, Memory, Server, Transform, Update
 from silobench.tasks.task import task
-from silobench.training.state import RoundRecord, State
-
-SOLVER = sgd(lr=0.1, momentum=0.9, weight_decay=0.01, epochs=2, batch=8)
-
-
-def run(algorithm: Algorithm | str, federated, solver=SOLVER, *transforms: Transform, **options) -> list[RoundRecord]:
-    algorithm = ALGORITHMS.build(algorithm) if isinstance(algorithm, str) else algorithm
-    return list(rounds(Method(algorithm, solver, transforms), *federated, **{"rounds": 3} | options))
-
+from silobench.training.state import State
 
 # --- identities ---------------------------------------------------------------------------------------
 
@@ -84,52 +76,6 @@ def test_one_full_step_of_fedavg_is_one_step_on_the_pooled_rows(toy, gradient) -
 
 
 # --- by hand ------------------------------------------------------------------------------------------
-
-
-class ByHand:
-    """Plain loops in double precision over a linear model; only the order of rows and the cohorts are silobench's."""
-
-    def __init__(self, federated, gradient, seed: int, lr=0.1, momentum=0.9, decay=0.01):
-        self.federation, self.task = federated
-        self.gradient, self.seed, self.lr, self.momentum, self.decay = gradient, seed, lr, momentum, decay
-        self.solver = sgd(lr=lr, momentum=momentum, weight_decay=decay, epochs=2, batch=8)
-        self.start = self.task.initial.double()
-        self.sizes = [party.samples for party in self.federation.parties]
-
-    def full_gradient(self, party: int, where: Tensor) -> Tensor:
-        rows = self.federation.parties[party].rows
-        return self.gradient(where, *self.federation.batch(rows)) + self.decay * where
-
-    def walk(self, party: int, now: int, start: Tensor, pull=lambda x: 0.0, drift=0.0) -> tuple[Tensor, list[float]]:
-        """Where SGD ends, and how much each of its gradients counted."""
-        x, velocity, weights = start, torch.zeros_like(start), []
-        problem = Problem(self.task, self.federation, self.federation.parties[party], self.seed)
-        for rows in self.solver.batches(problem, now):
-            grad = self.gradient(x, *self.federation.batch(rows)) + self.decay * x + pull(x)
-            velocity = self.momentum * velocity + grad
-            x = x - self.lr * (velocity + drift)
-            weights = [w + self.momentum ** (len(weights) - i) for i, w in enumerate(weights)] + [1.0]
-        return x, weights
-
-    def shares(self, cohort: tuple[int, ...]) -> list[float]:
-        total = sum(self.sizes[party] for party in cohort)
-        return [self.sizes[party] / total for party in cohort]
-
-
-@pytest.fixture(params=[1.0, 3, 0.5], ids=["all", "three", "half"])
-def participation(request) -> float | int:
-    return request.param
-
-
-@pytest.fixture
-def hand(in_double, toy, gradient) -> ByHand:
-    return ByHand(toy((20, 9, 30, 50, 16)), gradient, seed=5)
-
-
-def compare(hand: ByHand, algorithm: Algorithm, by_hand: Iterator[Tensor], participation: float | int) -> None:
-    ours = run(algorithm, (hand.federation, hand.task), hand.solver, seed=5, participation=participation)
-    for record, expected in zip(ours, by_hand, strict=True):
-        assert close(record.state.server.params, expected)
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.5])

@@ -41,7 +41,8 @@ def _native() -> dict[str, Any]:
         }
     return {
         "available": True,
-        "used": "for cnn, mlp and linear, if the algorithm changes local steps only by a Pull; PyTorch otherwise",
+        "used": "for cnn, mlp and linear, with an algorithm without its own loss or gradient hook (not moon or fedrs); "
+        "PyTorch otherwise",
         "kernel": native.key,
         "vectors": f"{native.kernel.lanes} numbers at a time ({' '.join(native.features) or platform.machine()})",
         "compiler": native.compiler,

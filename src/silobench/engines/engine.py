@@ -110,7 +110,8 @@ class Engine:
 def _native_refusal(setting: Setting) -> str | None:
     if not compiled.can_run(setting):
         return (
-            "it needs the model cnn, mlp or linear, a classification dataset and an algorithm that corrects by a pull"
+            "it needs the model cnn, mlp or linear, a classification dataset and an algorithm without its own loss or "
+            "gradient hook (not moon or fedrs)"
         )
     return kernels.why_not()
 
@@ -118,7 +119,10 @@ def _native_refusal(setting: Setting) -> str | None:
 def _stacked_refusal(setting: Setting) -> str | None:
     if can_stack(setting):
         return None
-    return "it needs the model linear or mlp and an algorithm that corrects by a pull (on sparse rows, by a drift)"
+    return (
+        "it needs the model linear or mlp and an algorithm without its own loss or gradient hook (not moon or fedrs; "
+        "on sparse rows, not fedprox, feddyn or scaffold(momentum=inside) either)"
+    )
 
 
 # Each function returns why a way cannot run a setting, or None if it can. Inline can run anything.

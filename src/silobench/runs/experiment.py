@@ -77,7 +77,10 @@ def plan_present(
         raise AbsentError(next(iter(counts)))
     if not chosen:
         example = plans[0].name if plans else _rough_name(absent[0])
-        raise ConfigError(f"--only '{only}' matches none of {len(plans) + len(absent)} runs, such as '{example}'.")
+        raise ConfigError(
+            f"--only '{only}' matches none of {len(plans) + len(absent)} runs, such as '{example}': names use long "
+            "specs such as label-dirichlet(beta=0.3)."
+        )
     return chosen, counts
 
 

@@ -1,12 +1,14 @@
 """Plans: the choices of one run, checked and with every spec bound."""
 
 import functools
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from silobench.data import DATASETS, load
 from silobench.errors import ConfigError, suggest
@@ -168,12 +170,19 @@ def _bind_one(registry: Registry[Any], text: str) -> Bound[Any]:
 def _check_keys(choices: Mapping[str, Any]) -> None:
     for key in choices:
         if key not in Cell.model_fields:
-            known = [*Cell.model_fields, "trials", "grid"]
-            raise ConfigError(f"an experiment has no key '{key}': {suggest(key, known)}")
+            raise ConfigError(f"an experiment has no key '{key}': {_instead(key, choices)}")
     if "dataset" not in choices:
         raise ConfigError(
             'an experiment needs a dataset: write dataset = "digits", or another of `silobench list datasets`.'
         )
+
+
+def _instead(key: str, choices: Mapping[str, Any]) -> str:
+    """Return the end of the message about an unknown key."""
+    solver = parse(str(choices.get("solver", "sgd"))).name
+    if solver in SOLVERS.factories and key in inspect.signature(SOLVERS.factories[solver]).parameters:
+        return f'{key} is an argument of solver: write solver = "{solver}({key}=...)".'
+    return suggest(key, [*Cell.model_fields, "trials", "grid"])
 
 
 def _cell(choices: Mapping[str, Any], data: _Data, dataset: str) -> Cell:
@@ -183,9 +192,18 @@ def _cell(choices: Mapping[str, Any], data: _Data, dataset: str) -> Cell:
     try:
         return Cell.model_validate({**defaults, **choices, "dataset": dataset, "measure": measures})
     except ValidationError as error:
-        problem = error.errors()[0]
-        needed = problem["msg"].removeprefix("Input should be ")
-        raise ConfigError(f"{problem['loc'][0]} must be {needed}, but {problem['input']!r} was given.") from error
+        raise ConfigError(_refusal(error.errors()[0])) from error
+
+
+def _refusal(problem: ErrorDetails) -> str:
+    """Return the message about a value that pydantic refuses."""
+    key, kind, value = str(problem["loc"][0]), problem["type"], problem["input"]
+    default, needed = Cell.model_fields[key].default, problem["msg"].removeprefix("Input should be ")
+    if kind == "string_type":
+        example = f', such as {key} = "{default}"' if default and isinstance(default, str) else ""
+        return f"{key} must be text in quotation marks{example}, but {value!r} was given."
+    hint = f": a count is a whole number, such as {int(value)}." if kind == "less_than_equal" else "."
+    return f"{key} must be {needed}, but {value!r} was given{hint}"
 
 
 def _references(specs: Mapping[str, list[Bound[Any]]]) -> dict[str, Any]:
