@@ -14,13 +14,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from laws import Toy
 from silobench.data.dataset import Dataset, Split
 from silobench.federation import Federation, Party
 from silobench.partitions import Partition
 from silobench.tasks.task import Task, task
 
 torch.set_num_threads(1)  # also where something had imported it before
-Toy = Callable[..., tuple[Federation, Task]]
 
 
 def _split(sizes: tuple[int, ...], features: int, classes: int, rng: np.random.Generator) -> Split:

@@ -1,9 +1,9 @@
 """Helpers for tests of algorithms: specs to test, slow versions by hand, and comparisons of runs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -16,8 +16,10 @@ from silobench.method.method import Method
 from silobench.method.selection import Cohort, cohort_size, uniform
 from silobench.method.solvers import Problem, sgd
 from silobench.method.types import Algorithm, Context, Memory, Transform, Update
+from silobench.tasks.task import Task
 from silobench.training.state import RoundRecord
 
+Toy: TypeAlias = Callable[..., tuple[Federation, Task]]  # the fixture `toy`
 SCAFFOLDS = [f"scaffold(option={o}, momentum={m})" for o in (1, 2) for m in ("outside", "inside")]
 BY_TORCH = ["moon(mu=0.5)", "fedrs(alpha=0.5)"]  # with a custom loss
 EVERY = [

@@ -149,6 +149,25 @@ def test_every_link_of_a_document_leads_somewhere() -> None:
             assert target.startswith("https://") or (document.parent / target).exists(), f"{document}: {target}"
 
 
+def test_every_source_file_that_a_document_names_exists() -> None:
+    for document in [*ROOT.glob("docs/*.md"), ROOT / "CONTRIBUTING.md"]:
+        text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+        code = " ".join(re.findall(r"`([^`]+)`", text))
+        for path in re.findall(r"[\w./-]+/[\w-]+\.py\b", code):
+            is_there = any((base / path).is_file() for base in (ROOT, ROOT / "src/silobench"))
+            assert is_there or path.endswith("/NAME.py"), f"{document.name} names {path}, which does not exist"
+
+
+def test_every_algorithm_is_documented_and_public() -> None:
+    built_in = (ROOT / "src/silobench/method/algorithms/__init__.py").read_text(encoding="utf-8")
+    names = [name for name in ALGORITHMS.factories if f" as {name}\n" in built_in]  # other tests register plugins
+    assert {"fedavg", "dgc", "combined"} <= set(names)
+    page = (ROOT / "docs/algorithms.md").read_text(encoding="utf-8")
+    for name in names:
+        assert re.search(rf"^\| `{name}[`(]", page, re.MULTILINE), f"docs/algorithms.md has no row for {name}"
+        assert name in sb.__all__
+
+
 def test_public_names_are_sorted_and_load() -> None:
     assert sb.__all__ == sorted(sb.__all__)
     import silobench.loop.rounds  # noqa: F401  # importing the modules must not hide the functions of the same name

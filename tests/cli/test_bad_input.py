@@ -25,7 +25,7 @@ COMMANDS = {
     "choice needed": (["partition", "digits", "noise(sigma=1, as=deviation)"], "'variance' or 'std'"),
     "argument missing": (["partition", "digits", "label-count"], "missing a required argument: 'k'"),
     "argument twice": (["partition", "digits", "noise(sigma=1, sigma=2)"], "twice"),
-    "bracket open": (["partition", "digits", "label-count(k=2"], "close all brackets"),
+    "bracket open": (["partition", "digits", "label-count(k=2"], "with all brackets closed"),
     "code in a spec": (["partition", "digits", "__import__('os').system('id')"], "is not a name"),
     "nothing": (["partition", "digits", ""], "is not a spec"),
     # impossible splits
@@ -35,7 +35,7 @@ COMMANDS = {
     "min_size too large": (["partition", "digits", "Dir(0.5)", "--parties", "200"], "smaller min_size"),
     "no groups": (["partition", "digits", "by-group"], "needs a dataset with groups"),
     "octants of images": (["partition", "digits", "octants"], "use dataset fcube"),
-    "unreachable emd": (["partition", "digits", "target-emd(emd=1.95)"], "is impossible for 10 parties and 10 classes"),
+    "unreachable emd": (["partition", "digits", "target-emd(emd=1.95)"], "cannot be reached by 10 parties with 10"),
     "sum the wrong way": (["partition", "digits", "iid + label-count(k=2)"], "put the label or group skew first"),
     "no reference": (["partition", "digits", "like(reference=nowhere.csv)"], "nowhere.csv cannot be read"),
     # places
@@ -83,7 +83,7 @@ EXPERIMENTS = {
     "unknown model": ('dataset = "digits"\nmodel = "cn"', "did you mean cnn?"),
     "cnn on a table": ('dataset = "fcube"\nmodel = "cnn"', "cnn needs images"),
     "momentum of one": ('dataset = "digits"\nsolver = "sgd(momentum=1)"', "momentum must be less than 1"),
-    "steps and epochs": ('dataset = "digits"\nsolver = "sgd(steps=3, epochs=2)"', "give only one of them"),
+    "steps and epochs": ('dataset = "digits"\nsolver = "sgd(steps=3, epochs=2)"', "give one of them"),
     "network": (
         'dataset = "digits"\nnetwork = 10',
         'network must be text in quotation marks, such as network = "100Mbps", but 10 was given.',

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from conftest import Toy
+from laws import Toy
 from silobench.errors import ConfigError
-from silobench.loop.rounds import rounds, run_rounds
+from silobench.loop.loop import run_rounds
+from silobench.loop.rounds import rounds
 from silobench.loop.schedule import Prelude, Schedule
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.controllers import CONTROLLERS
@@ -26,7 +27,7 @@ def schedule_of(toy: Toy, algorithm: str = "fedavg", **choices: Any) -> Schedule
 
 def test_the_last_round_is_tested_on_all_rows_and_others_as_chosen(toy: Toy) -> None:
     schedule = schedule_of(toy, rounds=5, eval_every=2, eval_on=0.5)
-    assert [schedule.share_tested(number) for number in range(1, 6)] == [0, 0.5, 0, 0.5, 1.0]
+    assert [schedule.test_share(number) for number in range(1, 6)] == [0, 0.5, 0, 0.5, 1.0]
     assert [record.accuracy is not None for record in run_rounds(schedule)] == [False, True, False, True, True]
 
 

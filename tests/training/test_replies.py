@@ -5,7 +5,7 @@ from operator import add
 
 import torch
 
-from conftest import Toy
+from laws import Toy
 from silobench.method.method import Method
 from silobench.method.types import Algorithm, Update
 from silobench.training.setting import Setting
@@ -14,9 +14,9 @@ from silobench.training.state import Reply, Tally
 PERSONAL = Algorithm(personal=lambda layout: [name for name in layout.names if name.endswith("bias")])
 
 
-def reply(party: int, weight: float, loss: float, sent: int, shortened: frozenset[str] = frozenset()) -> Reply:
+def reply(party: int, weight: float, loss: float, sent: int, model_parts: frozenset[str] = frozenset()) -> Reply:
     update = Update.of(weight, delta=torch.full((2,), float(party)))
-    return Reply(update, {party: {}}, sent, sent, loss, party + 1, {"train": 1.0, "encode": 0.5}, shortened)
+    return Reply(update, {party: {}}, sent, sent, loss, party + 1, {"train": 1.0, "encode": 0.5}, model_parts)
 
 
 def test_a_tally_of_replies_is_their_sum() -> None:
@@ -27,7 +27,7 @@ def test_a_tally_of_replies_is_their_sum() -> None:
     for each in (whole, summed):
         assert (each.sent, each.largest, each.steps, each.loss) == (60, 30, 6, 2.0)
         assert (each.memory, each.seconds) == ({0: {}, 1: {}, 2: {}}, {"train": 3.0, "encode": 1.5})
-        assert each.shortened == {"delta"}
+        assert each.model_parts == {"delta"}
         assert each.update.weight == 4.0
         assert each.update.total["delta"].tolist() == [4.0, 4.0]  # 0 * 1 + 1 * 2 + 2 * 1
 
