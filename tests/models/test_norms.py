@@ -12,7 +12,8 @@ from silobench.data import digits
 from silobench.engines.kernel.parties import can_run
 from silobench.errors import ConfigError, SpecError
 from silobench.federation import federate
-from silobench.loop.rounds import initial_state, rounds
+from silobench.loop.loop import initial_state
+from silobench.loop.rounds import rounds
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
