@@ -15,7 +15,9 @@ from silobench.cli import app as cli
 from silobench.processes import context, start_server, without_main
 
 PATIENCE = 900  # seconds: more than anything takes on a busy machine, so that it only ends what hangs
-COMMAND = [sys.executable, "-c", "from silobench.cli import main; main()"]
+# A shell that runs the tests in the background has its children ignore Ctrl-C; a user's shell does not.
+_LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+COMMAND = [sys.executable, "-c", f"{_LISTEN}; from silobench.cli import main; main()"]
 
 TINY = """
 dataset = "fcube"

@@ -166,7 +166,7 @@ def test_an_interrupted_run_continues_with_its_engine(
                 break
         for other in refused:
             with pytest.raises(
-                (RecordError, ConfigError), match=f"begun with engine {started}, and|engine native cannot"
+                (RecordError, ConfigError), match=f"started with engine {started}, and|engine native cannot"
             ):
                 list(execute(ready, tmp_path / end, other))
         assert len(list(execute(ready, tmp_path / end, end))) == 2

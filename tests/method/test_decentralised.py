@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
+from natives import needs_native
 from precision import bound, bound_of_steps
 from silobench.engines import ENGINES
 from silobench.errors import ConfigError
@@ -131,7 +132,7 @@ def test_top_k_of_everything_is_bsp(toy) -> None:
 
 
 @pytest.mark.parametrize("spec", ["bsp", "gaia", "fedavg(iter_local=3)", "dgc(warmup=1)", "fedsgd"])
-@pytest.mark.parametrize("engine", ["stacked", "native", "pool(workers=2)"])
+@pytest.mark.parametrize("engine", ["stacked", pytest.param("native", marks=needs_native), "pool(workers=2)"])
 def test_every_engine_gives_the_same(toy, spec: str, engine: str) -> None:
     federated = toy((20, 9, 30), "mlp(6)")
     inline = models(run(ALGORITHMS.build(spec), federated))

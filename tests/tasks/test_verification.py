@@ -269,7 +269,7 @@ def test_other_networks_are_verified_by_what_their_last_layer_reads() -> None:
         its_task = task(model, data)
         assert run(federation, its_task, inline(), 1)[0].accuracy is not None
         setting = Setting(Method(fedavg(), sgd()), federation, its_task, 0)
-        with pytest.raises(ConfigError, match="rows to classify"):
+        with pytest.raises(ConfigError, match="classification dataset"):
             Engine(("native",)).settled(setting)
     stacked = run(federation, task("mlp(16)", data), Engine(("stacked",)), 1)[0]
     one_by_one = run(federation, task("mlp(16)", data), inline(), 1)[0]

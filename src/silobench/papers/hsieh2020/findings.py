@@ -398,9 +398,8 @@ def near_oracle(cells: Cells) -> Iterator[Evidence]:
             near = gap(ratios, dict.fromkeys(ratios, _MOST_OF_ORACLE)).at_most(0)
             holds = if_learnt(near, one.bsp) if one.keeps(one.scout) else None
             numbers = f"{times(one.ratio)}, {accuracy_text(one.scout)} with BSP's {accuracy_text(one.bsp)}"
-            test = (
-                f"t-test: at most {_MOST_OF_ORACLE:g} times Oracle's bytes, if the model has learnt and loses nothing"
-            )
+            condition = "where the accuracy is kept, only if the model has learnt"
+            test = f"t-test: at most {_MOST_OF_ORACLE:g} times Oracle's bytes, {condition}"
             names = f"{_named(one.scout)}: {one.method}, {one.knob} {one.best:g}"
             yield Evidence("near Oracle", names, numbers, test, holds, one.method == "gaia")
 
