@@ -13,7 +13,7 @@ from commands import call
 from silobench.analysis import export
 from silobench.analysis.bayes import Posterior
 from silobench.analysis.cells import CellResult
-from silobench.analysis.claims import Claim, Finding, Findings, judge, judged
+from silobench.analysis.claims import Claim, Finding, Findings, claims_table, judge, judged
 from silobench.analysis.details import details, details_table
 from silobench.analysis.evidence import Evidence, Gap, has_learnt, if_learnt
 from silobench.analysis.groups import Cells
@@ -66,10 +66,11 @@ def test_table_3_has_skews_the_best_mu_the_paper_and_the_difference(grid: list[C
     table = accuracy_table(grid)
     assert table.columns == ["skew", "dataset", "partition", "fedavg", "fedprox (best mu)", "scaffold"]
     texts = [[entry.text for entry in row] for row in table.rows]
-    assert [row[0] for row in texts] == ["label", "label", "label", "homogeneous"]
+    assert [row[0] for row in texts] == ["label", "label", "homogeneous"]
     assert texts[0][3:] == ["80.0 ± 0.2", "85.0 ± 0.2 [mu=0.001]", "60.0 ± 0.2"]
     assert texts[1][4] == "85.0 ± 0.2 [mu=0.1]"
-    assert texts[2] == ["label", "times best", "", "0", "2", "0"]
+    (total,) = table.footer
+    assert [entry.text for entry in total] == ["label", "times best of 2", "", "0", "2", "0"]
     first = table.rows[0]
     assert [entry.best for entry in first] == [False, False, False, False, True, False]
     assert first[3].paper == "paper 98.9 ± 0.1, -18.9"
@@ -96,7 +97,9 @@ def test_tables_as_csv_markdown_and_latex(grid: list[CellResult]) -> None:
     markdown = export.markdown(accuracy_table(grid)).splitlines()
     assert markdown[2] == "| skew | dataset | partition | fedavg | fedprox (best mu) | scaffold |"
     assert "| **85.0 ± 0.2 [mu=0.001]** (paper 98.9 ± 0.1, -13.9) |" in markdown[4]
+    assert markdown[7:9] == ["|  |  |  |  |  |  |", "| label | times best of 2 |  | 0 | 2 | 0 |"]
     latex = export.latex(accuracy_table(grid)).splitlines()
+    assert latex[8:10] == [r"\midrule", r"label & times best of 2 &  & 0 & 2 & 0 \\"]
     assert latex[1] == r"\begin{tabular}{llllll}"
     assert r"\textbf{85.0 $\pm$ 0.2 [mu=0.001]} {\scriptsize (paper 98.9 $\pm$ 0.1, -13.9)}" in latex[5]
     assert latex[-2:] == [r"\end{tabular}", "% " + accuracy_table(grid).note]
@@ -132,11 +135,27 @@ def test_details_of_a_cell() -> None:
     assert "2 (1 of 2)" in [entry.text for entry in row]
 
 
+@pytest.mark.parametrize(("rounds", "every", "text"), [(14, 1, "-"), (15, 1, "0.0 ± 0.0"), (18, 2, "-")])
+def test_steadiness_is_shown_for_runs_with_enough_rounds_and_tests(rounds: int, every: int, text: str) -> None:
+    curve = [0.8 if number % every == 0 else None for number in range(1, rounds + 1)]
+    table = details_table(cells([run(curve, 0), run(curve, 1)]))
+    (row,) = table.rows
+    assert row[table.columns.index("std of last 10 tests")].text == text
+
+
 # --- claims -------------------------------------------------------------------------------------------
 
 
 def verdicts(*groups: list[StoredRun]) -> dict[str, str]:
     return {claim.finding.id: claim.verdict for claim in judge(cells(*groups), FINDINGS)}
+
+
+def test_a_table_of_claims_names_the_parts_without_runs() -> None:
+    finding = Finding("a-1", "A", "It is so.", {"first": "most", "second": "all", "third": "all"}, iter, "suite")
+    pieces = [Evidence("first", "", "", "", True), Evidence("second", "", "", "", True, counts=False)]
+    (partly,), (never,) = (claims_table([Claim(finding, evidence)]).rows for evidence in (pieces, []))
+    assert partly[-1].text == "1 for, 0 against, 0 open; no runs for: second, third"
+    assert never[-1].text == "no runs for it yet: silobench run suite"
 
 
 def test_rules_make_a_verdict_of_pieces() -> None:

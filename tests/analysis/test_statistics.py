@@ -255,6 +255,8 @@ def test_single_trials_are_told_by_the_region_alone_and_said_to_be() -> None:
     found = ranking_table([*single, *several])
     assert [[entry.text for entry in row][:2] for row in found.rows] == [["a", "1.75"], ["c", "1.75"], ["b", "2.50"]]
     assert "no spread to judge by" in found.note
+    assert found.columns[-2:] == ["sole firsts", "ties for first"]
+    assert all(f"{column}: " in found.note for column in found.columns[-2:])
 
 
 def test_a_wide_spread_ties_what_a_single_trial_would_not() -> None:

@@ -135,8 +135,8 @@ def test_running_again_redoes_nothing(runs: Path, capsys: pytest.CaptureFixture[
 def test_the_report_is_one_page_that_loads_nothing(
     runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    for name in ("a.html", "b.html"):
-        result = call(capsys, "report", runs, "--output", tmp_path / name)
+    for name, option in (("a.html", "--output"), ("b.html", "--out")):
+        result = call(capsys, "report", runs, option, tmp_path / name)
         assert result.out.strip() == f"report: {tmp_path / name}"
     page = (tmp_path / "a.html").read_text()
     assert page == (tmp_path / "b.html").read_text()
@@ -145,6 +145,7 @@ def test_the_report_is_one_page_that_loads_nothing(
     assert "<script" not in page
     assert not any(word in page for word in ('src="http', 'href="http', "@import", "url(http"))
     assert "fcube · octants" in page
+    assert page.count("Behind the accuracy") == 1  # a heading is not repeated above its table
 
 
 def test_set_overrides_every_grid_and_only_selects(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ def test_the_papers_numbers_stand_beside_the_papers_setting_alone() -> None:
     assert published_cost(Label(mine), 10) == PublishedCost(seconds=233.0, bytes=2.73e6)
     for other in ({"model": "mlp"}, {"server": "adam"}, {"buffers": "local"}, {"solver": "sgd(lr=5.0)"}):
         assert number(10, **other) is None
+    assert number(10, start="centralised(rounds=7)") is None
     assert number(20) is None
     assert number(10, algorithm="fedprox(mu=0.5)") is None
 
@@ -97,10 +98,13 @@ def test_rcv1_has_a_learning_rate_of_its_own() -> None:
         assert bool(published_accuracy(label, 10)) == there
 
 
-def test_claims_name_suites_that_there_are() -> None:
-    many = {"niid": 11, "zhao": 8, "quagmire": 16}
-    published = [f"{paper}-{number}" for paper, last in many.items() for number in range(1, last + 1)]
-    assert [finding.id for finding in FINDINGS] == published
+def test_claims_are_numbered_without_gaps_and_name_suites_that_there_are() -> None:
+    for paper in PAPERS:
+        prefix = paper.findings[0].id.rpartition("-")[0]
+        numbered = [f"{prefix}-{number}" for number in range(1, len(paper.findings) + 1)]
+        assert [finding.id for finding in paper.findings] == numbered
+    ids = [finding.id for finding in FINDINGS]
+    assert len(set(ids)) == len(ids)
     assert {finding.suite.split()[0] for finding in FINDINGS} <= set(suites.names())
 
 

@@ -300,7 +300,7 @@ def test_finding_1_keeps_two_kinds_of_partitions_apart() -> None:
     others = [trials(0.8083), trials(0.67, partition="shards"), trials(0.4385, partition=ONE)]
     found = claim("zhao-1", *papers, *others)
     assert found.verdict == "supported"
-    assert len([piece for piece in found.evidence if piece.part == "it falls"]) == 2
+    assert len([piece for piece in found.evidence if piece.part == "accuracy falls"]) == 2
 
 
 def divergences(*steps: tuple[float, ...], noise: float = 0.0005) -> list[list[StoredRun]]:
@@ -503,7 +503,7 @@ def test_real_runs_are_shown_judged_and_reported(capsys: pytest.CaptureFixture[s
     assert [round(row["emd_weighted"], 1) for row in told["emd"]] == [0.0, 1.4, 1.8]
     found = json.loads(call(capsys, "claims", out, "--only", "zhao-1", "--json").out)
     assert {piece["part"] for piece in found[0]["evidence"]} == {
-        "it falls", "every step falls or stays", "it falls faster at the end",
+        "accuracy falls", "no step to a larger EMD raises accuracy", "accuracy falls faster at large EMDs",
     }  # fmt: skip
     assert call(capsys, "report", out).code == 0
     page = (out / "report.html").read_text()

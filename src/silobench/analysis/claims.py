@@ -65,6 +65,12 @@ class Claim:
             return "contradicted"
         return "supported" if set(parts) == {"supported"} else "undecided"
 
+    @property
+    def parts_without_runs(self) -> list[str]:
+        """Parts of the statement that have no evidence; the claim stays undecided until they have some."""
+        judged_parts = {piece.part for piece in self.evidence if piece.counts}
+        return [part for part in self.finding.parts if part not in judged_parts]
+
     def as_json(self) -> dict[str, Any]:
         return {
             "id": self.finding.id,
@@ -112,8 +118,11 @@ def claims_table(claims: Sequence[Claim], more: str = "--evidence shows every pi
     rows = []
     for claim in claims:
         pieces = [piece.holds for piece in claim.evidence if piece.counts]
-        count = f"{pieces.count(True)} for, {pieces.count(False)} against, {pieces.count(None)} open"
-        evidence = count if pieces else f"no runs for it yet: silobench run {claim.finding.suite}"
+        evidence = f"{pieces.count(True)} for, {pieces.count(False)} against, {pieces.count(None)} open"
+        if not pieces:
+            evidence = f"no runs for it yet: silobench run {claim.finding.suite}"
+        elif claim.parts_without_runs:
+            evidence += f"; no runs for: {', '.join(claim.parts_without_runs)}"
         rows.append(entries(claim.finding.id, claim.verdict, claim.finding.statement, evidence))
     note = f"for, against: decided by a test, with a probability above 0.95; {more}"
     return Table(

@@ -5,6 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from silobench.analysis.cells import CellResult
+from silobench.analysis.groups import SETTLED
 from silobench.analysis.statistics import (
     bytes_to,
     class_accuracy,
@@ -28,7 +29,8 @@ def details_table(cells: Sequence[CellResult], target: float | None = None) -> T
     steady = f"std of last {_LAST} tests"
     columns = ["last round", "best round", steady, *reached, "worst class", "parties", "worst party"]
     note = (
-        "percent, mean ± std over trials; parties: mean ± std over parties of the accuracy on rows they hold out, "
+        f"percent, mean ± std over trials; {steady}: - for runs of fewer than {SETTLED} rounds or {_LAST} tests, which "
+        "have not settled; parties: mean ± std over parties of the accuracy on rows they hold out, "
         "or (expected) of the class accuracies by each party's own labels"
     )
     return Table("Behind the accuracy", [*names, *columns], rows, note)
@@ -77,12 +79,19 @@ def _texts(cell: CellResult, target: float | None) -> list[str]:
     classes = [accuracy for accuracy in facts["class_accuracy"] or [] if accuracy is not None]
     parties = facts["party_accuracy"]
     return [
-        *(_percent(facts[key]) for key in ("last", "best", "stability")),
+        _percent(facts["last"]),
+        _percent(facts["best"]),
+        _percent(facts["stability"]) if _is_settled(cell) else "-",
         *reached,
         f"{100 * min(classes):.1f}" if classes else "",
         _of_parties(parties) if parties else "",
         f"{100 * parties['worst']:.1f}" if parties else "",
     ]
+
+
+def _is_settled(cell: CellResult) -> bool:
+    """Whether all trials are long enough for a deviation over their last tests."""
+    return all(len(run.rounds) >= SETTLED and len(curve_of(run)) >= _LAST for run in cell.runs)
 
 
 def _of_parties(parties: dict[str, Any]) -> str:

@@ -116,6 +116,15 @@ def any_holds(each: Iterable[bool | None]) -> bool | None:
     return True if True in known else None if None in known else False
 
 
+def all_hold(each: Iterable[bool | None]) -> bool | None:
+    """Whether every one holds; None if none fails and some are undecided.
+
+    >>> all_hold([True, None]), all_hold([None, False]), all_hold([True, True])
+    (None, False, True)
+    """
+    return opposite(any_holds(map(opposite, each)))
+
+
 # --- equality needs models that have learnt ------------------------------------------------------------
 
 

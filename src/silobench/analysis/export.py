@@ -5,7 +5,7 @@ import io
 from collections.abc import Sequence
 
 from silobench.analysis.cells import CellResult
-from silobench.analysis.tables import Entry, Table, best_of_grids, shown, skew_of, varying
+from silobench.analysis.tables import Entry, Table, best_of_grids, entries, shown, skew_of, varying
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -24,7 +24,8 @@ def markdown(table: Table) -> str:
     | iid | **99.1** |
     """
     lines = [_row(table.columns), "|" + "---|" * len(table.columns)]
-    lines += [_row([_marked(entry) for entry in row]) for row in table.rows]
+    separator = [entries(*[""] * len(table.columns))] if table.footer else []
+    lines += [_row([_marked(entry) for entry in row]) for row in (*table.rows, *separator, *table.footer)]
     note = ["", table.note] if table.note else []
     return "\n".join([f"**{table.title}**", "", *lines, *note])
 
@@ -42,9 +43,14 @@ def latex(table: Table) -> str:
     """Return a booktabs tabular; the best of each row is bold, the published number small beside it."""
     lines = [rf"% {table.title}", rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}", r"\toprule"]
     lines += [" & ".join(map(_escape, table.columns)) + r" \\", r"\midrule"]
-    lines += [" & ".join(map(_latex_entry, row)) + r" \\" for row in table.rows]
+    lines += [_latex_row(row) for row in table.rows]
+    lines += [r"\midrule", *map(_latex_row, table.footer)] if table.footer else []
     note = [f"% {table.note}"] if table.note else []
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *note])
+
+
+def _latex_row(row: Sequence[Entry]) -> str:
+    return " & ".join(map(_latex_entry, row)) + r" \\"
 
 
 def _latex_entry(entry: Entry) -> str:

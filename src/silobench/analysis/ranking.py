@@ -109,7 +109,7 @@ def _interval(ranks: Sequence[float]) -> tuple[float, float] | None:
 
 
 def ranking_table(cells: Sequence[CellResult], every: bool = False) -> Table:
-    """Return the mean rank over settings, with its 95% interval, and how many settings an algorithm won or shared.
+    """Return the mean rank over settings, with its 95% interval, and how often an algorithm is first.
 
     The table has no rows if no setting has a second trial: ranks then have no error to judge them by.
     """
@@ -120,13 +120,17 @@ def ranking_table(cells: Sequence[CellResult], every: bool = False) -> Table:
         texts = [f"{standing.mean_rank:.2f}", interval, str(standing.won), str(standing.shared)]
         rows.append(entries(standing.algorithm, *texts))
     title = f"Rank by accuracy over {ranks.settings} setting{'s' * (ranks.settings != 1)} (1 is best)"
-    return Table(title, ["algorithm", "mean rank", "95% interval", "wins", "shared"], rows, _note(ranks))
+    return Table(title, ["algorithm", "mean rank", "95% interval", "sole firsts", "ties for first"], rows, _note(ranks))
 
 
 def _note(ranks: Ranking) -> str:
     if not ranks.standings:
         return "no setting has runs of all algorithms, so there is nothing to rank"
-    notes = ["two tie unless one is better by more than 1 percentage point with a probability above 0.95"]
+    notes = [
+        "two algorithms tie unless one is better by more than 1 percentage point with a probability above 0.95",
+        "sole firsts: settings in which it is better than every other algorithm",
+        "ties for first: settings in which no other is better, but some tie with it",
+    ]
     if ranks.without_spread:
         few = "all" if ranks.without_spread == ranks.settings else str(ranks.without_spread)
         notes.append(f"{few} settings have one trial and no spread to judge by: there, a difference above 1 point wins")

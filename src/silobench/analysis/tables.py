@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from silobench.analysis.cells import CellResult
@@ -39,6 +39,7 @@ class Table:
     columns: list[str]
     rows: list[list[Entry]]
     note: str = ""  # how to read it, below the table
+    footer: list[list[Entry]] = field(default_factory=list)  # totals, after a separator
 
 
 def entries(*texts: str) -> list[Entry]:
@@ -54,7 +55,7 @@ def accuracy_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     chosen, column = (list(cells) if every else best_of_grids(cells)), _columns(cells, every)
     algorithms, names = list(dict.fromkeys(map(column, chosen))), varying(chosen)
     kinds = [kind for kind in _SKEWS if any(skew_of(cell) == kind for cell in chosen)]
-    rows = []
+    rows, footer = [], []
     for kind in kinds:
         wins: Counter[str] = Counter()
         settings = [group for group in settings_of(chosen) if skew_of(group[0]) == kind]
@@ -66,8 +67,10 @@ def accuracy_table(cells: Sequence[CellResult], every: bool = False) -> Table:
             rows.append([Entry(kind), *entries(*(shown(setting[0], name, cells) for name in names)), *accuracies])
         if wins and len(settings) > 1:
             blank = [""] * (len(names) - 1)
-            rows.append(entries(kind, "times best", *blank, *(str(wins[name]) for name in algorithms)))
-    return Table(_title(chosen), ["skew", *names, *algorithms], rows, _note(chosen, GRID in algorithms))
+            footer.append(
+                entries(kind, f"times best of {len(settings)}", *blank, *(str(wins[name]) for name in algorithms))
+            )
+    return Table(_title(chosen), ["skew", *names, *algorithms], rows, _note(chosen, GRID in algorithms), footer)
 
 
 def skew_of(cell: CellResult) -> str:

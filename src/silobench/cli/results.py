@@ -45,8 +45,7 @@ def show(
 ) -> None:
     """Show finished runs as tables: accuracy with the published number beside it, ranks and costs.
 
-    Runs that have them also get accuracy against EMD, weight divergence and data sharing (Zhao et al., 2018), and
-    losses and savings against BSP, a controller's decisions and per-party diagnostics (Hsieh et al., 2020).
+    Runs of a paper's experiments also get that paper's tables.
     """
     from silobench.analysis.details import details_table
     from silobench.cli.terminal import print_table
@@ -153,7 +152,7 @@ def claims(
 def report(
     directory: Directory,
     output: Annotated[
-        Path | None, typer.Option("--output", help="The page to write; DIR/report.html by default.")
+        Path | None, typer.Option("--output", "--out", help="The page to write; DIR/report.html by default.")
     ] = None,
 ) -> None:
     """Write finished runs as one HTML file: tables, partitions and training curves. The page loads nothing."""

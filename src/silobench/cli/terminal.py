@@ -38,6 +38,10 @@ def print_table(table: "Table") -> None:
         shown.add_column(Text(column), overflow="fold")
     for row in table.rows:
         shown.add_row(*map(_entry, row))
+    for place, row in enumerate(table.footer):
+        if place == 0:
+            shown.add_row()
+        shown.add_row(*map(_entry, row))
     console.print(shown)
     if table.note:
         console.print(table.note, style="dim", highlight=False, markup=False)

@@ -33,7 +33,12 @@ class Paper:
     folder: Path
     findings: Sequence[Finding]
     accuracy: FindAccuracy = _nothing
-    """(label, number of parties) -> the accuracy that the paper prints for this setting."""
+    """(label, number of parties) -> the accuracy that the paper prints for this setting; None for any other setting.
+
+    It must check all that affects the number: dataset, partition, model, solver, algorithm, the number of parties,
+    participation, and start (`published.is_usual` checks start and the server's choices, `published.participation` has
+    the share of parties). What may differ from the paper, such as rounds, is stated in `Published.setting`.
+    """
     cost: FindCost = _nothing
     """(label, number of parties) -> the cost of a round that the paper prints for this setting."""
     tables: Sequence[Callable[[Cells], Table]] = ()

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from silobench.analysis.specs import starts_at_random
 from silobench.runs.label import Label
 
 Rows: TypeAlias = list[dict[str, str]]
@@ -46,9 +47,15 @@ def fraction(percent: str) -> float:
     return round(float(percent) / 100, 6)
 
 
-def is_usual(label: Label) -> bool:
-    """Whether nothing was chosen that papers do not have, such as transforms or a server optimizer."""
-    return all(label.get(key, value) == value for key, value in _USUAL.items())
+def is_usual(label: Label, any_start: bool = False) -> bool:
+    """Whether a run has the choices under which papers train, and starts from random weights (unless `any_start`).
+
+    These are the choices of `_USUAL`: no transforms, no controller, no held-out rows, no server optimizer, buffers that
+    are averaged, and cohorts drawn uniformly. Data, network, solver, algorithm, parties and participation are not
+    checked: they differ between papers.
+    """
+    usual = all(label.get(key, value) == value for key, value in _USUAL.items())
+    return usual and (any_start or starts_at_random(label))
 
 
 def participation(label: Label, parties: int) -> float:

@@ -33,7 +33,7 @@ NAME = "quagmire"
 FINDINGS = Findings(NAME)
 _AS_GOOD = 0.02  # of accuracy: a smaller loss counts as none
 _POINT = 0.01
-_BY_A_POINT = "correlated t: by over 1 point"
+_BY_A_POINT = "correlated t-test: the difference is more than 1 point"
 _LEAST_SAVING = 9.6
 _MOST_OF_ORACLE = 1.5
 
@@ -54,13 +54,13 @@ def _lost(cells: Cells, *methods: str) -> list[BspLoss]:
 
 def _keeping(one: BspLoss, part: str) -> Evidence:
     holds = if_learnt(accuracy_gap(one.reference, one.cell).at_most(_AS_GOOD), one.reference)
-    test = "correlated t: not over 2 points below BSP on iid data, only if the model has learnt"
+    test = "correlated t-test: at most 2 points below BSP on iid data, only if the model has learnt"
     return Evidence(part, f"{_named(one.cell)}: {one.how}", pair_text(one.reference, one.cell), test, holds)
 
 
 def _losing(one: BspLoss, part: str) -> Evidence:
     holds = accuracy_gap(one.reference, one.cell).more_than(_AS_GOOD)
-    test = "correlated t: over 2 points below BSP on iid data"
+    test = "correlated t-test: more than 2 points below BSP on iid data"
     return Evidence(part, f"{_named(one.cell)}: {one.how}", pair_text(one.reference, one.cell), test, holds)
 
 
@@ -168,7 +168,7 @@ def loss_grows(cells: Cells) -> Iterator[Evidence]:
         holds = accuracy_gap(low, high).more_than(_POINT)
         yield Evidence("it grows", names, pair_text(low, high), _BY_A_POINT, holds)
         numbers = ", ".join(accuracy_text(cell) for cell in ladder)
-        test = "correlated t: accuracy rises by more than 1 point at no step"
+        test = "correlated t-test: accuracy rises by more than 1 point at no step"
         yield Evidence("at every step", names, numbers, test, never_rises(ladder, _POINT))
 
 
@@ -213,7 +213,7 @@ def minibatches_diverge(cells: Cells) -> Iterator[Evidence]:
     for iid, split in _iid_and_split(cells_with(cells, NORMS)):
         skewed, iid_values = by_seed(split, _middle_channel), by_seed(iid, _middle_channel)
         numbers = f"{_channels(split)} and {_channels(iid)}, {gap(skewed, iid_values).text('percent')}"
-        names, test = f"{_named(split)} against iid", "t: the middle channel, larger by more than a tenth"
+        names, test = f"{_named(split)} against iid", "t-test: the middle channel, larger by more than a tenth"
         yield Evidence("means diverge", names, numbers, test, larger(skewed, iid_values))
 
 
@@ -248,7 +248,7 @@ def renormalisation(cells: Cells) -> Iterator[Evidence]:
     for one in _split_bsp(cells):
         if _norm(one) == "batch-renorm":
             holds = accuracy_gap(one.reference, one.cell).more_than(_POINT)
-            test = "correlated t: over 1 point below iid data"
+            test = "correlated t-test: more than 1 point below iid data"
             yield Evidence("it still loses", _named(one.cell), pair_text(one.reference, one.cell), test, holds)
 
 
@@ -288,7 +288,9 @@ def _of_parties(few: tuple[CellResult, CellResult], many: tuple[CellResult, Cell
     names = f"{_named(many[1])} against {_named(few[1], 'model')}: {many[1].label['algorithm']}"
     means = [100 * fmean(each.values()) if each else 0.0 for each in lost]
     numbers = f"{means[1]:.1f} and {means[0]:.1f} points below BSP, {difference.text()}"
-    return Evidence("more is lost", names, numbers, "t: by over 1 point", difference.more_than(_POINT))
+    return Evidence(
+        "more is lost", names, numbers, "t-test: more than 1 point more is lost", difference.more_than(_POINT)
+    )
 
 
 # --- diagnostics --------------------------------------------------------------------------------------
@@ -308,7 +310,9 @@ def models_travel(cells: Cells) -> Iterator[Evidence]:
         difference = gap(number_by_seed(loose, TRAVELLING, "loss"), number_by_seed(tight, TRAVELLING, "loss"))
         names = f"{_named(tight)}: {then} against {at}"
         holds = difference.more_than(_POINT)
-        yield Evidence("less with more traffic", names, difference.text(), "t: by over 1 point", holds)
+        yield Evidence(
+            "less with more traffic", names, difference.text(), "t-test: more than 1 point less is lost", holds
+        )
 
 
 def _far_from_home(steady: Sequence[tuple[CellResult, Exchange]]) -> Iterator[Evidence]:
@@ -321,7 +325,7 @@ def _far_from_home(steady: Sequence[tuple[CellResult, Exchange]]) -> Iterator[Ev
         split = pairs[0][1]
         names = f"{_named(split)} against iid: {methods[id(split)]}, {len(pairs)} settings"
         holds = between.more_than(0.1)
-        yield Evidence("far more under skew", names, between.text(), "t: over 10 points more", holds)
+        yield Evidence("far more under skew", names, between.text(), "t-test: more than 10 points more is lost", holds)
 
 
 def _mean_loss(cells: Cells) -> dict[int, float]:
@@ -341,7 +345,7 @@ def deltas_are_larger(cells: Cells) -> Iterator[Evidence]:
     for iid, split in _iid_and_split([cell for cell, _ in fixed(cells_with(cells, DELTA), *METHODS)]):
         skewed, iid_values = (number_by_seed(cell, DELTA, "mean") for cell in (split, iid))
         names = f"{_named(split)} against iid: {split.label['algorithm']}"
-        numbers, test = gap(skewed, iid_values).text("percent"), "t: larger by more than a tenth"
+        numbers, test = gap(skewed, iid_values).text("percent"), "t-test: larger by more than a tenth"
         yield Evidence("local changes are larger", names, numbers, test, larger(skewed, iid_values))
 
 
@@ -361,11 +365,11 @@ def scout_saves(cells: Cells) -> Iterator[Evidence]:
         papers, names = one.method == "gaia", f"{_named(one.scout)}: {one.method}"
         as_good = if_learnt(accuracy_gap(one.bsp, one.scout).at_most(_POINT), one.bsp)
         numbers = pair_text(one.bsp, one.scout)
-        test = "correlated t: not over 1 point below BSP on the same partition, only if the model has learnt"
+        test = "correlated t-test: at most 1 point below BSP on the same partition, only if the model has learnt"
         yield Evidence("it keeps BSP's accuracy", names, numbers, test, as_good, papers)
         saved = one.saved_by_seed(one.scout)
         enough = gap(dict.fromkeys(saved, _LEAST_SAVING), saved).at_most(0)
-        test = f"t: at least {_LEAST_SAVING:g} times fewer bytes"
+        test = f"t-test: at least {_LEAST_SAVING:g} times fewer bytes"
         yield Evidence("it saves traffic", names, times(one.saved_by(one.scout)), test, enough, papers)
     yield from _by_skew([one for one in savings(cells) if one.scout])
 
@@ -380,7 +384,7 @@ def _by_skew(scouts: list[Saving]) -> Iterator[Evidence]:
             names = f"{_named(mild.cell)} against {hard.cell.label['partition']}: {mild.method}"
             numbers = " and ".join(times(one.saved_by(one.scout)) for one in (mild, hard))
             holds = larger(*(one.saved_by_seed(one.scout) for one in (mild, hard)))
-            test, papers = "t: more bytes by more than a tenth", mild.method == "gaia"
+            test, papers = "t-test: more bytes by more than a tenth", mild.method == "gaia"
             yield Evidence("more with less skew", names, numbers, test, holds, papers)
 
 
@@ -395,7 +399,7 @@ def near_oracle(cells: Cells) -> Iterator[Evidence]:
             holds = if_learnt(near, one.bsp) if one.keeps(one.scout) else None
             numbers = f"{times(one.ratio)}, {accuracy_text(one.scout)} with BSP's {accuracy_text(one.bsp)}"
             condition = "where the accuracy is kept, only if the model has learnt"
-            test = f"t: at most {_MOST_OF_ORACLE:g} times Oracle's bytes, {condition}"
+            test = f"t-test: at most {_MOST_OF_ORACLE:g} times Oracle's bytes, {condition}"
             names = f"{_named(one.scout)}: {one.method}, {one.knob} {one.best:g}"
             yield Evidence("near Oracle", names, numbers, test, holds, one.method == "gaia")
 
@@ -414,10 +418,13 @@ def replicas_specialise(cells: Cells) -> Iterator[Evidence]:
         difference = _from_zero(by_seed(cell, specialisation))
         names = f"{_named(cell)}: {cell.label['algorithm']}"
         if is_split(cell):
-            test, holds = "t: its own over 50 points better", difference.more_than(0.5)
+            test, holds = "t-test: more than 50 points better on its own classes", difference.more_than(0.5)
             yield Evidence("only its own classes", names, difference.text(), test, holds)
         elif is_iid(cell):
-            test, holds = "t: within 10 points, only if the model has learnt", if_learnt(difference.within(0.1), cell)
+            test, holds = (
+                "t-test: they differ by at most 10 points, only if the model has learnt",
+                if_learnt(difference.within(0.1), cell),
+            )
             yield Evidence("all equal when iid", names, difference.text(), test, holds)
 
 

@@ -87,7 +87,7 @@ def hardest_skew(cells: Cells) -> Iterator[Evidence]:
             hardest = rival.label["partition"]
             names = f"{dataset_name(one)}: one class per party against {hardest}, the hardest of the others"
             numbers = f"{accuracy_text(one)} and {accuracy_text(rival)}, {difference.text()}"
-            test = "correlated t: over 1 point below it"
+            test = "correlated t-test: accuracy is more than 1 point below it"
             yield Evidence("one class per party is the hardest", names, numbers, test, difference.more_than(_POINT))
         if iid := family.get("iid"):
             for cell in family.values():
@@ -96,7 +96,7 @@ def hardest_skew(cells: Cells) -> Iterator[Evidence]:
                     names = f"{dataset_name(cell)}: iid against {cell.label['partition']}"
                     numbers = f"{accuracy_text(iid)} and {accuracy_text(cell)}, {lost.text()}"
                     holds = if_learnt(lost.at_most(0.02), iid)
-                    test = "correlated t: FedAvg loses at most 2 points, only if the model has learnt"
+                    test = "correlated t-test: FedAvg loses at most 2 points, only if the model has learnt"
                     yield Evidence("feature and quantity skew hardly hurt FedAvg", names, numbers, test, holds)
 
 
@@ -127,13 +127,13 @@ def nobody_is_best(cells: Cells) -> Iterator[Evidence]:
             beats.append(all(accuracy_gap(cell, setting[other]).more_than(_POINT) for other in others))
         holds = True if beaten else False if fmean(beats) > 0.75 else None
         numbers = f"{len(beaten)} in all, first by {beaten[0]}" if beaten else f"never in {len(whole)} settings"
-        test = f"correlated t: another is better by more than 1 point somewhere, in one of {looks} looks"
+        test = f"correlated t-test: another is better by more than 1 point somewhere, in one of {looks} looks"
         yield Evidence("everyone is beaten somewhere", name, numbers, test, holds)
     for name in FOUR[1:]:
         better = [accuracy_gap(setting[name], setting["fedavg"]).more_than(_POINT) for setting in whole]
         yes, no, half = better.count(True), better.count(False), len(better) / 2
         numbers = f"better in {yes} of {len(whole)} settings, not better in {no}, undecided in {better.count(None)}"
-        test = "correlated t: better by more than 1 point; not so in half of the settings or more"
+        test = "correlated t-test: better by more than 1 point; not so in half of the settings or more"
         holds = True if no >= half else False if yes > half else None
         yield Evidence("FedAvg is beaten only in some settings", f"{name} against fedavg", numbers, test, holds)
 
@@ -150,13 +150,13 @@ def hard_and_easy_tasks(cells: Cells) -> Iterator[Evidence]:
         if set(FOUR) <= setting.keys() and setting["fedavg"].label["partition"] != "label-count(k=1)":
             gaps = [accuracy_gap(a, b) for a, b in permutations(setting.values(), 2)]
             numbers = ", ".join(f"{name_of(cell)} {accuracy_text(cell)}" for cell in setting.values())
-            test = "correlated t: no two of four differ by more than 3 points, only if the model has learnt"
+            test = "correlated t-test: no two of four differ by more than 3 points, only if the model has learnt"
             holds = if_learnt(opposite(any_more_than(gaps, 0.03, len(gaps))), *setting.values())
             yield Evidence("on MNIST all are nearly equal", setting_name(setting["fedavg"]), numbers, test, holds)
     lost = _lost_to_label_skew(cells)
     for name in [name for name in ("cifar-10", *_TABULAR) if name in lost and "mnist" in lost]:
         difference = gap(lost[name], lost["mnist"])
-        test = "t: FedAvg loses more to Dir(0.5) than on MNIST, by more than 1 point"
+        test = "t-test: FedAvg loses more to Dir(0.5) than on MNIST, by more than 1 point"
         part = "CIFAR-10 and tables suffer more than MNIST"
         yield Evidence(part, f"{name} against mnist", difference.text(), test, difference.more_than(_POINT))
 
@@ -189,7 +189,7 @@ def speed_and_steadiness(cells: Cells) -> Iterator[Evidence]:
         for name in ("scaffold", "fednova"):
             if name in named and skew_of(average) != "homogeneous" and average.label.rounds >= SETTLED:
                 rough, calm = by_seed(named[name], late_deviation), by_seed(average, late_deviation)
-                test = "t: the deviation over its last 10 tests is larger than FedAvg's by more than a tenth"
+                test = "t-test: the deviation over its last 10 tests is larger than FedAvg's by more than a tenth"
                 names, numbers = f"{name}, {setting_name(average)}", gap(rough, calm).text()
                 yield Evidence("SCAFFOLD and FedNova are less steady", names, numbers, test, larger(rough, calm))
 
@@ -201,7 +201,7 @@ def _as_fast(prox: CellResult, average: CellResult) -> Iterator[Evidence]:
     target, rope = 0.9 * mean_accuracy(worse), max(2.0, 0.1 * average.label.rounds)
     pairs = paired(prox, average, Question(metric="rounds", target=target, rope=rope))
     rounds = Gap(pairs.posterior if pairs and not any(pairs.never) else None)
-    test = f"t: rounds to {100 * target:.0f}% differ by at most {rope:.0f}"
+    test = f"t-test: rounds to {100 * target:.0f}% differ by at most {rope:.0f}"
     numbers = rounds.text("rounds", 1)
     yield Evidence("FedProx is as fast as FedAvg", setting_name(average), numbers, test, rounds.within(rope))
 
@@ -221,7 +221,7 @@ def local_epochs(cells: Cells) -> Iterator[Evidence]:
         names = f"{name_of(cell)}, {setting_name(cell)}: {top} against {bottom} epochs"
         numbers = f"{accuracy_text(cell)} and {accuracy_text(family[bottom])}, {difference.text()}"
         looks = _pairs(family)
-        test = f"correlated t: best and worst differ by more than 2 points, picked from {looks} differences"
+        test = f"correlated t-test: best and worst differ by more than 2 points, picked from {looks} differences"
         yield Evidence("their number matters", names, numbers, test, difference.more_than(0.02, looks))
         best.setdefault(cell.label.without("partition", "solver"), {})[cell.label["partition"]] = (top, family)
     for partitions in best.values():
@@ -232,7 +232,7 @@ def local_epochs(cells: Cells) -> Iterator[Evidence]:
             looks = sum(_pairs(family) for _, family in partitions.values())
             holds = any_more_than(moves, _POINT, looks)
             test = (
-                "correlated t: another partition's best is more than 1 point worse than one's own, picked from "
+                "correlated t-test: another partition's best is more than 1 point worse than one's own, picked from "
                 f"{looks} differences"
             )
             names = f"{name_of(cell)}, {dataset_name(cell)}"
@@ -273,14 +273,14 @@ def party_sampling(cells: Cells) -> Iterator[Evidence]:
             if average and name in named:
                 difference = accuracy_gap(average, named[name])
                 numbers = f"fedavg {accuracy_text(average)}, {name} {accuracy_text(named[name])}, {difference.text()}"
-                test = "correlated t: FedAvg is better by more than 5 points"
+                test = "correlated t-test: FedAvg is better by more than 5 points"
                 yield Evidence(part, setting_name(average), numbers, test, difference.more_than(0.05), counts)
     for family in families([cell for cell in four(sampled) if name_of(cell) != "scaffold"], "partition"):
         if iid := family.get("iid"):
             for cell in family.values():
                 if cell is not iid:
                     rough, calm = by_seed(cell, late_deviation), by_seed(iid, late_deviation)
-                    test = "t: the deviation over its last 10 tests is larger than when iid by more than a tenth"
+                    test = "t-test: the deviation over its last 10 tests is larger than when iid by more than a tenth"
                     names, numbers = f"{name_of(cell)}, {setting_name(cell)}", gap(rough, calm).text()
                     yield Evidence("the others are unsteady", names, numbers, test, larger(rough, calm))
 
@@ -295,7 +295,7 @@ def many_parties(cells: Cells) -> Iterator[Evidence]:
         difference = accuracy_gap(few, many)
         names = f"{name_of(few)}, {setting_name(few)}: {few.parties} against {many.parties} parties"
         numbers = f"{accuracy_text(few)} and {accuracy_text(many)}, {difference.text()}"
-        test = "correlated t: over 1 point less"
+        test = "correlated t-test: accuracy falls by more than 1 point"
         yield Evidence("more parties, less accuracy", names, numbers, test, difference.more_than(_POINT))
 
 
@@ -313,7 +313,7 @@ def costs(cells: Cells) -> Iterator[Evidence]:
             ours, theirs = by_seed(named["fedprox"], training_seconds), by_seed(average, training_seconds)
             share = {seed: ours[seed] / theirs[seed] - 1 for seed in ours.keys() & theirs.keys()}
             difference = gap(share, dict.fromkeys(share, 0.0))
-            test = "t: parties train more than 10% longer than for FedAvg"
+            test = "t-test: parties train more than 10% longer than for FedAvg"
             numbers = difference.text("% of the time")
             if share:
                 yield Evidence(
@@ -344,7 +344,7 @@ def mixed_skew(cells: Cells) -> Iterator[Evidence]:
                 harder = single.label["partition"]
                 names = f"{name_of(mixed)}, {setting_name(mixed)}, against {harder}, the harder of its parts"
                 numbers = f"{accuracy_text(mixed)} and {accuracy_text(single)}, {difference.text()}"
-                test = "correlated t: over 1 point harder"
+                test = "correlated t-test: accuracy is more than 1 point lower"
                 yield Evidence("two skews are harder than one", names, numbers, test, difference.more_than(_POINT))
 
 
@@ -372,7 +372,7 @@ def _same_gain(names: str, skewed: Cells, iid: Cells) -> Iterator[Evidence]:
     if gain and at_iid:
         difference = gap(gain, at_iid)
         numbers = f"{100 * fmean(gain.values()):+.1f} points, iid {100 * fmean(at_iid.values()):+.1f}"
-        test = "t: what a small batch gains differs from iid by at most 2 points, only if the model has learnt"
+        test = "t-test: what a small batch gains differs from iid by at most 2 points, only if the model has learnt"
         holds = if_learnt(if_learnt(difference.within(0.02), *iid), *skewed)
         part = "skew does not change the effect of the batch size"
         names = f"{name_of(skewed[0])}, {dataset_name(skewed[0])}, {names}"
@@ -397,6 +397,6 @@ def batch_norm(cells: Cells) -> Iterator[Evidence]:
                     names = f"{name_of(averaged)}, {setting_name(averaged)}: {model} against {other}"
                     accuracies = f"{accuracy_text(averaged)} and {accuracy_text(family[other])}"
                     numbers = f"accuracy {accuracies}; deviation {gap(rough, calm).text()}"
-                    test = "t: the deviation over its last 10 tests is larger by more than a tenth"
+                    test = "t-test: the deviation over its last 10 tests is larger by more than a tenth"
                     part = "averaged BatchNorm is less steady under skew"
                     yield Evidence(part, names, numbers, test, larger(rough, calm))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from silobench.analysis.cells import Published, PublishedCost
-from silobench.analysis.specs import arguments, starts_at_random
+from silobench.analysis.specs import arguments
 from silobench.papers.published import fraction, is_usual, participation, published_tables
 from silobench.runs.label import Label
 from silobench.spec import parse, parse_terms
@@ -59,7 +59,7 @@ def _is_published(label: Label) -> bool:
     fixed = _SOLVER.get(label["dataset"], {})
     solver = {name: value for name, value in label.solver.kwargs if fixed.get(name) != value}
     network = label["model"] == _MODELS.get(label["dataset"], "cnn")
-    return network and solver.keys() <= {"epochs", "batch"} and is_usual(label) and starts_at_random(label)
+    return network and solver.keys() <= {"epochs", "batch"} and is_usual(label)
 
 
 def _algorithm(label: Label) -> str:

@@ -1,6 +1,7 @@
 """Accuracy against the earth mover's distance (EMD) of the parties' labels from the whole, as in Zhao et al., Figure 5.
 
-A study is a group of cells that differ in the partition only. A ladder is its partitions of one kind, by rising EMD.
+A study is a group of cells that differ in the partition only. A ladder is the cells of a study whose partitions are of
+one kind, by rising EMD: its first cell has the least skew, its last cell has the most.
 """
 
 from collections.abc import Iterator
@@ -12,8 +13,8 @@ from silobench.analysis.specs import partition_kinds
 from silobench.analysis.tables import BASELINES, Entry, Table, accuracy_entry, shown_choices
 from silobench.runs.label import distinguishing
 
-CLOSE = 0.05  # EMDs that differ by less count as one
-LEARNT = 5  # rounds: a model that has hardly started has no accuracy to lose
+EMD_TOLERANCE = 0.05  # EMDs that differ by less count as one
+MIN_ROUNDS = 5  # a model that has hardly started has no accuracy to lose
 _LADDERS = (("target-emd",), ("iid", "shards"))  # distributions drawn for an EMD; the paper's iid, 2-class and 1-class
 
 
@@ -26,21 +27,21 @@ def studies(cells: Cells) -> list[list[CellResult]]:
 
 
 def ladders(cells: Cells) -> Iterator[list[CellResult]]:
-    """Yield the partitions of one kind in each study, where they have more than one EMD."""
+    """Yield the cells of each study whose partitions are of one kind, by rising EMD, if they have more than one EMD."""
     for study in studies(cells):
-        yield from (ladder for ladder in by_kind(study).values() if several(ladder))
+        yield from (ladder for ladder in by_kind(study).values() if has_several_emds(ladder))
 
 
 def by_kind(study: Cells) -> dict[str, list[CellResult]]:
-    """Return the partitions of each kind that a study has."""
+    """Return the ladders of a study by their kind of partition, also those with one EMD."""
     every = {" and ".join(kinds): [cell for cell in study if _kind(cell) in kinds] for kinds in _LADDERS}
     return {kind: ladder for kind, ladder in every.items() if ladder}
 
 
-def several(cells: Cells) -> bool:
-    """Whether cells have more than one EMD."""
+def has_several_emds(cells: Cells) -> bool:
+    """Whether cells have more than one EMD, apart from small differences."""
     distances = [cell.emd_weighted for cell in cells]
-    return bool(distances) and max(distances) - min(distances) > CLOSE
+    return bool(distances) and max(distances) - min(distances) > EMD_TOLERANCE
 
 
 def _kind(cell: CellResult) -> str:
@@ -54,8 +55,8 @@ def _kind(cell: CellResult) -> str:
 
 def accuracy_by_emd(cells: Cells) -> list[list[CellResult]]:
     """Return the studies with more than one EMD, without short runs that were made only to be measured."""
-    trained = [cell for cell in cells if cell.label.rounds >= LEARNT or not cell.label.measure]
-    return [study for study in studies(trained) if several(study)]
+    trained = [cell for cell in cells if cell.label.rounds >= MIN_ROUNDS or not cell.label.measure]
+    return [study for study in studies(trained) if has_several_emds(study)]
 
 
 def emd_table(cells: Cells) -> Table:

@@ -11,7 +11,7 @@ from silobench.papers.zhao2018.divergence import (
     measured_studies,
     rounds_of,
 )
-from silobench.papers.zhao2018.emd import accuracy_by_emd, by_kind, emd_table, several, study_choices
+from silobench.papers.zhao2018.emd import accuracy_by_emd, by_kind, emd_table, has_several_emds, study_choices
 from silobench.papers.zhao2018.loss import loss_table
 from silobench.papers.zhao2018.numbers import dataset_of, table2
 from silobench.papers.zhao2018.sharing import SharingCell, sharing_studies, sharing_table
@@ -77,7 +77,7 @@ def _divergence(cells: Sequence[CellResult]) -> Iterator[Drawing]:
     studies = measured_studies(cells)
     for name, study in zip(_names(studies, cells), studies, strict=True):
         for kind, ladder in by_kind(study).items():
-            if several(ladder) and (drawn := _by_emd(ladder)):
+            if has_several_emds(ladder) and (drawn := _by_emd(ladder)):
                 yield Drawing(f"{name}: {kind}, after the first measured round", drawn)
         worst = study[-1]
         if len(rounds_of(worst)) > 1 and (drawn := _by_round(worst)):

@@ -49,7 +49,7 @@ def accuracy(label: Label, parties: int) -> Published | None:
     `Published.setting` has the paper's.
     """
     solver, dataset = arguments(label.solver), dataset_of(label)
-    everyone = parties == _PARTIES and participation(label, parties) == 1 and is_usual(label)
+    everyone = parties == _PARTIES and participation(label, parties) == 1 and is_usual(label, any_start=True)
     convolutional = label.model.name not in ("linear", "mlp", "bag")
     if not (everyone and convolutional and _is_plain(solver) and dataset in _LARGE):
         return None

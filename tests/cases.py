@@ -1,0 +1,117 @@
+"""Cases of claims: cells with the numbers that make a claim supported, contradicted or undecided, and runs of them.
+
+A case has the cells that a claim looks at and a number for each of them: an accuracy, or a dictionary of whatever its
+runs recorded. `undecided` are the numbers of `supported` with trials that scatter widely, unless they are stated.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from silobench.papers.hsieh2020.communication import percent_of
+from silobench.papers.zhao2018.numbers import ONE_CLASS
+from silobench.runs.label import Label
+from silobench.runs.stored import StoredRun
+from stored import dealt_by_label, one_class_each, stored
+
+Number: TypeAlias = float | dict[str, Any]
+Noise: TypeAlias = Callable[[int, int, int], float]  # (cell, seed, which number of it) -> what a trial is off by
+
+TRIALS = 3
+ORDERS = list(permutations((-1.0, 0.0, 1.0)))
+CLOSE, WIDE = 0.002, 0.3
+CLASSES = 10
+
+
+@dataclass(frozen=True)
+class Case:
+    """The cells of a claim by their choices, and what to put into them for each verdict."""
+
+    cells: Sequence[dict[str, Any]]
+    supported: Sequence[Number]
+    contradicted: Sequence[Number]
+    undecided: Sequence[Number] | None = None  # with trials that scatter little
+    wide: float = WIDE  # how far trials scatter where nothing can be told
+    null: Number | None = 0.7  # of all cells, where nothing makes a difference; None for a claim that nothing does
+    equality: str = ""  # the part that states equality, which models that have learnt nothing show as well
+
+
+# --- runs ---------------------------------------------------------------------------------------------
+
+
+def pattern(size: float) -> Noise:
+    """Return a noise without chance: three trials are off by -size, 0 and size, in another order in each cell."""
+    return lambda cell, seed, which: size * ORDERS[(cell + cell // 3 + which) % 6][seed]
+
+
+def gauss(size: float, draw: int) -> Noise:
+    return lambda cell, seed, which: size * float(np.random.default_rng([draw, cell, seed, which]).standard_normal())
+
+
+def trial(number: Number, off: Callable[[int], float], seed: int, choices: dict[str, Any]) -> StoredRun:
+    """Return a trial: shares and accuracies are off by a noise, other numbers by that share of themselves."""
+    numbers = number if isinstance(number, dict) else {"accuracy": number}
+    accuracy = numbers.get("accuracy", 0.7) + off(0)
+    curve = [accuracy] * choices.get("rounds", 5)
+    if "wobble" in numbers:
+        size = numbers["wobble"] * (1 + off(1))
+        curve = [accuracy + size * (-1) ** place for place in range(20)]
+    if "swing" in numbers:  # the same by chance
+        curve = [accuracy + numbers["swing"] * off(10 + place) for place in range(20)]
+    every = {"seconds": {"train": numbers.get("seconds", 2.0) * (1 + off(2))}}
+    every |= {"bytes_up": numbers.get("sent", 100.0) * (1 + off(3)) / len(curve), "bytes_down": 0}
+    parties, measured = choices.get("parties", 10), _measured(numbers, off)
+    classes = {"classes": [str(place) for place in range(2 * parties)]} if "known" in numbers else {}
+    partition = choices.get("partition", "iid")
+    counts = [[4] * CLASSES] * parties
+    if classes:
+        counts = dealt_by_label(parties, percent_of(Label({"partition": partition})))
+    elif "label-count(k=1)" in partition or ONE_CLASS in partition:
+        counts = one_class_each(parties, CLASSES)
+    records = [{"measures": measured} if measured else {}] * len(curve)
+    return stored(curve, seed, records, every=every, counts=counts, dataset_facts=classes, **choices)
+
+
+def _measured(numbers: dict[str, Any], off: Callable[[int], float]) -> dict[str, Any]:
+    """Return what a run measured of itself."""
+    names = ("conv1", "conv2", "fc1", "out")
+    found: dict[str, Any] = {}
+    if "loss" in numbers:
+        found["accuracy-loss"] = {"loss": numbers["loss"] + off(4), "home": 0.9, "away": 0.5}
+    if "delta" in numbers:
+        found["update-delta"] = {"mean": numbers["delta"] * (1 + off(5)), "ratio": 0.1}
+    if "channel" in numbers:
+        values = [numbers["channel"] * (1 + off(6))]
+        found["norm-divergence"] = {"mean": {"conv1": values}, "variance": {"conv1": values}}
+    if "layers" in numbers:
+        pairs = zip(names, numbers["layers"], strict=True)
+        layers = {name: value * (1 + off(20 + place)) for place, (name, value) in enumerate(pairs)}
+        found["weight-divergence"] = {"layers": layers, "all": 0.02, "distance": 0.5, "sgd_accuracy": None}
+    if "known" in numbers:
+        own, others = numbers["known"]
+        by_class = {
+            str(party): {str(c): own + off(7) if c % 2 == party else others for c in range(4)} for party in range(2)
+        }
+        found["replicas"] = {"accuracy": {"0": 0.5, "1": 0.5}, "by_class": by_class}
+    return found
+
+
+def runs(case: Case, numbers: Sequence[Number], noise: Noise, place: int = 0) -> list[list[StoredRun]]:
+    """Return the trials of all cells; cells of different places have nothing to do with each other."""
+    found = []
+    for at, (choices, number) in enumerate(zip(case.cells, numbers, strict=True)):
+        cell, elsewhere = len(case.cells) * place + at, {"validation": place / 10} if place else {}
+
+        def off(seed: int, cell: int = cell) -> Callable[[int], float]:
+            return lambda which: noise(cell, seed, which)
+
+        found.append([trial(number, off(seed), seed, {**choices, **elsewhere}) for seed in range(TRIALS)])
+    return found
+
+
+def all_of(key: str, *values: Any) -> list[Any]:
+    """Return cells that differ in one choice."""
+    return [{key: value} for value in values]
