@@ -155,7 +155,9 @@ def test_every_source_file_that_a_document_names_exists() -> None:
         code = " ".join(re.findall(r"`([^`]+)`", text))
         for path in re.findall(r"[\w./-]+/[\w-]+\.py\b", code):
             is_there = any((base / path).is_file() for base in (ROOT, ROOT / "src/silobench"))
-            assert is_there or path.endswith("/NAME.py"), f"{document.name} names {path}, which does not exist"
+            assert is_there or re.search(r"NAME|FOLDER|ours2030", path), (
+                f"{document.name} names {path}, which does not exist"
+            )
 
 
 def test_every_algorithm_is_documented_and_public() -> None:

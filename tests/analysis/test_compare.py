@@ -35,13 +35,14 @@ def run(capsys: pytest.CaptureFixture[str], folder: Path, text: str, *options: s
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from silobench.runs import execute as execution
     from silobench.runs import experiment
+    from silobench.runs.execute import execute
+    from silobench.runs.prepare import prepare
 
     folder = tmp_path_factory.mktemp("compare")
     plans = experiment.plan(experiment.read_experiment(write(folder / "e.toml", TWELVE)))
     for made in plans:
-        for _ in execution.execute(execution.prepare(made), folder / "runs"):
+        for _ in execute(prepare(made), folder / "runs"):
             pass
     return folder / "runs"
 

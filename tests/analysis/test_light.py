@@ -27,11 +27,13 @@ print(json.dumps(loaded), file=sys.stderr)
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from silobench.runs import execute, experiment
+    from silobench.runs import experiment
+    from silobench.runs.execute import execute
+    from silobench.runs.prepare import prepare
 
     folder = tmp_path_factory.mktemp("light")
     for plan in experiment.plan(experiment.read_experiment(write(folder / "e.toml", TINY + "trials = 2\n"))):
-        for _ in execute.execute(execute.prepare(plan), folder / "runs"):
+        for _ in execute(prepare(plan), folder / "runs"):
             pass
     return folder / "runs"
 

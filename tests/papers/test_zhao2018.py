@@ -18,7 +18,7 @@ from silobench.papers.zhao2018.numbers import table2
 from silobench.papers.zhao2018.sharing import sharing_table
 from silobench.report.figures import Line, lines_svg
 from silobench.runs.stored import StoredRun
-from stored import cells, claim, noises, page, stored, texts
+from stored import cells, claim, noises, one_class_each, page, stored, texts
 
 ONE = "shards(per_party=1)"
 LAYERS = ("conv1", "conv2", "fc1", "out")
@@ -33,7 +33,8 @@ def run(
     accuracies: list[float], seed: int = 0, measures: dict[int, dict[str, Any]] | None = None, **choices: Any
 ) -> StoredRun:
     """A finished run with these accuracies by round, and what was measured after some of them."""
-    plain = {"dataset": "cifar-10", "solver": solver(), **choices}
+    each = one_class_each(10, classes=10) if choices.get("partition", "").startswith(ONE) else [[4] * 10] * 10
+    plain = {"dataset": "cifar-10", "solver": solver(), "counts": each, **choices}
     told = [
         {"measures": {"weight-divergence": measures[number]}} if measures and number in measures else {}
         for number in range(1, len(accuracies) + 1)

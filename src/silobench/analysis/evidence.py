@@ -36,6 +36,7 @@ class Gap:
     """A mean difference between two cells, as far as their trials show it."""
 
     posterior: Posterior | None  # None for fewer than two shared seeds
+    decides: bool = True  # False where neither cell has learnt: that models at chance are equal says nothing
 
     def more_than(self, least: float, looks: int = 1) -> bool | None:
         """Whether it is above `least`; None if neither yes nor no has a probability above 0.95.
@@ -44,7 +45,7 @@ class Gap:
         probability of a no must then be below 0.05 / `looks` (Bonferroni). Otherwise enough looks at noise would find
         a difference.
         """
-        if self.posterior is None:
+        if self.posterior is None or not self.decides:
             return None
         above = replace(self.posterior, mean=self.posterior.mean - least) if least else self.posterior
         probability = above.odds(0.0).better_a
@@ -59,7 +60,7 @@ class Gap:
 
         A wide posterior has little mass inside a narrow region, and decides neither.
         """
-        if self.posterior is None:
+        if self.posterior is None or not self.decides:
             return None
         above, equal, below = self.posterior.odds(rope)
         return True if equal > DECIDED else False if max(above, below) > DECIDED else None
@@ -72,10 +73,10 @@ class Gap:
         return f"{factor * self.posterior.mean:+.1f} [{factor * low:+.1f}, {factor * high:+.1f}] {unit}"
 
 
-def accuracy_gap(a: CellResult, b: CellResult) -> Gap:
-    """Return the accuracy of `a` minus that of `b`."""
+def accuracy_gap(a: CellResult, b: CellResult, *references: CellResult) -> Gap:
+    """Return the accuracy of `a` minus that of `b`. It decides nothing if none of the cells has learnt."""
     pairs = paired(a, b, Question())
-    return Gap(pairs.posterior if pairs else None)
+    return Gap(pairs.posterior if pairs else None, any(map(has_learnt, (a, b, *references))))
 
 
 def pair_text(a: CellResult, b: CellResult, between: str = " and ") -> str:

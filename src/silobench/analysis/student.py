@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from functools import cache
 
+_HUGE = 1e100  # t: the mass above is 0 in double precision, and the square does not overflow
 _SMALL = 1.0  # t: below it less than 0.35 of the mass is between 0 and t
 
 
@@ -17,9 +18,11 @@ def upper_tail(dof: float, t: float) -> float:
     >>> upper_tail(2, 0.0), round(upper_tail(2, 4.30265273), 9)
     (0.5, 0.025)
     """
+    if math.isnan(t):
+        return t
     if t < 0:
         return 1.0 - upper_tail(dof, -t)
-    if t == math.inf:
+    if t > _HUGE:
         return 0.0
     sine, cosine = t * t / (dof + t * t), dof / (dof + t * t)  # squared
     scale = (

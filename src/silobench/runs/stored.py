@@ -150,6 +150,7 @@ class RunFacts:
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "RunFacts":
         get, seal = facts.get, facts.get("records")
+        facts["config"]["seed"]  # every reader of a run asks for it
         return cls(
             facts["id"],
             facts["status"],

@@ -27,6 +27,9 @@ def renamed(**names: str) -> Callable[[type[T]], type[T]]:
 
         @functools.wraps(create)
         def init(self: T, *args: Any, **kwargs: Any) -> None:
+            for old, new in names.items():
+                if old in kwargs and new in kwargs:
+                    raise TypeError(f"{cls.__name__} got {new} and {old}, which is its earlier name: give one of them")
             create(self, *args, **{names.get(name, name): value for name, value in kwargs.items()})
 
         setattr(cls, "__init__", init)  # noqa: B010  # mypy allows no other way
