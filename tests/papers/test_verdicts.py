@@ -79,6 +79,14 @@ def test_models_that_have_learnt_nothing_are_no_evidence_of_equality(id: str) ->
     assert {piece.holds for piece in found.evidence if piece.part == EQUALITIES[id]} <= {None}
 
 
+@pytest.mark.parametrize("id", [id for id in DIFFERENCES if isinstance(CASES[id].null, float) and id != "niid-8"])
+def test_models_that_have_learnt_nothing_contradict_no_difference(id: str) -> None:
+    """Not niid-8, which is about time and bytes."""
+    case = CASES[id]
+    chance = [1 / CLASSES] * len(case.cells)
+    assert claim(id, *runs(case, chance, pattern(CLOSE))).verdict == "undecided"
+
+
 @pytest.mark.parametrize(("iid", "verdict"), [(0.8, "supported"), (1 / CLASSES, "undecided")])
 def test_five_epochs_do_not_help_where_only_iid_data_are_learnt(iid: float, verdict: str) -> None:
     """One class per party may leave a model at chance, which is the largest loss, unless the training never learns."""

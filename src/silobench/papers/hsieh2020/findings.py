@@ -288,9 +288,8 @@ def _of_parties(few: tuple[CellResult, CellResult], many: tuple[CellResult, Cell
     names = f"{_named(many[1])} against {_named(few[1], 'model')}: {many[1].label['algorithm']}"
     means = [100 * fmean(each.values()) if each else 0.0 for each in lost]
     numbers = f"{means[1]:.1f} and {means[0]:.1f} points below BSP, {difference.text()}"
-    return Evidence(
-        "more is lost", names, numbers, "t-test: more than 1 point more is lost", difference.more_than(_POINT)
-    )
+    holds = if_learnt(difference.more_than(_POINT), few[0], many[0])
+    return Evidence("more is lost", names, numbers, "t-test: more than 1 point more is lost", holds)
 
 
 # --- diagnostics --------------------------------------------------------------------------------------

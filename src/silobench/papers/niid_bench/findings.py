@@ -162,12 +162,20 @@ def hard_and_easy_tasks(cells: Cells) -> Iterator[Evidence]:
 
 
 def _lost_to_label_skew(cells: Cells) -> dict[str, dict[int, float]]:
-    """Return what FedAvg loses by dataset and seed, in the longest runs with the paper's network and federation."""
+    """Return what FedAvg loses by dataset and seed, in the longest runs with the paper's network and federation.
+
+    Runs that learn nothing on iid data have nothing to lose.
+    """
     papers = [cell for cell in of_algorithms(cells, "fedavg") if cell.paper]
     losses = {}
     for family in families(sorted(papers, key=lambda cell: int(cell.label.rounds)), "partition"):
         iid, skewed = family.get("iid"), family.get("label-dirichlet(beta=0.5)")
-        if iid and skewed and (lost := differences(by_seed(iid, last_accuracy), by_seed(skewed, last_accuracy))):
+        if (
+            iid
+            and skewed
+            and has_learnt(iid)
+            and (lost := differences(by_seed(iid, last_accuracy), by_seed(skewed, last_accuracy)))
+        ):
             losses[str(iid.label["dataset"])] = lost
     return losses
 

@@ -86,7 +86,8 @@ def _falls_faster(ladder: Cells) -> Iterator[Evidence]:
     names = f"{dataset_name(knee)}: after {knee.label['partition']} against before it"
     numbers = difference.text("points per unit of EMD")
     test = "t-test: after it, accuracy falls by more than 1 extra point per unit of EMD"
-    yield Evidence("accuracy falls faster at large EMDs", names, numbers, test, difference.more_than(_POINT))
+    holds = if_learnt(difference.more_than(_POINT), low)
+    yield Evidence("accuracy falls faster at large EMDs", names, numbers, test, holds)
 
 
 def emd_of(cell: CellResult) -> float:
