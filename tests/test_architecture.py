@@ -133,3 +133,10 @@ def test_docstrings_stand_alone(file: Path) -> None:
     nodes = [node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, kinds)]
     texts = [text for node in nodes if (text := ast.get_docstring(node))]
     assert not [text.splitlines()[0] for text in texts if text.startswith(OPENINGS)]
+
+
+def test_no_test_module_imports_another() -> None:
+    """Shared code is in modules without the prefix `test_`; there are several modules called conftest."""
+    for file in Path(__file__).parent.rglob("*.py"):
+        lines = file.read_text(encoding="utf-8").splitlines()
+        assert not [line for line in lines if line.startswith(("from conftest ", "from test_", "import test_"))], file
