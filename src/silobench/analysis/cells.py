@@ -37,7 +37,7 @@ class Published:
 
 @dataclass(frozen=True)
 class PublishedCost:
-    """What a paper prints for the cost of one round."""
+    """The cost of one round, as a paper prints it."""
 
     seconds: float
     bytes: float

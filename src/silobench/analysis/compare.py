@@ -44,7 +44,7 @@ METRICS = {
 
 @dataclass(frozen=True)
 class Question:
-    """What to compare, and how. `rho` of None is the share of test rows, where the metric depends on them."""
+    """A metric, and the settings of its test. `rho` of None is the share of test rows, if the metric needs it."""
 
     metric: str = "accuracy"
     rope: float = METRICS["accuracy"].rope

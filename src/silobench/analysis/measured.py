@@ -1,4 +1,4 @@
-"""What measures found during training, over rounds and trials."""
+"""Findings of measures, over rounds and trials."""
 
 from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean

@@ -1,4 +1,4 @@
-"""What comes before the first round: rows that parties share, and a warm-up on them (Zhao et al., 2018, section 4)."""
+"""Before the first round: rows that parties share, and a warm-up on them (Zhao et al., 2018, section 4)."""
 
 from dataclasses import replace
 from typing import Any

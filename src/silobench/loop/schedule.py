@@ -15,7 +15,7 @@ from silobench.training.setting import Setting
 
 @dataclass(frozen=True)
 class Prelude:
-    """What happens before the first round. The record of the first round reports it."""
+    """The cost and the report of what happens before the first round. The record of the first round reports it."""
 
     bytes_down: int = 0  # of rows that all parties are sent
     clock: float = 0.0  # virtual seconds that this takes

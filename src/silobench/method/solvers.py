@@ -37,7 +37,7 @@ _GRADIENT_BATCH = 1000
 
 @dataclass(frozen=True)
 class Problem:
-    """What one party minimises in a round: the loss of a task, or `other_loss`, on the rows of the party."""
+    """The problem of one party in a round: the loss of a task, or `other_loss`, on the rows of the party."""
 
     task: Task
     federation: Federation

@@ -152,14 +152,14 @@ class Local:
 
     @property
     def delta(self) -> Vector:
-        """What the training changed: end - start."""
+        """The change by training: end - start."""
         return self.end - self.start
 
 
 @renamed(held="class_counts")
 @dataclass(frozen=True)
 class Batch:
-    """What a custom loss reads in one step: some rows of a party, and the network in training."""
+    """The input of a custom loss in one step: some rows of a party, and the network in training."""
 
     x: Tensor
     y: Tensor
@@ -272,7 +272,7 @@ ALGORITHMS: Registry[Algorithm] = Registry("algorithm")
 
 @dataclass(frozen=True)
 class Context:
-    """What a transform knows besides the update."""
+    """Facts about the round and the sender, for a transform."""
 
     seed: int
     round: int

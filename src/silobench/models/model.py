@@ -13,7 +13,7 @@ from silobench.spec import Registry
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a network has to fit: the shape of a row, the number of classes and, for rows of words, the vocabulary."""
+    """Sizes for a network to fit: the shape of a row, the number of classes and, for rows of words, the vocabulary."""
 
     shape: tuple[int, ...]
     classes: int

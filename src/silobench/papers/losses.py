@@ -1,4 +1,4 @@
-"""What a cell loses against a reference cell, beside what the paper's cell loses."""
+"""The accuracy that a cell loses against a reference cell, with the loss in the paper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Loss:
 
     @property
     def paper(self) -> float | None:
-        """What the paper's cell loses, where the paper prints both numbers."""
+        """The loss in the paper, if it prints both numbers."""
         cell, reference = self.cell.paper, self.reference.paper
         return reference.mean - cell.mean if cell and reference else None
 

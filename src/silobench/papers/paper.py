@@ -44,7 +44,7 @@ class Paper:
     tables: Sequence[Callable[[Cells], Table]] = ()
     """Tables of `silobench show`; those without rows are left out."""
     facts: Mapping[str, Callable[[Cells], list[dict[str, Any]]]] = field(default_factory=dict)
-    """What `silobench show --json` adds, by key."""
+    """Values that `silobench show --json` adds, by key."""
     sections: Callable[[Cells], Sequence[Section]] = _no_sections
     """Sections of the HTML page; those whose table has no rows are left out."""
 

@@ -80,7 +80,7 @@ class Plan:
 
 
 class _Data(NamedTuple):
-    """What a plan needs to know of its dataset."""
+    """The facts about a dataset that a plan needs."""
 
     checksum: str
     shape: tuple[int, ...]

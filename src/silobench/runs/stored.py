@@ -127,7 +127,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What run.json states. Keys that an older run lacks have defaults; unknown keys are ignored."""
+    """The content of run.json. Keys that an older run lacks have defaults; unknown keys are ignored."""
 
     id: str
     status: str

@@ -21,7 +21,7 @@ BUFFERS = "network buffers"  # a part of every message besides those of the algo
 
 @dataclass(frozen=True)
 class Setting:
-    """What stays the same in every round of a run. An engine sends it to workers once."""
+    """The constants of a run: method, federation, task and seed. An engine sends it to workers once."""
 
     method: Method
     federation: Federation

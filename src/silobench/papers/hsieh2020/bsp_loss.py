@@ -1,4 +1,4 @@
-"""What methods lose against BSP on iid data: the "-x%" above the bars of the quagmire study (Hsieh et al., 2020)."""
+"""Accuracy lost against BSP on iid data: the "-x%" above the bars of the quagmire study (Hsieh et al., 2020)."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""What federated training loses against SGD on the same rows in one place (Zhao et al., Table 1)."""
+"""Accuracy that federated training loses against SGD on the same rows in one place (Zhao et al., Table 1)."""
 
 from collections.abc import Hashable, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a little data shared with all parties brings (Zhao et al., section 4 and Figure 7)."""
+"""The gain from sharing a little data with all parties (Zhao et al., section 4 and Figure 7)."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Sharing:
 
     @property
     def received(self) -> float:
-        """What each party gets, as a share of all parties' rows."""
+        """The rows that each party gets, as a share of all parties' rows."""
         return self.alpha * self.beta
 
 
