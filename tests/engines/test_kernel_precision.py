@@ -140,7 +140,7 @@ def test_the_error_is_that_of_pytorch_in_single_precision(network: str, length: 
     ]
     for kind in (0, 1):
         ratios = [errors.native[kind] / errors.torch[kind] for errors in found]
-        assert np.median(ratios) <= 2, (kind, ratios)  # it is about 1; twice would be a bit of precision lost
+        assert np.median(ratios) <= 2**0.5, (kind, ratios)  # it is about 1; more would be half a bit lost
         assert max(errors.native[kind] for errors in found) < 1e-2
     if length == "one step":
         assert max(errors.native[1] for errors in found) < bound(LENGTHS[length][0])
