@@ -1,20 +1,17 @@
 """The round loop: a generator of `RoundRecord`. It writes nothing and stops when its caller stops asking."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
 import torch
 
+from silobench.loop.evaluation import evaluated
 from silobench.loop.network import Traffic
 from silobench.loop.probe import ModelProbe
 from silobench.loop.schedule import Prelude, Schedule
 from silobench.method.types import Context, Server, Update
 from silobench.processes import keep_memory
-from silobench.tasks.score import Score
-from silobench.tasks.task import Weights
 from silobench.training.party import LocalRound
 from silobench.training.setting import BUFFERS, Setting
 from silobench.training.state import PartyMemory, RoundRecord, State, Tally
@@ -95,7 +92,7 @@ class _Loop:
         spent = state.spent + traffic.up + traffic.down + probe.nbytes
         after = State(server, _merged_memories(state.memory, tally.memory), clock, spent, orders.memory)
         watch.lap("aggregate")
-        scores = self._scores(after, test_share) if test_share else {}
+        scores = evaluated(setting, schedule.engine, after, test_share) if test_share else {}
         watch.lap("evaluate")
         is_first, prelude = state.server.round == 0, self.prelude
         return RoundRecord(
@@ -152,38 +149,6 @@ class _Loop:
         params, optimizer = method.server.apply(server.params, direction, server.optimizer)
         after = replace(server, params=params, buffers=buffers, extras=extras, optimizer=optimizer, round=next_round)
         return after, sum_bytes
-
-    def _scores(self, state: State, test_share: float | int) -> dict[str, Any]:
-        """Score the shared model on the test rows; where parties have their own models, all of these."""
-        federation, server, several = self.setting.federation, state.server, self.setting.has_party_models
-        models = self._replicas(state) if several else [(server.params, server.buffers)]
-        scores = self.schedule.engine.score(self.setting, models, federation.test_parts(test_share))
-        accuracy = np.array([score.accuracy for score in scores])
-        summary: dict[str, Any] = {
-            "accuracy": float(accuracy.mean()),
-            "loss": float(np.mean([score.loss for score in scores])),
-            "class_accuracy": sum(scores, Score()).by_class,
-        }
-        if several:
-            summary["accuracy_std"] = float(accuracy.std())
-        if any(len(party.validation) for party in federation.parties):
-            summary |= self._validation_scores(models)
-        return summary
-
-    def _validation_scores(self, models: Sequence[Weights]) -> dict[str, Any]:
-        """Score each party's validation rows, by its own model or the shared one."""
-        parties, score = self.setting.federation.parties, self.schedule.engine.score
-        by_party = models if len(models) == len(parties) else [models[0]] * len(parties)
-        parts = map(self.setting.federation.validation_parts, parties)
-        jobs = zip(by_party, parts, strict=True)
-        scores = [score(self.setting, [model], some)[0] if some else None for model, some in jobs]
-        accuracies = tuple(score and score.accuracy for score in scores)
-        return {"validation": sum(filter(None, scores), Score()).accuracy, "party_accuracy": accuracies}
-
-    def _replicas(self, state: State) -> list[Weights]:
-        """Return the model of every party."""
-        memories = [state.memory.get(party.id, {}) for party in self.setting.federation.parties]
-        return [self.setting.model_at(state.server, memory) for memory in memories]
 
 
 def _merged_memories(

@@ -1,0 +1,47 @@
+"""The test of a model after a round: on the test rows, and on the validation rows of each party."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from silobench.engines import Engine
+from silobench.tasks.score import Score
+from silobench.tasks.task import Weights
+from silobench.training.setting import Setting
+from silobench.training.state import State
+
+
+def evaluated(setting: Setting, engine: Engine, state: State, test_share: float | int) -> dict[str, Any]:
+    """Score the shared model on a share of the test rows; where parties have their own models, all of these."""
+    federation, server, several = setting.federation, state.server, setting.has_party_models
+    models = _party_models(setting, state) if several else [(server.params, server.buffers)]
+    scores = engine.score(setting, models, federation.test_parts(test_share))
+    accuracy = np.array([score.accuracy for score in scores])
+    summary: dict[str, Any] = {
+        "accuracy": float(accuracy.mean()),
+        "loss": float(np.mean([score.loss for score in scores])),
+        "class_accuracy": sum(scores, Score()).by_class,
+    }
+    if several:
+        summary["accuracy_std"] = float(accuracy.std())
+    if any(len(party.validation) for party in federation.parties):
+        summary |= _on_validation_rows(setting, engine, models)
+    return summary
+
+
+def _on_validation_rows(setting: Setting, engine: Engine, models: Sequence[Weights]) -> dict[str, Any]:
+    """Score each party's validation rows, by its own model or the shared one."""
+    parties = setting.federation.parties
+    by_party = models if len(models) == len(parties) else [models[0]] * len(parties)
+    parts = map(setting.federation.validation_parts, parties)
+    jobs = zip(by_party, parts, strict=True)
+    scores = [engine.score(setting, [model], some)[0] if some else None for model, some in jobs]
+    accuracies = tuple(score and score.accuracy for score in scores)
+    return {"validation": sum(filter(None, scores), Score()).accuracy, "party_accuracy": accuracies}
+
+
+def _party_models(setting: Setting, state: State) -> list[Weights]:
+    """Return the model of every party."""
+    memories = [state.memory.get(party.id, {}) for party in setting.federation.parties]
+    return [setting.model_at(state.server, memory) for memory in memories]
