@@ -14,7 +14,7 @@ from silobench.method.types import Context, Server, Update
 from silobench.processes import keep_memory
 from silobench.training.party import LocalRound
 from silobench.training.setting import BUFFERS, Setting
-from silobench.training.state import PartyMemory, RoundRecord, State, Tally
+from silobench.training.state import RoundRecord, State, Tally
 from silobench.training.stopwatch import Stopwatch
 
 
@@ -82,7 +82,7 @@ class _Loop:
         watch.lap("control")
         server = replace(state.server, knobs=orders.knobs)
         broadcast = setting.sent(server)
-        memory = {party: state.memory.get(party, {}) for party in cohort}
+        memory = schedule.engine.memories.of(state.memory, cohort)
         engine, replies = schedule.engine.train(LocalRound(setting, broadcast), memory)
         update = setting.method.aggregate(tally.updates(replies))
         watch.lap("parties")
@@ -90,7 +90,7 @@ class _Loop:
         traffic = self._traffic(tally, broadcast.nbytes, sum_bytes, len(cohort))
         clock = state.clock + traffic.seconds + schedule.network.seconds(0, probe.largest)
         spent = state.spent + traffic.up + traffic.down + probe.nbytes
-        after = State(server, _merged_memories(state.memory, tally.memory), clock, spent, orders.memory)
+        after = State(server, schedule.engine.memories.put(state.memory, tally.memory), clock, spent, orders.memory)
         watch.lap("aggregate")
         scores = evaluated(setting, schedule.engine, after, test_share) if test_share else {}
         watch.lap("evaluate")
@@ -149,19 +149,6 @@ class _Loop:
         params, optimizer = method.server.apply(server.params, direction, server.optimizer)
         after = replace(server, params=params, buffers=buffers, extras=extras, optimizer=optimizer, round=next_round)
         return after, sum_bytes
-
-
-def _merged_memories(
-    before: Mapping[int, PartyMemory], changed: Mapping[int, PartyMemory]
-) -> Mapping[int, PartyMemory]:
-    """Return the memories of parties after a round; only parties that have any are listed."""
-    after = dict(before)
-    for party, memory in changed.items():
-        if memory:
-            after[party] = memory
-        else:
-            after.pop(party, None)
-    return after
 
 
 def _phases(parties: Mapping[str, float], laps: Mapping[str, float], workers: int) -> dict[str, float]:
