@@ -43,7 +43,8 @@ class Engine:
             if refusal is None:
                 for name in self.modes:
                     MODES[name].warn(setting)
-                return replace(self, modes=(mode,))
+                workers = self.workers if setting.task.device == "cpu" else 0  # a device is used by one process
+                return replace(self, modes=(mode,), workers=workers)
             refusals.append(f"engine {mode} cannot run this experiment: {refusal}")
         raise ConfigError("; ".join(refusals) + "; use auto.")
 

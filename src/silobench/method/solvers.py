@@ -30,6 +30,7 @@ from silobench.method.types import (
 from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.tasks.task import Task
+from silobench.vectors import moved
 
 Correct = Callable[[Vector, Vector], Vector]  # (gradient, params) -> gradient
 _GRADIENT_BATCH = 1000
@@ -55,7 +56,7 @@ class Problem:
     def _loss(self, x: Tensor, y: Tensor) -> Tensor:
         if self.other_loss is None:
             return self.task.loss(x, y)
-        class_counts = self.federation.class_counts[self.party.id]
+        class_counts = self.federation.class_counts[self.party.id].to(x.device)
         return self.other_loss(Batch(x, y, class_counts, partial(self.task.network.answer, x)))
 
     def gradient(self, params: Vector) -> Vector:
@@ -64,7 +65,7 @@ class Problem:
         network.params.copy_(params)
         for rows in self.party.rows.split(_GRADIENT_BATCH):
             self.backward(rows)
-            total.add_(network.grad, alpha=len(rows) / self.party.samples)
+            total.add_(network.grad.to(total.device), alpha=len(rows) / self.party.samples)
         return total
 
 
@@ -94,8 +95,8 @@ class Solver:
         network, lr, steps = problem.task.network, at(self.lr, server), 0
         params = network.params
         params.copy_(start)
-        velocity = memory["momentum"].clone() if memory else torch.zeros_like(params)
-        total_loss = torch.zeros(())
+        velocity = memory["momentum"].to(params.device, copy=True) if memory else torch.zeros_like(params)
+        total_loss, pull = torch.zeros((), device=params.device), moved(pull, params.device)
         for rows in self.batches(problem, server.round):
             total_loss += problem.backward(rows, augmented=True)
             grad = network.grad
@@ -112,8 +113,8 @@ class Solver:
             if pull.drift is not None:
                 params.add_(pull.drift, alpha=-lr)
             steps += 1
-        local = self.local(problem, start, params.clone(), steps, lr, float(total_loss) / steps)
-        return local, {"momentum": velocity} if self.keep_momentum else {}
+        local = self.local(problem, start, params.clone().cpu(), steps, lr, float(total_loss) / steps)
+        return local, {"momentum": velocity.cpu()} if self.keep_momentum else {}
 
     def local(
         self,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from silobench.data import DATASETS
-from silobench.engines import ENGINES
+from silobench.engines import ENGINES, EXECUTORS
 from silobench.errors import AbsentError, ConfigError
 from silobench.loop.network import NETWORKS
 from silobench.measures import MEASURES
@@ -40,6 +40,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "controllers": CONTROLLERS,
     "datasets": DATASETS,
     "engines": ENGINES,
+    "executors": EXECUTORS,
     "measures": MEASURES,
     "models": MODELS,
     "networks": NETWORKS,

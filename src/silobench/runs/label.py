@@ -7,7 +7,7 @@ from typing import Any
 from silobench.spec import Spec, parse, parse_terms
 
 # Keys that were added later: at these values they are left out, so that older runs keep their names.
-LATER = {"selection": "uniform", "buffers": "average", "start": "random", "measure": ""}
+LATER = {"selection": "uniform", "buffers": "average", "start": "random", "measure": "", "device": "cpu"}
 _DEFAULTS = {"server": "step", "controller": "fixed", "network": "link", "transforms": "", **LATER}
 
 
@@ -125,6 +125,10 @@ class Label(Mapping[str, Any]):
     @property
     def buffers(self) -> str:
         return self.text("buffers")
+
+    @property
+    def device(self) -> str:
+        return self.text("device")
 
     @property
     def parties(self) -> int | None:

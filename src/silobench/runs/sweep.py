@@ -69,7 +69,7 @@ def sweep(
 def _sweep(plans: Sequence[Plan], out: Path, engine: str, workers: int, plugins: Sequence[Path]) -> Generator[Event]:
     chosen = ENGINES.build(engine)
     together = replace(chosen, workers=workers if workers > 1 and chosen.workers else 0)
-    if chosen.place(workers).workers == 1:
+    if chosen.place(workers).workers == 1 or any(plan.cell.device != "cpu" for plan in plans):
         yield from _one_after_the_other(plans, out, together)
         return
     seen: set[str] = set()

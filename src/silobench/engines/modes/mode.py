@@ -35,6 +35,12 @@ class Mode:
     warn: Callable[[Setting], None] = lambda setting: None  # logs why a mode that would suit a setting is missing
 
 
+def device_refusal(setting: Setting) -> str | None:
+    """Return why a mode that computes on the CPU cannot run a setting, or None if it can."""
+    device = setting.task.device
+    return None if device == "cpu" else f"it computes on the cpu, and the device of this run is {device}"
+
+
 def work_by_party(local_round: LocalRound, parties: Iterable[int]) -> dict[int, float]:
     """Estimate the cost of training each party: parameters times rows visited."""
     rows, size = local_round.setting.solver.rows, local_round.setting.task.network.layout.size

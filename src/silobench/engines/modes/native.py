@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from silobench.engines import kernel as kernels
 from silobench.engines.executor import Dispatch
 from silobench.engines.kernel import parties as compiled
-from silobench.engines.modes.mode import TESTING_COST, Mode, row_count, work_by_party
+from silobench.engines.modes.mode import TESTING_COST, Mode, device_refusal, row_count, work_by_party
 from silobench.federation import Part
 from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
@@ -15,6 +15,8 @@ from silobench.training.state import PartyMemory, Reply
 
 
 def _refusal(setting: Setting) -> str | None:
+    if refusal := device_refusal(setting):
+        return refusal
     if not compiled.can_run(setting):
         return (
             "it needs the model cnn, mlp or linear, a classification dataset and an algorithm without its own loss or "
@@ -24,7 +26,7 @@ def _refusal(setting: Setting) -> str | None:
 
 
 def _warn(setting: Setting) -> None:
-    if compiled.can_run(setting):
+    if not device_refusal(setting) and compiled.can_run(setting):
         kernels.warn_if_missing()
 
 

@@ -6,7 +6,7 @@ from itertools import chain
 from silobench.engines.executor import Dispatch, Job
 from silobench.engines.failures import located
 from silobench.engines.modes.inline import score_with_torch
-from silobench.engines.modes.mode import Mode, work_by_party
+from silobench.engines.modes.mode import Mode, device_refusal, work_by_party
 from silobench.engines.stacks.stack import can_stack, train_stack
 from silobench.method.types import Server
 from silobench.training.party import LocalRound
@@ -19,6 +19,8 @@ _WORTH_SPLITTING = 1e8  # parameters times rows: about 10 ms of stacked work
 
 
 def _refusal(setting: Setting) -> str | None:
+    if refusal := device_refusal(setting):
+        return refusal
     if can_stack(setting):
         return None
     return (
