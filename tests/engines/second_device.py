@@ -22,11 +22,12 @@ class Remote(Tensor):
 
     @staticmethod
     def __new__(cls, inside: Tensor) -> "Remote":
+        is_dense = inside.layout == torch.strided
         tensor = Tensor._make_wrapper_subclass(
             cls,
             inside.size(),
-            strides=inside.stride(),
-            storage_offset=inside.storage_offset(),
+            strides=inside.stride() if is_dense else None,
+            storage_offset=inside.storage_offset() if is_dense else None,
             dtype=inside.dtype,
             layout=inside.layout,
             device=NAME,

@@ -72,7 +72,7 @@ class Network:
 
     def to(self, device: str) -> "Network":
         """Return a copy of the network on a device; the network itself if it is there already."""
-        if self.params.device == torch.device(device):
+        if self.params.device.type == torch.device(device).type:
             return self
         return Network(copy.deepcopy(self.module).to(device))
 
