@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from engine_cases import Case, run, same
 
+from commands import call, write
 from silobench.engines import ENGINES, EXECUTORS, MODES, Engine, Executor, Job, Mode, News, inline, pool
 from silobench.engines.executor import InProcess, InState, executor_of
 from silobench.engines.shipping import packed, unpacked
 from silobench.engines.workers import workers_of_this_command
 from silobench.errors import SpecError
 from silobench.runs.experiment import plan
-from silobench.runs.stored import read_run
+from silobench.runs.stored import read_run, read_runs
 from silobench.runs.sweep import sweep
 from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory
@@ -145,3 +146,17 @@ def test_a_new_mode_is_a_value(silos, monkeypatch) -> None:
 def test_former_names_of_an_engine_work() -> None:
     engine = inline()
     assert (engine.ways, engine.way) == (engine.modes, engine.mode) == (("inline",), "inline")
+
+
+def test_the_executor_of_the_docs_runs(capsys, monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(EXECUTORS, "factories", dict(EXECUTORS.factories))
+    text = (Path(__file__).parents[2] / "docs/engines.md").read_text(encoding="utf-8")
+    plugin = write(tmp_path / "futures.py", text.partition("```python\n")[2].partition("```")[0])
+    file = write(tmp_path / "e.toml", 'dataset = "fcube"\npartition = "octants"\nrounds = 2\nseed = [0, 1]\n')
+    digests = []
+    for engine in ("inline", "pool(workers=2, executor=futures)"):
+        options = ["--plugin", plugin, "--engine", engine, "--workers", "2", "--out", tmp_path / engine[:4]]
+        assert call(capsys, "run", file, *options).code == 0
+        digests.append(sorted(run.facts.state_sha256 for run in read_runs(tmp_path / engine[:4])))
+    assert len(set(digests[0])) == 2
+    assert digests[0] == digests[1]

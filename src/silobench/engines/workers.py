@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from silobench.engines.executor import EXECUTORS, Executor, InState, Job, News
+from silobench.engines.executor import EXECUTORS, Executor, InProcess, InState, Job, News
 from silobench.engines.shipping import Shelf, packed, unpacked
 from silobench.errors import RecordError
 from silobench.method.types import Count
@@ -246,9 +246,7 @@ def _serve(connection: Connection) -> None:
     signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     logging.getLogger("silobench").addHandler(logging.NullHandler())  # the parent logs
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)  # as in a round without workers
-    keep_memory(large=True)
+    _calculate_as_the_loop()
     shared: dict[int, Any] = {}
     while True:
         try:
@@ -273,6 +271,22 @@ def _serve(connection: Connection) -> None:
                 connection.send_bytes(_packed_error(error))
             except OSError:  # the parent has stopped this job and closed the connection
                 return
+
+
+def run_packed(content: bytes) -> bytes:
+    """Run a packed job in a process of another executor; return the packed list of its news.
+
+    Errors are raised unchanged. Bits are those of a worker process, as `Executor` demands.
+    """
+    _calculate_as_the_loop()
+    return packed(list(InProcess().news([unpacked(content)])))
+
+
+def _calculate_as_the_loop() -> None:
+    """Use one thread and treat denormal numbers as 0, as a round without workers does."""
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    keep_memory(large=True)
 
 
 @contextmanager
