@@ -140,7 +140,7 @@ class Dispatch:
     least: float  # a round with less work than this stays in this process
 
     def is_worth(self, jobs: int, work: float) -> bool:
-        """Whether so much work, in so many jobs, is large enough for the workers."""
+        """Whether a round of this many jobs and this much work is large enough for the workers."""
         return self.workers > 0 and jobs > 1 and work >= self.least
 
     def workers_for(self, jobs: Sequence[Job]) -> int:

@@ -188,7 +188,7 @@ def _events(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None = Non
     try:
         yield from _rounds(plan, out, engine, dataset)
     except RunError as error:  # it starts with the round and the party
-        raise _failure(plan, f"in {error}", error.details) from (error.__cause__ or error)
+        raise _failure(plan, f"in {error}", error.details) from error
     except SilobenchError:
         raise
     except Exception as error:
