@@ -2,28 +2,24 @@
 
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from types import FrameType
 
 from silobench.errors import RunError, SilobenchError
 from silobench.training.party import LocalRound
 
 
-@contextmanager
-def located(local_round: LocalRound, parties: Sequence[int]) -> Iterator[None]:
-    """Raise an error of the code inside as a `RunError` that names the round, the parties and the step.
+def located(error: Exception, local_round: LocalRound, parties: Sequence[int]) -> Exception:
+    """Return an error as a `RunError` that names the round, the parties and the step; call it where it is caught.
 
-    Errors that a user can correct (`SilobenchError`) are sentences already, and pass unchanged.
+    An error that a user can correct (`SilobenchError`) is a sentence already, and is returned unchanged.
     """
-    try:
-        yield
-    except SilobenchError:
-        raise
-    except Exception as error:
-        step = _step(error, local_round, parties[0]) if len(parties) == 1 else None
-        place = f"round {local_round.server.round + 1}, {_text(parties)}" + (f", step {step}" if step else "")
-        sentence = f"{place}: {type(error).__name__}: {error}"
-        raise RunError(sentence, traceback.format_exc()) from error
+    if isinstance(error, SilobenchError):
+        return error
+    step = _step(error, local_round, parties[0]) if len(parties) == 1 else None
+    place = f"round {local_round.server.round + 1}, {_text(parties)}" + (f", step {step}" if step else "")
+    failure = RunError(f"{place}: {type(error).__name__}: {error}", traceback.format_exc())
+    failure.__cause__ = error
+    return failure
 
 
 def _text(parties: Sequence[int]) -> str:

@@ -72,19 +72,25 @@ def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: i
         yield _sum_of_deltas(finished)
         return
     for training, loss in finished:
-        with located(local_round, [training.party]):
+        try:
             reply = training.reply(local_round, memory[training.party], loss)
+        except Exception as error:
+            raise located(error, local_round, [training.party])  # noqa: B904  # it has its cause
         yield reply
 
 
 def _prepared(local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows) -> "_Training":
-    with located(local_round, [party]):
+    try:
         return _Training.of(local_round, party, memory, rows)
+    except Exception as error:
+        raise located(error, local_round, [party])  # noqa: B904  # it has its cause
 
 
 def _run(local_round: LocalRound, training: "_Training") -> float:
-    with located(local_round, [training.party]):
+    try:
         return training.run()
+    except Exception as error:
+        raise located(error, local_round, [training.party])  # noqa: B904  # it has its cause
 
 
 def _sum_of_deltas(finished: "Iterator[tuple[_Training, float]]") -> Reply:

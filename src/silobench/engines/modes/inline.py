@@ -45,8 +45,10 @@ def score_with_torch(
 
 def _train_party(setting: Setting, server: Server, party: int, memory: PartyMemory) -> Reply:
     local_round = LocalRound(setting, server)
-    with located(local_round, [party]):
+    try:
         return local_round(party, memory)
+    except Exception as error:
+        raise located(error, local_round, [party])  # noqa: B904  # it has its cause
 
 
 def _score_parts(setting: Setting, model: Weights, parts: Sequence[Part]) -> list[Score]:

@@ -55,8 +55,10 @@ def _stacks(parties: Sequence[int], work: float, size: int) -> list[list[int]]:
 def _train_stack(setting: Setting, server: Server, memory: Mapping[int, PartyMemory]) -> list[Reply]:
     """Train the parties of one job; workers call it."""
     local_round = LocalRound(setting, server)
-    with located(local_round, list(memory)):
+    try:
         return train_stack(local_round, memory)
+    except Exception as error:
+        raise located(error, local_round, list(memory))  # noqa: B904  # it has its cause
 
 
 STACKED = Mode("stacked", _refusal, _train, score_with_torch)
