@@ -12,9 +12,14 @@ from pydantic_core import ErrorDetails
 
 from silobench.data import DATASETS, load
 from silobench.errors import ConfigError, suggest
+from silobench.loop.clocks import CLOCKS
+from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.network import NETWORKS
+from silobench.loop.paces import PACES
 from silobench.measures import MEASURES
+from silobench.method.aggregates import AGGREGATES
 from silobench.method.algorithms import ALGORITHMS
+from silobench.method.availability import AVAILABILITIES
 from silobench.method.controllers import CONTROLLERS
 from silobench.method.method import Buffers
 from silobench.method.selection import SELECTIONS
@@ -50,6 +55,11 @@ class Cell(BaseModel):
     start: str = "random"
     controller: str = "fixed"
     network: str = "100Mbps"
+    exchange: str = "star"
+    aggregate: str = "mean"
+    availability: str = "always"
+    pace: str = "synchronous"
+    clock: str = "measured"
     rounds: Count = 50
     eval_every: Count = 1
     eval_on: Annotated[float, Gt(0), Le(1)] | Count = 1.0
@@ -148,6 +158,11 @@ class Binder:
             "selection": [self.one(SELECTIONS, cell.selection)],
             "controller": [self.one(CONTROLLERS, cell.controller)],
             "network": [self.one(NETWORKS, cell.network)],
+            "exchange": [self.one(EXCHANGES, cell.exchange)],
+            "aggregate": [self.one(AGGREGATES, cell.aggregate)],
+            "availability": [self.one(AVAILABILITIES, cell.availability)],
+            "pace": [self.one(PACES, cell.pace)],
+            "clock": [self.one(CLOCKS, cell.clock)],
             "start": [self.one(STARTS, cell.start)],
             "measure": [self.one(MEASURES, measure) for measure in cell.measure],
         }
