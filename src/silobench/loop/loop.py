@@ -102,12 +102,12 @@ class _Loop:
         if algorithm.silent:
             return ()
         answer = done.outcome.answer if algorithm.lockstep else broadcast
-        return self.schedule.exchange.phases(done.turn.asked, answer, done.outcome.tally.sizes)
+        return self.schedule.exchange.phases(self.setting, done.turn.asked, answer, done.outcome.tally.sizes)
 
     def _full_exchange_bytes(self, server: Server) -> int:
         """Return the bytes of a round in which every party sends all of its model, and is answered."""
         size, parties = self.setting.sent(server).nbytes, tuple(range(len(self.setting.federation.parties)))
-        return sum(_bytes(self.schedule.exchange.phases(parties, size, dict.fromkeys(parties, size))))
+        return sum(_bytes(self.schedule.exchange.phases(self.setting, parties, size, dict.fromkeys(parties, size))))
 
     def _state_after(self, done: "_Round", phases: Sequence[Phase]) -> State:
         before, turns, outcome, timing = done.before, done.turn, done.outcome, Timing(self.schedule)

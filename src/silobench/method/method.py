@@ -41,6 +41,11 @@ class Method:
             raise ConfigError(reason)
 
     @property
+    def sends_mostly_zeros(self) -> bool:
+        """Whether the algorithm or a transform leaves most entries of a message at zero."""
+        return self.algorithm.mostly_zeros or any(transform.mostly_zeros for transform in self.transforms)
+
+    @property
     def needs_only_sum(self) -> bool:
         """Whether the server needs nothing but the sum of the messages."""
         return self.aggregate.adds

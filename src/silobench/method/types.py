@@ -321,6 +321,8 @@ class Algorithm:
     """Nothing is sent (the baselines)."""
     pooled: bool = False
     """All rows are at one party (the centralised baseline)."""
+    mostly_zeros: bool = False
+    """Messages are mostly zeros, at other places for each party."""
     refuses: Callable[[Any], str | None] = lambda method: None
     """(method) -> why the algorithm cannot be combined with the other parts of the method, or None."""
 
@@ -385,6 +387,8 @@ class Transform:
     """(memory) -> change of the model that the party has not sent yet, or None."""
     dials: tuple[Dial, ...] = ()
     """Knobs that a controller may set."""
+    mostly_zeros: bool = False
+    """Messages are mostly zeros, at other places for each party."""
     agree: Callable[[Mapping[int, Memory], Context], tuple[Mapping[int, Memory], Sequence[Phase]]] | None = None
     """(memory by party of the cohort, context) -> new memories, and the messages for them. It runs before training, as
     for an agreement on keys."""

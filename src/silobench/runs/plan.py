@@ -1,9 +1,11 @@
 """Plans: the choices of one run, checked and with every spec bound."""
 
 import functools
+import hashlib
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -222,9 +224,11 @@ def _refusal(problem: ErrorDetails) -> str:
 
 
 def _references(specs: Mapping[str, list[Bound[Any]]]) -> dict[str, Any]:
-    """Digests of the files that a partition reads: other proportions are another run."""
+    """Digests of the files that specs read: other proportions, or another graph, are another run."""
     likes = [dict(term.full.kwargs) for term in specs["partition"] if term.full.name == "like"]
     digests = [counts_digest(str(like["reference"]), str(like["level"])) for like in likes]
+    files = {value for _, value in specs["exchange"][0].full.kwargs if isinstance(value, str) and "." in value}
+    digests += [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files if Path(file).is_file()]
     return {"references": digests} if digests else {}
 
 

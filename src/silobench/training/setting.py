@@ -124,8 +124,8 @@ class Setting:
 
     def params_at(self, shared: Vector, memory: PartyMemory) -> Vector:
         """Return a party's parameters: the shared ones with its personal ones, or those of its own model."""
-        if self.mixes and "exchange" in memory:
-            return memory["exchange"]["model"]
+        if self.mixes:
+            return memory["exchange"]["model"] if "exchange" in memory else self.task.initial
         if self.personal is None:
             return shared
         values = memory["personal"]["params"] if "personal" in memory else self.task.initial[self.personal]

@@ -82,7 +82,7 @@ def _decoded(meeting: Meeting, update: Update, tally: Tally) -> tuple[Update, li
     return update, phases
 
 
-def via_server(cohort: Cohort, answer: int, sizes: Mapping[int, int]) -> Sequence[Phase]:
+def via_server(setting: Setting, cohort: Cohort, answer: int, sizes: Mapping[int, int]) -> Sequence[Phase]:
     """Return the messages of a star: the server sends each party `answer` bytes, and each party replies."""
     return Phase("broadcast", down=dict.fromkeys(cohort, answer)), Phase("replies", up=sizes)
 
@@ -93,8 +93,8 @@ class Exchange:
 
     combine: Callable[[Meeting], Outcome] = at_server
     """(one round with its replies) -> the next state."""
-    phases: Callable[[Cohort, int, Mapping[int, int]], Sequence[Phase]] = via_server
-    """(cohort, bytes that the server would send to a party, bytes of each party's message) -> who sends how much."""
+    phases: Callable[[Setting, Cohort, int, Mapping[int, int]], Sequence[Phase]] = via_server
+    """(setting, cohort, bytes that a server sends to each party, bytes of each party's message) -> who sends how much."""
     needs_each: bool = False
     """Whether it needs the message of each party; otherwise engines may add messages while they train."""
     mixes: bool = False

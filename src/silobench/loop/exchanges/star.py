@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from silobench.loop.exchanges.exchange import EXCHANGES, Exchange
 from silobench.method.selection import Cohort
 from silobench.method.types import Phase
+from silobench.training.setting import Setting
 
 
 @EXCHANGES.register
@@ -19,7 +20,7 @@ def mesh() -> Exchange:
     return MESH
 
 
-def _all_to_all(cohort: Cohort, answer: int, sizes: Mapping[int, int]) -> Sequence[Phase]:
+def _all_to_all(setting: Setting, cohort: Cohort, answer: int, sizes: Mapping[int, int]) -> Sequence[Phase]:
     others = max(0, len(cohort) - 1)
     return (Phase("replies", up={party: size * others for party, size in sizes.items()}),)
 

@@ -72,6 +72,7 @@ def dgc(
         local_model=local_model,
         lockstep=True,
         applies_momentum=True,
+        mostly_zeros=True,
         dials=(Dial("warmup", (8, 4, 3, 2, 1)), Dial("sparsity", (0.75, 0.9375, 0.984375, 0.996, 0.999))),
     )
 

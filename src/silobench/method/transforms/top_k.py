@@ -40,4 +40,4 @@ def top_k(fraction: Fraction = 0.01, feedback: bool = True) -> Transform:
         return replace(update, total=total, sums=sums).coded(SPARSE), rest if feedback else {}
 
     dial = Dial("fraction", (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001))
-    return Transform(encode, unsent=lambda memory: memory.get("delta"), dials=(dial,))
+    return Transform(encode, unsent=lambda memory: memory.get("delta"), dials=(dial,), mostly_zeros=True)
