@@ -67,18 +67,19 @@ def _in_flight(schedule: Schedule, state: State, broadcast: Server) -> Turn:
         ((party, size),) = reply.sizes.items()
         trip = timing.trip(party, broadcast.nbytes, size, schedule.cohort)
         flights.append(Flight(party, number, state.clock + trip, replace(reply, memory={}, seconds={})))
-    flights.sort(key=lambda flight: (flight.arrival, flight.party))
     assert pace.takes is not None
-    count = pace.takes([flight.arrival for flight in flights]) if flights else 0
-    taken, later = flights[:count], flights[count:]
+    first = sorted(flights, key=lambda flight: (flight.arrival, flight.party))
+    count = pace.takes([flight.arrival for flight in first]) if flights else 0
+    arrived = {flight.party for flight in first[:count]}
+    taken = [flight for flight in flights if flight.party in arrived]  # in the order in which engines return replies
     return Turn(
         engine,
         (flight.discounted(number, pace.discount) for flight in taken),
         starters,
         tuple(sorted(flight.party for flight in taken)),
         trained=trained,
-        flights=later,
-        clock=taken[-1].arrival if taken else state.clock,
+        flights=first[count:],
+        clock=first[count - 1].arrival if taken else state.clock,
         report={"staleness": fmean(number - flight.version for flight in taken)} if taken else {},
     )
 
