@@ -68,12 +68,12 @@ def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: i
     rows = _rows_of(setting.federation.x, setting.federation.y)
     trainings = (_prepared(local_round, party, memory[party], rows) for party in parties)
     finished = _finished(trainings, partial(_run, local_round), threads)
-    if sends_only_deltas(setting.method):
+    if sends_only_deltas(setting):
         yield _sum_of_deltas(finished)
         return
     for training, loss in finished:
         try:
-            reply = training.reply(local_round, memory[training.party], loss)
+            reply = training.reply(local_round.at(memory[training.party]), memory[training.party], loss)
         except Exception as error:
             raise located(error, local_round, [training.party])  # noqa: B904  # it has its cause
         yield reply
@@ -81,7 +81,7 @@ def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: i
 
 def _prepared(local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows) -> "_Training":
     try:
-        return _Training.of(local_round, party, memory, rows)
+        return _Training.of(local_round.at(memory), party, memory, rows)
     except Exception as error:
         raise located(error, local_round, [party])  # noqa: B904  # it has its cause
 
@@ -96,15 +96,16 @@ def _run(local_round: LocalRound, training: "_Training") -> float:
 def _sum_of_deltas(finished: "Iterator[tuple[_Training, float]]") -> Reply:
     """Add up FedAvg's messages as they come, into one reply."""
     memories: dict[int, Memory] = {}
-    delta, weight, losses, seconds, steps = torch.zeros(()), 0.0, 0.0, 0.0, 0
+    delta, weight, losses, seconds, slowest, steps = torch.zeros(()), 0.0, 0.0, 0.0, 0.0, 0
     for training, loss in finished:
         began, samples = time.perf_counter(), float(training.problem.party.samples)
         moved = torch.from_numpy(training.params).sub_(training.start)
         delta = delta.add_(moved, alpha=samples) if memories else moved.mul_(samples)
         memories[training.party] = training.memory
         weight, losses, steps = weight + samples, losses + loss * samples, steps + len(training.walk.sizes)
+        slowest = max(slowest, training.seconds)
         seconds += training.seconds + time.perf_counter() - began
-    return reply_of_deltas(delta, weight, memories, losses, steps, seconds)
+    return reply_of_deltas(delta, weight, memories, losses, steps, seconds, slowest)
 
 
 @dataclass

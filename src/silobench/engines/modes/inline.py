@@ -7,6 +7,7 @@ from silobench.engines.executor import Dispatch, Job
 from silobench.engines.failures import located
 from silobench.engines.modes.mode import TESTING_COST, Mode, row_count, work_by_party
 from silobench.federation import Part
+from silobench.method.selection import Cohort
 from silobench.method.types import Server
 from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
@@ -19,7 +20,7 @@ def _train(
     local_round: LocalRound, memory: Mapping[int, PartyMemory], dispatch: Dispatch
 ) -> tuple[int, Iterator[Reply]]:
     work, shared = work_by_party(local_round, memory), (local_round.setting, local_round.server)
-    jobs = [Job(_train_party, shared, (party, memory[party]), work[party]) for party in memory]
+    jobs = [Job(_train_party, shared, (local_round.cohort, party, memory[party]), work[party]) for party in memory]
     return dispatch.workers_for(jobs), dispatch.results(jobs)
 
 
@@ -43,8 +44,8 @@ def score_with_torch(
 # --- functions that workers call ----------------------------------------------------------------------
 
 
-def _train_party(setting: Setting, server: Server, party: int, memory: PartyMemory) -> Reply:
-    local_round = LocalRound(setting, server)
+def _train_party(setting: Setting, server: Server, cohort: Cohort, party: int, memory: PartyMemory) -> Reply:
+    local_round = LocalRound(setting, server, cohort)
     try:
         return local_round(party, memory)
     except Exception as error:

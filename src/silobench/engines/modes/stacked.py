@@ -8,6 +8,7 @@ from silobench.engines.failures import located
 from silobench.engines.modes.inline import score_with_torch
 from silobench.engines.modes.mode import Mode, device_refusal, work_by_party
 from silobench.engines.stacks.stack import can_stack, train_stack
+from silobench.method.selection import Cohort
 from silobench.method.types import Server
 from silobench.training.party import LocalRound
 from silobench.training.setting import Setting
@@ -36,7 +37,12 @@ def _train(
     work, shared = work_by_party(local_round, memory), (local_round.setting, local_round.server)
     longest_first = sorted(memory, key=lambda party: -solver.count(local_round.party(party).samples))
     jobs = [
-        Job(_train_stack, shared, ({party: memory[party] for party in stack},), sum(work[party] for party in stack))
+        Job(
+            _train_stack,
+            shared,
+            (local_round.cohort, {party: memory[party] for party in stack}),
+            sum(work[party] for party in stack),
+        )
         for stack in _stacks(longest_first, sum(work.values()), size)
     ]
     return dispatch.workers_for(jobs), chain.from_iterable(dispatch.results(jobs))
@@ -52,9 +58,9 @@ def _stacks(parties: Sequence[int], work: float, size: int) -> list[list[int]]:
     return [list(parties[place::count]) for place in range(min(count, len(parties)))]
 
 
-def _train_stack(setting: Setting, server: Server, memory: Mapping[int, PartyMemory]) -> list[Reply]:
+def _train_stack(setting: Setting, server: Server, cohort: Cohort, memory: Mapping[int, PartyMemory]) -> list[Reply]:
     """Train the parties of one job; workers call it."""
-    local_round = LocalRound(setting, server)
+    local_round = LocalRound(setting, server, cohort)
     try:
         return train_stack(local_round, memory)
     except Exception as error:
