@@ -109,8 +109,8 @@ class Federation:
 
         `augmented` applies the augmentation of the dataset, where it has one.
         """
-        stored, labels = (self.x, self.y) if self.device == "cpu" else self._moved(None)
-        x, y = self._returned(as_input(stored, rows)), self._returned(labels[rows.to(labels.device)])
+        on_cpu = self.device == "cpu"
+        x, y = (as_input(self.x, rows), self.y[rows]) if on_cpu else self._rows_on_device(rows, None)
         return crop_and_flip(x) if augmented and self.dataset.augment == "crop-flip" else x, y
 
     def test_parts(self, share: float | int = 1.0) -> list[Part]:
@@ -144,17 +144,24 @@ class Federation:
 
     def part(self, part: Part) -> tuple[Tensor, Tensor]:
         """Return the features and labels of a part, ready for a network."""
-        x, y = self.source(part) if self.device == "cpu" else self._moved(part.copy)
-        rows, begin, end = part.rows, int(part.rows[0]), int(part.rows[-1]) + 1
+        if self.device != "cpu":
+            return self._rows_on_device(part.rows, part.copy)
+        (x, y), rows, begin, end = self.source(part), part.rows, int(part.rows[0]), int(part.rows[-1]) + 1
         if end - begin == len(rows):  # consecutive rows: slice instead of gathering
-            return self._returned(as_input(x[begin:end])), self._returned(y[begin:end])
-        return self._returned(as_input(x, rows)), self._returned(y[rows.to(y.device)])
+            return as_input(x[begin:end]), y[begin:end]
+        return as_input(x, rows), y[rows]
 
     def source(self, part: Part) -> "tuple[Tensor | sparse.csr_matrix, Tensor]":
         """Return the stored features and labels that a part's row numbers refer to."""
         if part.copy is None:
             return self.x, self.y
         return self._test_copy(part.copy), self._test_labels
+
+    def _rows_on_device(self, rows: Tensor, copy: int | None) -> tuple[Tensor, Tensor]:
+        """Return the features and labels of some rows on the device; `copy` is that of a `Part`."""
+        x, y = self._moved(copy)
+        taken = as_input(x, rows.to(x.device) if isinstance(x, Tensor) else rows)
+        return taken.to(self.device), y[rows.to(self.device)]
 
     def _moved(self, copy: int | None) -> "tuple[Tensor | sparse.csr_matrix, Tensor]":
         """Return stored features and labels on the device; sparse features, and those that do not fit, on the CPU.
@@ -172,9 +179,6 @@ class Federation:
     @cached_property
     def _on_device(self) -> "dict[str, tuple[int | None, Tensor | sparse.csr_matrix, Tensor]]":
         return {}
-
-    def _returned(self, tensor: Tensor) -> Tensor:
-        return tensor if self.device == "cpu" else tensor.to(self.device)
 
     @cached_property
     def _test_labels(self) -> Tensor:
@@ -231,7 +235,7 @@ def federate(
 def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor | None = None) -> Tensor:
     """Return all rows, or some, as a float tensor: bytes are scaled to 0..1, CSR rows become a sparse tensor."""
     if isinstance(x, Tensor):
-        taken = x if rows is None else x.index_select(0, rows.to(x.device))
+        taken = x if rows is None else x.index_select(0, rows)
         return taken.float().div_(255) if taken.dtype == torch.uint8 else taken
     part = x if rows is None else x[rows.numpy()]
     indptr, indices, data = (torch.from_numpy(array) for array in (part.indptr, part.indices, part.data))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from silobench.engines import kernel as kernels
 from silobench.engines.executor import EXECUTORS, Dispatch, Executor, Memories, executor_of
@@ -76,13 +77,13 @@ class Engine:
         The engine that is used has no workers where the round is too short for them.
         """
         workers, replies = MODES[self.mode].train(local_round, memory, self._dispatch)
-        return replace(self, workers=workers), replies
+        return self if workers == self.workers else replace(self, workers=workers), replies
 
     def score(self, setting: Setting, models: Sequence[Weights], parts: Sequence[Part]) -> list[Score]:
         """Return the score of every model on all parts. Parts are summed in their order, wherever they were scored."""
         return MODES[self.mode].score(setting, models, parts, self._dispatch)
 
-    @property
+    @cached_property
     def _dispatch(self) -> Dispatch:
         return Dispatch(self.executor, self.workers, self.least)
 
