@@ -39,3 +39,5 @@ class Method:
                 "this algorithm exchanges after every minibatch, but the solver takes more steps in a round: use "
                 "sgd(..., steps=1, keep_momentum=True)."
             )
+        if reason := self.algorithm.refuses(self):
+            raise ConfigError(reason)

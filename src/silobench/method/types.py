@@ -6,7 +6,7 @@ arithmetic on ``[..., d]``. Algorithms and transforms import nothing else from s
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -260,11 +260,24 @@ class Algorithm:
     """Nothing is sent (the baselines)."""
     pooled: bool = False
     """All rows are at one party (the centralised baseline)."""
+    refuses: Callable[[Any], str | None] = lambda method: None
+    """(method) -> why the algorithm cannot be combined with the other parts of the method, or None."""
 
     @property
     def is_affine(self) -> bool:
         """Whether its steps are SGD on the task's loss plus a `Pull`, which does not need PyTorch."""
         return self.correct is None and self.loss is None
+
+
+def needs_linear_steps(reason: str) -> Callable[[Any], str | None]:
+    """Return a check for `Algorithm.refuses`: a party's change must be a weighted sum of gradients, as SGD's is."""
+
+    def refuses(method: Any) -> str | None:
+        if method.solver.is_linear:
+            return None
+        return f"{reason}, but the solver is {method.solver.kind}: use sgd, or another algorithm such as fedavg."
+
+    return refuses
 
 
 ALGORITHMS: Registry[Algorithm] = Registry("algorithm")

@@ -18,6 +18,7 @@ from silobench.method.types import (
     Update,
     Vector,
     largest,
+    needs_linear_steps,
 )
 
 
@@ -71,6 +72,7 @@ def dgc(
         local_model=local_model,
         lockstep=True,
         applies_momentum=True,
+        refuses=needs_linear_steps("dgc applies the momentum of sgd to the gradients that it accumulates"),
         dials=(Dial("warmup", (8, 4, 3, 2, 1)), Dial("sparsity", (0.75, 0.9375, 0.984375, 0.996, 0.999))),
     )
 
