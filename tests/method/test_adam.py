@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laws import Toy, bits, close, run
@@ -68,6 +68,7 @@ def test_every_step_is_torchs(toy: Toy, model: str, decay: float, decoupled: boo
         assert close(network.params, after, bound_of_steps(150, 30, torch.float64))
 
 
+@settings(deadline=None)  # torch loads its compiler with the first optimizer
 @given(
     gradients=st.lists(st.lists(st.floats(0.01, 10), min_size=3, max_size=3), min_size=1, max_size=60),
     signs=st.lists(st.sampled_from([-1.0, 1.0]), min_size=3, max_size=3),

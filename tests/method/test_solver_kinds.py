@@ -1,19 +1,23 @@
 """A kind of solver is one subclass: what it must define, and where it is refused."""
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 import torch
 
+from commands import TINY, call, write
 from laws import EVERY, Toy, bits, run
 from silobench.engines import ENGINES
 from silobench.errors import ConfigError
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.method import Method
-from silobench.method.solvers import Problem, Solver, sgd
+from silobench.method.solvers import SOLVERS, Problem, Solver, sgd
 from silobench.method.types import Pull, Server, Vector
+from silobench.runs.stored import read_runs
 
 NEED_LINEAR_STEPS = [
     *("fednova", "dgc"),
@@ -94,3 +98,20 @@ def test_other_algorithms_run_with_any_kind(toy: Toy, spec: str) -> None:
     (record,) = run(algorithm, toy((20, 20), "mlp(6)"), sign(keep=True, steps=1 if algorithm.lockstep else 3), rounds=1)
     assert record.steps == (1 if algorithm.lockstep else 3) * (1 if algorithm.pooled else 2)
     assert torch.isfinite(record.state.server.params).all()
+
+
+def test_a_solver_of_your_own_is_the_file_of_the_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/solvers.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    plugin, experiment = write(tmp_path / "sign.py", code), write(tmp_path / "e.toml", TINY)
+    try:
+        for algorithm in ("fedavg", "bsp"):
+            choices = [f"algorithm={algorithm}", "solver=sign(lr=0.01)"]
+            settings = [part for choice in choices for part in ("--set", choice)]
+            options = ["--plugin", plugin, *settings, "--workers", "1", "--out", tmp_path / algorithm]
+            result = call(capsys, "run", experiment, *options)
+            assert result.code == 0, result.err
+            (stored,) = read_runs(tmp_path / algorithm)
+            assert f"keep_mean={algorithm == 'bsp'}" in str(stored.config.solver)
+    finally:
+        SOLVERS.factories.pop("sign", None)

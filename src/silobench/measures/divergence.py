@@ -44,6 +44,11 @@ def weight_divergence(bound: Literal["sampled", "logistic"] | None = None, rows:
                 "weight-divergence needs one shared model, but with this algorithm every party has its own: leave one "
                 "of them out."
             )
+        if getattr(setting.method.solver.lr, "follow", None) is not None:
+            raise ConfigError(
+                "weight-divergence compares two runs with the same learning rates, but those of plateau depend on the "
+                "run: use another schedule, or leave the measure out."
+            )
         if bound is not None:
             _need_plain_fedavg(setting, cohort)
         if bound == "logistic":

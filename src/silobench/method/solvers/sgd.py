@@ -59,7 +59,7 @@ def sgd(
 ) -> Sgd:
     """Minibatch SGD; the defaults are NIID-Bench's.
 
-    `lr` is a number or a schedule: constant, exponential, step or polynomial. `steps` replaces epochs by a number of
+    `lr` is a number or a schedule: see `silobench list schedules`. `steps` replaces epochs by a number of
     minibatches per round; `batch=full` takes all rows at once. Momentum starts from zero in every round, unless each
     party keeps its own with `keep_momentum`.
     """
