@@ -107,7 +107,14 @@ class Engine:
         return workers_of_this_command(self.workers).results(jobs) if self._sends(jobs) else (job() for job in jobs)
 
 
+def _solver_refusal(setting: Setting) -> str | None:
+    kind = setting.solver.kind
+    return None if kind == "sgd" else f"it has the steps of the solver sgd, but the solver is {kind}"
+
+
 def _native_refusal(setting: Setting) -> str | None:
+    if refusal := _solver_refusal(setting):
+        return refusal
     if not compiled.can_run(setting):
         return (
             "it needs the model cnn, mlp or linear, a classification dataset and an algorithm without its own loss or "
@@ -119,7 +126,7 @@ def _native_refusal(setting: Setting) -> str | None:
 def _stacked_refusal(setting: Setting) -> str | None:
     if can_stack(setting):
         return None
-    return (
+    return _solver_refusal(setting) or (
         "it needs the model linear or mlp and an algorithm without its own loss or gradient hook (not moon or fedrs; "
         "on sparse rows, not fedprox, feddyn or scaffold(momentum=inside) either)"
     )

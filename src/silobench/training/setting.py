@@ -85,7 +85,7 @@ class Setting:
     @property
     def is_affine(self) -> bool:
         """Whether parties only run SGD from the broadcast model, on the task's loss with at most a pull."""
-        return self.method.algorithm.is_affine and self.personal is None
+        return self.method.algorithm.is_affine and self.personal is None and self.method.solver.kind == "sgd"
 
     def sent(self, server: Server) -> Server:
         """Return the server as it is broadcast: only the shared part of model and statistics."""
