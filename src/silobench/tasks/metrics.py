@@ -59,3 +59,6 @@ class Metric:
 
 
 ACCURACY = Metric("accuracy", "accuracy", higher_is_better=True, unit="%", factor=100.0, digits=1)
+BALANCED_ACCURACY = Metric(
+    "balanced_accuracy", "balanced accuracy", higher_is_better=True, unit="%", factor=100.0, digits=1
+)
