@@ -1,6 +1,7 @@
 """The HTML page of some runs: one file without scripts, which loads nothing."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from silobench import __version__
 from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Finding, claims_table, judge
-from silobench.analysis.details import details_table
-from silobench.analysis.groups import settings_of
-from silobench.analysis.ranking import ranking_table
-from silobench.analysis.tables import accuracy_table, cost_table, shown, varying
+from silobench.analysis.details import details_tables
+from silobench.analysis.groups import by_metric, settings_of
+from silobench.analysis.ranking import ranking_tables
+from silobench.analysis.tables import cost_table, score_tables, shown, varying
 from silobench.errors import RecordError
 from silobench.report.drawing import Section
 from silobench.report.figures import curves_svg, partition_svg
@@ -28,9 +29,9 @@ def write_report(
     sections: Sequence[Section] = (),
     findings: Sequence[Finding] = (),
 ) -> Path:
-    """Write a page with the accuracy table, the partition and training curves of every setting, and the costs.
+    """Write a page with the tables of scores, the partition and training curves of every setting, and the costs.
 
-    `sections` come after the accuracy table; `findings` are judged by the cells, and shown if there is evidence.
+    `sections` come after the tables of scores; `findings` are judged by the cells, and shown if there is evidence.
     """
     if not cells:
         raise RecordError("there is no finished run to report: run the experiment to its end first.")
@@ -41,11 +42,11 @@ def write_report(
     page = environment.get_template("report.html").render(
         title=title,
         version=__version__,
-        accuracy=accuracy_table(cells),
-        ranks=ranking_table(cells),
+        scores=[(_heading(group), score_tables(group)) for group in by_metric(cells)],
+        ranks=[table for table in ranking_tables(cells) if len(table.rows) > 1],
         sections=sections,
         claims=claims_table(claims, "silobench claims --evidence shows every piece"),
-        details=details_table(cells),
+        details=details_tables(cells),
         cost=cost_table(cells),
         settings=[_setting(group, varying(cells), cells) for group in settings_of(cells)],
         summary=_summary(cells),
@@ -57,9 +58,15 @@ def write_report(
     return path
 
 
+def _heading(cells: Sequence[CellResult]) -> str:
+    title = cells[0].metric.title
+    return title[:1].upper() + title[1:]
+
+
 def _setting(cells: list[CellResult], names: Sequence[str], everything: Sequence[CellResult]) -> dict[str, Any]:
     """Return what the page shows of one partition: its numbers, and the training curves of every algorithm on it."""
-    partition = cells[0].runs[0].partition
+    partition, metric = cells[0].runs[0].partition, cells[0].metric
+    baseline = None if cells[0].is_accuracy else cells[0].baseline
     return {
         "name": " · ".join(filter(None, (shown(cells[0], name, everything) for name in names))),
         "facts": [
@@ -69,10 +76,37 @@ def _setting(cells: list[CellResult], names: Sequence[str], everything: Sequence
             ("Jensen-Shannon", f"{partition.jensen_shannon:.3f} bit"),
             ("Gini of sizes", f"{partition.gini:.3f}"),
             ("feature shift", f"{partition.feature_shift:.3f}"),
+            *([] if baseline is None else [(f"{metric.title} of a constant answer", metric.text(baseline))]),
         ],
-        "partition": partition_svg(partition.counts, partition.parties, cells[0].dataset.classes),
-        "curves": curves_svg({cell.label["algorithm"]: cell.curve for cell in cells}),
+        "partition": _heatmap(cells[0].runs[0]),
+        "curves": curves_svg({cell.label["algorithm"]: cell.curve for cell in cells}, metric, baseline),
     }
+
+
+def _heatmap(run: StoredRun) -> str:
+    """Return the rows by party and class, or by party and bin of a numeric target; empty if they were not counted."""
+    counts, target = run.partition.counts, run.facts.objective.target
+    columns = len(counts[0]) if counts else 0
+    if not columns:
+        return ""
+    if len(run.dataset.classes) == columns:
+        return partition_svg(counts, run.partition.parties, run.dataset.classes)
+    labels = bin_labels(target.bins, columns) if target else [str(place + 1) for place in range(columns)]
+    return partition_svg(counts, run.partition.parties, labels, target.name if target else "bin")
+
+
+def bin_labels(edges: Sequence[float], bins: int) -> list[str]:
+    """Return the names of bins by their edges; the outer edges may be left out.
+
+    >>> bin_labels([0, 10, 20.5], 2), bin_labels([10], 2)
+    (['0 to 10', '10 to 20.5'], ['below 10', '10 and above'])
+    """
+    texts = [f"{edge:.4g}" for edge in edges]
+    if len(texts) == bins + 1:
+        return [f"{low} to {high}" for low, high in pairwise(texts)]
+    if len(texts) == bins - 1 > 0:
+        return [f"below {texts[0]}", *(f"{low} to {high}" for low, high in pairwise(texts)), f"{texts[-1]} and above"]
+    return [str(place + 1) for place in range(bins)]
 
 
 def _summary(cells: Sequence[CellResult]) -> list[tuple[str, Any]]:

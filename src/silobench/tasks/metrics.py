@@ -1,6 +1,7 @@
 """`Metric`: a number by which models are scored, with its direction and its unit. Nothing here needs torch."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,12 +22,52 @@ class Metric:
     digits: int = 2
     constant: float | None = None
 
+    @property
+    def failure(self) -> float:
+        """The value of a model without a finite score, such as one that has diverged: worse than any score."""
+        return -math.inf if self.higher_is_better else math.inf
+
+    @property
+    def decimals(self) -> int:
+        """The decimals of a stored value that are shown."""
+        return self.digits + round(math.log10(self.factor))
+
+    @property
+    def unit_text(self) -> str:
+        """The unit as a title states it."""
+        return "percent" if self.unit == "%" else self.unit
+
+    @property
+    def heading(self) -> str:
+        """The title with the unit.
+
+        >>> Metric("mae", "MAE", False, "years").heading, Metric("r2", "R2", True).heading
+        ('MAE, years', 'R2')
+        """
+        return f"{self.title}, {self.unit_text}" if self.unit else self.title
+
+    def gain(self, value: float, other: float) -> float:
+        """Return by how much a value is better than another one."""
+        return value - other if self.higher_is_better else other - value
+
+    def best(self, values: Iterable[float]) -> float:
+        return max(values) if self.higher_is_better else min(values)
+
+    def worst(self, values: Iterable[float]) -> float:
+        return min(values) if self.higher_is_better else max(values)
+
+    def reaches(self, value: float, target: float) -> bool:
+        """Whether a value is as good as the target."""
+        return value >= target if self.higher_is_better else value <= target
+
     def number(self, value: float, std: float | None = None) -> str:
         """Return a stored value as it is shown, without its unit, and with its standard deviation if there is one.
 
         >>> ACCURACY.number(0.7125), ACCURACY.number(0.7125, 0.004)
         ('71.2', '71.2 ± 0.4')
         """
+        if not math.isfinite(value):
+            return "-"
         shown = f"{self.factor * value:.{self.digits}f}"
         return shown if std is None else f"{shown} ± {self.factor * std:.{self.digits}f}"
 
@@ -36,8 +77,8 @@ class Metric:
         >>> ACCURACY.text(0.7125), Metric("mae", "MAE", False, "years").text(8.312)
         ('71.2%', '8.31 years')
         """
-        space = "" if self.unit in ("", "%") else " "
-        return f"{self.number(value, std)}{space}{self.unit}"
+        unit = self.unit if self.unit in ("", "%") else f" {self.unit}"
+        return self.number(value, std) + unit
 
     def as_json(self) -> dict[str, Any]:
         """Return the metric as run.json stores it."""
