@@ -92,8 +92,8 @@ def test_tables_as_csv_markdown_and_latex(grid: list[CellResult]) -> None:
         "skew": "label", "dataset": "mnist", "partition": "label-dirichlet(beta=0.5)", "algorithm": "fedavg",
         "accuracy": "80.00", "std": "0.20", "best": "80.00", "trials": "3", "rounds": "3", "paper": "98.90",
         "paper_std": "0.10", "difference": "-18.90", "paper_table": "Table III", "metric": "accuracy", "unit": "%",
-        "score": "80.00", "score_std": "0.20", "score_best": "80.00", "balanced_accuracy": "65.00",
-        "balanced_accuracy_std": "0.10",
+        "score": "80.00", "score_std": "0.20", "score_best": "80.00", "balanced-accuracy": "65.00",
+        "balanced-accuracy_std": "0.10",
     }  # fmt: skip
     assert len(export.scores_csv(grid, every=True).splitlines()) == 16
     markdown = export.markdown(score_table(grid)).splitlines()

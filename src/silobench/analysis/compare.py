@@ -76,7 +76,7 @@ class Question:
             return "percent of their mean"
         if self.metric == "rounds":
             return self.metric
-        return "percentage points" if self.score.unit == "%" else self.score.unit or self.score.title
+        return "percentage points" if self.score.is_share else self.score.unit or self.score.title
 
     @property
     def factor(self) -> float:
@@ -224,7 +224,7 @@ def _named(name: str | None, cells: Sequence[CellResult]) -> tuple[str, Metric]:
 
 def _only(metrics: Sequence[Metric]) -> Metric:
     if len(metrics) > 1:
-        names = ", ".join(metric.heading for metric in metrics)
+        names = ", ".join(sorted(metric.heading.replace(", ", " in ") for metric in metrics))
         raise ConfigError(
             f"these runs are scored by several metrics ({names}), which cannot be compared with each other: "
             "choose settings of one metric with --only, or a metric that they share with --metric."
@@ -233,7 +233,7 @@ def _only(metrics: Sequence[Metric]) -> Metric:
 
 
 def _check_target(question: Question, target: float | None, cells: Sequence[CellResult]) -> None:
-    metric, score, is_share = question.metric, question.score, question.score.unit == "%"
+    metric, score, is_share = question.metric, question.score, question.score.is_share
     example = 0.8 if is_share else next((f"{cell.score.mean:.3g}" for cell in cells if cell.metric == score), 1)
     if question.kind.to_target and target is None:
         raise ConfigError(
@@ -425,7 +425,7 @@ def comparison_table(comparison: Comparison) -> Table:
 def _metric(question: Question) -> str:
     score = question.score
     if question.kind.to_target:
-        unit = "" if score.unit == "%" else f" {score.unit}"
+        unit = "" if score.is_share else f" {score.unit}"
         return f"{question.metric} until {score.title} {question.target}{unit.rstrip()}"
     names = {BEST: f"best test {score.title}", "seconds": "computing time"}
     return names.get(question.metric, f"test {score.title} in the last round")

@@ -26,7 +26,7 @@ _LAST = 10  # tests over which steadiness is measured
 
 def checked_target(target: float | None, runs: Sequence[StoredRun]) -> None:
     """Refuse a target that no run can reach, as all are scored by shares and the target is not a share."""
-    shares = all(run.metric.unit == "%" for run in runs)
+    shares = all(run.metric.is_share for run in runs)
     if target is not None and (not math.isfinite(target) or (shares and not 0 <= target <= 1)):
         bounds = "a share from 0 to 1, such as 0.9" if shares else "a number"
         raise ConfigError(f"--target must be {bounds}, but {target} was given.")
@@ -59,8 +59,8 @@ def details_table(cells: Sequence[CellResult], target: float | None = None) -> T
 
 
 def _target_text(metric: Metric, target: float) -> str:
-    unit = metric.unit if metric.unit in ("", "%") else f" {metric.unit}"
-    return f"{metric.factor * target:g}{unit}"
+    unit = metric.unit if metric.is_share else f" {metric.unit}"
+    return f"{metric.factor * target:g}{unit}".rstrip()
 
 
 def details(cell: CellResult, target: float | None = None) -> dict[str, Any]:

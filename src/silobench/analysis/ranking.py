@@ -149,7 +149,7 @@ def _note(ranks: Ranking, metric: Metric) -> str:
     if not ranks.standings:
         return "no setting has runs of all algorithms, so there is nothing to rank"
     step = f"{metric.factor * rope_of(metric):g}"
-    unit = "percentage point" if metric.unit == "%" else metric.unit or f"of {metric.title}"
+    unit = "percentage point" if metric.is_share else metric.unit or f"of {metric.title}"
     notes = [
         f"two algorithms tie unless one is better by more than {step} {unit} with a probability above 0.95",
         "sole firsts: settings in which it is better than every other algorithm",

@@ -98,7 +98,7 @@ def curves_svg(
         if constant is not None:
             axes.axhline(constant, color=_COLOURS[5], linewidth=0.9, linestyle=":")
         axes.set_xlabel("round")
-        axes.set_ylabel(f"test {metric.title}" if metric.unit == "%" else f"test {metric.heading}")
+        axes.set_ylabel(f"test {metric.title}" if metric.is_share else f"test {metric.heading}")
         axes.set_ylim(*_limits(metric, [score for curve in curves.values() for _, score in curve], constant))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.25, linewidth=0.5)
@@ -110,7 +110,7 @@ def curves_svg(
 def _limits(metric: Metric, scores: Sequence[float], constant: float | None) -> tuple[float, float]:
     """Return the range of an axis: from 0 to 1 for shares, else all scores but those far worse than most."""
     finite = [score for score in (*scores, constant) if score is not None and math.isfinite(score)]
-    if metric.unit == "%" or not finite:
+    if metric.is_share or not finite:
         return 0, 1.02
     best, worst = metric.best(finite), metric.worst(finite)
     reach = max(_FAR * abs(median(finite) - best), abs(best - constant) if constant is not None else 0.0)

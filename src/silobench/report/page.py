@@ -1,7 +1,6 @@
 """The HTML page of some runs: one file without scripts, which loads nothing."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +75,7 @@ def _setting(cells: list[CellResult], names: Sequence[str], everything: Sequence
             ("Jensen-Shannon", f"{partition.jensen_shannon:.3f} bit"),
             ("Gini of sizes", f"{partition.gini:.3f}"),
             ("feature shift", f"{partition.feature_shift:.3f}"),
+            *([] if partition.wasserstein is None else [("Wasserstein", f"{partition.wasserstein:.3f} std")]),
             *([] if baseline is None else [(f"{metric.title} of a constant answer", metric.text(baseline))]),
         ],
         "partition": _heatmap(cells[0].runs[0]),
@@ -96,17 +96,13 @@ def _heatmap(run: StoredRun) -> str:
 
 
 def bin_labels(edges: Sequence[float], bins: int) -> list[str]:
-    """Return the names of bins by their edges; the outer edges may be left out.
+    """Return the names of bins by their lower edges, or their numbers if the edges are not theirs.
 
-    >>> bin_labels([0, 10, 20.5], 2), bin_labels([10], 2)
-    (['0 to 10', '10 to 20.5'], ['below 10', '10 and above'])
+    >>> bin_labels([0, 10, 20.5], 2), bin_labels([], 2)
+    (['>=0', '>=10'], ['1', '2'])
     """
-    texts = [f"{edge:.4g}" for edge in edges]
-    if len(texts) == bins + 1:
-        return [f"{low} to {high}" for low, high in pairwise(texts)]
-    if len(texts) == bins - 1 > 0:
-        return [f"below {texts[0]}", *(f"{low} to {high}" for low, high in pairwise(texts)), f"{texts[-1]} and above"]
-    return [str(place + 1) for place in range(bins)]
+    known = len(edges) == bins + 1
+    return [f">={edge:.4g}" for edge in edges[:-1]] if known else [str(place + 1) for place in range(bins)]
 
 
 def _summary(cells: Sequence[CellResult]) -> list[tuple[str, Any]]:

@@ -99,6 +99,7 @@ class PartitionFacts:
     feature_shift: float = 0.0
     notes: tuple[str, ...] = ()
     shared: SharedRows | None = None
+    wasserstein: float | None = None  # of a numeric target, in its standard deviations
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "PartitionFacts":
@@ -115,6 +116,7 @@ class PartitionFacts:
             get("feature_shift", 0.0),
             tuple(get("notes", ())),
             SharedRows.from_json(shared) if shared else None,
+            get("wasserstein"),
         )
 
 

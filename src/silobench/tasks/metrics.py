@@ -23,6 +23,11 @@ class Metric:
     constant: float | None = None
 
     @property
+    def is_share(self) -> bool:
+        """Whether values are shares from 0 to 1, which are shown as percentages."""
+        return self.unit == "%"
+
+    @property
     def failure(self) -> float:
         """The value of a model without a finite score, such as one that has diverged: worse than any score."""
         return -math.inf if self.higher_is_better else math.inf
@@ -35,7 +40,7 @@ class Metric:
     @property
     def unit_text(self) -> str:
         """The unit as a title states it."""
-        return "percent" if self.unit == "%" else self.unit
+        return "percent" if self.is_share else self.unit
 
     @property
     def heading(self) -> str:
@@ -71,14 +76,15 @@ class Metric:
         shown = f"{self.factor * value:.{self.digits}f}"
         return shown if std is None else f"{shown} ± {self.factor * std:.{self.digits}f}"
 
-    def text(self, value: float, std: float | None = None) -> str:
-        """Return a stored value with its unit.
+    def text(self, value: float | None, std: float | None = None) -> str:
+        """Return a stored value with its unit; a dash for a value that is undefined or not finite.
 
         >>> ACCURACY.text(0.7125), Metric("mae", "MAE", False, "years").text(8.312)
         ('71.2%', '8.31 years')
         """
-        unit = self.unit if self.unit in ("", "%") else f" {self.unit}"
-        return self.number(value, std) + unit
+        if value is None or not math.isfinite(value):
+            return "-"
+        return self.number(value, std) + (self.unit if self.is_share else f" {self.unit}".rstrip())
 
     def as_json(self) -> dict[str, Any]:
         """Return the metric as run.json stores it."""
@@ -99,7 +105,13 @@ class Metric:
         )
 
 
-ACCURACY = Metric("accuracy", "accuracy", higher_is_better=True, unit="%", factor=100.0, digits=1)
-BALANCED_ACCURACY = Metric(
-    "balanced_accuracy", "balanced accuracy", higher_is_better=True, unit="%", factor=100.0, digits=1
-)
+def _share(name: str, title: str) -> Metric:
+    return Metric(name, title, higher_is_better=True, unit="%", factor=100.0, digits=1)
+
+
+ACCURACY = _share("accuracy", "accuracy")
+BALANCED_ACCURACY = _share("balanced-accuracy", "balanced accuracy")
+MACRO_F1 = _share("macro-f1", "macro-F1")
+F1 = _share("f1", "F1")
+AUC = _share("auc", "AUC")
+AVERAGE_PRECISION = _share("average-precision", "average precision")
