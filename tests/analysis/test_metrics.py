@@ -283,6 +283,20 @@ def test_an_algorithm_with_a_diverged_trial_is_not_called_better() -> None:
     assert "runs without a finite score are left out" in comparison_table(comparison).note
 
 
+def test_a_setting_in_which_all_trials_diverged_speaks_against_an_algorithm() -> None:
+    worse = trials(regression, 9.0, algorithm="scaffold") + trials(
+        regression, 9.0, algorithm="scaffold", partition="shards"
+    )
+    diverged = [regression([9.0, 9.0, None], seed, partition="shards") for seed in range(3)]
+    comparison = compare(
+        found := cells(trials(regression, 8.0), diverged, worse), "fedavg", "scaffold", checked_question(cells=found)
+    )
+    facts = comparison.as_json()
+    assert facts["settings"][0]["verdict"] == "fedavg is better"
+    assert (facts["verdict"], facts["left_out"]) == ("undecided", ["people / shards"])
+    assert "left out: people / shards" in comparison_table(comparison).note
+
+
 @pytest.mark.parametrize(("name", "rope"), [("accuracy", 0.01), ("auc", 0.01), ("mse", 0.01), ("mae", 0.1)])
 def test_regions_of_practical_equivalence(name: str, rope: float) -> None:
     assert rope_of(Metric(name, name, True)) == rope

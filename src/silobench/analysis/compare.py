@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from itertools import pairwise
 from statistics import fmean
@@ -136,6 +136,8 @@ class Comparison:
     question: Question
     settings: list[Paired]
     odds: Odds
+    left_out: dict[str, tuple[bool, bool]] = field(default_factory=dict)
+    """Settings without a pair to compare, and whether A and B have trials without a finite score there."""
 
     @property
     def method(self) -> str:
@@ -145,7 +147,8 @@ class Comparison:
     @property
     def verdict(self) -> str:
         censored = any(any(paired.never) for paired in self.settings)
-        a, b = (sum(paired.failed[side] for paired in self.settings) for side in (0, 1))
+        failures = [*(paired.failed for paired in self.settings), *self.left_out.values()]
+        a, b = (sum(failed[side] for failed in failures) for side in (0, 1))
         return _verdict(self.odds, self.a, self.b, censored, (a, b))
 
     def as_json(self) -> dict[str, Any]:
@@ -165,6 +168,7 @@ class Comparison:
             "mean_difference": fmean(paired.mean for paired in self.settings),
             "posterior": over_settings if len(self.settings) > 1 else only.posterior and _facts(only.posterior),
             "settings": [paired.as_json(self.a, self.b) for paired in self.settings],
+            "left_out": list(self.left_out),
         }
 
 
@@ -254,7 +258,9 @@ def compare(cells: Sequence[CellResult], a: str, b: str, question: Question, onl
     if a == b:
         raise ConfigError(f"both are {a}: name two different algorithms to compare.")
     rivals = _rivals([cell for cell in cells if question.applies_to(cell)], a, b, only)
-    settings = [pairs for name, rival in rivals.items() if (pairs := paired(*rival, question, name))]
+    pairs = {name: paired(*rival, question, name) for name, rival in rivals.items()}
+    settings = [one for one in pairs.values() if one]
+    left_out = {name: _failures(rivals[name], question) for name, one in pairs.items() if not one}
     if not settings:
         raise RecordError(_why_no_pair(a, b, rivals, question))
     first = settings[0]
@@ -268,7 +274,14 @@ def compare(cells: Sequence[CellResult], a: str, b: str, question: Question, onl
             f"{a} and {b} share one trial only, in {first.setting} with seed {first.seeds[0]}, and one pair has no "
             "spread to judge by: run the same experiment again with --trials 3 or more."
         )
-    return Comparison(a, b, question, settings, odds)
+    return Comparison(a, b, question, settings, odds, left_out)
+
+
+def _failures(rivals: tuple[CellResult, CellResult], question: Question) -> tuple[bool, bool]:
+    """Return whether each of two cells has trials without a finite score, if scores are compared."""
+    name = question.score.name
+    one, other = (question.metric not in COSTS and not math.isfinite(cell.metrics[name][1].mean) for cell in rivals)
+    return one, other
 
 
 def paired(a: CellResult, b: CellResult, question: Question, setting: str = "") -> Paired | None:
@@ -426,7 +439,7 @@ def _metric(question: Question) -> str:
     score = question.score
     if question.kind.to_target:
         unit = "" if score.is_share else f" {score.unit}"
-        return f"{question.metric} until {score.title} {question.target}{unit.rstrip()}"
+        return f"{question.metric} until {score.title} {question.target:g}{unit.rstrip()}"
     names = {BEST: f"best test {score.title}", "seconds": "computing time"}
     return names.get(question.metric, f"test {score.title} in the last round")
 
@@ -452,6 +465,8 @@ def _note(comparison: Comparison) -> str:
     never = sum(sum(setting.never) for setting in settings)
     if never:
         notes.append(f"runs that never reached the target count with all their rounds, which is too few: {never}")
+    if comparison.left_out:
+        notes.append(f"settings without a pair of scores to compare are left out: {', '.join(comparison.left_out)}")
     failed = sum(sum(setting.failed) for setting in settings)
     if failed:
         notes.append(f"runs without a finite score are left out, and never count as better: {failed}")

@@ -43,6 +43,8 @@ def details_table(cells: Sequence[CellResult], target: float | None = None) -> T
     All cells have the same main metric.
     """
     metric = cells[0].metric
+    if metric.is_share and (target or 0.0) > 1:
+        target = None  # it is meant for another metric
     names = [*varying(cells), "algorithm"]
     rows = [entries(*(shown(cell, name, cells) for name in names), *_texts(cell, target)) for cell in cells]
     reached = [f"{what} to {_target_text(metric, target)}" for what in ("rounds", "bytes") if target is not None]

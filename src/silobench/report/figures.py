@@ -32,7 +32,7 @@ _LINES = ["-", "--", ":"]
 _LEGEND_COLUMNS = 3
 _MOST_LABELLED = 30
 _MOST_LETTERS = 45  # below an axis
-_FAR = 4  # times the distance from the best score to the median: scores beyond are cut off
+_FAR = 10  # times the distance from the best score to the median: scores beyond are cut off
 
 Point: TypeAlias = tuple[float, float, float | None]  # x, y, and the standard deviation of y where there is one
 

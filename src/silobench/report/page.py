@@ -76,7 +76,7 @@ def _setting(cells: list[CellResult], names: Sequence[str], everything: Sequence
             ("Gini of sizes", f"{partition.gini:.3f}"),
             ("feature shift", f"{partition.feature_shift:.3f}"),
             *([] if partition.wasserstein is None else [("Wasserstein", f"{partition.wasserstein:.3f} std")]),
-            *([] if baseline is None else [(f"{metric.title} of a constant answer", metric.text(baseline))]),
+            *([] if baseline is None else [(f"{metric.title} of a constant answer (dotted)", metric.text(baseline))]),
         ],
         "partition": _heatmap(cells[0].runs[0]),
         "curves": curves_svg({cell.label["algorithm"]: cell.curve for cell in cells}, metric, baseline),
