@@ -294,7 +294,7 @@ def test_a_setting_in_which_all_trials_diverged_speaks_against_an_algorithm() ->
     facts = comparison.as_json()
     assert facts["settings"][0]["verdict"] == "fedavg is better"
     assert (facts["verdict"], facts["left_out"]) == ("undecided", ["people / shards"])
-    assert "left out: people / shards" in comparison_table(comparison).note
+    assert "left out: 1, such as people / shards" in comparison_table(comparison).note
 
 
 @pytest.mark.parametrize(("name", "rope"), [("accuracy", 0.01), ("auc", 0.01), ("mse", 0.01), ("mae", 0.1)])
@@ -359,6 +359,7 @@ def test_the_page_draws_each_metric_in_its_unit(mixed: list[CellResult], tmp_pat
     for words in ("<h2>Accuracy</h2>", "<h2>MAE</h2>", "<h2>AUC</h2>", "test MAE, years", "test AUC", "&gt;=31", "age"):
         assert words in text, words
     assert "MAE of a constant answer" in text
+    assert "people: regression, judged by MAE, because the label age is numeric" in text
 
 
 def test_the_page_needs_no_counts(tmp_path: Path) -> None:

@@ -466,7 +466,8 @@ def _note(comparison: Comparison) -> str:
     if never:
         notes.append(f"runs that never reached the target count with all their rounds, which is too few: {never}")
     if comparison.left_out:
-        notes.append(f"settings without a pair of scores to compare are left out: {', '.join(comparison.left_out)}")
+        first, count = next(iter(comparison.left_out)), len(comparison.left_out)
+        notes.append(f"settings without a pair to compare are left out: {count}, such as {first}")
     failed = sum(sum(setting.failed) for setting in settings)
     if failed:
         notes.append(f"runs without a finite score are left out, and never count as better: {failed}")

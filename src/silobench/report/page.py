@@ -17,6 +17,7 @@ from silobench.errors import RecordError
 from silobench.report.drawing import Section
 from silobench.report.figures import curves_svg, partition_svg
 from silobench.runs.stored import StoredRun
+from silobench.tasks.metrics import ACCURACY
 
 _CHOICES = ("model", "solver", "rounds", "participation")
 
@@ -112,10 +113,20 @@ def _summary(cells: Sequence[CellResult]) -> list[tuple[str, Any]]:
         ("runs", len(runs)),
         ("settings", len(settings_of(cells))),
         ("data", "; ".join(f"{n}: {d.train} / {d.test} rows, {d.licence}" for n, d in datasets.items())),
+        *[("objective", text) for text in dict.fromkeys(map(_objective, runs)) if text],
         *[("note", f"{name}: {note}") for name, data in datasets.items() for note in data.notes],
         *[(key, ", ".join(dict.fromkeys(run.label.text(key) for run in runs))) for key in _CHOICES],
         ("made by", ", ".join(f"{name} {version}" for name, version in _versions(runs))),
     ]
+
+
+def _objective(run: StoredRun) -> str:
+    """Return what a run trained for, and why; empty for plain classification."""
+    objective = run.facts.objective
+    if len(objective.metrics) == 1 and run.metric.name == ACCURACY.name:
+        return ""
+    why = f", because {objective.reason}" if objective.reason else ""
+    return f"{run.dataset.name}: {objective.spec or objective.name}, judged by {run.metric.title}{why}"
 
 
 def _versions(runs: Sequence[StoredRun]) -> list[tuple[str, str]]:
