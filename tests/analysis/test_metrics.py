@@ -263,19 +263,20 @@ def test_any_recorded_metric_can_be_compared(
 
 def test_rounds_until_an_error_is_reached() -> None:
     slow = trials(regression, 8.0, 0.0, first=9.0, algorithm="scaffold")
-    found = cells(trials(regression, 8.0, 0.0, first=8.1), slow)
-    question = checked_question("rounds", rope=0.5, target=8.5, cells=found)
-    comparison = compare(found, "fedavg", "scaffold", question)
+    both = cells(trials(regression, 8.0, 0.0, first=8.1), slow)
+    question = checked_question("rounds", rope=0.5, target=8.5, cells=both)
+    comparison = compare(both, "fedavg", "scaffold", question)
     assert comparison.as_json()["mean_difference"] == -1.0
     assert "rounds until MAE 8.5 years, less is better" in comparison_table(comparison).title
     with pytest.raises(SilobenchError, match=r"the best is 8.000: use a higher --target"):
-        compare(found, "fedavg", "scaffold", checked_question("rounds", target=5.0, cells=found))
+        compare(both, "fedavg", "scaffold", checked_question("rounds", target=5.0, cells=both))
 
 
 def test_an_algorithm_with_a_diverged_trial_is_not_called_better() -> None:
     some = [regression([9.0, 7.0 + off], seed) for seed, off in enumerate(NOISE)] + [regression([9.0, None], 3)]
     other = [regression([9.0, 8.0], seed, algorithm="scaffold") for seed in range(4)]
-    comparison = compare(found := cells(some, other), "fedavg", "scaffold", checked_question(cells=found))
+    both = cells(some, other)
+    comparison = compare(both, "fedavg", "scaffold", checked_question(cells=both))
     facts = comparison.as_json()
     assert facts["better_a"] > 0.95
     assert facts["verdict"] == facts["settings"][0]["verdict"] == "undecided"
@@ -289,7 +290,10 @@ def test_a_setting_in_which_all_trials_diverged_speaks_against_an_algorithm() ->
     )
     diverged = [regression([9.0, 9.0, None], seed, partition="shards") for seed in range(3)]
     comparison = compare(
-        found := cells(trials(regression, 8.0), diverged, worse), "fedavg", "scaffold", checked_question(cells=found)
+        both := cells(trials(regression, 8.0), diverged, worse),
+        "fedavg",
+        "scaffold",
+        checked_question(cells=both),
     )
     facts = comparison.as_json()
     assert facts["settings"][0]["verdict"] == "fedavg is better"
@@ -375,3 +379,14 @@ def test_an_axis_fits_the_metric() -> None:
     assert (low, 10 < high < 11) == (0.0, True)
     low, high = _limits(MAE, [1e9, 9.0, 8.0, 8.5, MAE.failure], None)
     assert high < 20
+
+
+def test_progress_lines_state_metric_and_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    from silobench.cli.terminal import Progress
+    from silobench.runs.sweep import Event
+
+    begin = Event("begin", "1", "people / iid", 2, metric=MAE)
+    with Progress(total=1, done=0) as progress:
+        for event in (begin, replace(begin, kind="round", round=1, score=8.312), replace(begin, kind="end", round=2)):
+            progress.show(event)
+    assert "[1/1] people / iid: MAE 8.31 years, 0.0 s" in capsys.readouterr().err
