@@ -214,7 +214,7 @@ def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> G
                 round=record.round,
                 accuracy=record.accuracy,
                 score=record.accuracy,
-                seconds=sum(record.seconds.values()),
+                seconds=record.total_seconds,
                 single_seconds=single_seconds,
                 speedup=speedup,
             )
