@@ -23,6 +23,7 @@ from silobench.runs.execute import execute
 from silobench.runs.experiment import load_plugin
 from silobench.runs.plan import Plan
 from silobench.runs.prepare import prepare
+from silobench.tasks.metrics import ACCURACY, Metric
 from silobench.training.state import RoundRecord
 
 _MANY = 4  # runs per worker, from which on all runs go side by side
@@ -38,6 +39,8 @@ class Event:
     rounds: int
     round: int = 0
     accuracy: float | None = None
+    score: float | None = None  # the main metric; None in a round that was not tested
+    metric: Metric = ACCURACY
     notes: tuple[str, ...] = ()
     seconds: float = 0.0  # wall-clock time since the last event of this run
     speedup: float = 1.0  # of the round over a single worker
@@ -210,6 +213,7 @@ def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> G
                 kind="round",
                 round=record.round,
                 accuracy=record.accuracy,
+                score=record.accuracy,
                 seconds=record.total_seconds,
                 single_seconds=single_seconds,
                 speedup=speedup,
