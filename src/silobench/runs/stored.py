@@ -241,6 +241,9 @@ class RoundRow:
     control: Mapping[str, Any] = field(default_factory=dict)  # the controller's report
     metrics: Mapping[str, float | None] = field(default_factory=dict)  # None where it is not finite
     validation_loss: float | None = None
+    reports: Mapping[str, float] = field(default_factory=dict)  # of transforms and the pace: means over parties
+    replied: Sequence[int] | None = None  # parties that answered; None if all of the cohort did
+    computing: float | None = None  # virtual seconds that the slowest party computed; None if that is measured
 
     @property
     def tested(self) -> bool:
@@ -295,6 +298,9 @@ class RoundRow:
             get("control") or {},
             get("metrics") or {},
             get("validation_loss"),
+            get("reports") or {},
+            get("replied"),
+            get("computing"),
         )
 
 
