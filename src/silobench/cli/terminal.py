@@ -202,10 +202,10 @@ def _amount(step: "Step") -> str:
 class Progress:
     """Progress of a sweep: finished runs, rounds, scores, time left. One line per run if there is no terminal."""
 
-    def __init__(self, total: int, done: int):
+    def __init__(self, total: int, done: int, live: bool = True):
         self.total, self.done = total, done
         self.console = Console(stderr=True)
-        self.live = self.console.is_terminal
+        self.live = live and self.console.is_terminal  # a debugger needs the terminal for itself
         self.bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),

@@ -273,7 +273,7 @@ class _Logistic(_Bound):
         width = math.prod(problem.federation.dataset.shape) + 1
         total = np.zeros((width, width))
         for rows in problem.party.rows.split(_BLOCK):
-            x = problem.federation.batch(rows)[0].flatten(1).double().numpy()
+            x = problem.federation.batch(rows)[0].flatten(1).cpu().double().numpy()
             x = np.hstack([x, np.ones((len(x), 1))])
             total += x.T @ x
         return total / max(1, problem.party.samples)

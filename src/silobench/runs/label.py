@@ -17,6 +17,7 @@ LATER = {
     "availability": "always",
     "pace": "synchronous",
     "clock": "measured",
+    "device": "cpu",
 }
 _DEFAULTS = {"server": "step", "controller": "fixed", "network": "link", "transforms": "", **LATER}
 
@@ -155,6 +156,10 @@ class Label(Mapping[str, Any]):
     @property
     def buffers(self) -> str:
         return self.text("buffers")
+
+    @property
+    def device(self) -> str:
+        return self.text("device")
 
     @property
     def parties(self) -> int | None:

@@ -30,6 +30,7 @@ from silobench.method.solvers import SOLVERS, keep_argument
 from silobench.method.transforms import bind_chain
 from silobench.method.types import Count
 from silobench.models import MODELS
+from silobench.models.devices import Device, resolved
 from silobench.partitions import bind_sum
 from silobench.partitions.label import counts_digest
 from silobench.runs.label import LATER
@@ -68,6 +69,7 @@ class Cell(BaseModel):
     validation: Annotated[float, Ge(0), Lt(1)] = 0.0
     seed: Annotated[int, Ge(0)] = 0
     measure: list[str] = []
+    device: Device = "cpu"
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ class Binder:
         data = self.data(str(choices["dataset"]))
         name = self.one(DATASETS, str(choices["dataset"]))
         cell = self._in_lockstep(_cell(choices, data, str(name.full)))
+        cell = cell.model_copy(update={"device": resolved(cell.device)})
         specs = self._specs(cell)
         start: Start = specs["start"][0].build()
         origin = start.origin(cell.model_dump())

@@ -114,8 +114,9 @@ def prepare(plan: Plan, dataset: Dataset | None = None) -> PreparedRun:
     """Load and cut the data, build the network and the method; every error of a configuration comes before round 0."""
     watch, cell, dataset = Stopwatch(), plan.cell, dataset or load(plan.cell.dataset)
     _need_same_data(plan, dataset)
-    federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation)
-    setting = Setting(_method(cell, _build), federation, task(cell.model, dataset, cell.seed), cell.seed)
+    federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
+    network = task(cell.model, dataset, cell.seed).to(cell.device)
+    setting = Setting(_method(cell, _build), federation, network, cell.seed)
     return _assembled(plan, dataset, setting, _build, watch)
 
 
@@ -133,8 +134,9 @@ def check(plans: Sequence[Plan], out: Path, engine: Engine) -> None:
         check_origin(plan, out)
         cell, dataset = plan.cell, data(plan.cell.dataset)
         _need_same_data(plan, dataset)
-        federation = cut(cell.dataset, cell.partition, cell.parties, cell.seed, cell.validation)
-        setting = Setting(_method(cell, build), federation, network(cell.dataset, cell.model), cell.seed)
+        federation = cut(cell.dataset, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
+        task_of_run = network(cell.dataset, cell.model).to(cell.device)
+        setting = Setting(_method(cell, build), federation, task_of_run, cell.seed)
         engine_of(_assembled(plan, dataset, setting, build, Stopwatch()), out, engine)
 
 

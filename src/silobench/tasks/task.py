@@ -1,7 +1,7 @@
 """`Task`: a network with its loss and its scores. Solvers train it, and federations hold the data."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import torch
@@ -28,6 +28,15 @@ class Task:
     network: Network
     initial: Vector
     buffers: Vector
+
+    @property
+    def device(self) -> str:
+        """The type of the device that the network is on."""
+        return str(self.network.params.device.type)
+
+    def to(self, device: str) -> "Task":
+        """Return the task with its network on a device. The model at which runs start stays on the CPU."""
+        return replace(self, network=self.network.to(device))
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the mean cross-entropy at the network's current parameters, or the loss that the network defines."""
@@ -60,11 +69,11 @@ class Task:
         first, second = module.features(x.flatten(0, 1)).unflatten(0, (-1, 2)).unbind(1)
         similarity = module.similarity(first, second)
         loss = torch.where(same, 1 - similarity, similarity.clamp_min(0))
-        return Score(total_loss=float(loss.sum()), pairs=(Pairs(similarity.numpy(), same.numpy()),))
+        return Score(total_loss=float(loss.sum()), pairs=(Pairs(similarity.cpu().numpy(), same.cpu().numpy()),))
 
 
 def _by_class(labels: Tensor, classes: int) -> Counts:
-    return torch.bincount(labels, minlength=classes).numpy()
+    return torch.bincount(labels, minlength=classes).cpu().numpy()
 
 
 def task(model: str, dataset: Dataset, seed: int = 0) -> Task:
