@@ -83,6 +83,8 @@ class Engine:
         """Return the score of every model on all parts. Parts are summed in their order, wherever they were scored."""
         size = setting.task.network.layout.size
         if self.way == "native":
+            if not setting.task.objective.counts_hits:
+                return inline().score(setting, models, parts)
             worth = self._is_worth(len(models) * len(parts), len(models) * _rows(parts) * size * _OF_TRAINING)
             return compiled.score(setting, models, parts, self.workers if worth else 0)
         share = -(-len(parts) // max(1, self.workers // len(models)))
@@ -120,8 +122,8 @@ def _stacked_refusal(setting: Setting) -> str | None:
     if can_stack(setting):
         return None
     return (
-        "it needs the model linear or mlp and an algorithm without its own loss or gradient hook (not moon or fedrs; "
-        "on sparse rows, not fedprox, feddyn or scaffold(momentum=inside) either)"
+        "it needs the model linear or mlp, classes and an algorithm without its own loss or gradient hook (not moon or "
+        "fedrs; on sparse rows, not fedprox, feddyn or scaffold(momentum=inside) either)"
     )
 
 

@@ -7,7 +7,10 @@ from typing import Any
 from silobench.spec import Spec, parse, parse_terms
 
 # Keys that were added later: at these values they are left out, so that older runs keep their names.
-LATER = {"selection": "uniform", "buffers": "average", "start": "random", "measure": ""}
+LATER = {
+    "selection": "uniform", "buffers": "average", "start": "random", "measure": "", "objective": "auto",
+    "split": "given",
+}  # fmt: skip
 _DEFAULTS = {"server": "step", "controller": "fixed", "network": "link", "transforms": "", **LATER}
 
 
@@ -121,6 +124,14 @@ class Label(Mapping[str, Any]):
     @property
     def measure(self) -> tuple[Spec, ...]:
         return _terms(self.text("measure"), "+")
+
+    @property
+    def objective(self) -> Spec:
+        return self._spec("objective")
+
+    @property
+    def split(self) -> str:
+        return self.text("split")
 
     @property
     def buffers(self) -> str:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from silobench.data import DATASETS, load
+from silobench.data.splits import ratio_of
 from silobench.errors import ConfigError, suggest
 from silobench.loop.network import NETWORKS
 from silobench.measures import MEASURES
@@ -29,6 +30,7 @@ from silobench.runs.label import LATER
 from silobench.runs.starts import STARTS, Start, digest_of
 from silobench.runs.stored import run_id
 from silobench.spec import Bound, Registry, parse
+from silobench.tasks.objectives import OBJECTIVES
 
 
 class Cell(BaseModel):
@@ -54,6 +56,8 @@ class Cell(BaseModel):
     eval_every: Count = 1
     eval_on: Annotated[float, Gt(0), Le(1)] | Count = 1.0
     validation: Annotated[float, Ge(0), Lt(1)] = 0.0
+    objective: str = "auto"
+    split: str = "given"
     seed: Annotated[int, Ge(0)] = 0
     measure: list[str] = []
 
@@ -106,6 +110,7 @@ class Binder:
         data = self.data(str(choices["dataset"]))
         name = self.one(DATASETS, str(choices["dataset"]))
         cell = self._in_lockstep(_cell(choices, data, str(name.full)))
+        ratio_of(cell.split)  # refuses a text that is not a split
         specs = self._specs(cell)
         start: Start = specs["start"][0].build()
         origin = start.origin(cell.model_dump())
@@ -149,6 +154,7 @@ class Binder:
             "controller": [self.one(CONTROLLERS, cell.controller)],
             "network": [self.one(NETWORKS, cell.network)],
             "start": [self.one(STARTS, cell.start)],
+            "objective": [self.one(OBJECTIVES, cell.objective)],
             "measure": [self.one(MEASURES, measure) for measure in cell.measure],
         }
 

@@ -157,6 +157,8 @@ def _movielens(files: Files, ratings: _Ratings, users: _Attributes, films: _Attr
         ),
         task="regression",
         columns=columns,
+        target="rating",
+        unit="stars",
     )
 
 
