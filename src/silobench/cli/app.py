@@ -162,8 +162,8 @@ def doctor(json_: Json = False) -> None:
 
 
 KINDS = (
-    "algorithms", "controllers", "datasets", "engines", "measures", "models", "networks", "partitions",
-    "schedules", "selections", "servers", "solvers", "starts", "suites", "transforms",
+    "algorithms", "controllers", "datasets", "engines", "measures", "models", "networks", "objectives",
+    "partitions", "schedules", "selections", "servers", "solvers", "starts", "suites", "transforms",
 )  # fmt: skip
 
 

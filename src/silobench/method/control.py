@@ -25,7 +25,7 @@ class Travel:
     @property
     def loss(self) -> float:
         """How much worse a model is away from home, averaged over parties, in the metric's units; above 0 is worse."""
-        return sum(map(self.metric.loss, self.home, self.away)) / len(self.home)
+        return sum(map(self.metric.gain, self.home, self.away)) / len(self.home)
 
 
 class Probe(Protocol):

@@ -228,7 +228,7 @@ def _reason(seen: _Seen, after: int, metric: Metric = ACCURACY) -> str:
     """Explain a decision in a few words."""
     loss, bound = seen.losses[seen.place], seen.objective.sigma_al
     known = "tried before" if not math.isnan(seen.losses[after]) else "never tried"
-    loss_text, bound_text = (f"{value:.1%}" if metric.is_share else metric.show(value) for value in (loss, bound))
+    loss_text, bound_text = map(metric.text, (loss, bound))
     far = f"{metric.title} loss {loss_text} is {'above' if loss > bound else 'within'} {bound_text}"
     if after == seen.place:
         return f"{far}: no neighbour promises less than {seen.value(after):.3f}"

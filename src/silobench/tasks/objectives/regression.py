@@ -41,8 +41,8 @@ def regression(loss: Loss = "squared", delta: Positive = 1.0, main: Literal["mae
 
 
 def _metrics(unit: str, deviation: float) -> tuple[Metric, ...]:
-    """Return the metrics of a target; about three digits of its deviation are shown."""
-    digits = min(6, max(0, 2 - math.floor(math.log10(deviation)))) if deviation > 0 else 2
+    """Return the metrics of a target; a thousandth of its deviation is the last digit that is shown."""
+    digits = min(6, max(0, 3 - math.floor(math.log10(deviation)))) if deviation > 0 else 2
     return (
         Metric("mae", "MAE", False, unit, 1.0, digits),
         Metric("rmse", "RMSE", False, unit, 1.0, digits),
