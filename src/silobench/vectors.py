@@ -1,11 +1,10 @@
-"""A model is one flat float32 vector: its `Layout`, and the compact form of vectors that are mostly zeros."""
+"""A model is one flat float32 vector, and its `Layout` knows where each tensor is."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -57,27 +56,6 @@ class Layout:
             self.trainable - removed,
             self.norms.difference(names),
         )
-
-
-# --- sparse vectors ----------------------------------------------------------------------------------
-
-_INDEX = 4  # bytes of an int32 index
-
-
-def pack(vector: Tensor) -> tuple[Tensor, ...]:
-    """Return the shortest of three forms: all entries; a bitmap and the nonzero entries; indices and nonzero entries.
-
-    >>> [part.nbytes for part in pack(torch.tensor([0.0] * 99 + [1.0]))]
-    [4, 4]
-    """
-    flat = vector.numpy().reshape(-1)  # NumPy finds and gathers entries in a third of torch's time
-    nonzero = flat != 0
-    count = int(np.count_nonzero(nonzero))
-    bitmap, indices = -(-len(flat) // 8), count * _INDEX
-    if vector.nbytes <= count * flat.itemsize + min(bitmap, indices):
-        return (vector,)
-    where = np.packbits(nonzero) if bitmap < indices else np.flatnonzero(nonzero).astype(np.int32)
-    return torch.from_numpy(where), torch.from_numpy(flat[nonzero])
 
 
 def largest(vector: Tensor, share: float) -> Tensor:

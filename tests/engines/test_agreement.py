@@ -26,7 +26,7 @@ from silobench.method.algorithms import ALGORITHMS
 from silobench.method.method import Method
 from silobench.method.solvers import Problem, Solver, sgd
 from silobench.method.transforms import clip
-from silobench.method.types import Algorithm, Local, Memory, Pull, Server, Update, Vector
+from silobench.method.types import Aggregate, Algorithm, Local, Memory, Pull, Server, Update, Vector
 from silobench.tasks.task import task
 from silobench.training.state import RoundRecord, State
 
@@ -205,7 +205,7 @@ def test_a_custom_aggregation_sees_every_party(silos, engine: Engine, spec: str)
     for each in (engine, inline()):
         seen.clear()
         (record,) = rounds(
-            Method(ALGORITHMS.build(spec), case.solver, aggregate=largest), *federated, rounds=1, engine=each
+            Method(ALGORITHMS.build(spec), case.solver, aggregate=Aggregate(largest)), *federated, rounds=1, engine=each
         )
         found.append((record.state.server.params, sorted(seen, key=lambda update: update.weight)))
     (ours, those), (theirs, these) = found

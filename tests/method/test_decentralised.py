@@ -23,10 +23,10 @@ from silobench.method.controllers import fixed
 from silobench.method.method import Method
 from silobench.method.solvers import Problem, Solver, sgd
 from silobench.method.transforms import top_k
-from silobench.method.types import Algorithm, Context, Layout, Memory, Transform, Update
+from silobench.method.types import SPARSE, Algorithm, Context, Layout, Memory, Transform, Update
 from silobench.runs.experiment import bind
 from silobench.training.state import RoundRecord
-from silobench.vectors import largest, pack
+from silobench.vectors import largest
 
 LR = 0.05
 SOLVER = sgd(lr=LR, momentum=0.9, weight_decay=0.01, steps=1, batch=8, keep_momentum=True)
@@ -309,27 +309,14 @@ def test_top_k_without_feedback_forgets() -> None:
 # --- bytes --------------------------------------------------------------------------------------------
 
 
-def unpacked(parts: tuple[Tensor, ...], like: Tensor) -> Tensor:
-    """Return the vector that was packed: the bytes that are counted are enough to restore a message."""
-    if len(parts) == 1:
-        return parts[0]
-    where, values = parts
-    flat = torch.zeros(like.numel(), dtype=values.dtype)
-    if where.dtype == torch.uint8:
-        flat[torch.from_numpy(np.unpackbits(where.numpy(), count=like.numel())).bool()] = values
-    else:
-        flat[where.long()] = values
-    return flat.view(like.shape)
-
-
 @given(arrays(np.float32, st.integers(1, 300), elements=st.sampled_from([0.0, 0.0, 0.0, 0.0, 1.5, -2.0])))
 @settings(max_examples=60, deadline=None)
-def test_what_is_packed_can_be_unpacked(values: Any) -> None:
+def test_zeros_are_not_sent(values: Any) -> None:
     vector = torch.from_numpy(values)
-    parts = pack(vector)
-    assert torch.equal(unpacked(parts, vector), vector)
+    message = Update({"delta": vector}, 1.0).coded(SPARSE).pack()
+    assert torch.equal(message.unpack().total["delta"], vector)
     some = int((vector != 0).sum())
-    assert sum(part.nbytes for part in parts) == min(vector.nbytes, 8 * some, 4 * some + -(-len(vector) // 8))
+    assert message.nbytes == min(vector.nbytes, 8 * some, 4 * some + -(-len(vector) // 8))
 
 
 def test_largest_takes_at_least_one_and_at_most_all() -> None:
@@ -356,8 +343,8 @@ def test_gaias_bytes_are_those_of_its_packed_messages(toy) -> None:
     assert 0 < record.bytes_up < 3 * federated[1].initial.nbytes
     # Zero where sent; a weight whose gradient is 0 is not sent either, but has no residual.
     assert record.bytes_up <= 8 * places[0]
-    union = pack(record.state.server.params - federated[1].initial)
-    assert record.bytes_down == 3 * sum(part.nbytes for part in union)
+    union = Update({"delta": record.state.server.params - federated[1].initial}, 1.0).coded(SPARSE)
+    assert record.bytes_down == 3 * union.nbytes
 
 
 # --- what is refused ----------------------------------------------------------------------------------

@@ -24,10 +24,11 @@ from silobench.engines.workers import Job, workers_of_this_command
 from silobench.errors import RecordError, RunError
 from silobench.federation import federate
 from silobench.loop.rounds import rounds
+from silobench.method.aggregates import MEAN
 from silobench.method.algorithms import ALGORITHMS
-from silobench.method.method import Method, total
+from silobench.method.method import Method
 from silobench.method.solvers import sgd
-from silobench.method.types import Update
+from silobench.method.types import Aggregate, Update
 from silobench.partitions import partition
 from silobench.processes import context, start_server, without_main
 from silobench.runs import sweep as sweeps
@@ -375,10 +376,10 @@ def test_what_is_there_is_committed_when_a_method_fails(forty, tmp_path: Path, c
     def failing(updates: Iterable[Update]) -> Update:
         if next(left, None) is None:
             raise Stop
-        return total(updates)
+        return MEAN.combine(updates)
 
     ready = prepare(forty)
-    setting = replace(ready.setting, method=replace(ready.setting.method, aggregate=failing))
+    setting = replace(ready.setting, method=replace(ready.setting.method, aggregate=Aggregate(failing)))
     with pytest.raises(Stop):
         list(execute(replace(ready, schedule=replace(ready.schedule, setting=setting)), tmp_path, "inline"))
     assert clock.commits == [1, 9]

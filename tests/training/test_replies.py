@@ -16,7 +16,8 @@ PERSONAL = Algorithm(personal=lambda layout: [name for name in layout.names if n
 
 def reply(party: int, weight: float, loss: float, sent: int, model_parts: frozenset[str] = frozenset()) -> Reply:
     update = Update.of(weight, delta=torch.full((2,), float(party)))
-    return Reply(update, {party: {}}, sent, sent, loss, party + 1, {"train": 1.0, "encode": 0.5}, model_parts)
+    seconds, reports = {"train": 1.0, "encode": 0.5}, {"norm": (float(party), 1)} if party else {}
+    return Reply(update, {party: {}}, {party: sent}, loss, party + 1, seconds, 1.0 + party, reports, model_parts)
 
 
 def test_a_tally_of_replies_is_their_sum() -> None:
@@ -25,7 +26,8 @@ def test_a_tally_of_replies_is_their_sum() -> None:
     update = reduce(add, tally.updates(replies))
     whole, summed = tally.reply(update), reduce(add, replies)
     for each in (whole, summed):
-        assert (each.sent, each.largest, each.steps, each.loss) == (60, 30, 6, 2.0)
+        assert (each.sizes, each.steps, each.loss, each.slowest) == ({0: 10, 1: 30, 2: 20}, 6, 2.0, 3.0)
+        assert each.reports == {"norm": (3.0, 2)}
         assert (each.memory, each.seconds) == ({0: {}, 1: {}, 2: {}}, {"train": 3.0, "encode": 1.5})
         assert each.model_parts == {"delta"}
         assert each.update.weight == 4.0

@@ -1,21 +1,26 @@
 """The round loop: a generator of `RoundRecord`. It writes nothing and stops when its caller stops asking."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
 from silobench.loop.evaluation import evaluated
-from silobench.loop.network import Traffic
+from silobench.loop.exchanges import Meeting, Outcome
 from silobench.loop.probe import ModelProbe
 from silobench.loop.schedule import Prelude, Schedule
-from silobench.method.types import Context, Server, Update
+from silobench.loop.timing import Timing
+from silobench.loop.turns import Turn, turn
+from silobench.method.control import Orders
+from silobench.method.types import Memory, Phase, Server
 from silobench.processes import keep_memory
-from silobench.training.party import LocalRound
-from silobench.training.setting import BUFFERS, Setting
-from silobench.training.state import PartyMemory, RoundRecord, State, Tally
+from silobench.training.setting import Setting
+from silobench.training.state import SLOWEST, PartyMemory, RoundRecord, State
 from silobench.training.stopwatch import Stopwatch
+
+_SCHEDULE, _END = "schedule", "end"  # the owners of memories in `State.extra`: the learning rate, the end of the run
 
 
 def run_rounds(schedule: Schedule, state: State | None = None) -> Iterator[RoundRecord]:
@@ -26,10 +31,9 @@ def run_rounds(schedule: Schedule, state: State | None = None) -> Iterator[Round
     setting = schedule.setting
     loop = _Loop(replace(schedule.steered(), engine=schedule.engine.settled(setting)))
     state = state or initial_state(setting, loop.prelude.clock)
-    for round_index in range(state.server.round, schedule.rounds):
-        cohort = schedule.selection(setting.federation, schedule.cohort, setting.seed, round_index)
+    while state.server.round < schedule.rounds and _END not in state.extra:
         with one_thread():
-            record = loop.round(state, cohort, schedule.test_share(round_index + 1))
+            record = loop.round(state)
         state = record.state
         yield record
 
@@ -74,29 +78,80 @@ class _Loop:
     def prelude(self) -> Prelude:
         return self.schedule.prelude or Prelude()
 
-    def round(self, state: State, cohort: tuple[int, ...], test_share: float | int) -> RoundRecord:
-        """Run one round and test the model on a share of the test rows; 0 for no test."""
-        schedule, setting, watch, tally = self.schedule, self.setting, Stopwatch(), Tally()
-        probe = ModelProbe(setting, schedule.engine, state, self._full_exchange_bytes(state.server))
+    def round(self, state: State) -> RoundRecord:
+        """Run one round, and test the model if the schedule says so."""
+        schedule, setting, watch = self.schedule, self.setting, Stopwatch()
+        probe = ModelProbe(setting, schedule.engine, state, lambda: self._full_exchange_bytes(state.server))
         orders = schedule.controller.steer(state.server, state.controller, probe)
         watch.lap("control")
-        server = replace(state.server, knobs=orders.knobs)
+        server = replace(state.server, knobs={**orders.knobs, **self._knobs_of_lr(state)})
         broadcast = setting.sent(server)
-        memory = {party: state.memory.get(party, {}) for party in cohort}
-        engine, replies = schedule.engine.train(LocalRound(setting, broadcast), memory)
-        update = setting.method.aggregate(tally.updates(replies))
-        watch.lap("parties")
-        server, sum_bytes = self._server_step(server, update, tally.model_parts)
-        traffic = self._traffic(tally, broadcast.nbytes, sum_bytes, len(cohort))
-        clock = state.clock + traffic.seconds + schedule.network.seconds(0, probe.largest)
-        spent = state.spent + traffic.up + traffic.down + probe.nbytes
-        after = State(server, _merged_memories(state.memory, tally.memory), clock, spent, orders.memory)
+        turns = turn(schedule, state, broadcast)
+        meeting = Meeting(setting, server, state.memory, turns.replies, turns.asked, turns.replied, watch)
+        done = _Round(state, orders, probe, turns, schedule.exchange.combine(meeting))
+        phases = self._phases(done, broadcast.nbytes)
+        after = self._state_after(done, phases)
         watch.lap("aggregate")
-        scores = evaluated(setting, schedule.engine, after, test_share) if test_share else {}
+        scores, after = self._tested(after)
         watch.lap("evaluate")
-        is_first, prelude = state.server.round == 0, self.prelude
+        return self._record(done, after, phases, scores, watch)
+
+    def _phases(self, done: "_Round", broadcast: int) -> Sequence[Phase]:
+        """Return the broadcast and the replies; in lockstep parties know the last model, and need what changed."""
+        algorithm = self.setting.method.algorithm
+        if algorithm.silent:
+            return ()
+        answer = done.outcome.answer if algorithm.lockstep else broadcast
+        return self.schedule.exchange.phases(self.setting, done.turn.asked, answer, done.outcome.tally.sizes)
+
+    def _full_exchange_bytes(self, server: Server) -> int:
+        """Return the bytes of a round in which every party sends all of its model, and is answered."""
+        size, parties = self.setting.sent(server).nbytes, tuple(range(len(self.setting.federation.parties)))
+        return sum(_bytes(self.schedule.exchange.phases(self.setting, parties, size, dict.fromkeys(parties, size))))
+
+    def _state_after(self, done: "_Round", phases: Sequence[Phase]) -> State:
+        before, turns, outcome, timing = done.before, done.turn, done.outcome, Timing(self.schedule)
+        if turns.trained is None:
+            seconds = timing.round(turns.asked, turns.replied, phases)
+            clock = before.clock + seconds + sum(map(timing.barrier, done.other_phases))
+        else:
+            clock = turns.clock
+        clock += self.schedule.network.seconds(0, done.probe.largest)
+        memory = _merged_memories(before.memory, turns.trained.memory if turns.trained else {})
+        memory = _merged_memories(memory, outcome.memory)
+        spent = before.spent + sum(_bytes((*phases, *done.other_phases))) + done.probe.nbytes
+        return State(outcome.server, memory, clock, spent, done.orders.memory, extra=turns.extra(before.extra))
+
+    def _knobs_of_lr(self, state: State) -> Mapping[str, float]:
+        """Return the knobs of a learning rate that depends on earlier rounds."""
+        knobs = getattr(self.setting.solver.lr, "knobs", None)
+        return knobs(state.extra.get(_SCHEDULE, {})) if knobs else {}
+
+    def _tested(self, state: State) -> tuple[dict[str, Any], State]:
+        """Return the scores of a round, empty if it is not tested, and the state after the learning rate saw them."""
+        schedule, share = self.schedule, self.schedule.test_share(state.server.round)
+        scores = evaluated(self.setting, schedule.engine, state, share) if share else {}
+        follow = getattr(self.setting.solver.lr, "follow", None)
+        if follow is None:
+            return scores, state
+        memory, is_finished = follow(state.extra.get(_SCHEDULE, {}), scores.get("validation_loss"))
+        extra: dict[str, Memory] = {**state.extra, _SCHEDULE: memory}
+        if is_finished:
+            extra[_END] = {"round": torch.tensor(state.server.round)}
+            if share != 1.0:
+                scores = evaluated(self.setting, schedule.engine, state, 1.0)
+        return scores, replace(state, extra=extra)
+
+    def _record(
+        self, done: "_Round", after: State, phases: Sequence[Phase], scores: Mapping[str, Any], watch: Stopwatch
+    ) -> RoundRecord:
+        is_first, prelude, turns, tally = done.before.server.round == 0, self.prelude, done.turn, done.outcome.tally
+        trained, workers = turns.trained or tally, max(1, turns.engine.workers)
+        up, down = _bytes((*phases, *done.other_phases))
+        is_timed, timing = self.schedule.clock.speed is not None, Timing(self.schedule)
+        by_clock = max(map(timing.computing, turns.replied), default=0.0) if is_timed else None
         return RoundRecord(
-            round=server.round,
+            round=after.server.round,
             accuracy=scores.get("accuracy"),
             class_accuracy=scores.get("class_accuracy"),
             accuracy_std=scores.get("accuracy_std"),
@@ -106,51 +161,44 @@ class _Loop:
             metrics=scores.get("metrics", {}),
             party_accuracy=scores.get("party_accuracy"),
             train_loss=tally.loss,
-            cohort=cohort,
+            cohort=turns.asked,
             steps=tally.steps,
-            bytes_up=traffic.up + probe.nbytes,
-            bytes_down=traffic.down + (prelude.bytes_down if is_first else 0),
-            clock=clock,
-            knobs=server.knobs,
-            engine=str(engine),
-            workers=max(1, engine.workers),
-            seconds=_phases(tally.seconds, watch.laps, max(1, engine.workers)),
+            bytes_up=up + done.probe.nbytes,
+            bytes_down=down + (prelude.bytes_down if is_first else 0),
+            clock=after.clock,
+            knobs=after.server.knobs,
+            engine=str(turns.engine),
+            workers=workers,
+            seconds=_seconds_by_phase(trained.seconds, watch.laps, workers) | {SLOWEST: trained.slowest},
             state=after,
             measures=prelude.measures if is_first else {},
-            control=orders.report,
+            control=done.orders.report,
+            reports={**tally.report, **turns.report},
+            replied=turns.replied if turns.replied != turns.asked else None,
+            computing=by_clock,
         )
 
-    def _traffic(self, tally: Tally, broadcast: int, sum_bytes: int, parties: int) -> Traffic:
-        """Return the traffic of a round; in lockstep parties know the last model, and need only the sum."""
-        algorithm = self.setting.method.algorithm
-        if algorithm.silent:
-            return Traffic()
-        answer = sum_bytes if algorithm.lockstep else broadcast
-        return self.schedule.network.exchange(tally.sent, tally.largest, answer, parties)
 
-    def _full_exchange_bytes(self, server: Server) -> int:
-        """Return the bytes of a round in which every party sends all of its model, and is answered."""
-        sent, parties = self.setting.sent(server), len(self.setting.federation.parties)
-        traffic = self.schedule.network.exchange(sent.nbytes * parties, sent.nbytes, sent.nbytes, parties)
-        return traffic.up + traffic.down
+@dataclass(frozen=True)
+class _Round:
+    """One round after its exchange: the state before it, and what happened."""
 
-    def _server_step(self, server: Server, update: Update, model_parts: frozenset[str]) -> tuple[Server, int]:
-        """Decode the sum, let the algorithm absorb it and the server optimizer step; return also the sum's bytes."""
-        next_round = server.round + 1
-        if update.is_empty:
-            return replace(server, round=next_round), 0
-        sum_bytes = update.nbytes
-        parts = dict(update.total)
-        buffers = parts.pop(BUFFERS) / update.weight if BUFFERS in parts else server.buffers
-        update = replace(update, total=parts)
-        context = Context(self.setting.seed, server.round, -1, self.setting.shared, server.knobs)
-        method = self.setting.method
-        for transform in reversed(() if method.algorithm.silent else method.transforms):
-            update = transform.decode(update, context)
-        direction, extras = method.algorithm.absorb(server, self.setting.with_personal(update, model_parts))
-        params, optimizer = method.server.apply(server.params, direction, server.optimizer)
-        after = replace(server, params=params, buffers=buffers, extras=extras, optimizer=optimizer, round=next_round)
-        return after, sum_bytes
+    before: State
+    orders: Orders
+    probe: ModelProbe
+    turn: Turn
+    outcome: Outcome
+
+    @property
+    def other_phases(self) -> Sequence[Phase]:
+        """Messages besides the broadcast and the replies, one after the other."""
+        return *self.turn.phases, *self.outcome.phases
+
+
+def _bytes(phases: Iterable[Phase]) -> tuple[int, int]:
+    """Return the bytes that parties send, and those that they are sent."""
+    ways = [(sum(phase.up.values()), sum(phase.down.values())) for phase in phases]
+    return sum(up for up, _ in ways), sum(down for _, down in ways)
 
 
 def _merged_memories(
@@ -166,7 +214,7 @@ def _merged_memories(
     return after
 
 
-def _phases(parties: Mapping[str, float], laps: Mapping[str, float], workers: int) -> dict[str, float]:
+def _seconds_by_phase(parties: Mapping[str, float], laps: Mapping[str, float], workers: int) -> dict[str, float]:
     """Return seconds of the clock by phase. Parties work side by side: their seconds are divided by the workers."""
     shares = {phase: spent / workers for phase, spent in parties.items()}
     idle = max(0.0, laps["parties"] - sum(shares.values()))

@@ -1,54 +1,61 @@
-"""The simulated network between parties: bytes of a round by direction, and the virtual seconds they take."""
+"""The simulated network between parties: how many virtual seconds a message takes."""
 
+import math
 import re
 from dataclasses import dataclass
 
 from silobench.errors import SpecError
 from silobench.method.types import NonNegative
+from silobench.rng import stream
 from silobench.spec import Registry
 
 
 @dataclass(frozen=True)
-class Traffic:
-    """The bytes that cross the network in a round, and the virtual seconds they take."""
-
-    up: int = 0  # sent by parties
-    down: int = 0  # sent by the server
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
 class Network:
-    """One link per party, all in use at the same time: to a server (a star) or, in a mesh, to all other parties."""
+    """One link per party, all in use at the same time.
+
+    `server` is the bandwidth of the server's link, which parties share; None if it is never the bottleneck. With a
+    `spread`, the bandwidths of parties are log-normal around `bits_per_second`; the seed determines them. `mesh` is an
+    earlier way to ask for the exchange `mesh`.
+    """
 
     bits_per_second: float
     latency: float
     mesh: bool = False
-
-    def exchange(self, messages: int, largest: int, answer: int, parties: int) -> Traffic:
-        """Return the traffic of a round.
-
-        `messages`: bytes of all messages; `largest`: bytes of the largest; `answer`: bytes that the server sends to
-        each party. In a mesh every party sends to all others, and there is no answer.
-        """
-        if self.mesh:
-            others = max(0, parties - 1)
-            return Traffic(messages * others, 0, self.seconds(0, largest * others))
-        return Traffic(messages, answer * parties, self.seconds(answer, largest))
+    server: float | None = None
+    spread: float = 0.0
 
     def seconds(self, down: int, up: int) -> float:
-        """Return the seconds of one round's transfers: the broadcast, then the longest reply."""
+        """Return the seconds of a download and then an upload, over a link of the median bandwidth."""
         return sum(self.latency + 8 * size / self.bits_per_second for size in (down, up) if size)
+
+    def transfer(self, size: int, party: int, seed: int, sharing: int = 1) -> float:
+        """Return the seconds that `size` bytes to or from a party take, if `sharing` parties use the server's link."""
+        if not size:
+            return 0.0
+        rate = self.bits_per_second
+        if self.spread:
+            rate *= math.exp(self.spread * float(stream(seed, "link", party=party).standard_normal()))
+        if self.server is not None:
+            rate = min(rate, self.server / sharing)
+        return self.latency + 8 * size / rate
 
 
 NETWORKS: Registry[Network] = Registry("network")
 _UNITS = {"k": 1e3, "m": 1e6, "g": 1e9}
 
 
-@NETWORKS.register
-def link(bandwidth: str = "100Mbps", latency: NonNegative = 0.0) -> Network:
-    """A star: every party has a link to a server, with a bandwidth (as 100Mbps, 1Gbps) and a latency in seconds."""
-    return Network(_bits("link", bandwidth), latency)
+@NETWORKS.register(added_later=("server", "spread"))
+def link(
+    bandwidth: str = "100Mbps", latency: NonNegative = 0.0, server: str | None = None, spread: NonNegative = 0.0
+) -> Network:
+    """Every party has a link with a bandwidth (as 100Mbps, 1Gbps) and a latency in seconds.
+
+    `server` is the bandwidth of the server's link, which the parties of a round share equally; without it the server is
+    never the bottleneck. `spread` is the standard deviation of the logarithm of the parties' bandwidths.
+    """
+    at_server = None if server is None else _bits("link", server)
+    return Network(_bits("link", bandwidth), latency, server=at_server, spread=spread)
 
 
 @NETWORKS.register

@@ -3,6 +3,7 @@
 A party's model includes the local changes that it has not sent: these are what diverges.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,9 +26,13 @@ class ModelProbe:
     setting: Setting
     engine: Engine
     state: State
-    whole: int  # bytes of a round in which everything is exchanged
+    full_exchange_bytes: Callable[[], int]  # of a round in which everything is exchanged
     nbytes: int = 0
     largest: int = 0  # bytes that one party sends
+
+    @property
+    def whole(self) -> int:
+        return self.full_exchange_bytes()
 
     @property
     def spent(self) -> int:

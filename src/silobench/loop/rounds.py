@@ -4,10 +4,14 @@ from collections.abc import Iterator
 
 from silobench.engines import Engine, inline
 from silobench.federation import Federation
+from silobench.loop.clocks import Clock, measured
+from silobench.loop.exchanges import Exchange, star
 from silobench.loop.loop import run_rounds
 from silobench.loop.network import Network, link
+from silobench.loop.paces import Pace, synchronous
 from silobench.loop.prelude import with_prelude
 from silobench.loop.schedule import Schedule
+from silobench.method.availability import Availability, always
 from silobench.method.control import Controller
 from silobench.method.controllers import fixed
 from silobench.method.method import Method
@@ -31,6 +35,10 @@ def rounds(
     engine: Engine | None = None,
     controller: Controller | None = None,
     network: Network | None = None,
+    exchange: Exchange | None = None,
+    availability: Availability | None = None,
+    pace: Pace | None = None,
+    clock: Clock | None = None,
     state: State | None = None,
 ) -> Iterator[RoundRecord]:
     """Run a method over a federation and yield one record per round; `state` continues from an earlier record.
@@ -50,5 +58,9 @@ def rounds(
         selection or uniform(),
         controller or fixed(),
         network or link(),
+        exchange or star(),
+        availability or always(),
+        pace or synchronous(),
+        clock or measured(),
     )
     yield from run_rounds(with_prelude(schedule), state)

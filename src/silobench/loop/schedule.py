@@ -6,7 +6,11 @@ from typing import Any
 
 from silobench.engines import Engine, inline
 from silobench.errors import ConfigError
+from silobench.loop.clocks import Clock, measured
+from silobench.loop.exchanges import MESH, STAR, Exchange
 from silobench.loop.network import Network, link
+from silobench.loop.paces import Pace, synchronous
+from silobench.method.availability import Availability, always
 from silobench.method.control import Controller
 from silobench.method.controllers import fixed
 from silobench.method.selection import Selection, cohort_size, uniform
@@ -40,7 +44,18 @@ class Schedule:
     selection: Selection = field(default_factory=uniform)
     controller: Controller = field(default_factory=fixed)
     network: Network = field(default_factory=link)
+    exchange: Exchange = STAR
+    availability: Availability = field(default_factory=always)
+    pace: Pace = field(default_factory=synchronous)
+    clock: Clock = field(default_factory=measured)
     prelude: Prelude | None = None  # None before `with_prelude`
+
+    def __post_init__(self) -> None:
+        if self.network.mesh and self.exchange is STAR:
+            object.__setattr__(self, "exchange", MESH)
+        needs_each, mixes = self.exchange.needs_each or self.pace.takes is not None, self.exchange.mixes
+        if (self.setting.needs_each, self.setting.mixes) != (needs_each, mixes):
+            object.__setattr__(self, "setting", replace(self.setting, needs_each=needs_each, mixes=mixes))
 
     @property
     def cohort(self) -> int:
@@ -66,7 +81,39 @@ class Schedule:
                 f"{cohort} of {parties} parties would take part in a round, but this algorithm exchanges "
                 "minibatch by minibatch between all of them: leave participation at 1.0."
             )
+        self._check_exchange()
         self.steered()
+
+    def _check_exchange(self) -> None:
+        """Refuse an exchange, a pace or parties that do not answer where the method cannot do with them."""
+        method, lockstep = self.setting.method, self.setting.method.algorithm.lockstep
+        reason = self.exchange.refuses(self.setting)
+        if reason:
+            raise ConfigError(reason)
+        if method.aggregate.least > self.cohort:
+            raise ConfigError(
+                f"this aggregate needs {method.aggregate.least} messages in a round, but {self.cohort} parties take "
+                "part: let more take part, or use aggregate = mean."
+            )
+        if lockstep and (self.pace.takes is not None or self.availability is not always()):
+            raise ConfigError(
+                "this algorithm exchanges after every minibatch between all parties, so it cannot do without some of "
+                "them: leave pace at synchronous and availability at always."
+            )
+        if self.pace.takes is not None:
+            self._check_pace()
+
+    def _check_pace(self) -> None:
+        if self.clock.speed is None:
+            raise ConfigError(
+                "this pace needs to know how fast parties compute, the same in every run: set clock, as in "
+                'clock = "device(speed=1000, spread=0.5)".'
+            )
+        if any(transform.agree for transform in self.setting.method.transforms):
+            raise ConfigError(
+                "one of the transforms needs all parties of a round at the same time, but with this pace they come one "
+                "by one: leave pace at synchronous."
+            )
 
     def steered(self) -> "Schedule":
         """Return the schedule with its controller bound to the dials of the method; a controller may refuse these."""

@@ -1,33 +1,26 @@
 """`Method`: how a federation learns, as one value."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
 from typing import Literal, TypeAlias
 
 from silobench.errors import ConfigError
+from silobench.method.aggregates import MEAN
 from silobench.method.servers import step
 from silobench.method.solvers import Solver, sgd
-from silobench.method.types import Algorithm, ServerOptimizer, Transform, Update
+from silobench.method.types import Aggregate, Algorithm, ServerOptimizer, Transform
 
 Buffers: TypeAlias = Literal["average", "local", "keep"]
 
 
-def total(updates: Iterable[Update]) -> Update:
-    """Return the sum of updates, added in their order."""
-    return reduce(add, updates)
-
-
 @dataclass(frozen=True)
 class Method:
-    """An algorithm, a solver for local training, transforms of messages, and a server optimizer."""
+    """An algorithm, a solver for local training, transforms of messages, an aggregate and a server optimizer."""
 
     algorithm: Algorithm
     solver: Solver = field(default_factory=sgd)
     transforms: tuple[Transform, ...] = ()
     server: ServerOptimizer = field(default_factory=step)
-    aggregate: Callable[[Iterable[Update]], Update] = total
+    aggregate: Aggregate = MEAN
     buffers: Buffers = "average"
     """How normalisation statistics are treated: averaged with the weights of the algorithm's messages (samples for
     FedAvg, 1 for FedDyn, BSP and DGC); local to each party, whose model is then tested with them (SiloBN, Andreux et
@@ -39,3 +32,20 @@ class Method:
                 "this algorithm exchanges after every minibatch, but the solver takes more steps in a round: use "
                 "sgd(..., steps=1, keep_momentum=True)."
             )
+        refusals = (
+            self.algorithm.refuses,
+            *(transform.refuses for transform in self.transforms),
+            self.aggregate.refuses,
+        )
+        for reason in filter(None, (refuses(self) for refuses in refusals)):
+            raise ConfigError(reason)
+
+    @property
+    def sends_mostly_zeros(self) -> bool:
+        """Whether the algorithm or a transform leaves most entries of a message at zero."""
+        return self.algorithm.mostly_zeros or any(transform.mostly_zeros for transform in self.transforms)
+
+    @property
+    def needs_only_sum(self) -> bool:
+        """Whether the server needs nothing but the sum of the messages."""
+        return self.aggregate.adds

@@ -1,17 +1,24 @@
-"""The values that algorithms and transforms are made of. There is no training, file access or randomness here.
+"""The values that algorithms and transforms are made of. There is no training and no file access here.
 
 A model is one flat float32 vector, and a `Layout` knows the position of each tensor in it, so an algorithm is plain
 arithmetic on ``[..., d]``. Algorithms and transforms import nothing else from silobench.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor
 
 # "X as X" exports X again: an algorithm imports only this module.
+from silobench.errors import ConfigError as ConfigError
+from silobench.method.codecs import DENSE as DENSE
+from silobench.method.codecs import SPARSE as SPARSE
+from silobench.method.codecs import Codec as Codec
+from silobench.method.codecs import Packed
+from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.spec.ranges import BelowOne as BelowOne
 from silobench.spec.ranges import Count as Count
@@ -22,7 +29,6 @@ from silobench.spec.renaming import renamed
 from silobench.vectors import Layout as Layout
 from silobench.vectors import Vector as Vector
 from silobench.vectors import largest as largest
-from silobench.vectors import pack
 
 Memory: TypeAlias = Mapping[str, Vector]  # the state of a party between rounds
 
@@ -40,7 +46,7 @@ class Update:
     total: Mapping[str, Vector]  # named parts, already multiplied by weight
     weight: float
     sums: Mapping[str, Vector] = field(default_factory=dict)  # named parts that are added without weights
-    sparse: bool = False  # mostly zeros, which are not sent
+    codecs: Mapping[str, Codec] = field(default_factory=dict)  # by name of the part; other parts are sent dense
 
     @classmethod
     def of(cls, weight: float, **parts: Vector) -> "Update":
@@ -52,9 +58,11 @@ class Update:
         return replace(self, sums={**self.sums, **parts})
 
     def __add__(self, other: "Update") -> "Update":
-        total = {name: part + other.total[name] for name, part in self.total.items()}
-        sums = {name: part + other.sums[name] for name, part in self.sums.items()}
-        return Update(total, self.weight + other.weight, sums, self.sparse and other.sparse)
+        """Return the sum over all parts of either. A part that one of them lacks counts as zero."""
+        codecs = {**self.codecs, **other.codecs}
+        lossless = {name: codec for name, codec in codecs.items() if codec.lossless}  # a sum may not fit the others
+        total, sums = _added(self.total, other.total), _added(self.sums, other.sums)
+        return Update(total, self.weight + other.weight, sums, lossless)
 
     def mean(self) -> dict[str, Vector]:
         """Return the weighted mean of each part."""
@@ -72,6 +80,30 @@ class Update:
 
         return replace(self, total=apply(self.total), sums=apply(self.sums))
 
+    def coded(self, codec: Codec) -> "Update":
+        """Return the update with every vector part sent by a codec.
+
+        Where a part has a codec already, as after `top_k`, the new one packs the values which that one sends.
+        """
+        codecs = dict(self.codecs)
+        for name, part in {**self.total, **self.sums}.items():
+            if part.dim() > 0:
+                outer = codecs.get(name, DENSE).values
+                if outer is None:
+                    raise ConfigError(
+                        f"two transforms pack the values of {name}, but only one can: leave one of them out."
+                    )
+                codecs[name] = outer(codec)
+        return replace(self, codecs=codecs)
+
+    def pack(self) -> "Message":
+        """Return the update as it is sent."""
+
+        def packed(parts: Mapping[str, Vector]) -> dict[str, Packed]:
+            return {name: Packed.of(part, self.codecs.get(name, DENSE)) for name, part in parts.items()}
+
+        return Message(packed(self.total), self.weight, packed(self.sums))
+
     @property
     def is_empty(self) -> bool:
         """Whether the message is empty: a party has nothing to send in this round."""
@@ -79,11 +111,40 @@ class Update:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the message. The weight is not counted: the server knows the size of each party."""
-        parts = (*self.total.values(), *self.sums.values())
-        if self.sparse:
-            return sum(piece.nbytes for part in parts for piece in pack(part))
-        return sum(part.nbytes for part in parts)
+        """The bytes of the message."""
+        return self.pack().nbytes
+
+
+def _added(parts: Mapping[str, Vector], others: Mapping[str, Vector]) -> dict[str, Vector]:
+    both = {name: part + others[name] if name in others else part for name, part in parts.items()}
+    return both | {name: part for name, part in others.items() if name not in parts}
+
+
+@dataclass(frozen=True)
+class Message:
+    """An update as it is sent: the bytes of each part.
+
+    Forms, codecs and the weight are known to the server. They are not counted, and neither is the framing of the
+    transport, such as the lengths of the parts.
+    """
+
+    total: Mapping[str, Packed]
+    weight: float
+    sums: Mapping[str, Packed]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in (*self.total.values(), *self.sums.values()))
+
+    def unpack(self) -> Update:
+        """Return the update as it arrives."""
+
+        def unpacked(parts: Mapping[str, Packed]) -> dict[str, Vector]:
+            return {name: part.unpack() for name, part in parts.items()}
+
+        named = {**self.total, **self.sums}
+        codecs = {name: part.codec for name, part in named.items() if part.codec != DENSE}
+        return Update(unpacked(self.total), self.weight, unpacked(self.sums), codecs)
 
 
 @dataclass(frozen=True)
@@ -260,6 +321,10 @@ class Algorithm:
     """Nothing is sent (the baselines)."""
     pooled: bool = False
     """All rows are at one party (the centralised baseline)."""
+    mostly_zeros: bool = False
+    """Messages are mostly zeros, at other places for each party."""
+    refuses: Callable[[Any], str | None] = lambda method: None
+    """(method) -> why the algorithm cannot be combined with the other parts of the method, or None."""
 
     @property
     def is_affine(self) -> bool:
@@ -271,6 +336,15 @@ ALGORITHMS: Registry[Algorithm] = Registry("algorithm")
 
 
 @dataclass(frozen=True)
+class Phase:
+    """Messages of one kind that cross the network side by side: keys, a broadcast, updates, shares. Bytes by party."""
+
+    name: str
+    up: Mapping[int, int] = field(default_factory=dict)  # sent by each party
+    down: Mapping[int, int] = field(default_factory=dict)  # sent to each party
+
+
+@dataclass(frozen=True)
 class Context:
     """Facts about the round and the sender, for a transform."""
 
@@ -279,6 +353,18 @@ class Context:
     party: int  # -1 at the server
     layout: Layout
     knobs: Mapping[str, float]
+    cohort: tuple[int, ...] = ()  # the parties of this round
+    replied: tuple[int, ...] = ()  # those of them that answered; known to the server only
+    place: int = 0  # of the transform in its chain
+    revealed: Any = None  # what `Transform.reveal` returned; known to the server only
+
+    def stream(self, purpose: str, shared: bool = False) -> np.random.Generator:
+        """Return random numbers for this transform, round and party; `shared` ones are the same for all parties."""
+        return stream(self.seed, f"transform {self.place} {purpose}", self.round, 0 if shared else self.party + 1)
+
+
+Report: TypeAlias = Mapping[str, float]  # values for the record, such as a clip rate
+Encoded: TypeAlias = tuple[Update, Memory] | tuple[Update, Memory, Report]
 
 
 def _decode_nothing(update: Update, context: Context) -> Update:
@@ -289,15 +375,28 @@ def _decode_nothing(update: Update, context: Context) -> Update:
 class Transform:
     """A change to updates on their way to the server, with both ends in one place.
 
-    `encode` runs at the party, in the order of the chain; `decode` runs at the server, on the sum, in reverse order.
+    `encode` runs at the party, in the order of the chain; `decode` runs at the server, on the sum, in reverse order. A
+    transform that sends values in a compact form names a codec: ``update.coded(codec)``.
     """
 
-    encode: Callable[[Update, Memory, Context], tuple[Update, Memory]]
+    encode: Callable[[Update, Memory, Context], Encoded]
+    """(update, memory, context) -> update to send, new memory and, if it has one, a report. The record of the round has
+    the mean of each reported value over the parties."""
     decode: Callable[[Update, Context], Update] = _decode_nothing
     unsent: Callable[[Memory], Vector | None] = lambda memory: None
     """(memory) -> change of the model that the party has not sent yet, or None."""
     dials: tuple[Dial, ...] = ()
     """Knobs that a controller may set."""
+    mostly_zeros: bool = False
+    """Messages are mostly zeros, at other places for each party."""
+    agree: Callable[[Mapping[int, Memory], Context], tuple[Mapping[int, Memory], Sequence[Phase]]] | None = None
+    """(memory by party of the cohort, context) -> new memories, and the messages for them. It runs before training, as
+    for an agreement on keys."""
+    reveal: Callable[[Mapping[int, Memory], Context], tuple[Any, Sequence[Phase]]] | None = None
+    """(memory by party that answered, context) -> what the server learns, and the messages for it. It runs after the
+    replies, as for shares of parties that did not answer; `decode` finds it in its context."""
+    refuses: Callable[[Any], str | None] = lambda method: None
+    """(method) -> why the transform cannot be combined with the other parts of the method, or None."""
 
 
 TRANSFORMS: Registry[Transform] = Registry("transform")
@@ -311,3 +410,26 @@ class ServerOptimizer:
     """(params) -> initial state."""
     apply: Callable[[Vector, Vector, Mapping[str, Vector]], tuple[Vector, Mapping[str, Vector]]]
     """(params, direction, state) -> new params, new state."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """How the server combines the messages of a round into one.
+
+    >>> both = [Update.of(1.0, delta=torch.tensor([2.0])), Update.of(3.0, delta=torch.tensor([6.0]))]
+    >>> last = Aggregate(lambda updates: list(updates)[-1])
+    >>> last.combine(both).mean()["delta"]
+    tensor([6.])
+    """
+
+    combine: Callable[[Iterable[Update]], Update]
+    """(messages, at least one) -> one update, which the algorithm absorbs like a sum."""
+    adds: bool = False
+    """Whether it is the plain sum. Engines may then add messages while they train."""
+    least: int = 1
+    """The number of messages that it needs. A round with fewer leaves the model as it is."""
+    refuses: Callable[[Any], str | None] = lambda method: None
+    """(method) -> why it cannot be combined with the other parts of the method, or None."""
+
+
+AGGREGATES: Registry[Aggregate] = Registry("aggregate")

@@ -28,6 +28,8 @@ def arrays(state: State) -> dict[str, Any]:
     tensors |= {f"controller/{name}": value for name, value in state.controller.items()}
     for measure, memory in state.measures.items():
         tensors |= {f"measure/{measure}/{name}": value for name, value in memory.items()}
+    for owner, memory in state.extra.items():
+        tensors |= {f"extra/{owner}/{name}": value for name, value in memory.items()}
     return {name: tensor.contiguous().numpy() for name, tensor in sorted(tensors.items())}
 
 
@@ -76,6 +78,7 @@ def unpack(path: Path) -> State | None:
         header.get("spent", 0),  # older checkpoints lack it, and had no controller to use it
         parts.get("controller", {}),
         _grouped(parts.get("measure", {})),
+        _grouped(parts.get("extra", {})),
     )
 
 

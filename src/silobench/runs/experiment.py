@@ -13,9 +13,15 @@ from typing import Any
 from silobench.data import DATASETS
 from silobench.engines import ENGINES
 from silobench.errors import AbsentError, ConfigError
+from silobench.loop.clocks import CLOCKS
+from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.network import NETWORKS
+from silobench.loop.paces import PACES
 from silobench.measures import MEASURES
+from silobench.method.aggregates import AGGREGATES
 from silobench.method.algorithms import ALGORITHMS
+from silobench.method.availability import AVAILABILITIES
+from silobench.method.codecs import CODECS
 from silobench.method.controllers import CONTROLLERS
 from silobench.method.controllers.oracle import settings_of
 from silobench.method.selection import SELECTIONS
@@ -37,14 +43,20 @@ __all__ = [
 ]  # fmt: skip
 
 REGISTRIES: dict[str, Registry[Any]] = {
+    "aggregates": AGGREGATES,
     "algorithms": ALGORITHMS,
+    "availabilities": AVAILABILITIES,
+    "clocks": CLOCKS,
+    "codecs": CODECS,
     "controllers": CONTROLLERS,
     "datasets": DATASETS,
     "engines": ENGINES,
+    "exchanges": EXCHANGES,
     "measures": MEASURES,
     "models": MODELS,
     "networks": NETWORKS,
     "objectives": OBJECTIVES,
+    "paces": PACES,
     "partitions": PARTITIONS,
     "schedules": SCHEDULES,
     "selections": SELECTIONS,

@@ -8,9 +8,18 @@ from silobench.spec import Spec, parse, parse_terms
 
 # Keys that were added later: at these values they are left out, so that older runs keep their names.
 LATER = {
-    "selection": "uniform", "buffers": "average", "start": "random", "measure": "", "objective": "auto",
+    "selection": "uniform",
+    "buffers": "average",
+    "start": "random",
+    "measure": "",
+    "exchange": "star",
+    "aggregate": "mean",
+    "availability": "always",
+    "pace": "synchronous",
+    "clock": "measured",
+    "objective": "auto",
     "split": "given",
-}  # fmt: skip
+}
 _DEFAULTS = {"server": "step", "controller": "fixed", "network": "link", "transforms": "", **LATER}
 
 
@@ -116,6 +125,26 @@ class Label(Mapping[str, Any]):
     @property
     def network(self) -> Spec:
         return self._spec("network")
+
+    @property
+    def exchange(self) -> Spec:
+        return self._spec("exchange")
+
+    @property
+    def aggregate(self) -> Spec:
+        return self._spec("aggregate")
+
+    @property
+    def availability(self) -> Spec:
+        return self._spec("availability")
+
+    @property
+    def pace(self) -> Spec:
+        return self._spec("pace")
+
+    @property
+    def clock(self) -> Spec:
+        return self._spec("clock")
 
     @property
     def start(self) -> Spec:

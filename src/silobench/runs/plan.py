@@ -1,9 +1,11 @@
 """Plans: the choices of one run, checked and with every spec bound."""
 
 import functools
+import hashlib
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -13,9 +15,14 @@ from pydantic_core import ErrorDetails
 from silobench.data import DATASETS, load
 from silobench.data.splits import ratio_of
 from silobench.errors import ConfigError, suggest
+from silobench.loop.clocks import CLOCKS
+from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.network import NETWORKS
+from silobench.loop.paces import PACES
 from silobench.measures import MEASURES
+from silobench.method.aggregates import AGGREGATES
 from silobench.method.algorithms import ALGORITHMS
+from silobench.method.availability import AVAILABILITIES
 from silobench.method.controllers import CONTROLLERS
 from silobench.method.method import Buffers
 from silobench.method.selection import SELECTIONS
@@ -52,6 +59,11 @@ class Cell(BaseModel):
     start: str = "random"
     controller: str = "fixed"
     network: str = "100Mbps"
+    exchange: str = "star"
+    aggregate: str = "mean"
+    availability: str = "always"
+    pace: str = "synchronous"
+    clock: str = "measured"
     rounds: Count = 50
     eval_every: Count = 1
     eval_on: Annotated[float, Gt(0), Le(1)] | Count = 1.0
@@ -153,6 +165,11 @@ class Binder:
             "selection": [self.one(SELECTIONS, cell.selection)],
             "controller": [self.one(CONTROLLERS, cell.controller)],
             "network": [self.one(NETWORKS, cell.network)],
+            "exchange": [self.one(EXCHANGES, cell.exchange)],
+            "aggregate": [self.one(AGGREGATES, cell.aggregate)],
+            "availability": [self.one(AVAILABILITIES, cell.availability)],
+            "pace": [self.one(PACES, cell.pace)],
+            "clock": [self.one(CLOCKS, cell.clock)],
             "start": [self.one(STARTS, cell.start)],
             "objective": [self.one(OBJECTIVES, cell.objective)],
             "measure": [self.one(MEASURES, measure) for measure in cell.measure],
@@ -213,9 +230,11 @@ def _refusal(problem: ErrorDetails) -> str:
 
 
 def _references(specs: Mapping[str, list[Bound[Any]]]) -> dict[str, Any]:
-    """Digests of the files that a partition reads: other proportions are another run."""
+    """Digests of the files that specs read: other proportions, or another graph, are another run."""
     likes = [dict(term.full.kwargs) for term in specs["partition"] if term.full.name == "like"]
     digests = [counts_digest(str(like["reference"]), str(like["level"])) for like in likes]
+    files = {value for _, value in specs["exchange"][0].full.kwargs if isinstance(value, str) and "." in value}
+    digests += [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files if Path(file).is_file()]
     return {"references": digests} if digests else {}
 
 

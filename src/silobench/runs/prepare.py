@@ -12,10 +12,15 @@ from silobench.data.splits import pooled_split, ratio_of
 from silobench.engines import ENGINES, Engine
 from silobench.errors import ConfigError, DataError
 from silobench.federation import federate
+from silobench.loop.clocks import CLOCKS
+from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.network import NETWORKS
+from silobench.loop.paces import PACES
 from silobench.loop.schedule import Schedule
 from silobench.measures import MEASURES, Measure
+from silobench.method.aggregates import AGGREGATES
 from silobench.method.algorithms import ALGORITHMS
+from silobench.method.availability import AVAILABILITIES
 from silobench.method.controllers import CONTROLLERS
 from silobench.method.method import Method
 from silobench.method.selection import SELECTIONS
@@ -187,7 +192,8 @@ def _method(cell: Cell, build: _Build) -> Method:
         build(SOLVERS, cell.solver),
         tuple(transform.build() for transform in bind_chain(cell.transforms)),
         build(SERVERS, cell.server),
-        buffers=cell.buffers,
+        build(AGGREGATES, cell.aggregate),
+        cell.buffers,
     )
 
 
@@ -203,6 +209,10 @@ def _assembled(plan: Plan, dataset: Dataset, setting: Setting, build: _Build, wa
         selection=build(SELECTIONS, cell.selection),
         controller=build(CONTROLLERS, cell.controller),
         network=build(NETWORKS, cell.network),
+        exchange=build(EXCHANGES, cell.exchange),
+        availability=build(AVAILABILITIES, cell.availability),
+        pace=build(PACES, cell.pace),
+        clock=build(CLOCKS, cell.clock),
     )
     schedule.check()
     measures = _measures(cell.measure, schedule, build)

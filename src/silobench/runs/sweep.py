@@ -210,7 +210,7 @@ def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> G
                 kind="round",
                 round=record.round,
                 accuracy=record.accuracy,
-                seconds=sum(record.seconds.values()),
+                seconds=record.total_seconds,
                 single_seconds=single_seconds,
                 speedup=speedup,
             )

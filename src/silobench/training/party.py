@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from silobench.federation import Party
-from silobench.method.method import Method, total
 from silobench.method.solvers import Problem
 from silobench.method.types import Batch, Context, Local, Memory, Pull, Server, Update, Vector, send_delta
 from silobench.rng import torch_seed
@@ -23,11 +22,16 @@ class LocalRound:
 
     setting: Setting
     server: Server  # as it was broadcast
+    cohort: tuple[int, ...] = ()  # the parties of this round
 
     def __call__(self, party: int, memory: PartyMemory) -> Reply:
         """Train a party, compute its message and encode it."""
-        received = replace(self.server, params=self.setting.params_at(self.server.params, memory))
-        return replace(self, server=received)._train(party, memory)
+        return self.at(memory)._train(party, memory)
+
+    def at(self, memory: PartyMemory) -> "LocalRound":
+        """Return the round as a party sees it: with its personal parameters, or with its own model."""
+        params = self.setting.params_at(self.server.params, memory)
+        return self if params is self.server.params else replace(self, server=replace(self.server, params=params))
 
     def _train(self, party: int, memory: PartyMemory) -> Reply:
         method, task, server, watch = self.setting.method, self.setting.task, self.server, Stopwatch()
@@ -87,36 +91,80 @@ class LocalRound:
         memories: dict[str, Memory] = {"algorithm": algorithm_memory, "solver": momentum}
         if setting.personal is not None:
             memories["personal"] = {"params": local.end[setting.personal]}
-        context = Context(setting.seed, server.round, party, setting.shared, server.knobs)
-        sends_nothing = algorithm.silent or update.is_empty
-        for place, transform in enumerate(setting.method.transforms):
-            key = f"transform-{place}"
-            memories[key] = memory.get(key, {})
-            if not sends_nothing:
-                update, memories[key] = transform.encode(update, memories[key], context)
         if buffers.numel() and setting.buffers == "local":
             memories["network"] = {"buffers": buffers}
-        elif buffers.numel() and setting.buffers == "average":
-            update = replace(update, total={**update.total, BUFFERS: buffers * update.weight})
+        encoding = self._encoded(update, party, memory, buffers)
         watch.lap("encode")
-        memory_by_party = {party: {key: each for key, each in memories.items() if each}}
-        size = update.nbytes
-        return Reply(update, memory_by_party, size, size, local.loss, local.steps, watch.laps, model_parts)
+        message = encoding.update.pack()
+        memory_by_party = {party: {key: each for key, each in {**memories, **encoding.memories}.items() if each}}
+        return Reply(
+            message.unpack(),
+            memory_by_party,
+            {party: message.nbytes},
+            local.loss,
+            local.steps,
+            watch.laps,
+            watch.laps["train"],
+            {name: (value, 1) for name, value in encoding.report.items()},
+            model_parts,
+        )
+
+    def _encoded(self, update: Update, party: int, memory: PartyMemory, buffers: Vector) -> "_Encoding":
+        """Run a message and its statistics through the chain of transforms; one that is empty passes by."""
+        setting, server, transforms = self.setting, self.server, self.setting.method.transforms
+        memories = {key: memory.get(key, {}) for key in map(transform_key, range(len(transforms)))}
+        passes_by = setting.method.algorithm.silent or update.is_empty
+        if buffers.numel() and setting.buffers == "average":
+            update = setting.with_buffers(update, buffers, server)
+        if passes_by:
+            return _Encoding(update, memories, {})
+        context = Context(setting.seed, server.round, party, setting.shared, server.knobs, self.cohort)
+        report: dict[str, float] = {}
+        for place, transform in enumerate(transforms):
+            key = transform_key(place)
+            update, after, *reported = transform.encode(update, memories[key], replace(context, place=place))
+            # Statistics are sent anew in every round: what was held back of them is out of date by the next.
+            memories[key] = {name: value for name, value in after.items() if name != BUFFERS}
+            report |= reported[0] if reported else {}
+        return _Encoding(update, memories, report)
 
 
-def sends_only_deltas(method: Method) -> bool:
+@dataclass(frozen=True)
+class _Encoding:
+    """A message after the chain of transforms, their new memories by owner, and what they report."""
+
+    update: Update
+    memories: Mapping[str, Memory]
+    report: Mapping[str, float]
+
+
+def transform_key(place: int) -> str:
+    """Return the owner of a transform's memory at a party, by its place in the chain."""
+    return f"transform-{place}"
+
+
+def sends_only_deltas(setting: Setting) -> bool:
     """Whether the server needs only the sum of the deltas, so that engines can add them while they train."""
-    plain = method.aggregate is total and method.algorithm.message is send_delta
+    method = setting.method
+    plain = setting.needs_only_sum and method.algorithm.message is send_delta
     return plain and not (method.transforms or method.solver.keep_momentum)
 
 
 def reply_of_deltas(
-    delta: Vector, weight: float, memories: Mapping[int, Memory], loss: float, steps: int, seconds: float
+    delta: Vector,
+    weight: float,
+    memories: Mapping[int, Memory],
+    loss: float,
+    steps: int,
+    seconds: float,
+    slowest: float,
 ) -> Reply:
     """Return one reply for several parties.
 
-    `delta` and `loss` are sums by weight, `memories` are the algorithm's memories by party.
+    `delta` and `loss` are sums by weight, `memories` are the algorithm's memories by party; `slowest` are the seconds
+    of the party that took longest.
     """
     by_party: dict[int, PartyMemory] = {party: {"algorithm": each} if each else {} for party, each in memories.items()}
     update, spent = Update({"delta": delta}, weight), {"train": seconds, "encode": 0.0}
-    return Reply(update, by_party, len(memories) * delta.nbytes, delta.nbytes, loss / weight, steps, spent)
+    sizes = dict.fromkeys(memories, delta.nbytes)
+    return Reply(update, by_party, sizes, loss / weight, steps, spent, slowest)

@@ -27,6 +27,8 @@ class Setting:
     federation: Federation
     task: Task
     seed: int
+    needs_each: bool = False  # whether the exchange needs the message of each party, not only their aggregate
+    mixes: bool = False  # whether the exchange gives every party a model of its own, under "exchange" in its memory
 
     def __post_init__(self) -> None:
         if self.method.algorithm.loss is not None and isinstance(self.task.network.module, CustomLoss):
@@ -69,15 +71,22 @@ class Setting:
 
     @property
     def buffers(self) -> Buffers:
-        """Treatment of normalisation statistics: always "local" when parties have personal parameters or replicas."""
+        """Treatment of normalisation statistics: always "local" when parties have personal parameters or models."""
         algorithm = self.method.algorithm
-        return self.method.buffers if algorithm.replica is None and algorithm.personal is None else "local"
+        shares_all = algorithm.replica is None and algorithm.personal is None and not self.mixes
+        return self.method.buffers if shares_all else "local"
+
+    @property
+    def needs_only_sum(self) -> bool:
+        """Whether the server needs nothing but the sum of the messages."""
+        return self.method.needs_only_sum and not self.needs_each
 
     @property
     def has_party_models(self) -> bool:
         """Whether every party has its own model, so that there is no shared model to test."""
         own_buffers = self.buffers == "local" and self.task.buffers.numel() > 0
-        return self.method.algorithm.replica is not None or self.personal is not None or own_buffers
+        algorithm = self.method.algorithm
+        return self.mixes or algorithm.replica is not None or self.personal is not None or own_buffers
 
     @property
     def is_affine(self) -> bool:
@@ -106,8 +115,23 @@ class Setting:
             return update
         return _map_parts(update, names, lambda part: filled(personal, part))
 
+    def with_buffers(self, update: Update, buffers: Vector, server: Server) -> Update:
+        """Return a message with a party's statistics, or with their change if transforms may leave out some of it."""
+        part = buffers - server.buffers if self.method.transforms else buffers
+        return replace(update, total={**update.total, BUFFERS: part * update.weight})
+
+    def without_buffers(self, update: Update, server: Server) -> tuple[Update, Vector]:
+        """Return the combined message without statistics, and the new statistics of the server."""
+        if BUFFERS not in update.total:
+            return update, server.buffers
+        parts = dict(update.total)
+        buffers = parts.pop(BUFFERS) / update.weight
+        return replace(update, total=parts), server.buffers + buffers if self.method.transforms else buffers
+
     def params_at(self, shared: Vector, memory: PartyMemory) -> Vector:
-        """Return the shared parameters and the personal ones of a party as one vector."""
+        """Return a party's parameters: the shared ones with its personal ones, or those of its own model."""
+        if self.mixes:
+            return memory["exchange"]["model"] if "exchange" in memory else self.task.initial
         if self.personal is None:
             return shared
         values = memory["personal"]["params"] if "personal" in memory else self.task.initial[self.personal]

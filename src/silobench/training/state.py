@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from silobench.method.types import Memory, Server, Update
 
+SLOWEST = "slowest"  # the party that computed longest, among the seconds of a round: part of the phase "train"
 PartyMemory: TypeAlias = Mapping[str, Memory]  # by owner: algorithm, solver, transform-0, ...
 
 
@@ -16,11 +17,12 @@ class Reply:
 
     update: Update
     memory: Mapping[int, PartyMemory]  # by party
-    sent: int  # bytes of all parties
-    largest: int  # bytes of the party that sent most
+    sizes: Mapping[int, int]  # bytes of the message of each party
     loss: float  # mean by weight
     steps: int
     seconds: Mapping[str, float]  # by phase
+    slowest: float = 0.0  # seconds of the party that took longest
+    reports: Mapping[str, tuple[float, int]] = field(default_factory=dict)  # of transforms: sum and number of values
     model_parts: frozenset[str] = frozenset()  # parts of the update from which personal entries were removed
 
     def __add__(self, other: "Reply") -> "Reply":
@@ -36,18 +38,29 @@ class Tally:
     def __init__(self) -> None:
         self.memory: dict[int, PartyMemory] = {}
         self.seconds: dict[str, float] = {}
-        self.sent = self.largest = self.steps = 0
+        self.sizes: dict[int, int] = {}
+        self.reports: dict[str, tuple[float, int]] = {}
+        self.steps, self.slowest = 0, 0.0
         self.model_parts: frozenset[str] = frozenset()
         self._loss = self._weight = 0.0
 
     @property
     def loss(self) -> float:
-        """The mean by weight."""
-        return self._loss / self._weight
+        """The mean by weight; not a number if there was no reply."""
+        return self._loss / self._weight if self._weight else math.nan
+
+    @property
+    def report(self) -> dict[str, float]:
+        """The mean of each value that transforms reported."""
+        return {name: total / count for name, (total, count) in self.reports.items()}
 
     def add(self, reply: Reply) -> None:
-        self.sent, self.largest = self.sent + reply.sent, max(self.largest, reply.largest)
+        self.sizes |= reply.sizes
         self.steps += reply.steps
+        self.slowest = max(self.slowest, reply.slowest)
+        for name, (total, count) in reply.reports.items():
+            before, number = self.reports.get(name, (0.0, 0))
+            self.reports[name] = (before + total, number + count)
         self._loss += reply.loss * reply.update.weight
         self._weight += reply.update.weight
         self.memory |= reply.memory
@@ -64,8 +77,9 @@ class Tally:
     def reply(self, update: Update) -> Reply:
         """Return the sum as one reply, with the sum of the updates."""
         return Reply(
-            update, self.memory, self.sent, self.largest, self.loss, self.steps, self.seconds, self.model_parts
-        )
+            update, self.memory, self.sizes, self.loss, self.steps, self.seconds, self.slowest, self.reports,
+            self.model_parts,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,10 +88,11 @@ class State:
 
     server: Server
     memory: Mapping[int, PartyMemory] = field(default_factory=dict)  # only parties that have any
-    clock: float = 0.0  # virtual seconds spent on the network
+    clock: float = 0.0  # virtual seconds
     spent: int = 0  # bytes of all rounds, including travelling models but not rows that were shared before round 0
     controller: Memory = field(default_factory=dict)
     measures: Mapping[str, Memory] = field(default_factory=dict)  # memories of measures, by name
+    extra: Mapping[str, Memory] = field(default_factory=dict)  # of other parts of the loop, by name: work in flight
 
 
 @dataclass(frozen=True)
@@ -100,15 +115,24 @@ class RoundRecord:
     knobs: Mapping[str, float]
     engine: str  # how parties were trained
     workers: int  # number of worker processes; does not affect results
-    seconds: Mapping[str, float]  # wall-clock time by phase
+    seconds: Mapping[str, float]  # wall-clock time by phase, and that of the slowest party
     state: State
     measures: Mapping[str, Any] = field(default_factory=dict)  # findings by name of the measure
     control: Mapping[str, Any] = field(default_factory=dict)  # the controller's report of its decision
+    reports: Mapping[str, float] = field(default_factory=dict)  # of transforms and the pace: means over parties
+    replied: tuple[int, ...] | None = None  # parties that answered; None if all of the cohort did
+    computing: float | None = None  # virtual seconds that the slowest party computed; None if that is measured
     metrics: Mapping[str, float | None] = field(default_factory=dict)  # on test rows, unless accuracy is the only one
     validation_loss: float | None = None  # on validation rows, where parties have any
 
+    @property
+    def total_seconds(self) -> float:
+        """Wall-clock time of all phases."""
+        return sum(spent for phase, spent in self.seconds.items() if phase != SLOWEST)
+
     def as_json(self) -> dict[str, Any]:
-        left_out = {"state", *(name for name in ("measures", "control", "metrics") if not getattr(self, name))}
+        optional = ("measures", "control", "reports", "replied", "computing", "metrics")
+        left_out = {"state", *(name for name in optional if not getattr(self, name))}
         left_out |= {"validation_loss"} if self.validation_loss is None else set()
         row = {name: _finite(value) for name, value in vars(self).items() if name not in left_out}
         shares = ("class_accuracy", "party_accuracy") if self.accuracy is not None else ()  # else in a target's units

@@ -65,27 +65,28 @@ def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: i
     setting = local_round.setting
     parties = sorted(memory, key=lambda party: (-setting.solver.rows(local_round.party(party).samples), party))
     rows = _rows_of(setting.federation.x, setting.federation.y)
-    trainings = (_Training.of(local_round, party, memory[party], rows) for party in parties)
+    trainings = (_Training.of(local_round.at(memory[party]), party, memory[party], rows) for party in parties)
     finished = _finished(trainings, _Training.run, threads)
-    if sends_only_deltas(setting.method):
+    if sends_only_deltas(setting):
         yield _sum_of_deltas(finished)
         return
     for training, loss in finished:
-        yield training.reply(local_round, memory[training.party], loss)
+        yield training.reply(local_round.at(memory[training.party]), memory[training.party], loss)
 
 
 def _sum_of_deltas(finished: "Iterator[tuple[_Training, float]]") -> Reply:
     """Add up FedAvg's messages as they come, into one reply."""
     memories: dict[int, Memory] = {}
-    delta, weight, losses, seconds, steps = torch.zeros(()), 0.0, 0.0, 0.0, 0
+    delta, weight, losses, seconds, slowest, steps = torch.zeros(()), 0.0, 0.0, 0.0, 0.0, 0
     for training, loss in finished:
         began, samples = time.perf_counter(), float(training.problem.party.samples)
         moved = torch.from_numpy(training.params).sub_(training.start)
         delta = delta.add_(moved, alpha=samples) if memories else moved.mul_(samples)
         memories[training.party] = training.memory
         weight, losses, steps = weight + samples, losses + loss * samples, steps + len(training.walk.sizes)
+        slowest = max(slowest, training.seconds)
         seconds += training.seconds + time.perf_counter() - began
-    return reply_of_deltas(delta, weight, memories, losses, steps, seconds)
+    return reply_of_deltas(delta, weight, memories, losses, steps, seconds, slowest)
 
 
 @dataclass

@@ -20,7 +20,6 @@ from torch import Tensor
 from silobench.engines.stacks.blocks import blocks, flattened, rows_of, some_of, sum_of_deltas
 from silobench.engines.stacks.sparse import Columns, Rule, SparseRows
 from silobench.federation import Federation, fill_input
-from silobench.method.method import total
 from silobench.method.solvers import Problem, Solver
 from silobench.method.types import Layout, Local, Memory, Pull, Server, Vector, at
 from silobench.models.architectures import Mlp
@@ -46,14 +45,13 @@ def can_stack(setting: Setting) -> bool:
 
 def train_stack(local_round: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Reply]:
     """Train the parties in `memory` together; return their replies, as one reply if only their sum is needed."""
-    watch, method, solver = Stopwatch(), local_round.setting.method, local_round.setting.solver
+    watch, setting, solver = Stopwatch(), local_round.setting, local_round.setting.solver
     parties = sorted(memory, key=lambda party: -solver.count(local_round.party(party).samples))
     members = [_Member.of(local_round, party, memory[party]) for party in parties]
     with torch.no_grad():
         trained = _walk(local_round, members)
     watch.lap("train")
-    summed = method.aggregate is total
-    if sends_only_deltas(method):
+    if sends_only_deltas(setting):
         return [_sum_of_deltas(members, trained, watch)]
     of_a_step = watch.laps["train"] / sum(trained.steps)
     replies = []
@@ -61,8 +59,9 @@ def train_stack(local_round: LocalRound, memory: Mapping[int, PartyMemory]) -> l
         party, spent = member.problem.party.id, of_a_step * trained.steps[place]
         local, momentum = trained.local(place, member, solver)
         memories, buffers = (memory[party], member.memory), local_round.server.buffers
-        replies.append(local_round.reply(party, *memories, local, momentum, buffers, Stopwatch(spent)))
-    return [reduce(add, replies)] if summed else replies
+        seen = local_round.at(memory[party])
+        replies.append(seen.reply(party, *memories, local, momentum, buffers, Stopwatch(spent)))
+    return [reduce(add, replies)] if setting.needs_only_sum else replies
 
 
 def _sum_of_deltas(members: Sequence["_Member"], trained: "_Trained", watch: Stopwatch) -> Reply:
@@ -73,7 +72,8 @@ def _sum_of_deltas(members: Sequence["_Member"], trained: "_Trained", watch: Sto
     memories = {member.problem.party.id: member.memory for member in members}
     watch.lap("message")
     seconds = watch.laps["train"] + watch.laps["message"]
-    return reply_of_deltas(delta, sum(weights), memories, loss, sum(trained.steps), seconds)
+    slowest = seconds * max(trained.steps) / sum(trained.steps)  # parties share the time by their steps
+    return reply_of_deltas(delta, sum(weights), memories, loss, sum(trained.steps), seconds, slowest)
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,7 @@ class _Member:
 
     @classmethod
     def of(cls, local_round: LocalRound, party: int, memory: PartyMemory) -> "_Member":
+        local_round = local_round.at(memory)
         algorithm, algorithm_memory = local_round.setting.method.algorithm, local_round.setting.algorithm_memory(memory)
         start, velocity = (
             algorithm.start(local_round.server, algorithm_memory),

@@ -6,6 +6,7 @@ import torch
 
 from silobench.method.types import (
     ALGORITHMS,
+    SPARSE,
     Algorithm,
     BelowOne,
     Dial,
@@ -56,7 +57,7 @@ def dgc(
         v = memory["v"] + u
         chosen = _largest_by_layer(v, local.layout, 1 - _sparsity(local, server, warmup, stages))
         rest = {"u": torch.where(chosen, 0.0, u) if masking else u, "v": torch.where(chosen, 0.0, v)}
-        return Update({"delta": torch.where(chosen, v, 0.0)}, 1.0, sparse=True), rest
+        return Update({"delta": torch.where(chosen, v, 0.0)}, 1.0).coded(SPARSE), rest
 
     def absorb(server: Server, update: Update) -> tuple[Vector, Mapping[str, Vector]]:
         return update.total["delta"], server.extras
@@ -71,6 +72,7 @@ def dgc(
         local_model=local_model,
         lockstep=True,
         applies_momentum=True,
+        mostly_zeros=True,
         dials=(Dial("warmup", (8, 4, 3, 2, 1)), Dial("sparsity", (0.75, 0.9375, 0.984375, 0.996, 0.999))),
     )
 

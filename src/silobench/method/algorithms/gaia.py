@@ -4,7 +4,18 @@ from collections.abc import Mapping
 
 import torch
 
-from silobench.method.types import ALGORITHMS, Algorithm, Dial, Local, Memory, NonNegative, Server, Update, Vector
+from silobench.method.types import (
+    ALGORITHMS,
+    SPARSE,
+    Algorithm,
+    Dial,
+    Local,
+    Memory,
+    NonNegative,
+    Server,
+    Update,
+    Vector,
+)
 
 
 @ALGORITHMS.register
@@ -38,12 +49,19 @@ def gaia(threshold: NonNegative = 0.1) -> Algorithm:
         residual = memory["residual"] + local.delta
         significant = residual.abs() > limit * local.end.abs()
         sent = torch.where(significant, residual, 0.0)
-        return Update({"delta": sent}, 1.0, sparse=True), {"residual": torch.where(significant, 0.0, residual)}
+        return Update({"delta": sent}, 1.0).coded(SPARSE), {"residual": torch.where(significant, 0.0, residual)}
 
     def absorb(server: Server, update: Update) -> tuple[Vector, Mapping[str, Vector]]:
         return update.total["delta"], server.extras  # the sum, not the mean
 
     dial = Dial("threshold", (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5))
     return Algorithm(
-        memory=initial, start=model, message=message, absorb=absorb, replica=model, lockstep=True, dials=(dial,)
+        memory=initial,
+        start=model,
+        message=message,
+        absorb=absorb,
+        replica=model,
+        lockstep=True,
+        mostly_zeros=True,
+        dials=(dial,),
     )

@@ -3,7 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from silobench.method.types import TRANSFORMS, Context, Dial, Fraction, Memory, Transform, Update, Vector, largest
+from silobench.method.types import (
+    SPARSE,
+    TRANSFORMS,
+    Context,
+    Dial,
+    Fraction,
+    Memory,
+    Transform,
+    Update,
+    Vector,
+    largest,
+)
 
 
 @TRANSFORMS.register
@@ -26,7 +37,7 @@ def top_k(fraction: Fraction = 0.01, feedback: bool = True) -> Transform:
             return sparse
 
         total, sums = sparsify(update.total, update.weight), sparsify(update.sums, 1.0)
-        return replace(update, total=total, sums=sums, sparse=True), rest if feedback else {}
+        return replace(update, total=total, sums=sums).coded(SPARSE), rest if feedback else {}
 
     dial = Dial("fraction", (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001))
-    return Transform(encode, unsent=lambda memory: memory.get("delta"), dials=(dial,))
+    return Transform(encode, unsent=lambda memory: memory.get("delta"), dials=(dial,), mostly_zeros=True)

@@ -1,0 +1,48 @@
+"""Clocks: how long parties compute, on the virtual clock."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from silobench.rng import stream
+from silobench.spec import Registry
+from silobench.spec.ranges import NonNegative, Positive
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The computing time of parties.
+
+    `speed` is a function (seed, party) -> rows per second. Without it computing is measured: the record of a round
+    states it as `computing`, beside a virtual clock of the network only, so that the clock is the same in every run.
+    """
+
+    speed: Callable[[int, int], float] | None = None
+
+    def computing(self, rows: int, party: int, seed: int) -> float:
+        """Return the virtual seconds that a party trains on `rows` rows, counting repetitions."""
+        return rows / self.speed(seed, party) if self.speed else 0.0
+
+
+CLOCKS: Registry[Clock] = Registry("clock")
+
+
+@CLOCKS.register
+def measured() -> Clock:
+    """Measure how long parties compute on this machine."""
+    return Clock()
+
+
+@CLOCKS.register
+def device(speed: Positive = 1000.0, spread: NonNegative = 0.0) -> Clock:
+    """Parties train on `speed` rows per second; `spread` is the standard deviation of the logarithm of their speeds.
+
+    The seed of a run determines the speed of each party, and it stays the same in all rounds.
+    """
+
+    def speed_of(seed: int, party: int) -> float:
+        if not spread:
+            return speed
+        return speed * math.exp(spread * float(stream(seed, "device", party=party).standard_normal()))
+
+    return Clock(speed_of)

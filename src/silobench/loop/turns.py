@@ -1,0 +1,117 @@
+"""A turn of the parties: who trains in a round, and whose messages arrive in it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+
+from silobench.engines import Engine
+from silobench.loop.paces import Flight, packed, unpacked
+from silobench.loop.schedule import Schedule
+from silobench.loop.timing import Timing
+from silobench.method.selection import Cohort
+from silobench.method.types import Context, Memory, Phase, Server
+from silobench.rng import stream
+from silobench.training.party import LocalRound, transform_key
+from silobench.training.state import PartyMemory, Reply, State, Tally
+
+_FLIGHTS = "flights"  # the owner of messages in flight in `State.extra`
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the parties did in a round, before the exchange."""
+
+    engine: Engine  # that was used
+    replies: Iterator[Reply]  # for the exchange
+    asked: Cohort  # parties that were sent the model
+    replied: Cohort  # parties whose messages the exchange gets
+    phases: Sequence[Phase] = ()  # messages before training
+    trained: Tally | None = None  # of the parties that trained now, where messages arrive in other rounds
+    flights: Sequence[Flight] = ()  # messages that arrive later
+    clock: float = 0.0  # when the last of the messages arrives, where `trained` is given
+    report: Mapping[str, float] = field(default_factory=dict)  # on the messages, for the record
+
+    def extra(self, before: Mapping[str, Memory]) -> dict[str, Memory]:
+        """Return the memories of the loop's parts, with the messages that are still in flight."""
+        others = {name: memory for name, memory in before.items() if name != _FLIGHTS}
+        return {**others, _FLIGHTS: packed(self.flights)} if self.flights else others
+
+
+def turn(schedule: Schedule, state: State, broadcast: Server) -> Turn:
+    """Ask parties to train, and return the messages that arrive in this round."""
+    take_turn = _all_at_once if schedule.pace.takes is None else _in_flight
+    return take_turn(schedule, state, broadcast)
+
+
+def _all_at_once(schedule: Schedule, state: State, broadcast: Server) -> Turn:
+    """Train all parties of the cohort that are available. Their messages arrive in this round."""
+    setting, number = schedule.setting, state.server.round
+    cohort = schedule.selection(setting.federation, schedule.cohort, setting.seed, number)
+    replied = schedule.availability(cohort, setting.seed, number)
+    memory, phases = _agreed(schedule, state, broadcast, cohort)
+    engine, replies = _trained(schedule, broadcast, {party: memory[party] for party in replied}, cohort)
+    return Turn(engine, replies, cohort, replied, phases)
+
+
+def _in_flight(schedule: Schedule, state: State, broadcast: Server) -> Turn:
+    """Train the parties that are free, and take the messages that arrive first."""
+    setting, number, pace = schedule.setting, state.server.round, schedule.pace
+    flights = unpacked(state.extra.get(_FLIGHTS, {}))
+    starters = _starters(schedule, number, {flight.party for flight in flights})
+    available = schedule.availability(starters, setting.seed, number)
+    memory = {party: state.memory.get(party, {}) for party in available}
+    engine, replies = _trained(schedule, broadcast, memory, starters)
+    trained, timing = Tally(), Timing(schedule)
+    for reply in replies:
+        trained.add(reply)
+        ((party, size),) = reply.sizes.items()
+        trip = timing.trip(party, broadcast.nbytes, size, schedule.cohort)
+        flights.append(Flight(party, number, state.clock + trip, replace(reply, memory={}, seconds={})))
+    flights.sort(key=lambda flight: (flight.arrival, flight.party))
+    assert pace.takes is not None
+    count = pace.takes([flight.arrival for flight in flights]) if flights else 0
+    taken, later = flights[:count], flights[count:]
+    return Turn(
+        engine,
+        (flight.discounted(number, pace.discount) for flight in taken),
+        starters,
+        tuple(sorted(flight.party for flight in taken)),
+        trained=trained,
+        flights=later,
+        clock=taken[-1].arrival if taken else state.clock,
+        report={"staleness": fmean(number - flight.version for flight in taken)} if taken else {},
+    )
+
+
+def _starters(schedule: Schedule, number: int, busy: set[int]) -> Cohort:
+    """Return the parties that start now: as many as are missing from a cohort, drawn from those that are free."""
+    setting = schedule.setting
+    cohort = schedule.selection(setting.federation, schedule.cohort, setting.seed, number)
+    free = [party for party in cohort if party not in busy]
+    order = stream(setting.seed, "starters", number).permutation(len(free))
+    return tuple(sorted(free[place] for place in order[: schedule.cohort - len(busy)]))
+
+
+def _trained(
+    schedule: Schedule, broadcast: Server, memory: Mapping[int, PartyMemory], cohort: Cohort
+) -> tuple[Engine, Iterator[Reply]]:
+    if not memory:
+        return schedule.engine, iter(())
+    return schedule.engine.train(LocalRound(schedule.setting, broadcast, cohort), memory)
+
+
+def _agreed(
+    schedule: Schedule, state: State, broadcast: Server, cohort: Cohort
+) -> tuple[dict[int, PartyMemory], list[Phase]]:
+    """Return the memories of a cohort after its transforms have agreed, and the messages for that."""
+    setting, phases = schedule.setting, list[Phase]()
+    memory = {party: state.memory.get(party, {}) for party in cohort}
+    context = Context(setting.seed, broadcast.round, -1, setting.shared, broadcast.knobs, cohort)
+    for place, transform in enumerate(setting.method.transforms):
+        if transform.agree is not None:
+            key = transform_key(place)
+            before = {party: each.get(key, {}) for party, each in memory.items()}
+            memories, messages = transform.agree(before, replace(context, place=place))
+            memory = {party: {**each, key: memories[party]} for party, each in memory.items()}
+            phases += messages
+    return memory, phases

@@ -1,0 +1,13 @@
+"""Layouts of one part of a message on the wire, one file each; a transform or an algorithm names the one it needs.
+
+A new codec is a file here with a function decorated with `CODECS.register`, and a line below.
+"""
+
+from silobench.method.codecs.codec import CODECS as CODECS
+from silobench.method.codecs.codec import Codec as Codec
+from silobench.method.codecs.codec import Form as Form
+from silobench.method.codecs.codec import Packed as Packed
+from silobench.method.codecs.dense import DENSE as DENSE
+from silobench.method.codecs.dense import dense as dense
+from silobench.method.codecs.sparse import SPARSE as SPARSE
+from silobench.method.codecs.sparse import sparse as sparse

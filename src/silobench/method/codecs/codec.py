@@ -1,0 +1,74 @@
+"""`Codec`: how one part of a message is laid out on the wire."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from silobench.spec import Registry
+
+Array: TypeAlias = NDArray[Any]
+Content: TypeAlias = bytes | memoryview
+
+
+class Form(NamedTuple):
+    """The shape and the type of a part. Both ends know them from the model, so they are not sent."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Codec:
+    """A layout of one part on the wire: an array to bytes, and bytes back to an array.
+
+    >>> whole = Codec(lambda part: part.tobytes(), lambda content, form: np.frombuffer(content, form.dtype))
+    >>> part = np.array([1.0, 2.0], np.float32)
+    >>> content = whole.pack(part)
+    >>> len(content), whole.unpack(content, Form(part.shape, part.dtype))
+    (8, array([1., 2.], dtype=float32))
+    """
+
+    pack: Callable[[Array], Content]
+    """(part, contiguous) -> bytes to send."""
+    unpack: Callable[[Content, Form], Array]
+    """(bytes, form of the part) -> part."""
+    lossless: bool = False
+    """Whether `unpack` returns every part as it was, so that sums of such parts can be sent in the same way."""
+    values: Callable[["Codec"], "Codec"] | None = None
+    """(codec) -> this codec, with the values that it sends packed by the other codec; None if it cannot be combined."""
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One part as it is sent."""
+
+    content: Content
+    form: Form
+    codec: Codec
+
+    @classmethod
+    def of(cls, part: Tensor, codec: Codec) -> "Packed":
+        array = np.ascontiguousarray(part.numpy())
+        return cls(codec.pack(array), Form(array.shape, array.dtype), codec)
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.content)
+
+    def unpack(self) -> Tensor:
+        """Return the part as it arrives."""
+        array = self.codec.unpack(self.content, self.form)
+        return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+CODECS: Registry[Codec] = Registry("codec")
