@@ -301,6 +301,11 @@ def _need_plain_fedavg(setting: Setting, cohort: int) -> None:
             "weight-divergence: Proposition 3.1 bounds fedavg with sgd(momentum=0), server=step(lr=1) and all "
             "parties in every round: choose these, or leave its bound out."
         )
+    if not setting.task.objective.is_cross_entropy:
+        raise ConfigError(
+            "weight-divergence: Proposition 3.1 is about classes, but the objective is "
+            f"{setting.task.objective.name}: take a dataset for classification, or leave its bound out."
+        )
     if isinstance(setting.task.network.module, CustomLoss):
         raise ConfigError(
             "weight-divergence: Proposition 3.1 is about the mean loss of rows, but this model (like face-cnn) has "
