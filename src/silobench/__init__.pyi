@@ -4,8 +4,11 @@ from .data import DATASETS as DATASETS
 from .data import Dataset as Dataset
 from .data import Split as Split
 from .data import load as load
+from .engines import EXECUTORS as EXECUTORS
 from .engines import Engine as Engine
+from .engines import Executor as Executor
 from .engines import auto as auto
+from .engines import debug as debug
 from .engines import inline as inline
 from .engines import native as native
 from .engines import pool as pool
@@ -87,6 +90,9 @@ from .partitions import Partition as Partition
 from .partitions import Skew as Skew
 from .partitions import measure as measure
 from .partitions import partition as partition
+from .tasks.metrics import Metric as Metric
+from .tasks.objectives import OBJECTIVES as OBJECTIVES
+from .tasks.objectives import Objective as Objective
 from .tasks.task import Task as Task
 from .tasks.task import task as task
 from .training.setting import Setting as Setting

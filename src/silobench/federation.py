@@ -64,6 +64,15 @@ class Federation:
     partition: Partition
     seed: int
     parties: tuple[Party, ...] = field(repr=False)
+    device: str = "cpu"  # where batches and parts are returned; row numbers and stored rows are on the CPU
+
+    def to(self, device: str) -> "Federation":
+        """Return the federation with its batches on a device. The rows are moved there once, if they fit."""
+        if device == "mps" and self.is_sparse:
+            raise ConfigError(
+                f"{self.dataset.name} has sparse rows, which PyTorch cannot store on the device mps: use cpu or cuda."
+            )
+        return replace(self, device=device)
 
     @cached_property
     def x(self) -> "Tensor | sparse.csr_matrix":
@@ -91,17 +100,18 @@ class Federation:
 
     @cached_property
     def class_counts(self) -> Tensor:
-        """The number of training rows of each party and class, [parties, classes]."""
-        classes = len(self.dataset.classes)
-        return torch.stack([torch.bincount(self.y[party.rows], minlength=classes) for party in self.parties])
+        """The number of training rows of each party and class, or bin of a numeric target, [parties, classes]."""
+        codes, classes = torch.from_numpy(self.dataset.codes), len(self.dataset.label_names)
+        return torch.stack([torch.bincount(codes[party.rows], minlength=classes) for party in self.parties])
 
     def batch(self, rows: Tensor, augmented: bool = False) -> tuple[Tensor, Tensor]:
         """Return the features and labels of some training rows, ready for a network.
 
         `augmented` applies the augmentation of the dataset, where it has one.
         """
-        x = as_input(self.x, rows)
-        return crop_and_flip(x) if augmented and self.dataset.augment == "crop-flip" else x, self.y[rows]
+        stored, labels = (self.x, self.y) if self.device == "cpu" else self._moved(None)
+        x, y = self._returned(as_input(stored, rows)), self._returned(labels[rows.to(labels.device)])
+        return crop_and_flip(x) if augmented and self.dataset.augment == "crop-flip" else x, y
 
     def test_parts(self, share: float | int = 1.0) -> list[Part]:
         """Return the test set in large batches; one copy for every party under ``noise(test=noisy)``.
@@ -134,16 +144,37 @@ class Federation:
 
     def part(self, part: Part) -> tuple[Tensor, Tensor]:
         """Return the features and labels of a part, ready for a network."""
-        (x, y), rows, begin, end = self.source(part), part.rows, int(part.rows[0]), int(part.rows[-1]) + 1
+        x, y = self.source(part) if self.device == "cpu" else self._moved(part.copy)
+        rows, begin, end = part.rows, int(part.rows[0]), int(part.rows[-1]) + 1
         if end - begin == len(rows):  # consecutive rows: slice instead of gathering
-            return as_input(x[begin:end]), y[begin:end]
-        return as_input(x, rows), y[rows]
+            return self._returned(as_input(x[begin:end])), self._returned(y[begin:end])
+        return self._returned(as_input(x, rows)), self._returned(y[rows.to(y.device)])
 
     def source(self, part: Part) -> "tuple[Tensor | sparse.csr_matrix, Tensor]":
         """Return the stored features and labels that a part's row numbers refer to."""
         if part.copy is None:
             return self.x, self.y
         return self._test_copy(part.copy), self._test_labels
+
+    def _moved(self, copy: int | None) -> "tuple[Tensor | sparse.csr_matrix, Tensor]":
+        """Return stored features and labels on the device; sparse features, and those that do not fit, on the CPU.
+
+        The training rows and one copy of the test rows are cached.
+        """
+        kind = "train" if copy is None else "test"
+        if kind not in self._on_device or self._on_device[kind][0] != copy:
+            self._on_device.pop(kind, None)
+            x, y = self.source(Part(torch.empty(0), copy))
+            fits = isinstance(x, Tensor) and x.nbytes <= _free_bytes(self.device) / 2
+            self._on_device[kind] = copy, x.to(self.device) if fits else x, y.to(self.device)
+        return self._on_device[kind][1:]
+
+    @cached_property
+    def _on_device(self) -> "dict[str, tuple[int | None, Tensor | sparse.csr_matrix, Tensor]]":
+        return {}
+
+    def _returned(self, tensor: Tensor) -> Tensor:
+        return tensor if self.device == "cpu" else tensor.to(self.device)
 
     @cached_property
     def _test_labels(self) -> Tensor:
@@ -181,26 +212,49 @@ def federate(
 ) -> Federation:
     """Divide a dataset among parties by a partition spec; each party holds out the fraction `validation` of its rows.
 
-    Without `parties` the data determine their number, else it is ten: see `partition`.
+    If the dataset itself has validation rows, each party holds out those of them that are among its rows. A party keeps
+    at least one row for training, and shared rows are never held out. Without `parties` the data determine their
+    number, else it is ten: see `partition`.
     """
     if not 0 <= validation < 1:
         raise ConfigError(f"validation must be a fraction of a party's rows, 0 or more and below 1, not {validation}.")
+    if validation and len(dataset.validation):
+        raise ConfigError(
+            f"validation = {validation:g} and a split with validation rows were both given: leave out validation, or "
+            'the third number of split, as in split = "10:1".'
+        )
     partition = cut(dataset, spec, parties, seed)
     members = []
     for party, rows in enumerate(partition.rows):
-        private = np.setdiff1d(rows, partition.shared) if validation else rows  # others train on shared rows
-        order = stream(seed, "validation", party=party).permutation(private) if validation else private
-        held_out = np.sort(order[: min(round(validation * len(private)), len(private) - 1)])
+        held_out = _held_out(rows, partition.shared, dataset.validation, validation, seed, party)
         train = np.setdiff1d(rows, held_out, assume_unique=True)
         name = partition.names[party] if partition.names else str(party)
         members.append(Party(party, _tensor(train), _tensor(held_out), name))
     return Federation(dataset, partition, seed, tuple(members))
 
 
+def _held_out(
+    rows: NDArray[np.int64],
+    shared: NDArray[np.int64],
+    listed: NDArray[np.int64],
+    share: float,
+    seed: int,
+    party: int,
+) -> NDArray[np.int64]:
+    """Return the validation rows of a party: a share of its rows, or those that are listed."""
+    if not (share or len(listed)):
+        return rows[:0]
+    private = np.setdiff1d(rows, shared)  # others train on shared rows
+    if len(listed):
+        return np.intersect1d(private, listed, assume_unique=True)[: len(rows) - 1]
+    order = stream(seed, "validation", party=party).permutation(private)
+    return np.sort(order[: min(round(share * len(private)), len(private) - 1)])
+
+
 def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor | None = None) -> Tensor:
     """Return all rows, or some, as a float tensor: bytes are scaled to 0..1, CSR rows become a sparse tensor."""
     if isinstance(x, Tensor):
-        taken = x if rows is None else x.index_select(0, rows)
+        taken = x if rows is None else x.index_select(0, rows.to(x.device))
         return taken.float().div_(255) if taken.dtype == torch.uint8 else taken
     part = x if rows is None else x[rows.numpy()]
     indptr, indices, data = (torch.from_numpy(array) for array in (part.indptr, part.indices, part.data))
@@ -233,6 +287,11 @@ def _narrow(x: "sparse.csr_matrix") -> "sparse.csr_matrix":
     if x.indptr.dtype == np.int32 or max(x.nnz, x.shape[1]) > np.iinfo(np.int32).max:
         return x
     return sparse.csr_matrix((x.data, x.indices.astype(np.int32), x.indptr.astype(np.int32)), x.shape)
+
+
+def _free_bytes(device: str) -> float:
+    """Return how much memory of a device is free."""
+    return torch.cuda.mem_get_info(device)[0] if torch.device(device).type == "cuda" else math.inf
 
 
 def _dense_float(x: Features) -> NDArray[np.float32]:

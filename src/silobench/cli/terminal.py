@@ -76,22 +76,25 @@ def print_partition(
         f"[bold]{escape(facts['dataset'])}[/bold] partitioned by [bold]{escape(facts['spec'])}[/bold] "
         f"into {facts['parties']} parties, seed {facts['seed']}, fingerprint {fingerprint}"
     )
-    few = 0 < len(dataset.classes) <= _MOST_CLASSES
+    few = len(dataset.label_names) <= _MOST_CLASSES
     shown = RichTable(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
-    for place, name in enumerate(("party", "rows", "EMD", *(dataset.classes if few else ()))):
+    for place, name in enumerate(("party", "rows", "EMD", *(dataset.label_names if few else ()))):
         shown.add_column(Text(name), justify="right" if place else "left", no_wrap=True)
     largest = max(map(max, skew.counts))
     for party in range(min(facts["parties"], _MOST_PARTIES)):
         heat = [_heat(count, largest) for count in skew.counts[party]] if few else []
-        distance = f"{skew.emd[party]:.3f}" if dataset.classes else "-"
-        shown.add_row(Text(facts["names"][party]), str(skew.sizes[party]), distance, *heat)
+        shown.add_row(Text(facts["names"][party]), str(skew.sizes[party]), f"{skew.emd[party]:.3f}", *heat)
     console.print(shown)
     if facts["parties"] > _MOST_PARTIES:
         console.print(f"... and {facts['parties'] - _MOST_PARTIES} more parties: --json or --plot shows all of them.")
+    if skew.wasserstein is not None:
+        target = f"the target {dataset.target}" if dataset.target else "the target"
+        console.print(
+            f"{target} is numeric: {len(dataset.bins)} quantile bins take the place of classes, and the mean "
+            f"Wasserstein distance is {skew.wasserstein:.3f} standard deviations"
+        )
     label_skew = (
         f"mean EMD {skew.emd_weighted:.3f} (maximum 2), Jensen-Shannon divergence {skew.jensen_shannon:.3f} bits, "
-        if dataset.classes
-        else "numeric labels, "
     )
     console.print(f"{label_skew}Gini of party sizes {skew.gini:.3f}, feature shift {skew.feature_shift:.3f}")
     if shared:
@@ -202,10 +205,10 @@ def _amount(step: "Step") -> str:
 class Progress:
     """Progress of a sweep: finished runs, rounds, scores, time left. One line per run if there is no terminal."""
 
-    def __init__(self, total: int, done: int):
+    def __init__(self, total: int, done: int, live: bool = True):
         self.total, self.done = total, done
         self.console = Console(stderr=True)
-        self.live = self.console.is_terminal
+        self.live = live and self.console.is_terminal  # a debugger needs the terminal for itself
         self.bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),

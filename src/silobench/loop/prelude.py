@@ -12,7 +12,6 @@ from silobench.method.schedules import FIRST
 from silobench.method.types import Algorithm, at
 from silobench.partitions import sharing
 from silobench.rng import torch_seed
-from silobench.tasks.task import Task
 from silobench.training.setting import Setting
 
 
@@ -50,6 +49,8 @@ def warmed_up(setting: Setting, engine: Engine) -> tuple[Setting, dict[str, Any]
     warm_up = Setting(method, single, setting.task, torch_seed(setting.seed, "warmup"))
     (record,) = run_rounds(Schedule(warm_up, rounds=1, engine=engine.settled(setting)))
     server = record.state.server
-    task = Task(setting.task.network, server.params, server.buffers)
-    report = {"epochs": epochs, "rows": len(rows), "accuracy": record.accuracy, "loss": record.loss}
+    task = replace(setting.task, initial=server.params, buffers=server.buffers)
+    report: dict[str, Any] = {"epochs": epochs, "rows": len(rows), "accuracy": record.accuracy, "loss": record.loss}
+    if record.metrics:
+        report["metrics"] = dict(record.metrics)
     return replace(setting, task=task), {"warm-up": report}

@@ -59,7 +59,7 @@ def _in_flight(schedule: Schedule, state: State, broadcast: Server) -> Turn:
     flights = unpacked(state.extra.get(_FLIGHTS, {}))
     starters = _starters(schedule, number, {flight.party for flight in flights})
     available = schedule.availability(starters, setting.seed, number)
-    memory = {party: state.memory.get(party, {}) for party in available}
+    memory = schedule.engine.memories.of(state.memory, available)
     engine, replies = _trained(schedule, broadcast, memory, starters)
     trained, timing = Tally(), Timing(schedule)
     for reply in replies:
@@ -103,10 +103,10 @@ def _trained(
 
 def _agreed(
     schedule: Schedule, state: State, broadcast: Server, cohort: Cohort
-) -> tuple[dict[int, PartyMemory], list[Phase]]:
+) -> tuple[Mapping[int, PartyMemory], list[Phase]]:
     """Return the memories of a cohort after its transforms have agreed, and the messages for that."""
     setting, phases = schedule.setting, list[Phase]()
-    memory = {party: state.memory.get(party, {}) for party in cohort}
+    memory = schedule.engine.memories.of(state.memory, cohort)
     context = Context(setting.seed, broadcast.round, -1, setting.shared, broadcast.knobs, cohort)
     for place, transform in enumerate(setting.method.transforms):
         if transform.agree is not None:

@@ -273,7 +273,7 @@ class _Logistic(_Bound):
         width = math.prod(problem.federation.dataset.shape) + 1
         total = np.zeros((width, width))
         for rows in problem.party.rows.split(_BLOCK):
-            x = problem.federation.batch(rows)[0].flatten(1).double().numpy()
+            x = problem.federation.batch(rows)[0].flatten(1).cpu().double().numpy()
             x = np.hstack([x, np.ones((len(x), 1))])
             total += x.T @ x
         return total / max(1, problem.party.samples)
@@ -300,6 +300,11 @@ def _need_plain_fedavg(setting: Setting, cohort: int) -> None:
         raise ConfigError(
             "weight-divergence: Proposition 3.1 bounds fedavg with sgd(momentum=0), server=step(lr=1) and all "
             "parties in every round: choose these, or leave its bound out."
+        )
+    if not setting.task.objective.is_cross_entropy:
+        raise ConfigError(
+            "weight-divergence: Proposition 3.1 is about classes, but the objective is "
+            f"{setting.task.objective.name}: take a dataset for classification, or leave its bound out."
         )
     if isinstance(setting.task.network.module, CustomLoss):
         raise ConfigError(

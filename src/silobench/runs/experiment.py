@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from silobench.data import DATASETS
-from silobench.engines import ENGINES
+from silobench.engines import ENGINES, EXECUTORS
 from silobench.errors import AbsentError, ConfigError
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.exchanges import EXCHANGES
@@ -35,6 +35,7 @@ from silobench.runs.label import distinguishing
 from silobench.runs.plan import Binder, Cell, Plan, bind
 from silobench.runs.starts import STARTS
 from silobench.spec import Bound, Registry
+from silobench.tasks.objectives import OBJECTIVES
 
 __all__ = [
     "ABOUT", "REGISTRIES", "Cell", "Plan", "at_scale", "bind", "expand", "load_plugin", "override", "plan",
@@ -51,9 +52,11 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "datasets": DATASETS,
     "engines": ENGINES,
     "exchanges": EXCHANGES,
+    "executors": EXECUTORS,
     "measures": MEASURES,
     "models": MODELS,
     "networks": NETWORKS,
+    "objectives": OBJECTIVES,
     "paces": PACES,
     "partitions": PARTITIONS,
     "schedules": SCHEDULES,

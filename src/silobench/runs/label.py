@@ -17,6 +17,9 @@ LATER = {
     "availability": "always",
     "pace": "synchronous",
     "clock": "measured",
+    "device": "cpu",
+    "objective": "auto",
+    "split": "given",
 }
 _DEFAULTS = {"server": "step", "controller": "fixed", "network": "link", "transforms": "", **LATER}
 
@@ -153,8 +156,20 @@ class Label(Mapping[str, Any]):
         return _terms(self.text("measure"), "+")
 
     @property
+    def objective(self) -> Spec:
+        return self._spec("objective")
+
+    @property
+    def split(self) -> str:
+        return self.text("split")
+
+    @property
     def buffers(self) -> str:
         return self.text("buffers")
+
+    @property
+    def device(self) -> str:
+        return self.text("device")
 
     @property
     def parties(self) -> int | None:

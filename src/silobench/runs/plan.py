@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from silobench.data import DATASETS, load
+from silobench.data.splits import ratio_of
 from silobench.errors import ConfigError, suggest
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.exchanges import EXCHANGES
@@ -30,12 +31,14 @@ from silobench.method.solvers import SOLVERS, keep_argument
 from silobench.method.transforms import bind_chain
 from silobench.method.types import Count
 from silobench.models import MODELS
+from silobench.models.devices import Device, resolved
 from silobench.partitions import bind_sum
 from silobench.partitions.label import counts_digest
 from silobench.runs.label import LATER
 from silobench.runs.starts import STARTS, Start, digest_of
 from silobench.runs.stored import run_id
 from silobench.spec import Bound, Registry, parse
+from silobench.tasks.objectives import OBJECTIVES
 
 
 class Cell(BaseModel):
@@ -66,8 +69,11 @@ class Cell(BaseModel):
     eval_every: Count = 1
     eval_on: Annotated[float, Gt(0), Le(1)] | Count = 1.0
     validation: Annotated[float, Ge(0), Lt(1)] = 0.0
+    objective: str = "auto"
+    split: str = "given"
     seed: Annotated[int, Ge(0)] = 0
     measure: list[str] = []
+    device: Device = "cpu"
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,8 @@ class Binder:
         data = self.data(str(choices["dataset"]))
         name = self.one(DATASETS, str(choices["dataset"]))
         cell = self._in_lockstep(_cell(choices, data, str(name.full)))
+        cell = cell.model_copy(update={"device": resolved(cell.device)})
+        ratio_of(cell.split)  # refuses a text that is not a split
         specs = self._specs(cell)
         start: Start = specs["start"][0].build()
         origin = start.origin(cell.model_dump())
@@ -168,6 +176,7 @@ class Binder:
             "pace": [self.one(PACES, cell.pace)],
             "clock": [self.one(CLOCKS, cell.clock)],
             "start": [self.one(STARTS, cell.start)],
+            "objective": [self.one(OBJECTIVES, cell.objective)],
             "measure": [self.one(MEASURES, measure) for measure in cell.measure],
         }
 

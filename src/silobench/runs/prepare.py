@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from silobench.data import Dataset, load
+from silobench.data.splits import pooled_split, ratio_of
 from silobench.engines import ENGINES, Engine
 from silobench.errors import ConfigError, DataError
 from silobench.federation import federate
@@ -37,6 +38,7 @@ from silobench.training.setting import Setting
 from silobench.training.stopwatch import Stopwatch
 
 _SKEWED = 0.5  # weighted earth mover's distance of labels above which averaged statistics fit no party
+_UNEVEN = 2 / 3  # share of the larger of two classes above which accuracy says little
 _Build: TypeAlias = Callable[[Registry[Any], str], Any]
 
 
@@ -66,7 +68,7 @@ class PreparedRun:
             "dataset": {
                 "name": self.dataset.name,
                 "task": self.dataset.task,
-                "checksum": self.dataset.checksum,
+                "checksum": self.plan.config["checksum"],  # of the files, also where the rows are split in another way
                 "train": len(train),
                 "test": len(self.dataset.test),
                 "classes": list(self.dataset.classes),
@@ -80,6 +82,9 @@ class PreparedRun:
                 **({"notes": list(partition.notes)} if partition.notes else {}),
                 **({"shared": self.sharing.as_json()} if self.sharing else {}),
             },
+            "objective": self.setting.task.objective.as_json(
+                str(self.plan.label.get("objective", "auto")), self.dataset
+            ),
             "parameters": self.setting.task.network.layout.size,
             **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
@@ -92,15 +97,30 @@ class PreparedRun:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences to show before the first round."""
-        return (*self.dataset.notes, *self.setting.federation.partition.notes, *self.warnings)
+        partition = self.setting.federation.partition
+        return (*self.dataset.notes, *self._advice, *partition.notes, *self.warnings)
+
+    @property
+    def _advice(self) -> tuple[str, ...]:
+        """A note about metrics for two uneven classes, if the objective was left to silobench."""
+        dataset, y = self.dataset, self.dataset.train.y
+        if self.plan.cell.objective != "auto" or dataset.task != "classification" or len(dataset.classes) != 2:
+            return ()
+        share = max(y.mean(), 1 - y.mean())
+        if share <= _UNEVEN:
+            return ()
+        return (
+            f'{share:.0%} of the training rows of {dataset.name} are of one class: objective = "binary" also reports '
+            "AUC, average precision and F1",
+        )
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Sentences about choices that are known not to work well together."""
-        setting, train = self.setting, self.dataset.train
+        setting = self.setting
         if setting.buffers != "average" or not setting.task.buffers.numel() or setting.method.algorithm.pooled:
             return ()
-        distance = emd_weighted(count(setting.federation.partition, train.y, len(self.dataset.classes)))
+        distance = emd_weighted(count(setting.federation.partition, self.dataset.codes, len(self.dataset.label_names)))
         if distance <= _SKEWED:
             return ()
         return (
@@ -114,8 +134,10 @@ def prepare(plan: Plan, dataset: Dataset | None = None) -> PreparedRun:
     """Load and cut the data, build the network and the method; every error of a configuration comes before round 0."""
     watch, cell, dataset = Stopwatch(), plan.cell, dataset or load(plan.cell.dataset)
     _need_same_data(plan, dataset)
-    federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation)
-    setting = Setting(_method(cell, _build), federation, task(cell.model, dataset, cell.seed), cell.seed)
+    dataset = pooled_split(dataset, cell.split, cell.seed)
+    federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
+    network = task(cell.model, dataset, cell.seed, cell.objective).to(cell.device)
+    setting = Setting(_method(cell, _build), federation, network, cell.seed)
     return _assembled(plan, dataset, setting, _build, watch)
 
 
@@ -127,21 +149,31 @@ def check(plans: Sequence[Plan], out: Path, engine: Engine) -> None:
     """
     build = functools.cache(_build)
     data = functools.lru_cache(maxsize=1)(load)
-    cut = functools.lru_cache(maxsize=1)(lambda dataset, *how: federate(data(dataset), *how))
-    network = functools.lru_cache(maxsize=1)(lambda dataset, model: task(model, data(dataset)))
+    rows = functools.lru_cache(maxsize=1)(lambda dataset, split, seed: pooled_split(data(dataset), split, seed))
+    cut = functools.lru_cache(maxsize=1)(lambda rows_of, *how: federate(rows(*rows_of), *how))
+    network = functools.lru_cache(maxsize=1)(
+        lambda rows_of, model, objective: task(model, rows(*rows_of), objective=objective)
+    )
     for plan in sorted(plans, key=_shared_work):
         check_origin(plan, out)
-        cell, dataset = plan.cell, data(plan.cell.dataset)
-        _need_same_data(plan, dataset)
-        federation = cut(cell.dataset, cell.partition, cell.parties, cell.seed, cell.validation)
-        setting = Setting(_method(cell, build), federation, network(cell.dataset, cell.model), cell.seed)
-        engine_of(_assembled(plan, dataset, setting, build, Stopwatch()), out, engine)
+        cell, rows_of = plan.cell, _rows_of(plan.cell)
+        _need_same_data(plan, data(cell.dataset))
+        federation = cut(rows_of, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
+        task_of_run = network(rows_of, cell.model, cell.objective).to(cell.device)
+        setting = Setting(_method(cell, build), federation, task_of_run, cell.seed)
+        engine_of(_assembled(plan, rows(*rows_of), setting, build, Stopwatch()), out, engine)
+
+
+def _rows_of(cell: Cell) -> tuple[str, str, int]:
+    """Return what decides the rows of a run: dataset, split and, only if the split is drawn, the seed."""
+    return cell.dataset, cell.split, cell.seed if ratio_of(cell.split) else 0
 
 
 def _shared_work(plan: Plan) -> tuple[str, ...]:
     """A sort key that brings plans together whose data, network and partition are the same."""
     cell = plan.cell
-    return tuple(map(repr, (cell.dataset, cell.model, cell.partition, cell.parties, cell.seed, cell.validation)))
+    cut = (cell.partition, cell.parties, cell.seed, cell.validation)
+    return tuple(map(repr, (*_rows_of(cell), cell.model, cell.objective, *cut)))
 
 
 def _build(registry: Registry[Any], text: str) -> Any:

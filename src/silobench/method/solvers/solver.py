@@ -18,6 +18,7 @@ from silobench.method.solvers.problem import Problem
 from silobench.method.types import Knob, Local, Memory, Pull, Server, Vector, at
 from silobench.rng import stream
 from silobench.spec import Registry
+from silobench.vectors import moved
 
 Correct = Callable[[Vector, Vector], Vector]  # (gradient, params) -> gradient
 _EPOCHS = 10  # the default of every solver
@@ -73,7 +74,7 @@ class Solver(ABC):
         network, lr, steps = problem.task.network, at(self.lr, server), 0
         params = network.params
         params.copy_(start)
-        state, pull = self._state(params, memory), _pull_on(params.device, pull)
+        state, pull = self._state(params, memory), moved(pull, params.device)
         total_loss = torch.zeros((), device=params.device)
         for rows in self.batches(problem, server.round):
             total_loss += problem.backward(rows, augmented=True)
@@ -85,7 +86,7 @@ class Solver(ABC):
             if pull.linear is not None:
                 grad.add_(pull.linear)
             if correct is not None:
-                grad = correct(grad.cpu(), params.cpu()).to(params.device)
+                grad = correct(grad, params)
             self.step(params, grad, state, lr)
             if pull.drift is not None:
                 params.add_(pull.drift, alpha=-lr)
@@ -180,14 +181,6 @@ def _in_pass(problem: Problem, number: int) -> NDArray[np.int64]:
 
 def _tensor(parts: list[NDArray[np.int64]]) -> Tensor:
     return torch.from_numpy(parts[0] if len(parts) == 1 else np.concatenate(parts))
-
-
-def _pull_on(device: torch.device, pull: Pull) -> Pull:
-    """Return a pull with its vectors on a device."""
-    if device.type == "cpu":
-        return pull
-    anchor, linear, drift = (None if v is None else v.to(device) for v in (pull.anchor, pull.linear, pull.drift))
-    return Pull(pull.strength, anchor, linear, drift)
 
 
 SOLVERS: Registry[Solver] = Registry("solver", nested=SCHEDULES)
