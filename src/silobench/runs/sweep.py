@@ -208,7 +208,8 @@ def _failure(plan: Plan, how: str, details: str) -> RunError:
 
 def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> Generator[Event]:
     prepared = prepare(plan, dataset)
-    begin = Event("begin", plan.id, plan.name, plan.cell.rounds, notes=prepared.notes)
+    main = prepared.setting.task.objective.main
+    begin = Event("begin", plan.id, plan.name, plan.cell.rounds, notes=prepared.notes, metric=main)
     yield begin
     with closing(execute(prepared, out, engine)) as records:
         for record in records:
@@ -218,7 +219,7 @@ def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> G
                 kind="round",
                 round=record.round,
                 accuracy=record.accuracy,
-                score=record.accuracy,
+                score=record.metrics.get(main.name, record.accuracy),
                 seconds=record.total_seconds,
                 single_seconds=single_seconds,
                 speedup=speedup,
