@@ -4,8 +4,11 @@ from .data import DATASETS as DATASETS
 from .data import Dataset as Dataset
 from .data import Split as Split
 from .data import load as load
+from .engines import EXECUTORS as EXECUTORS
 from .engines import Engine as Engine
+from .engines import Executor as Executor
 from .engines import auto as auto
+from .engines import debug as debug
 from .engines import inline as inline
 from .engines import native as native
 from .engines import pool as pool

@@ -64,6 +64,15 @@ class Federation:
     partition: Partition
     seed: int
     parties: tuple[Party, ...] = field(repr=False)
+    device: str = "cpu"  # where batches and parts are returned; row numbers and stored rows are on the CPU
+
+    def to(self, device: str) -> "Federation":
+        """Return the federation with its batches on a device. The rows are moved there once, if they fit."""
+        if device == "mps" and self.is_sparse:
+            raise ConfigError(
+                f"{self.dataset.name} has sparse rows, which PyTorch cannot store on the device mps: use cpu or cuda."
+            )
+        return replace(self, device=device)
 
     @cached_property
     def x(self) -> "Tensor | sparse.csr_matrix":
@@ -100,8 +109,9 @@ class Federation:
 
         `augmented` applies the augmentation of the dataset, where it has one.
         """
-        x = as_input(self.x, rows)
-        return crop_and_flip(x) if augmented and self.dataset.augment == "crop-flip" else x, self.y[rows]
+        stored, labels = (self.x, self.y) if self.device == "cpu" else self._moved(None)
+        x, y = self._returned(as_input(stored, rows)), self._returned(labels[rows.to(labels.device)])
+        return crop_and_flip(x) if augmented and self.dataset.augment == "crop-flip" else x, y
 
     def test_parts(self, share: float | int = 1.0) -> list[Part]:
         """Return the test set in large batches; one copy for every party under ``noise(test=noisy)``.
@@ -134,16 +144,37 @@ class Federation:
 
     def part(self, part: Part) -> tuple[Tensor, Tensor]:
         """Return the features and labels of a part, ready for a network."""
-        (x, y), rows, begin, end = self.source(part), part.rows, int(part.rows[0]), int(part.rows[-1]) + 1
+        x, y = self.source(part) if self.device == "cpu" else self._moved(part.copy)
+        rows, begin, end = part.rows, int(part.rows[0]), int(part.rows[-1]) + 1
         if end - begin == len(rows):  # consecutive rows: slice instead of gathering
-            return as_input(x[begin:end]), y[begin:end]
-        return as_input(x, rows), y[rows]
+            return self._returned(as_input(x[begin:end])), self._returned(y[begin:end])
+        return self._returned(as_input(x, rows)), self._returned(y[rows.to(y.device)])
 
     def source(self, part: Part) -> "tuple[Tensor | sparse.csr_matrix, Tensor]":
         """Return the stored features and labels that a part's row numbers refer to."""
         if part.copy is None:
             return self.x, self.y
         return self._test_copy(part.copy), self._test_labels
+
+    def _moved(self, copy: int | None) -> "tuple[Tensor | sparse.csr_matrix, Tensor]":
+        """Return stored features and labels on the device; sparse features, and those that do not fit, on the CPU.
+
+        The training rows and one copy of the test rows are cached.
+        """
+        kind = "train" if copy is None else "test"
+        if kind not in self._on_device or self._on_device[kind][0] != copy:
+            self._on_device.pop(kind, None)
+            x, y = self.source(Part(torch.empty(0), copy))
+            fits = isinstance(x, Tensor) and x.nbytes <= _free_bytes(self.device) / 2
+            self._on_device[kind] = copy, x.to(self.device) if fits else x, y.to(self.device)
+        return self._on_device[kind][1:]
+
+    @cached_property
+    def _on_device(self) -> "dict[str, tuple[int | None, Tensor | sparse.csr_matrix, Tensor]]":
+        return {}
+
+    def _returned(self, tensor: Tensor) -> Tensor:
+        return tensor if self.device == "cpu" else tensor.to(self.device)
 
     @cached_property
     def _test_labels(self) -> Tensor:
@@ -223,7 +254,7 @@ def _held_out(
 def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor | None = None) -> Tensor:
     """Return all rows, or some, as a float tensor: bytes are scaled to 0..1, CSR rows become a sparse tensor."""
     if isinstance(x, Tensor):
-        taken = x if rows is None else x.index_select(0, rows)
+        taken = x if rows is None else x.index_select(0, rows.to(x.device))
         return taken.float().div_(255) if taken.dtype == torch.uint8 else taken
     part = x if rows is None else x[rows.numpy()]
     indptr, indices, data = (torch.from_numpy(array) for array in (part.indptr, part.indices, part.data))
@@ -256,6 +287,11 @@ def _narrow(x: "sparse.csr_matrix") -> "sparse.csr_matrix":
     if x.indptr.dtype == np.int32 or max(x.nnz, x.shape[1]) > np.iinfo(np.int32).max:
         return x
     return sparse.csr_matrix((x.data, x.indices.astype(np.int32), x.indptr.astype(np.int32)), x.shape)
+
+
+def _free_bytes(device: str) -> float:
+    """Return how much memory of a device is free."""
+    return torch.cuda.mem_get_info(device)[0] if torch.device(device).type == "cuda" else math.inf
 
 
 def _dense_float(x: Features) -> NDArray[np.float32]:

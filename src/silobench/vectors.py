@@ -1,13 +1,14 @@
 """A model is one flat float32 vector, and its `Layout` knows where each tensor is."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
+T = TypeVar("T")
 Vector: TypeAlias = Tensor  # [..., d]
 
 
@@ -70,3 +71,24 @@ def largest(vector: Tensor, share: float) -> Tensor:
     chosen = torch.zeros_like(vector, dtype=torch.bool)
     chosen[vector.abs().topk(count, sorted=False).indices] = True
     return chosen
+
+
+def moved(value: T, device: torch.device) -> T:
+    """Return a value with all of its vectors on a device; the value itself if that is the CPU.
+
+    A value is a vector, a mapping or a dataclass; anything else stays as it is.
+
+    >>> moved({"a": torch.ones(2)}, torch.device("meta"))["a"].device
+    device(type='meta')
+    """
+    return value if device.type == "cpu" else _moved(value, device)
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    if isinstance(value, Tensor):
+        return value.to(device)
+    if isinstance(value, Mapping):
+        return {name: _moved(each, device) for name, each in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{each.name: _moved(getattr(value, each.name), device) for each in fields(value)})
+    return value

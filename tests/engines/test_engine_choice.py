@@ -91,7 +91,7 @@ def test_without_a_native_step_the_way_is_chosen_by_model_and_method(
 ) -> None:
     monkeypatch.setattr("silobench.engines.kernel.why_not", lambda: "there is no compiler")
     monkeypatch.setattr(engines, "_WORTH_SENDING", 0.0)
-    monkeypatch.setattr(engines, "_IN_A_STACK", 2)
+    monkeypatch.setattr("silobench.engines.modes.stacked._IN_A_STACK", 2)
     x = inputs(kind, 30, np.random.default_rng(0)) if model != "cnn" else DIGITS.train.x[:30]
     federated, solver = silos(x, np.arange(30) % 3, (20, 1, 9), model), sgd(0.05, epochs=1, batch=8)
     first = run(spec, federated, auto(workers=1), solver, rounds=2)

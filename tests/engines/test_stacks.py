@@ -23,7 +23,6 @@ from scipy import sparse
 
 from laws import models
 from silobench.engines import Engine, inline
-from silobench.engines import engine as engines
 from silobench.engines.stacks.sparse import Columns, Coordinates, Rule, SparseRows
 from silobench.method.solvers import sgd
 
@@ -36,7 +35,7 @@ def test_grouping_into_stacks_affects_rounding_only(silos, monkeypatch, kind: st
     theirs = go_on(spec, federated, inline(), case.solver, first.state)
     for name, value in (("_IN_A_STACK", 2), ("_WORTH_SPLITTING", 0.0), ("_STACK_BYTES", 1)):
         with monkeypatch.context() as patched:
-            patched.setattr(engines, name, value)
+            patched.setattr(f"silobench.engines.modes.stacked.{name}", value)
             agree(go_on(spec, federated, IN_STACKS, case.solver, first.state), theirs, first.state)
 
 

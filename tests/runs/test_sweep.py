@@ -243,7 +243,8 @@ def test_a_run_that_fails_is_named_and_what_was_finished_is_kept(
     options = {"engine": "pool(workers=2)", "workers": workers, "plugins": [plugin]}
     Path("broken").touch()
     with pytest.raises(
-        RunError, match=re.escape(f"{made[0].name} failed with ValueError: it is broken; finished")
+        RunError,
+        match=re.escape(f"{made[0].name} failed in round 2, party ") + r"\d: ValueError: it is broken; finished",
     ) as caught:
         list(sweep(made, Path("runs"), **options))
     assert "in message" in caught.value.details

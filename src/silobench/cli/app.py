@@ -5,8 +5,9 @@ import logging
 import os
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,7 @@ import typer
 from silobench import __version__
 from silobench.cli import data as cli_data
 from silobench.cli import results as cli_results
-from silobench.cli.options import DataDir, Json, Out, Plugins
+from silobench.cli.options import DataDir, Device, Json, Out, Plugins
 from silobench.cli.partitions import partition
 from silobench.cli.results import Profile
 from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
@@ -88,11 +89,12 @@ def _options(
 
 
 @app.command()
-def demo(out: Out = Path("runs/demo")) -> None:
+def demo(out: Out = Path("runs/demo"), device: Device = None) -> None:
     """Run four algorithms under nine skews on embedded data, print tables and write an HTML report."""
     from silobench.papers import suites
 
-    cli_results.print_tables(_run_all(_read(suites.path("demo")), out))
+    overrides = {"device": device} if device else {}
+    cli_results.print_tables(_run_all(_read(suites.path("demo")), out, overrides))
     cli_results.report(out)
 
 
@@ -123,6 +125,7 @@ def run(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of worker processes. Default: one per core.")
     ] = None,
+    device: Device = None,
     out: Out = Path("runs"),
     records_only: Annotated[
         bool,
@@ -135,7 +138,7 @@ def run(
     data_dir: DataDir = None,
 ) -> None:
     """Run an experiment. Run it again to resume: finished runs are not repeated."""
-    overrides = _overrides(set_ or []) | ({"trials": trials} if trials else {})
+    overrides = _overrides(set_ or []) | ({"trials": trials} if trials else {}) | ({"device": device} if device else {})
     path = _experiment_path(experiment)
     choices = _scaled(_read(path), scale)
     options: dict[str, Any] = {"only": only, "engine": engine, "workers": workers, "plugins": plugin or ()}
@@ -162,8 +165,9 @@ def doctor(json_: Json = False) -> None:
 
 
 KINDS = (
-    "algorithms", "controllers", "datasets", "engines", "measures", "models", "networks", "objectives",
-    "partitions", "schedules", "selections", "servers", "solvers", "starts", "suites", "transforms",
+    "aggregates", "algorithms", "availabilities", "clocks", "codecs", "controllers", "datasets", "engines", "exchanges",
+    "executors", "measures", "models", "networks", "objectives", "paces", "partitions", "schedules", "selections",
+    "servers", "solvers", "starts", "suites", "transforms",
 )  # fmt: skip
 
 
@@ -257,20 +261,22 @@ def _run_all(
     records_only: bool = False,
 ) -> "list[StoredRun]":
     """Check all runs, then do those that are not finished. Runs without their dataset are reported and skipped."""
-    if (workers or cores()) > 1:
+    if (workers or cores()) > 1 and engine != "debug":
         start_server()  # it imports what workers need while this process imports too
     from silobench.engines import ENGINES
     from silobench.runs import experiment
     from silobench.runs.prepare import check, is_complete
     from silobench.runs.stored import read_run
 
-    chosen = ENGINES.build(engine)
     plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
+    chosen = ENGINES.build(engine)  # after planning, because a plugin may register an engine or an executor
     for reason, count in absent.items():
         print(f"skipped {count} runs: {reason}", file=sys.stderr)
     missing = [plan for plan in plans if not is_complete(plan, out)]
-    check(missing, out, chosen)  # every error comes before any round
-    _sweep(missing, out, engine, workers or chosen.workers or cores(), plugins, total=len(plans))
+    with _tracebacks(chosen.is_debug):
+        check(missing, out, chosen)  # every error comes before any round
+        workers = workers or chosen.workers or cores()
+        _sweep(missing, out, engine, workers, plugins, total=len(plans), live=not chosen.is_debug)
     if absent:
         count = sum(absent.values())
         print(f"skipped {count} runs: their datasets are not on this machine (see above)", file=sys.stderr)
@@ -279,16 +285,28 @@ def _run_all(
     return [read_run(out / plan.id) for plan in plans]
 
 
+@contextmanager
+def _tracebacks(show: bool) -> Iterator[None]:
+    """Print the traceback of an error instead of its sentence, if `show`, and exit with code 1."""
+    try:
+        yield
+    except Exception as error:
+        if not show or isinstance(error, StoppedError):
+            raise
+        traceback.print_exc()
+        raise typer.Exit(1) from error
+
+
 def _sweep(
-    missing: "Sequence[Plan]", out: Path, engine: str, workers: int, plugins: Sequence[Path], total: int
+    missing: "Sequence[Plan]", out: Path, engine: str, workers: int, plugins: Sequence[Path], total: int, live: bool
 ) -> None:
-    """Do the missing runs of a total, and show the progress."""
+    """Do the missing runs of a total, and show the progress; with moving bars, if `live`."""
     from silobench.cli.terminal import Progress
     from silobench.runs.sweep import sweep
 
     try:
         with (
-            Progress(total=total, done=total - len(missing)) as progress,
+            Progress(total=total, done=total - len(missing), live=live) as progress,
             closing(sweep(missing, out, engine, workers, plugins)) as events,
         ):
             for event in events:

@@ -23,6 +23,14 @@ DataDir = Annotated[
         help="Directory of the datasets. Default: $SILOBENCH_DATA, else a folder in the user's cache.",
     ),
 ]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        help="Device that trains and tests networks: cpu, cuda, mps, or auto for the first that is there. Default: the "
+        "experiment's, else cpu.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory for the runs.")]
 Plugins = Annotated[

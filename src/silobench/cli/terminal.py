@@ -203,12 +203,12 @@ def _amount(step: "Step") -> str:
 
 
 class Progress:
-    """Progress of a sweep: finished runs, rounds, accuracy, time left. One line per run if there is no terminal."""
+    """Progress of a sweep: finished runs, rounds, scores, time left. One line per run if there is no terminal."""
 
-    def __init__(self, total: int, done: int):
+    def __init__(self, total: int, done: int, live: bool = True):
         self.total, self.done = total, done
         self.console = Console(stderr=True)
-        self.live = self.console.is_terminal
+        self.live = live and self.console.is_terminal  # a debugger needs the terminal for itself
         self.bars = Bars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -221,7 +221,7 @@ class Progress:
         self.all = self.bars.add_task("runs", total=total, completed=done, note=f"{done} of {total}")
         self.tasks: dict[str, Any] = {}  # run id -> bar of a run in progress
         self.spent: dict[str, float] = {}  # seconds of computing, without waiting for other runs
-        self.accuracy: dict[str, float | None] = {}
+        self.score: dict[str, float | None] = {}
         self.share: dict[str, float] = {}
         self.last_print = time.monotonic()
         self.notes: set[str] = set()  # already printed
@@ -242,10 +242,10 @@ class Progress:
             for note in sorted(set(event.notes) - self.notes):
                 self._print(f"note: {note}")
             self.notes |= set(event.notes)
-            self.spent[run], self.accuracy[run] = 0.0, None
+            self.spent[run], self.score[run] = 0.0, None
             self.tasks[run] = self.bars.add_task("  run", total=event.rounds, note=escape(event.name))
         elif event.kind == "round":
-            self.accuracy[run] = self.accuracy[run] if event.accuracy is None else event.accuracy
+            self.score[run] = self.score[run] if event.score is None else event.score
             self.share[run] = event.round / event.rounds
             self.spent[run] += event.seconds
             self.bars.update(self.tasks[run], completed=event.round, note=escape(self._line(event)))
@@ -260,8 +260,8 @@ class Progress:
         self.bars.update(self.all, completed=finished, note=f"{self.done} of {self.total}")
 
     def _line(self, event: "Event") -> str:
-        accuracy = self.accuracy[event.id]
-        return event.name if accuracy is None else f"{event.name}: accuracy {accuracy:.3f}"
+        score, metric = self.score[event.id], event.metric
+        return event.name if score is None else f"{event.name}: {metric.title} {metric.text(score)}"
 
     def _print(self, line: str) -> None:
         self.last_print = time.monotonic()

@@ -8,7 +8,7 @@ def crop_and_flip(images: Tensor, pad: int = 4) -> Tensor:
     """Shift each image ``[n, c, h, w]`` by up to `pad` pixels and flip it left to right with probability 1/2.
 
     Pixels beyond the edge are reflected. The result equals reflection padding, a random crop and a random flip, but
-    no padded copy is made. Random numbers come from torch's default generator.
+    no padded copy is made. Random numbers come from torch's default generator on the CPU, also for images elsewhere.
     """
     count, _, height, width = images.shape
     down, right, flipped = draw_windows(count, pad).long().unsqueeze(2).unbind(1)
@@ -21,7 +21,7 @@ def random_windows(images: Tensor, side: int) -> Tensor:
     """Crop a random square of `side` pixels from each image and flip it left to right with probability 1/2.
 
     Images ``[n, c, h, w]`` must have at least `side` rows and columns. Random numbers come from torch's default
-    generator.
+    generator on the CPU, also for images elsewhere.
     """
     count, _, height, width = images.shape
     rows, columns = (torch.randint(length - side + 1, (count, 1)) + torch.arange(side) for length in (height, width))
@@ -37,8 +37,8 @@ def draw_windows(count: int, pad: int = 4) -> Tensor:
 def _gather(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """Select rows ``[n, h]`` and columns ``[n, w]`` of each image."""
     count, channels, _, width = images.shape
-    pixels = (rows[:, :, None] * width + columns[:, None, :]).view(count, 1, -1).expand(count, channels, -1)
-    selected = images.reshape(count, channels, -1).gather(2, pixels)
+    pixels = (rows[:, :, None] * width + columns[:, None, :]).view(count, 1, -1).to(images.device)
+    selected = images.reshape(count, channels, -1).gather(2, pixels.expand(count, channels, -1))
     return selected.view(count, channels, rows.shape[1], columns.shape[1])
 
 

@@ -92,7 +92,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         self.shelf = shelf
 
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is Tensor and obj.layout == torch.strided:
+        if type(obj) is Tensor and obj.layout == torch.strided and obj.device.type == "cpu":
             return torch.from_numpy, (obj.detach().numpy(),)
         if isinstance(obj, ModuleType) and obj.__name__ in sys.modules:
             return importlib.import_module, (obj.__name__,)  # cloudpickle does not know silobench's module class

@@ -1,4 +1,4 @@
-"""Worker processes: started once per command, reused, replaced if they die. A job is a function and its arguments."""
+"""The executor `pool`: worker processes that are started once per command, reused, and replaced if they die."""
 
 import atexit
 import functools
@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, Pipe, wait
@@ -20,38 +20,15 @@ from typing import Any
 
 import torch
 
+from silobench.engines.executor import EXECUTORS, Executor, InProcess, InState, Job, News
 from silobench.engines.shipping import Shelf, packed, unpacked
 from silobench.errors import RecordError
-from silobench.processes import context, keep_memory, start_server, without_main
+from silobench.method.types import Count
+from silobench.processes import context, cores, keep_memory, start_server, without_main
 
 _CACHED = 4  # shared values that workers remember
 _MAX_DEATHS = 3  # of workers on the same job
 _PARTING = 5.0  # seconds that a worker has to commit its rounds
-
-
-@dataclass(frozen=True)
-class Job:
-    """A call ``function(*shared, *arguments)``. A shared value is sent to each worker once, not once per job.
-
-    If the function is a generator, each value that it yields is sent back at once.
-    """
-
-    function: Callable[..., Any]
-    shared: tuple[Any, ...]
-    arguments: tuple[Any, ...]
-    cost: float = 1.0  # in any unit; the most expensive job starts first
-
-    def __call__(self) -> Any:
-        return self.function(*self.shared, *self.arguments)
-
-
-@dataclass(frozen=True)
-class News:
-    """A value from a job: an intermediate one, or its result."""
-
-    job: int
-    value: Any
-    final: bool
 
 
 @dataclass
@@ -88,11 +65,19 @@ def workers_of_this_command(count: int) -> "Workers":
     return Workers(count)
 
 
+@EXECUTORS.register
+def pool(workers: Count | None = None) -> Executor:
+    """Run jobs in worker processes of this machine, by default one per core."""
+    return workers_of_this_command(workers or cores())
+
+
 class Workers:
     """A fixed number of processes of one thread each."""
 
+    memories = InState()
+
     def __init__(self, count: int):
-        self.count = count
+        self.workers = count
         self._team: list[_Worker] = []
         self._shared: list[_Shared] = []
         self._inboxes: dict[int, deque[_Message]] = {}  # by serial: who waits for the messages of a job
@@ -136,7 +121,8 @@ class Workers:
                     _check_deaths(deaths[job], message.value)
                     todo.append(job)
                 elif message.kind == "error":
-                    raise message.value
+                    error, cause = message.value
+                    raise error from cause
                 else:
                     yield News(job, message.value, message.kind == "result")
         finally:
@@ -147,7 +133,7 @@ class Workers:
 
     def start(self) -> None:
         """Start all processes."""
-        self._idle(self.count)
+        self._idle(self.workers)
 
     def close(self) -> None:
         """End all processes."""
@@ -166,9 +152,9 @@ class Workers:
             worker.process.join()
 
     def _idle(self, wanted: int) -> list[_Worker]:
-        """Return up to `wanted` idle workers, starting new ones while there are fewer than `count`."""
+        """Return up to `wanted` idle workers, starting new ones while there are fewer than `workers`."""
         idle = [worker for worker in self._team if worker.serial is None]
-        while len(idle) < wanted and len(self._team) < self.count:
+        while len(idle) < wanted and len(self._team) < self.workers:
             self._team.append(_start_worker())
             idle.append(self._team[-1])
         return idle[:wanted]
@@ -233,7 +219,7 @@ def _received(worker: _Worker) -> _Message:
     except Exception as error:
         if isinstance(error, FileNotFoundError) and _has_ended(worker):  # its large arrays vanished with it
             return _received(worker)
-        return _Message(worker.serial, "error", error)
+        return _Message(worker.serial, "error", (error, None))
 
 
 def _has_ended(worker: _Worker) -> bool:
@@ -260,9 +246,7 @@ def _serve(connection: Connection) -> None:
     signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     logging.getLogger("silobench").addHandler(logging.NullHandler())  # the parent logs
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)  # as in a round without workers
-    keep_memory(large=True)
+    _calculate_as_the_loop()
     shared: dict[int, Any] = {}
     while True:
         try:
@@ -287,6 +271,22 @@ def _serve(connection: Connection) -> None:
                 connection.send_bytes(_packed_error(error))
             except OSError:  # the parent has stopped this job and closed the connection
                 return
+
+
+def run_packed(content: bytes) -> bytes:
+    """Run a packed job in a process of another executor; return the packed list of its news.
+
+    Errors are raised unchanged. Bits are those of a worker process, as `Executor` demands.
+    """
+    _calculate_as_the_loop()
+    return packed(list(InProcess().news([unpacked(content)])))
+
+
+def _calculate_as_the_loop() -> None:
+    """Use one thread and treat denormal numbers as 0, as a round without workers does."""
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    keep_memory(large=True)
 
 
 @contextmanager
@@ -314,14 +314,18 @@ def _end(*_: object) -> None:
 
 
 def _packed_error(error: Exception) -> bytes:
-    """Pack an error with its traceback; one that cannot be pickled is replaced by a description."""
+    """Pack an error with its traceback and its cause, which pickle leaves out."""
     error.add_note(f"in a worker process:\n{traceback.format_exc()}")
+    return packed(("error", (_portable(error), error.__cause__ and _portable(error.__cause__))))
+
+
+def _portable(error: BaseException) -> BaseException:
+    """Return an error that can be pickled: this one, or a description of it."""
     try:
-        content = packed(("error", error))
-        unpacked(content)
+        unpacked(packed(error))
     except Exception:
-        content = packed(("error", RuntimeError(f"{type(error).__name__}: {error}")))
-    return content
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def _end_with_parent() -> None:

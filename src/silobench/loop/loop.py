@@ -17,7 +17,7 @@ from silobench.method.control import Orders
 from silobench.method.types import Memory, Phase, Server
 from silobench.processes import keep_memory
 from silobench.training.setting import Setting
-from silobench.training.state import SLOWEST, PartyMemory, RoundRecord, State
+from silobench.training.state import SLOWEST, RoundRecord, State
 from silobench.training.stopwatch import Stopwatch
 
 _SCHEDULE, _END = "schedule", "end"  # the owners of memories in `State.extra`: the learning rate, the end of the run
@@ -117,8 +117,8 @@ class _Loop:
         else:
             clock = turns.clock
         clock += self.schedule.network.seconds(0, done.probe.largest)
-        memory = _merged_memories(before.memory, turns.trained.memory if turns.trained else {})
-        memory = _merged_memories(memory, outcome.memory)
+        put = self.schedule.engine.memories.put
+        memory = put(put(before.memory, turns.trained.memory) if turns.trained else before.memory, outcome.memory)
         spent = before.spent + sum(_bytes((*phases, *done.other_phases))) + done.probe.nbytes
         return State(outcome.server, memory, clock, spent, done.orders.memory, extra=turns.extra(before.extra))
 
@@ -199,19 +199,6 @@ def _bytes(phases: Iterable[Phase]) -> tuple[int, int]:
     """Return the bytes that parties send, and those that they are sent."""
     ways = [(sum(phase.up.values()), sum(phase.down.values())) for phase in phases]
     return sum(up for up, _ in ways), sum(down for _, down in ways)
-
-
-def _merged_memories(
-    before: Mapping[int, PartyMemory], changed: Mapping[int, PartyMemory]
-) -> Mapping[int, PartyMemory]:
-    """Return the memories of parties after a round; only parties that have any are listed."""
-    after = dict(before)
-    for party, memory in changed.items():
-        if memory:
-            after[party] = memory
-        else:
-            after.pop(party, None)
-    return after
 
 
 def _seconds_by_phase(parties: Mapping[str, float], laps: Mapping[str, float], workers: int) -> dict[str, float]:

@@ -8,7 +8,8 @@ from silobench.federation import Party
 from silobench.loop.loop import run_rounds
 from silobench.loop.schedule import Prelude, Schedule
 from silobench.method.method import Method
-from silobench.method.types import Algorithm
+from silobench.method.schedules import FIRST
+from silobench.method.types import Algorithm, at
 from silobench.partitions import sharing
 from silobench.rng import torch_seed
 from silobench.training.setting import Setting
@@ -42,7 +43,8 @@ def warmed_up(setting: Setting, engine: Engine) -> tuple[Setting, dict[str, Any]
         return setting, {}
     rows = federation.shared_rows
     single = replace(federation, parties=(Party(0, rows, rows[:0], "shared"),))
-    solver = replace(setting.method.solver, epochs=epochs, steps=None, keep_momentum=False)
+    solver = setting.method.solver
+    solver = replace(solver, lr=at(solver.lr, FIRST), epochs=epochs, steps=None, keep_momentum=False)
     method = Method(Algorithm(), solver, buffers=setting.method.buffers)
     warm_up = Setting(method, single, setting.task, torch_seed(setting.seed, "warmup"))
     (record,) = run_rounds(Schedule(warm_up, rounds=1, engine=engine.settled(setting)))

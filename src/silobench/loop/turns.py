@@ -59,7 +59,7 @@ def _in_flight(schedule: Schedule, state: State, broadcast: Server) -> Turn:
     flights = unpacked(state.extra.get(_FLIGHTS, {}))
     starters = _starters(schedule, number, {flight.party for flight in flights})
     available = schedule.availability(starters, setting.seed, number)
-    memory = {party: state.memory.get(party, {}) for party in available}
+    memory = schedule.engine.memories.of(state.memory, available)
     engine, replies = _trained(schedule, broadcast, memory, starters)
     trained, timing = Tally(), Timing(schedule)
     for reply in replies:
@@ -67,18 +67,19 @@ def _in_flight(schedule: Schedule, state: State, broadcast: Server) -> Turn:
         ((party, size),) = reply.sizes.items()
         trip = timing.trip(party, broadcast.nbytes, size, schedule.cohort)
         flights.append(Flight(party, number, state.clock + trip, replace(reply, memory={}, seconds={})))
-    flights.sort(key=lambda flight: (flight.arrival, flight.party))
     assert pace.takes is not None
-    count = pace.takes([flight.arrival for flight in flights]) if flights else 0
-    taken, later = flights[:count], flights[count:]
+    first = sorted(flights, key=lambda flight: (flight.arrival, flight.party))
+    count = pace.takes([flight.arrival for flight in first]) if flights else 0
+    arrived = {flight.party for flight in first[:count]}
+    taken = [flight for flight in flights if flight.party in arrived]  # in the order in which engines return replies
     return Turn(
         engine,
         (flight.discounted(number, pace.discount) for flight in taken),
         starters,
         tuple(sorted(flight.party for flight in taken)),
         trained=trained,
-        flights=later,
-        clock=taken[-1].arrival if taken else state.clock,
+        flights=first[count:],
+        clock=first[count - 1].arrival if taken else state.clock,
         report={"staleness": fmean(number - flight.version for flight in taken)} if taken else {},
     )
 
@@ -102,10 +103,10 @@ def _trained(
 
 def _agreed(
     schedule: Schedule, state: State, broadcast: Server, cohort: Cohort
-) -> tuple[dict[int, PartyMemory], list[Phase]]:
+) -> tuple[Mapping[int, PartyMemory], list[Phase]]:
     """Return the memories of a cohort after its transforms have agreed, and the messages for that."""
     setting, phases = schedule.setting, list[Phase]()
-    memory = {party: state.memory.get(party, {}) for party in cohort}
+    memory = schedule.engine.memories.of(state.memory, cohort)
     context = Context(setting.seed, broadcast.round, -1, setting.shared, broadcast.knobs, cohort)
     for place, transform in enumerate(setting.method.transforms):
         if transform.agree is not None:

@@ -91,7 +91,7 @@ def _recording(module: nn.Module, by_layer: dict[str, list[tuple[Tensor, Tensor]
 
     def note(name: str, output: Tensor) -> None:
         variance, mean = torch.var_mean(output.detach(), (0, 2, 3), correction=0)
-        by_layer.setdefault(name, []).append((mean, variance))
+        by_layer.setdefault(name, []).append((mean.cpu(), variance.cpu()))
 
     hooks = [
         layer.register_forward_hook(lambda _layer, _input, output, name=name: note(name, output))

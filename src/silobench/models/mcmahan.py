@@ -107,7 +107,7 @@ def local_response_norm(x: Tensor) -> Tensor:
 
     A product with a band of ones sums the neighbours, five times as fast on a CPU as torch's pooling in 3-D.
     """
-    channel = torch.arange(x.shape[1])
+    channel = torch.arange(x.shape[1], device=x.device)
     near = ((channel[:, None] - channel).abs() <= _RADIUS).to(x.dtype)
     divisor = F.conv2d(x * x, _ALPHA * near[:, :, None, None], x.new_ones(len(channel)))
     return x * divisor**-_BETA

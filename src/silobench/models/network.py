@@ -70,6 +70,12 @@ class Network:
         for name, view in self.layout.views(self.grad).items():
             tensors[name].grad = view  # autograd adds into an existing gradient in place
 
+    def to(self, device: str) -> "Network":
+        """Return a copy of the network on a device; the network itself if it is there already."""
+        if self.params.device.type == torch.device(device).type:
+            return self
+        return Network(copy.deepcopy(self.module).to(device))
+
     def answer(self, x: Tensor, params: Vector | None = None) -> tuple[Tensor, Tensor]:
         """Return the representation and logits of rows at the current parameters, or at others without a gradient.
 

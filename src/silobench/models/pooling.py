@@ -53,7 +53,7 @@ class _ReluOfPool(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, grad: Tensor) -> Tensor:
         result, right_above, right_below, below = context.saved_tensors
-        whole = torch.empty(context.shape)
+        whole = grad.new_empty(context.shape)
         a, b, c, d = _windows(whole)
         grad = _where_positive(grad, result, 0)
         lower = _where_positive(grad, below, 0)

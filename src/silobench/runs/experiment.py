@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from silobench.data import DATASETS
-from silobench.engines import ENGINES
+from silobench.engines import ENGINES, EXECUTORS
 from silobench.errors import AbsentError, ConfigError
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.exchanges import EXCHANGES
@@ -52,6 +52,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "datasets": DATASETS,
     "engines": ENGINES,
     "exchanges": EXCHANGES,
+    "executors": EXECUTORS,
     "measures": MEASURES,
     "models": MODELS,
     "networks": NETWORKS,

@@ -17,6 +17,7 @@ LATER = {
     "availability": "always",
     "pace": "synchronous",
     "clock": "measured",
+    "device": "cpu",
     "objective": "auto",
     "split": "given",
 }
@@ -165,6 +166,10 @@ class Label(Mapping[str, Any]):
     @property
     def buffers(self) -> str:
         return self.text("buffers")
+
+    @property
+    def device(self) -> str:
+        return self.text("device")
 
     @property
     def parties(self) -> int | None:

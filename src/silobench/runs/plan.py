@@ -27,10 +27,11 @@ from silobench.method.controllers import CONTROLLERS
 from silobench.method.method import Buffers
 from silobench.method.selection import SELECTIONS
 from silobench.method.servers import SERVERS
-from silobench.method.solvers import SOLVERS
+from silobench.method.solvers import SOLVERS, keep_argument
 from silobench.method.transforms import bind_chain
 from silobench.method.types import Count
 from silobench.models import MODELS
+from silobench.models.devices import Device, resolved
 from silobench.partitions import bind_sum
 from silobench.partitions.label import counts_digest
 from silobench.runs.label import LATER
@@ -72,6 +73,7 @@ class Cell(BaseModel):
     split: str = "given"
     seed: Annotated[int, Ge(0)] = 0
     measure: list[str] = []
+    device: Device = "cpu"
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class Binder:
         data = self.data(str(choices["dataset"]))
         name = self.one(DATASETS, str(choices["dataset"]))
         cell = self._in_lockstep(_cell(choices, data, str(name.full)))
+        cell = cell.model_copy(update={"device": resolved(cell.device)})
         ratio_of(cell.split)  # refuses a text that is not a split
         specs = self._specs(cell)
         start: Start = specs["start"][0].build()
@@ -140,7 +143,7 @@ class Binder:
         return Plan(cell, _without_later(config), _without_later(label), origin=self.bind(origin) if origin else None)
 
     def _in_lockstep(self, cell: Cell) -> Cell:
-        """Give the solver one step per round and a lasting momentum, where parties exchange after every minibatch."""
+        """Give the solver one step per round and a lasting state, where parties exchange after every minibatch."""
         if not self.one(ALGORITHMS, cell.algorithm).build().lockstep:
             return cell
         spec = parse(cell.solver)
@@ -151,7 +154,9 @@ class Binder:
                     f"{cell.algorithm} exchanges after every minibatch, but the solver has {key}={stated[key]}: leave "
                     f"{key} out."
                 )
-        solver = replace(spec, kwargs=tuple({"keep_momentum": True, **stated, "steps": 1}.items()))
+        keep = keep_argument(spec.name)
+        kept = {keep: True} if keep else {}
+        solver = replace(spec, kwargs=tuple({**kept, **stated, "steps": 1}.items()))
         return cell.model_copy(update={"solver": str(solver)})
 
     def _specs(self, cell: Cell) -> dict[str, list[Bound[Any]]]:

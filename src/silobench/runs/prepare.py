@@ -135,8 +135,8 @@ def prepare(plan: Plan, dataset: Dataset | None = None) -> PreparedRun:
     watch, cell, dataset = Stopwatch(), plan.cell, dataset or load(plan.cell.dataset)
     _need_same_data(plan, dataset)
     dataset = pooled_split(dataset, cell.split, cell.seed)
-    federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation)
-    network = task(cell.model, dataset, cell.seed, cell.objective)
+    federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
+    network = task(cell.model, dataset, cell.seed, cell.objective).to(cell.device)
     setting = Setting(_method(cell, _build), federation, network, cell.seed)
     return _assembled(plan, dataset, setting, _build, watch)
 
@@ -158,8 +158,9 @@ def check(plans: Sequence[Plan], out: Path, engine: Engine) -> None:
         check_origin(plan, out)
         cell, rows_of = plan.cell, _rows_of(plan.cell)
         _need_same_data(plan, data(cell.dataset))
-        federation = cut(rows_of, cell.partition, cell.parties, cell.seed, cell.validation)
-        setting = Setting(_method(cell, build), federation, network(rows_of, cell.model, cell.objective), cell.seed)
+        federation = cut(rows_of, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
+        task_of_run = network(rows_of, cell.model, cell.objective).to(cell.device)
+        setting = Setting(_method(cell, build), federation, task_of_run, cell.seed)
         engine_of(_assembled(plan, rows(*rows_of), setting, build, Stopwatch()), out, engine)
 
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Literal
 
 from silobench.data import Dataset, load
-from silobench.engines import ENGINES, Engine
-from silobench.engines.workers import Job, workers_of_this_command
+from silobench.engines import ENGINES, Engine, Job
 from silobench.errors import RunError, SilobenchError
 from silobench.method.solvers import SOLVERS
 from silobench.runs.execute import execute
 from silobench.runs.experiment import load_plugin
 from silobench.runs.plan import Plan
 from silobench.runs.prepare import prepare
+from silobench.tasks.metrics import ACCURACY, Metric
 from silobench.training.state import RoundRecord
 
 _MANY = 4  # runs per worker, from which on all runs go side by side
@@ -38,6 +38,8 @@ class Event:
     rounds: int
     round: int = 0
     accuracy: float | None = None
+    score: float | None = None  # the main metric; None in a round that was not tested
+    metric: Metric = ACCURACY
     notes: tuple[str, ...] = ()
     seconds: float = 0.0  # wall-clock time since the last event of this run
     speedup: float = 1.0  # of the round over a single worker
@@ -70,7 +72,7 @@ def sweep(
 def _sweep(plans: Sequence[Plan], out: Path, engine: str, workers: int, plugins: Sequence[Path]) -> Generator[Event]:
     chosen = ENGINES.build(engine)
     together = replace(chosen, workers=workers if workers > 1 and chosen.workers else 0)
-    if workers == 1:
+    if chosen.place(workers).workers == 1 or any(plan.cell.device != "cpu" for plan in plans):
         yield from _one_after_the_other(plans, out, together)
         return
     seen: set[str] = set()
@@ -100,7 +102,7 @@ def _weighed(
     plans: Sequence[Plan], out: Path, together: Engine, workers: int
 ) -> Generator[Event, None, tuple[list[Plan], list[Plan]]]:
     """Run one round of every plan by all workers; return the plans to continue so, and those to run side by side."""
-    workers_of_this_command(workers).start()  # or the first round would seem to be a long one
+    together.place(workers).start()  # or the first round would seem to be a long one
     left, costs, speedups = [], [], []
     for plan in plans:
         with closing(_events(plan, out, together)) as events:
@@ -157,7 +159,7 @@ def _side_by_side(plans: Sequence[Plan], context: WorkerContext, engine: Engine,
     for plan in plans:
         dataset = load(plan.cell.dataset)
         jobs.append(Job(_in_worker, (dataset,), (plan, context, engine), _cost(plan, dataset)))
-    for news in workers_of_this_command(workers).news(jobs):
+    for news in engine.place(workers).news(jobs):
         if not news.final:
             yield news.value
 
@@ -188,14 +190,20 @@ def _context(out: Path, plugins: Sequence[Path]) -> WorkerContext:
 def _events(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None = None) -> Generator[Event]:
     try:
         yield from _rounds(plan, out, engine, dataset)
+    except RunError as error:  # it starts with the round and the party
+        raise _failure(plan, f"in {error}", error.details) from error
     except SilobenchError:
         raise
     except Exception as error:
-        raise RunError(
-            f"{plan.name} failed with {type(error).__name__}: {error}; "
-            "finished rounds are kept, and the same command continues from them once the cause is removed.",
-            traceback.format_exc(),
-        ) from error
+        raise _failure(plan, f"with {type(error).__name__}: {error}", traceback.format_exc()) from error
+
+
+def _failure(plan: Plan, how: str, details: str) -> RunError:
+    return RunError(
+        f"{plan.name} failed {how}; "
+        "finished rounds are kept, and the same command continues from them once the cause is removed.",
+        details,
+    )
 
 
 def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> Generator[Event]:
@@ -210,6 +218,7 @@ def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> G
                 kind="round",
                 round=record.round,
                 accuracy=record.accuracy,
+                score=record.accuracy,
                 seconds=record.total_seconds,
                 single_seconds=single_seconds,
                 speedup=speedup,

@@ -1,7 +1,7 @@
 """`Task`: a network with its objective. Solvers train it, and federations hold the data."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import torch
@@ -28,6 +28,15 @@ class Task:
     initial: Vector
     buffers: Vector
     objective: Objective = field(default_factory=plain)
+
+    @property
+    def device(self) -> str:
+        """The type of the device that the network is on."""
+        return str(self.network.params.device.type)
+
+    def to(self, device: str) -> "Task":
+        """Return the task with its network on a device. The model at which runs start stays on the CPU."""
+        return replace(self, network=self.network.to(device))
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the mean loss at the network's current parameters: the objective's, or the network's own."""

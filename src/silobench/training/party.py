@@ -4,16 +4,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
 from silobench.federation import Party
 from silobench.method.solvers import Problem
 from silobench.method.types import Batch, Context, Local, Memory, Pull, Server, Update, Vector, send_delta
+from silobench.models.devices import seeded
 from silobench.rng import torch_seed
 from silobench.training.setting import BUFFERS, Setting
 from silobench.training.state import PartyMemory, Reply
 from silobench.training.stopwatch import Stopwatch
+from silobench.vectors import moved
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,14 @@ class LocalRound:
                 self.pull(algorithm_memory),
                 memory.get("solver", {}),
             )
-            buffers = network.buffers.clone()  # before a message that asks for a gradient runs the network again
+            buffers = network.buffers.clone().cpu()  # before a message that asks for a gradient runs the network again
             return self.reply(party, memory, algorithm_memory, local, momentum, buffers, watch)
 
     @contextmanager
     def seeded(self, party: int) -> Iterator[None]:
         """Seed torch's random numbers (dropout, augmentation) for this party and round."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(torch_seed(self.setting.seed, "forward", self.server.round, party))
+        seed = torch_seed(self.setting.seed, "forward", self.server.round, party)
+        with seeded(seed, self.setting.task.network.params.device):
             yield
 
     def problem(self, party: int) -> Problem:
@@ -63,12 +64,23 @@ class LocalRound:
         return self.setting.federation.parties[party]
 
     def correct(self, algorithm_memory: Memory) -> Callable[[Vector, Vector], Vector] | None:
-        correct, server = self.setting.method.algorithm.correct, self.server
-        return (lambda grad, params: correct(grad, params, server, algorithm_memory)) if correct else None
+        correct = self.setting.method.algorithm.correct
+        if correct is None:
+            return None
+        server, memory = self._on_device(algorithm_memory)
+        return lambda grad, params: correct(grad, params, server, memory)
 
     def loss(self, algorithm_memory: Memory) -> Callable[[Batch], Tensor] | None:
-        loss, server = self.setting.method.algorithm.loss, self.server
-        return (lambda batch: loss(batch, server, algorithm_memory)) if loss else None
+        loss = self.setting.method.algorithm.loss
+        if loss is None:
+            return None
+        server, memory = self._on_device(algorithm_memory)
+        return lambda batch: loss(batch, server, memory)
+
+    def _on_device(self, algorithm_memory: Memory) -> tuple[Server, Memory]:
+        """Return the server and a memory for hooks that are called in every step, where the network is."""
+        device = self.setting.task.network.params.device
+        return moved(self.server, device), moved(algorithm_memory, device)
 
     def pull(self, algorithm_memory: Memory) -> Pull:
         return self.setting.method.algorithm.pull(self.server, algorithm_memory)

@@ -91,7 +91,8 @@ class Setting:
     @property
     def is_affine(self) -> bool:
         """Whether parties only run SGD from the broadcast model, on the cross-entropy with at most a pull."""
-        return self.method.algorithm.is_affine and self.personal is None and self.task.objective.is_cross_entropy
+        is_plain = self.task.objective.is_cross_entropy and self.method.solver.kind == "sgd"
+        return is_plain and self.method.algorithm.is_affine and self.personal is None
 
     def sent(self, server: Server) -> Server:
         """Return the server as it is broadcast: only the shared part of model and statistics."""

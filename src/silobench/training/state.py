@@ -37,7 +37,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.memory: dict[int, PartyMemory] = {}
-        self.seconds: dict[str, float] = {}
+        self.seconds: dict[str, float] = {"train": 0.0, "encode": 0.0}
         self.sizes: dict[int, int] = {}
         self.reports: dict[str, tuple[float, int]] = {}
         self.steps, self.slowest = 0, 0.0

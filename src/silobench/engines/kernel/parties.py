@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from scipy import sparse
 from torch import Tensor
 
 from silobench.data.augment import draw_windows
+from silobench.engines.failures import located
 from silobench.engines.kernel import Rows, Rule, Shape, Walk, native
 from silobench.federation import Part
 from silobench.method.solvers import Problem
@@ -65,13 +66,31 @@ def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: i
     setting = local_round.setting
     parties = sorted(memory, key=lambda party: (-setting.solver.rows(local_round.party(party).samples), party))
     rows = _rows_of(setting.federation.x, setting.federation.y)
-    trainings = (_Training.of(local_round.at(memory[party]), party, memory[party], rows) for party in parties)
-    finished = _finished(trainings, _Training.run, threads)
+    trainings = (_prepared(local_round, party, memory[party], rows) for party in parties)
+    finished = _finished(trainings, partial(_run, local_round), threads)
     if sends_only_deltas(setting):
         yield _sum_of_deltas(finished)
         return
     for training, loss in finished:
-        yield training.reply(local_round.at(memory[training.party]), memory[training.party], loss)
+        try:
+            reply = training.reply(local_round.at(memory[training.party]), memory[training.party], loss)
+        except Exception as error:
+            raise located(error, local_round, [training.party])  # noqa: B904  # it has its cause
+        yield reply
+
+
+def _prepared(local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows) -> "_Training":
+    try:
+        return _Training.of(local_round.at(memory), party, memory, rows)
+    except Exception as error:
+        raise located(error, local_round, [party])  # noqa: B904  # it has its cause
+
+
+def _run(local_round: LocalRound, training: "_Training") -> float:
+    try:
+        return training.run()
+    except Exception as error:
+        raise located(error, local_round, [training.party])  # noqa: B904  # it has its cause
 
 
 def _sum_of_deltas(finished: "Iterator[tuple[_Training, float]]") -> Reply:

@@ -94,7 +94,7 @@ class Exchange:
     combine: Callable[[Meeting], Outcome] = at_server
     """(one round with its replies) -> the next state."""
     phases: Callable[[Setting, Cohort, int, Mapping[int, int]], Sequence[Phase]] = via_server
-    """(setting, cohort, bytes that a server sends to each party, bytes of each party's message) -> who sends how much."""
+    """(setting, cohort, bytes of a server's message to each party, bytes of each party's message) -> all messages."""
     needs_each: bool = False
     """Whether it needs the message of each party; otherwise engines may add messages while they train."""
     mixes: bool = False

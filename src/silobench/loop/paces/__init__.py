@@ -3,6 +3,8 @@
 A new pace is a file here with a function decorated with `PACES.register`, and a line below.
 """
 
+from silobench.loop.paces.buffered import buffered as buffered
+from silobench.loop.paces.buffered import fedasync as fedasync
 from silobench.loop.paces.pace import PACES as PACES
 from silobench.loop.paces.pace import Flight as Flight
 from silobench.loop.paces.pace import Pace as Pace

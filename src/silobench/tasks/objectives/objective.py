@@ -58,7 +58,7 @@ class Objective(ABC):
 
     def score_of(self, module: nn.Module, x: Tensor, y: Tensor) -> Score:
         """Return the score of a network on some rows."""
-        return self.score(module(x), y)
+        return self.score(module(x).cpu(), y.cpu())
 
     @abstractmethod
     def values(self, score: Score) -> Values:

@@ -43,4 +43,4 @@ class Verification(CrossEntropy):
         first, second = module.features(x.flatten(0, 1)).unflatten(0, (-1, 2)).unbind(1)
         similarity = module.similarity(first, second)
         loss = torch.where(y, 1 - similarity, similarity.clamp_min(0))
-        return Score(total_loss=float(loss.sum()), pairs=(Pairs(similarity.numpy(), y.numpy()),))
+        return Score(total_loss=float(loss.sum()), pairs=(Pairs(similarity.cpu().numpy(), y.cpu().numpy()),))

@@ -1,0 +1,57 @@
+"""`Mode`: how parties are trained and models are scored. Engines choose one and say where its jobs run."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from silobench.engines.executor import Dispatch
+from silobench.federation import Part
+from silobench.tasks.score import Score
+from silobench.tasks.task import Weights
+from silobench.training.party import LocalRound
+from silobench.training.setting import Setting
+from silobench.training.state import PartyMemory, Reply
+
+TESTING_COST = 0.2  # cost of testing on a row, relative to training on it
+
+Train: TypeAlias = Callable[[LocalRound, Mapping[int, PartyMemory], Dispatch], tuple[int, Iterator[Reply]]]
+ScoreModels: TypeAlias = Callable[[Setting, Sequence[Weights], Sequence[Part], Dispatch], list[Score]]
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A way to train parties. Two modes give the same results up to rounding, whatever the dispatch.
+
+    `refusal` returns why a mode cannot run a setting, or None if it can. `train` trains the parties in a mapping of
+    memories and returns the number of workers that it uses, 0 for this process only, and the replies in a fixed order.
+    `score` returns the score of every model on all parts.
+    """
+
+    name: str
+    refusal: Callable[[Setting], str | None]
+    train: Train
+    score: ScoreModels
+    facts: Callable[[], Mapping[str, str]] = field(default=dict)  # for the run record, besides the name
+    warn: Callable[[Setting], None] = lambda setting: None  # logs why a mode that would suit a setting is missing
+
+
+def device_refusal(setting: Setting) -> str | None:
+    """Return why a mode that computes on the CPU cannot run a setting, or None if it can."""
+    device = setting.task.device
+    return None if device == "cpu" else f"it computes on the cpu, and the device of this run is {device}"
+
+
+def solver_refusal(setting: Setting) -> str | None:
+    """Return why a mode with steps of its own cannot run a setting, or None if it can."""
+    kind = setting.solver.kind
+    return None if kind == "sgd" else f"it has the steps of the solver sgd, but the solver is {kind}"
+
+
+def work_by_party(local_round: LocalRound, parties: Iterable[int]) -> dict[int, float]:
+    """Estimate the cost of training each party: parameters times rows visited."""
+    rows, size = local_round.setting.solver.rows, local_round.setting.task.network.layout.size
+    return {party: float(size * rows(local_round.party(party).samples)) for party in parties}
+
+
+def row_count(parts: Iterable[Part]) -> int:
+    return sum(len(part.rows) for part in parts)
