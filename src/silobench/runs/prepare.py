@@ -152,7 +152,7 @@ def check(plans: Sequence[Plan], out: Path, engine: Engine) -> None:
     rows = functools.lru_cache(maxsize=1)(lambda dataset, split, seed: pooled_split(data(dataset), split, seed))
     cut = functools.lru_cache(maxsize=1)(lambda rows_of, *how: federate(rows(*rows_of), *how))
     network = functools.lru_cache(maxsize=1)(
-        lambda rows_of, model, objective: task(model, rows(*rows_of), objective=objective)
+        lambda rows_of, model, objective: task(model, rows(*rows_of), 0, objective)
     )
     for plan in sorted(plans, key=_shared_work):
         check_origin(plan, out)
