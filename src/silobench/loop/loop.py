@@ -118,7 +118,7 @@ class _Loop:
             clock = turns.clock
         clock += self.schedule.network.seconds(0, done.probe.largest)
         put = self.schedule.engine.memories.put
-        memory = put(put(before.memory, turns.trained.memory) if turns.trained else before.memory, outcome.memory)
+        memory = put(put(before.memory, turns.trained.memory if turns.trained else {}), outcome.memory)
         spent = before.spent + sum(_bytes((*phases, *done.other_phases))) + done.probe.nbytes
         return State(outcome.server, memory, clock, spent, done.orders.memory, extra=turns.extra(before.extra))
 

@@ -19,8 +19,8 @@ from silobench.training.state import PartyMemory, Reply
 def _train(
     local_round: LocalRound, memory: Mapping[int, PartyMemory], dispatch: Dispatch
 ) -> tuple[int, Iterator[Reply]]:
-    work, shared = work_by_party(local_round, memory), (local_round.setting, local_round.server, local_round.cohort)
-    jobs = [Job(_train_party, shared, (party, memory[party]), work[party]) for party in memory]
+    work, shared = work_by_party(local_round, memory), (local_round.setting, local_round.server)
+    jobs = [Job(_train_party, shared, (local_round.cohort, party, memory[party]), work[party]) for party in memory]
     return dispatch.workers_for(jobs), dispatch.results(jobs)
 
 

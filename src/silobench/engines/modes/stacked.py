@@ -34,10 +34,15 @@ def _train(
     local_round: LocalRound, memory: Mapping[int, PartyMemory], dispatch: Dispatch
 ) -> tuple[int, Iterator[Reply]]:
     solver, size = local_round.setting.solver, local_round.setting.task.network.layout.size
-    work, shared = work_by_party(local_round, memory), (local_round.setting, local_round.server, local_round.cohort)
+    work, shared = work_by_party(local_round, memory), (local_round.setting, local_round.server)
     longest_first = sorted(memory, key=lambda party: -solver.count(local_round.party(party).samples))
     jobs = [
-        Job(_train_stack, shared, ({party: memory[party] for party in stack},), sum(work[party] for party in stack))
+        Job(
+            _train_stack,
+            shared,
+            (local_round.cohort, {party: memory[party] for party in stack}),
+            sum(work[party] for party in stack),
+        )
         for stack in _stacks(longest_first, sum(work.values()), size)
     ]
     return dispatch.workers_for(jobs), chain.from_iterable(dispatch.results(jobs))
