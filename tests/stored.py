@@ -1,5 +1,7 @@
 """Runs as a results directory would give them, made by hand, so that every number in them is known."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
@@ -12,7 +14,7 @@ from silobench.papers import FINDINGS, collect_cells, paper_sections
 from silobench.papers.zhao2018.sharing import sharing_of
 from silobench.report.page import write_report
 from silobench.runs.label import Label
-from silobench.runs.stored import StoredRun
+from silobench.runs.stored import StoredRun, run_id
 
 SOLVER = "sgd(lr=0.01, epochs=10, batch=64)"
 PLAIN = {
@@ -30,12 +32,15 @@ def stored(
     counts: Sequence[Sequence[int]] | None = None,
     dataset_facts: Mapping[str, Any] | None = None,
     partition_facts: Mapping[str, Any] | None = None,
+    objective: Mapping[str, Any] | None = None,
+    out: Path | None = None,
     **choices: Any,
 ) -> StoredRun:
     """Return a finished run with these accuracies by round.
 
     `choices` are those of its experiment, `every` is what each round records besides, `records` the same round by
-    round, `counts` are the rows by party and class, `dataset_facts` and `partition_facts` are more facts of these.
+    round, `counts` are the rows by party and class, `dataset_facts` and `partition_facts` are more facts of these,
+    `objective` is that key of run.json. The run is written into the directory `out`, if there is one.
     """
     label = {**PLAIN, "rounds": len(accuracies), **choices}
     parties, dealt = int(label["parties"]), str(label["partition"])
@@ -55,6 +60,7 @@ def stored(
             "parties": [str(party) for party in range(parties)], "jensen_shannon": 0.0, "gini": 0.0,
             "feature_shift": 0.0, **_shared(label), **(partition_facts or {}),
         },
+        **({"objective": objective} if objective else {}),
     }  # fmt: skip
     taking_part = 0 if label["algorithm"] == "combined" else round(parties * float(label["participation"]))
     cohort = list(range(taking_part))
@@ -67,7 +73,64 @@ def stored(
         }
         for number, (accuracy, more) in enumerate(zip(accuracies, said, strict=True), 1)
     ]  # fmt: skip
+    if out:
+        write_run(out, facts, rows)
     return StoredRun.from_json(Path("runs") / str(seed), facts, rows)
+
+
+def write_run(out: Path, facts: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write the directory of a finished run."""
+    folder = out / run_id(facts["config"])
+    folder.mkdir(parents=True)
+    lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    seal = {"rounds": len(rows), "bytes": len(lines), "sha256": hashlib.sha256(lines).hexdigest()}
+    (folder / "rounds.jsonl").write_bytes(lines)
+    (folder / "run.json").write_text(json.dumps({"format": 1, **facts, "id": folder.name, "records": seal}))
+
+
+def regression(errors: Sequence[float | None], seed: int = 0, **more: Any) -> StoredRun:
+    """Return a finished regression of an age with these mean absolute errors by round; None in a diverged round."""
+    units = [("mae", "MAE", False, "years", 10.0), ("rmse", "RMSE", False, "years", 12.0), ("r2", "R2", True, "", 0.0)]
+    objective = {
+        "name": "regression", "spec": "regression", "reason": "the label age is numeric", "main": "mae",
+        "metrics": [_metric(*unit) for unit in units],
+        "target": {"name": "age", "mean": 40.0, "std": 12.0, "bins": [17.0, 31.0, 44.0, 90.0]},
+    }  # fmt: skip
+    rows = [
+        {
+            "loss": None if error is None else error / 12, "accuracy": None,
+            "metrics": {
+                "mae": error, "rmse": error and 1.25 * error, "r2": error and 1 - (error / 12) ** 2,
+            },
+        }
+        for error in errors
+    ]  # fmt: skip
+    facts = {"classes": [], "task": "regression"}
+    counts = [[5, 10, 15]] * int(more.get("parties", 10))
+    choices = {"dataset": "people", "counts": counts, "dataset_facts": facts, **more}
+    return stored([None] * len(errors), seed, rows, objective=objective, **choices)
+
+
+def binary(areas: Sequence[float | None], seed: int = 0, **more: Any) -> StoredRun:
+    """Return a finished binary classification with these areas under the ROC curve by round; accuracy is 0.9."""
+    shares = [("auc", "AUC", 0.5), ("average-precision", "average precision", 0.1), ("accuracy", "accuracy", 0.9)]
+    objective = {
+        "name": "binary", "spec": "binary", "reason": "", "main": "auc",
+        "metrics": [_metric(name, title, True, "%", constant) for name, title, constant in shares],
+    }  # fmt: skip
+    rows = [
+        {"metrics": {"auc": area, "average-precision": 0.4, "accuracy": 0.9}, "class_accuracy": [0.98, 0.2]}
+        for area in areas
+    ]
+    return stored([0.9] * len(areas), seed, rows, objective=objective, **{"dataset": "bank", **more})
+
+
+def _metric(name: str, title: str, higher: bool, unit: str, constant: float) -> dict[str, Any]:
+    factor, digits = (100.0, 1) if unit == "%" else (1.0, 2)
+    return {
+        "name": name, "title": title, "higher_is_better": higher, "unit": unit, "factor": factor, "digits": digits,
+        "constant": constant,
+    }  # fmt: skip
 
 
 def emd_of(partition: str) -> float:

@@ -90,6 +90,9 @@ from .partitions import Partition as Partition
 from .partitions import Skew as Skew
 from .partitions import measure as measure
 from .partitions import partition as partition
+from .tasks.metrics import Metric as Metric
+from .tasks.objectives import OBJECTIVES as OBJECTIVES
+from .tasks.objectives import Objective as Objective
 from .tasks.task import Task as Task
 from .tasks.task import task as task
 from .training.setting import Setting as Setting

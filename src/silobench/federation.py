@@ -100,9 +100,9 @@ class Federation:
 
     @cached_property
     def class_counts(self) -> Tensor:
-        """The number of training rows of each party and class, [parties, classes]."""
-        classes = len(self.dataset.classes)
-        return torch.stack([torch.bincount(self.y[party.rows], minlength=classes) for party in self.parties])
+        """The number of training rows of each party and class, or bin of a numeric target, [parties, classes]."""
+        codes, classes = torch.from_numpy(self.dataset.codes), len(self.dataset.label_names)
+        return torch.stack([torch.bincount(codes[party.rows], minlength=classes) for party in self.parties])
 
     def batch(self, rows: Tensor, augmented: bool = False) -> tuple[Tensor, Tensor]:
         """Return the features and labels of some training rows, ready for a network.
@@ -216,20 +216,43 @@ def federate(
 ) -> Federation:
     """Divide a dataset among parties by a partition spec; each party holds out the fraction `validation` of its rows.
 
-    Without `parties` the data determine their number, else it is ten: see `partition`.
+    If the dataset itself has validation rows, each party holds out those of them that are among its rows. A party keeps
+    at least one row for training, and shared rows are never held out. Without `parties` the data determine their
+    number, else it is ten: see `partition`.
     """
     if not 0 <= validation < 1:
         raise ConfigError(f"validation must be a fraction of a party's rows, 0 or more and below 1, not {validation}.")
+    if validation and len(dataset.validation):
+        raise ConfigError(
+            f"validation = {validation:g} and a split with validation rows were both given: leave out validation, or "
+            'the third number of split, as in split = "10:1".'
+        )
     partition = cut(dataset, spec, parties, seed)
     members = []
     for party, rows in enumerate(partition.rows):
-        private = np.setdiff1d(rows, partition.shared) if validation else rows  # others train on shared rows
-        order = stream(seed, "validation", party=party).permutation(private) if validation else private
-        held_out = np.sort(order[: min(round(validation * len(private)), len(private) - 1)])
+        held_out = _held_out(rows, partition.shared, dataset.validation, validation, seed, party)
         train = np.setdiff1d(rows, held_out, assume_unique=True)
         name = partition.names[party] if partition.names else str(party)
         members.append(Party(party, _tensor(train), _tensor(held_out), name))
     return Federation(dataset, partition, seed, tuple(members))
+
+
+def _held_out(
+    rows: NDArray[np.int64],
+    shared: NDArray[np.int64],
+    listed: NDArray[np.int64],
+    share: float,
+    seed: int,
+    party: int,
+) -> NDArray[np.int64]:
+    """Return the validation rows of a party: a share of its rows, or those that are listed."""
+    if not (share or len(listed)):
+        return rows[:0]
+    private = np.setdiff1d(rows, shared)  # others train on shared rows
+    if len(listed):
+        return np.intersect1d(private, listed, assume_unique=True)[: len(rows) - 1]
+    order = stream(seed, "validation", party=party).permutation(private)
+    return np.sort(order[: min(round(share * len(private)), len(private) - 1)])
 
 
 def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor | None = None) -> Tensor:

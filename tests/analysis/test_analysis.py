@@ -18,7 +18,7 @@ from silobench.analysis.details import details, details_table
 from silobench.analysis.evidence import Evidence, Gap, has_learnt, if_learnt
 from silobench.analysis.groups import Cells
 from silobench.analysis.ranking import ranking
-from silobench.analysis.tables import accuracy_table, cost_table
+from silobench.analysis.tables import cost_table, score_table
 from silobench.papers import FINDINGS
 from silobench.runs.stored import StoredRun
 from stored import cells, claim, noises, stored
@@ -63,7 +63,7 @@ def grid() -> list[CellResult]:
 
 
 def test_table_3_has_skews_the_best_mu_the_paper_and_the_difference(grid: list[CellResult]) -> None:
-    table = accuracy_table(grid)
+    table = score_table(grid)
     assert table.columns == ["skew", "dataset", "partition", "fedavg", "fedprox (best mu)", "scaffold"]
     texts = [[entry.text for entry in row] for row in table.rows]
     assert [row[0] for row in texts] == ["label", "label", "homogeneous"]
@@ -74,35 +74,37 @@ def test_table_3_has_skews_the_best_mu_the_paper_and_the_difference(grid: list[C
     first = table.rows[0]
     assert [entry.best for entry in first] == [False, False, False, False, True, False]
     assert first[3].paper == "paper 98.9 ± 0.1, -18.9"
-    every = accuracy_table(grid, every=True)
+    every = score_table(grid, every=True)
     assert every.columns[3:] == ["fedavg", *(f"fedprox(mu={mu})" for mu in MU), "scaffold"]
 
 
 def test_a_best_is_marked_only_beside_an_error() -> None:
     single = cells([run([0.8])], [run([0.9], algorithm="scaffold")])
-    assert not any(entry.best for row in accuracy_table(single).rows for entry in row)
-    tied = accuracy_table(cells(trials(0.8), trials(0.80004, algorithm="fednova"), trials(0.7, algorithm="scaffold")))
+    assert not any(entry.best for row in score_table(single).rows for entry in row)
+    tied = score_table(cells(trials(0.8), trials(0.80004, algorithm="fednova"), trials(0.7, algorithm="scaffold")))
     assert [entry.best for entry in tied.rows[0][3:]] == [True, True, False]  # the same at the precision that is shown
 
 
 def test_tables_as_csv_markdown_and_latex(grid: list[CellResult]) -> None:
-    rows = list(csv.DictReader(io.StringIO(export.accuracy_csv(grid))))
+    rows = list(csv.DictReader(io.StringIO(export.scores_csv(grid))))
     assert len(rows) == 9
     assert rows[0] == {
         "skew": "label", "dataset": "mnist", "partition": "label-dirichlet(beta=0.5)", "algorithm": "fedavg",
         "accuracy": "80.00", "std": "0.20", "best": "80.00", "trials": "3", "rounds": "3", "paper": "98.90",
-        "paper_std": "0.10", "difference": "-18.90", "paper_table": "Table III",
+        "paper_std": "0.10", "difference": "-18.90", "paper_table": "Table III", "metric": "accuracy", "unit": "%",
+        "score": "80.00", "score_std": "0.20", "score_best": "80.00", "balanced-accuracy": "65.00",
+        "balanced-accuracy_std": "0.10",
     }  # fmt: skip
-    assert len(export.accuracy_csv(grid, every=True).splitlines()) == 16
-    markdown = export.markdown(accuracy_table(grid)).splitlines()
+    assert len(export.scores_csv(grid, every=True).splitlines()) == 16
+    markdown = export.markdown(score_table(grid)).splitlines()
     assert markdown[2] == "| skew | dataset | partition | fedavg | fedprox (best mu) | scaffold |"
     assert "| **85.0 ± 0.2 [mu=0.001]** (paper 98.9 ± 0.1, -13.9) |" in markdown[4]
     assert markdown[7:9] == ["|  |  |  |  |  |  |", "| label | times best of 2 |  | 0 | 2 | 0 |"]
-    latex = export.latex(accuracy_table(grid)).splitlines()
+    latex = export.latex(score_table(grid)).splitlines()
     assert latex[8:10] == [r"\midrule", r"label & times best of 2 &  & 0 & 2 & 0 \\"]
     assert latex[1] == r"\begin{tabular}{llllll}"
     assert r"\textbf{85.0 $\pm$ 0.2 [mu=0.001]} {\scriptsize (paper 98.9 $\pm$ 0.1, -13.9)}" in latex[5]
-    assert latex[-2:] == [r"\end{tabular}", "% " + accuracy_table(grid).note]
+    assert latex[-2:] == [r"\end{tabular}", "% " + score_table(grid).note]
 
 
 def test_fedprox_is_one_rival_in_ranks(grid: list[CellResult]) -> None:

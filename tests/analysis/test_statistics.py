@@ -15,7 +15,6 @@ from silobench.analysis.ranking import ranking, ranking_table
 from silobench.analysis.statistics import (
     bytes_to,
     class_accuracy,
-    curve_of,
     party_accuracy,
     rounds_to,
     spread,
@@ -46,7 +45,7 @@ def test_rounds_to_a_target_are_those_of_the_first_time() -> None:
 
 def test_bytes_to_a_target_count_the_rounds_between_tests_too() -> None:
     run = run_of([None, 0.3, None, 0.7, 0.9])
-    assert curve_of(run) == [(2, 0.3), (4, 0.7), (5, 0.9)]
+    assert run.curve() == [(2, 0.3), (4, 0.7), (5, 0.9)]
     assert bytes_to(run, 0.5) == 4 * 13
     assert bytes_to(run, 0.95) is None
 

@@ -60,8 +60,14 @@ FILES = {
     "measurements as labels": (
         "t.csv",
         "x,y\n" + "".join(f"{i},{i / 7}\n" for i in range(40)),
-        "csv(path={}, label=y)",
+        "csv(path={}, label=y, task=classification)",
         "40 different labels in 40 rows",
+    ),
+    "text as a number": (
+        "t.csv",
+        CSV,
+        "csv(path={}, label=y, task=regression)",
+        "task=regression needs finite numbers",
     ),
     "group missing": ("t.csv", CSV.replace("Rome", "?"), "csv(path={}, label=y, group=city)", "group column 'city'"),
     "one class": ("t.csv", CSV.replace("yes", "no"), "csv(path={}, label=y)", "at least two"),

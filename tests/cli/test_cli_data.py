@@ -351,18 +351,19 @@ def test_the_option_reaches_run_and_partition(capsys: Capture, mnist: Entry, tmp
     refused(call(capsys, "partition", "mnist", "iid", "--data-dir", tmp_path / "empty"), "mnist is not in")
 
 
-def test_a_partition_of_numbers_has_sizes_and_no_distances(capsys: Capture, tmp_path: Path) -> None:
+def test_a_partition_of_numbers_is_shown_by_quantile_bins(capsys: Capture, tmp_path: Path) -> None:
     (tmp_path / "faces").mkdir()
     for age in range(20, 40):
         Image.new("RGB", (8, 8), (age, 0, 0)).save(tmp_path / "faces" / f"{age}_x.png")
     spec = f"images(path='{tmp_path / 'faces'}', pattern='{{age}}_*', label=age, task=regression, size=8)"
     options = ("--parties", "2", "--plot", tmp_path / "p.png", "--export", tmp_path / "e")
     facts = json.loads(right(call(capsys, "partition", spec, "iid", *options, "--json")))
-    assert (facts["sizes"], facts["emd"], facts["emd_weighted"], facts["classes"]) == ([8, 8], None, None, [])
+    assert (facts["sizes"], facts["classes"], len(facts["bins"])) == ([8, 8], [], 11)
+    assert 0 < facts["wasserstein"] < 1
     assert (tmp_path / "p.png").stat().st_size > 1000
-    assert (tmp_path / "e" / "counts.csv").read_text().splitlines()[0] == "party,class rows"
-    assert "numeric labels" in right(call(capsys, "partition", spec, "iid", "--parties", "2"))
-    refused(call(capsys, "partition", spec, "#C=1", "--parties", "2"), "labels are numbers")
+    assert (tmp_path / "e" / "counts.csv").read_text().splitlines()[0].startswith("party,class >=2")
+    assert "the target age is numeric" in right(call(capsys, "partition", spec, "iid", "--parties", "2"))
+    refused(call(capsys, "partition", spec, "#C=1", "--parties", "2"), "can place only 2 of 10 classes")
 
 
 # --- the shipped catalogue ---------------------------------------------------------------------------

@@ -216,10 +216,18 @@ def test_a_model_for_words_and_one_for_numbers_are_not_mistaken(spec: str, vocab
         MODELS.build(spec).build(Sizes((3,), 2, vocabulary), 0)
 
 
-def test_regression_is_refused_before_anything_is_trained() -> None:
-    split = Split(np.ones((4, 2), dtype=np.float32), np.ones(4, dtype=np.float32))
-    with pytest.raises(ConfigError, match="regression"):
-        task("linear", Dataset("years", split, split, (), "none", task="regression"))
+@pytest.mark.parametrize("model", ["linear", "mlp", "cnn", "lenet", "vgg9"])
+def test_a_network_for_a_number_has_one_output(model: str) -> None:
+    rows = np.random.default_rng(0).random((4, 3, 32, 32), dtype=np.float32)
+    split = Split(rows, np.arange(4, dtype=np.float32))
+    built = task(model, Dataset("years", split, split, (), "none", task="regression"))
+    assert built.network.module(torch.from_numpy(rows)).shape == (4, 1)
+
+
+def test_a_model_with_its_own_loss_for_classes_does_not_predict_a_number() -> None:
+    split = Split(np.ones((4, 1, 16, 16), dtype=np.float32), np.arange(4, dtype=np.float32))
+    with pytest.raises(ConfigError, match="has its own loss for classes, but the objective of years is regression"):
+        task("face-cnn", Dataset("years", split, split, (), "none", task="regression"))
 
 
 @given(

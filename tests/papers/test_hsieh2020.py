@@ -8,7 +8,7 @@ import pytest
 
 from commands import call, write
 from silobench.analysis.claims import judge
-from silobench.analysis.tables import accuracy_table, shown
+from silobench.analysis.tables import score_table, shown
 from silobench.papers import FINDINGS, paper_facts, paper_sections, paper_tables, published_accuracy
 from silobench.papers.hsieh2020.bsp_loss import bsp_loss_table, bsp_losses
 from silobench.papers.hsieh2020.communication import Exchange, exchange_of, norm_of, percent_of, plain_model
@@ -283,7 +283,7 @@ def test_of_controllers_a_table_shows_what_differs() -> None:
     found = cells(trials(0.7), *(trials(0.7, algorithm="gaia", controller=which) for which in (SCOUT, other)))
     assert [shown(cell, "controller", found) for cell in found] == ["fixed", "skewscout", "skewscout(search=annealing)"]
     assert shown(found[1], "controller", found[:2]) == "skewscout"
-    assert "skewscout(search=annealing)" in [row["controller"] for row in texts(accuracy_table(found))]
+    assert "skewscout(search=annealing)" in [row["controller"] for row in texts(score_table(found))]
 
 
 # --- what was measured --------------------------------------------------------------------------------

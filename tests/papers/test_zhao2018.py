@@ -9,7 +9,7 @@ import pytest
 from commands import call, write
 from silobench.analysis.cells import CellResult, Published
 from silobench.analysis.claims import judge
-from silobench.analysis.tables import accuracy_table, shown, skew_of
+from silobench.analysis.tables import score_table, shown, skew_of
 from silobench.papers import FINDINGS, paper_facts, paper_sections, paper_tables, published_accuracy
 from silobench.papers.zhao2018.divergence import divergence, divergence_table, layers_over_rounds, rounds_of
 from silobench.papers.zhao2018.emd import emd_table
@@ -156,7 +156,7 @@ def test_niid_bench_keeps_its_cells() -> None:
 
 
 def test_the_table_of_accuracies_names_the_paper() -> None:
-    table = accuracy_table(cells(trials(0.7, partition="target-emd(emd=1.44)"), trials(0.6, partition="shards")))
+    table = score_table(cells(trials(0.7, partition="target-emd(emd=1.44)"), trials(0.6, partition="shards")))
     assert table.title.endswith(
         "; paper, and the difference to it: Zhao et al., Table 2: McMahan et al.'s CNN (KWS: a small CNN), 500 rounds, "
         "5 distributions; Zhao et al., Table 3: McMahan et al.'s CNN (KWS: a small CNN), 500 rounds)"
@@ -466,7 +466,7 @@ def test_one_partition_of_a_kind_is_drawn_too() -> None:
 
 
 def test_baselines_are_no_rivals_in_a_row() -> None:
-    table = accuracy_table(cells(trials(0.8), trials(0.82, algorithm="combined", solver=solver(1000))))
+    table = score_table(cells(trials(0.8), trials(0.82, algorithm="combined", solver=solver(1000))))
     assert not table.note
 
 

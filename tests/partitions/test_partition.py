@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.stats import wasserstein_distance
 
 from silobench.data import Dataset, Split, digits, fcube, synthetic
 from silobench.errors import PartitionError, SilobenchError, SpecError
 from silobench.federation import federate
 from silobench.partitions import PARTITIONS, Partition, measure, partition
-from silobench.partitions.measures import emd, emd_weighted, feature_shift, gini, jensen_shannon
+from silobench.partitions.measures import emd, emd_weighted, feature_shift, gini, jensen_shannon, wasserstein
 from silobench.partitions.skew import apportion
 from silobench.rng import stream
 
@@ -374,16 +375,45 @@ def test_like_prefers_lines_that_leave_no_class_without_a_holder(tmp_path: Path)
         assert sorted(map(tuple, held.tolist())) == [(0, 40), (40, 0)]
 
 
-def test_numbers_as_labels_can_be_cut_by_size_and_group_but_not_by_label() -> None:
-    y = np.linspace(0, 1, 40).astype(np.float32)
-    split = Split(np.ones((40, 2), dtype=np.float32), y, {"town": np.repeat(["a", "b"], 20)})
-    dataset = Dataset("n", split, split, (), "none", task="regression")
-    for spec in ("iid", "quantity-dirichlet(beta=5, min_size=1)", "noise(0.1)", "by-group"):
+def numeric(y: Any) -> Dataset:
+    y = np.asarray(y, dtype=np.float32)
+    split = Split(np.ones((len(y), 2), dtype=np.float32), y, {"town": np.repeat(["a", "b"], len(y) // 2)})
+    return Dataset("n", split, split, (), "none", task="regression")
+
+
+def test_numbers_as_labels_are_cut_by_their_quantile_bins() -> None:
+    dataset = numeric(np.linspace(0, 1, 400))
+    for spec in (
+        "iid", "quantity-dirichlet(beta=5)", "noise(0.1)", "by-group", "#C=5", "#C=5 + quantity-dirichlet(beta=5)",
+        "Dir(0.5)", "label-percent(50)", "shards(2)", "target-emd(0.5)", "#C=5 + share(beta=0.1)",
+    ):  # fmt: skip
         skew = measure(partition(dataset, spec, 2), dataset)
-        assert sum(skew.sizes) == 40
-        assert skew.emd == [0, 0]
-    for spec in ("#C=1", "Dir(0.5)", "label-percent(50)", "shards(2)", "target-emd(0.5)"):
-        refusal(lambda spec=spec: partition(dataset, spec, 2), "regression")  # type: ignore[misc]
+        assert sum(skew.sizes) == 400 + (36 if "share" in spec else 0)
+        assert len(skew.counts[0]) == 10
+    bins_of_party = (np.array(measure(partition(dataset, "#C=5", 2), dataset).counts) > 0).sum(1)
+    assert bins_of_party.tolist() == [5, 5]
+    assert measure(partition(dataset, "by-group", 2), dataset).emd == [1, 1]
+
+
+@pytest.mark.parametrize("spec", ["iid", "Dir(0.3)", "shards(1)", "quantity-dirichlet(beta=0.5)"])
+@pytest.mark.parametrize("digits", [0, 1, 6])
+def test_the_distance_of_numeric_targets_is_that_of_scipy(spec: str, digits: int) -> None:
+    y = np.random.default_rng(1).gamma(2.0, 3.0, 500).round(digits) + 1900
+    dataset = numeric(y)
+    cut = partition(dataset, spec, 7, seed=2)
+    whole = dataset.train.y.astype(np.float64)
+    distances = [wasserstein_distance(whole[rows], whole) for rows in cut.rows]
+    expected = np.average(distances, weights=[len(rows) for rows in cut.rows]) / whole.std()
+    assert measure(cut, dataset).wasserstein == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_distances_of_numeric_targets_by_hand() -> None:
+    halves = Partition((np.array([0, 1]), np.array([2, 3])))
+    assert wasserstein(halves, np.array([0.0, 0.0, 3.0, 3.0])) == 1.0  # 1.5 of deviation 1.5, in both parties
+    assert wasserstein(halves, np.array([5.0, 7.0, 5.0, 7.0])) == 0.0
+    assert wasserstein(halves, np.full(4, 1e9)) == 0.0
+    assert measure(partition(TWO, "iid", 2), TWO).wasserstein is None
+    assert "wasserstein" not in measure(partition(TWO, "iid", 2), TWO).as_json()
 
 
 def test_word_numbers_get_no_noise_and_shift_by_how_often_words_occur() -> None:

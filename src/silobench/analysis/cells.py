@@ -1,25 +1,36 @@
 """Runs that differ only in their seed are trials of one cell; a cell is what a table shows."""
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, TypeAlias
 
+from silobench.analysis.statistics import deviation
 from silobench.runs.label import Label
 from silobench.runs.stored import DatasetFacts, StoredRun
+from silobench.tasks.metrics import ACCURACY, Metric
 
 _COMPUTING = ("train", "encode", "idle", "aggregate")  # phases of a round, without tests, files and loading
 
 
 @dataclass(frozen=True)
-class Accuracy:
-    """Accuracy over trials: mean and standard deviation in the last round, and the mean of each trial's best round."""
+class Result:
+    """A metric over trials: mean and standard deviation in the last round, and the mean of each trial's best round."""
 
-    mean: float
+    mean: float  # infinite if some trial has no finite value
     std: float | None  # None for a single trial
     best: float
     last: float
+
+    def as_json(self) -> dict[str, float | None]:
+        return {name: finite(value) for name, value in asdict(self).items()}
+
+
+def finite(value: float | None) -> float | None:
+    """Return a number for JSON, which has neither infinities nor NaN: None in place of them."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True)
@@ -54,9 +65,11 @@ class CellResult:
     label: Label  # every choice but the seed
     seeds: list[int]
     parties: int
-    accuracy: Accuracy
+    metric: Metric  # the main one, by which the cell is judged
+    score: Result  # of the main metric
+    metrics: dict[str, tuple[Metric, Result]]  # all of them by name, the main one included
     diverged: bool  # whether the loss of some trial was not finite at the end
-    curve: list[tuple[int, float]]  # (round, mean accuracy over trials)
+    curve: list[tuple[int, float]]  # (round, mean of the main metric over trials)
     bytes_up: float  # per trial, whole run
     bytes_down: float
     seconds: float
@@ -77,6 +90,23 @@ class CellResult:
     def dataset(self) -> DatasetFacts:
         return self.runs[0].dataset
 
+    @property
+    def accuracy(self) -> Result | None:
+        """The accuracy; None where there are no classes."""
+        return self.metrics[ACCURACY.name][1] if ACCURACY.name in self.metrics else None
+
+    @property
+    def baseline(self) -> float | None:
+        """The main metric of the best constant answer, as a mean over trials; None if it is unknown."""
+        constants = [run.metric.constant for run in self.runs]
+        known = [constant for constant in constants if constant is not None]
+        return fmean(known) if len(known) == len(constants) else None
+
+    @property
+    def is_accuracy(self) -> bool:
+        """Whether the cell is judged by accuracy, as the papers' cells are."""
+        return self.metric.name == ACCURACY.name
+
     def as_json(self) -> dict[str, Any]:
         numbers = {key: getattr(self, key) for key in ("parties", "bytes_up", "bytes_down", "seconds", "clock")}
         return {
@@ -84,7 +114,18 @@ class CellResult:
             **numbers,
             "trials": len(self.seeds),
             "seeds": self.seeds,
-            "accuracy": asdict(self.accuracy),
+            "accuracy": self.accuracy and self.accuracy.as_json(),
+            "metric": {
+                "name": self.metric.name,
+                "higher_is_better": self.metric.higher_is_better,
+                "unit": self.metric.unit,
+                **self.score.as_json(),
+            },
+            "metrics": {
+                name: {"mean": finite(result.mean), "std": finite(result.std)}
+                for name, (_, result) in self.metrics.items()
+            },
+            "baseline": self.baseline,
             "diverged": self.diverged,
             "emd_weighted": self.emd_weighted,
             "paper": self.paper and self.paper.as_json(),
@@ -124,25 +165,51 @@ def _origin(cell: CellResult) -> str:
 
 
 def _cell(runs: list[StoredRun], find_accuracy: FindAccuracy, find_cost: FindCost) -> CellResult:
-    label, parties = runs[0].label.without("seed"), len(runs[0].partition.sizes)
-    curves = [[(row.round, row.accuracy) for row in run.rounds if row.accuracy is not None] for run in runs]
-    last = [curve[-1][1] for curve in curves]
-    best = [max(accuracy for _, accuracy in curve) for curve in curves]
+    label, parties = runs[0].label.without("seed"), runs[0].partition.party_count
+    main, metrics = runs[0].metric, _results(runs)
     return CellResult(
         label=label,
         seeds=[run.seed for run in runs],
         parties=parties,
-        accuracy=Accuracy(fmean(last), stdev(last) if len(last) > 1 else None, fmean(best), fmean(last)),
+        metric=main,
+        score=metrics[main.name][1],
+        metrics=metrics,
         diverged=any(run.tested[-1].loss is None for run in runs),
-        curve=[(points[0][0], fmean(accuracy for _, accuracy in points)) for points in zip(*curves, strict=True)],
+        curve=_mean_curve([run.curve() for run in runs]),
         bytes_up=fmean(sum(row.bytes_up for row in run.rounds) for run in runs),
         bytes_down=fmean(sum(row.bytes_down for row in run.rounds) for run in runs),
         seconds=fmean(sum(row.total_seconds for row in run.rounds) for run in runs),
         round_seconds=fmean(sum(row.seconds.get(p, 0.0) for p in _COMPUTING) for run in runs for row in run.rounds),
         clock=fmean(run.rounds[-1].clock for run in runs),
         emd_weighted=fmean(run.partition.emd_weighted for run in runs),
-        paper=find_accuracy(label, parties),
+        paper=find_accuracy(label, parties) if main.name == ACCURACY.name else None,
         paper_cost=find_cost(label, parties),
         cohort=max(1, len(runs[0].rounds[-1].cohort)),
         runs=runs,
     )
+
+
+def _results(runs: Sequence[StoredRun]) -> dict[str, tuple[Metric, Result]]:
+    """Return the main metric, and all others that every trial has recorded, over trials."""
+    results = {}
+    for metric in dict.fromkeys((runs[0].metric, *runs[0].metrics)):
+        if metric == runs[0].metric or all(_has(run, metric) for run in runs):
+            curves = [[value for _, value in run.curve(metric)] for run in runs]
+            last = [curve[-1] for curve in curves]
+            mean, best = fmean(last), fmean(metric.best(curve) for curve in curves)
+            results[metric.name] = (metric, Result(mean, deviation(last), best, mean))
+    return results
+
+
+def _has(run: StoredRun, metric: Metric) -> bool:
+    return any(row.score(metric.name) is not None for row in run.tested)
+
+
+def _mean_curve(curves: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:
+    """Return the mean over trials, in the rounds that all of them have."""
+    trials = [dict(curve) for curve in curves]
+    return [
+        (round, fmean(trial[round] for trial in trials))
+        for round in trials[0]
+        if all(round in trial for trial in trials)
+    ]

@@ -107,7 +107,9 @@ def judged(rule: Rule, evidence: Sequence[Evidence]) -> Verdict:
 
 
 def judge(cells: Cells, findings: Sequence[Finding]) -> list[Claim]:
-    return [Claim(finding, list(finding.look(cells))) for finding in findings]
+    """Judge findings by the cells that have accuracy as their main metric: findings are statements about accuracy."""
+    studied = [cell for cell in cells if cell.is_accuracy]
+    return [Claim(finding, list(finding.look(studied))) for finding in findings]
 
 
 # --- tables -------------------------------------------------------------------------------------------

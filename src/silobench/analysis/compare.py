@@ -1,7 +1,8 @@
 """Comparison of two algorithms: their runs are paired by setting and seed, then tested."""
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from itertools import pairwise
 from statistics import fmean
@@ -11,49 +12,83 @@ from silobench.analysis.bayes import DRAWS, PRIOR_STRENGTH, Odds, Posterior, cor
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import settings_of
 from silobench.analysis.specs import arguments
-from silobench.analysis.statistics import bytes_until, curve_of, rounds_to
+from silobench.analysis.statistics import bytes_until, rounds_to
 from silobench.analysis.tables import Table, entries
 from silobench.errors import ConfigError, RecordError, suggest
 from silobench.runs.label import LATER, distinguishing
 from silobench.runs.stored import StoredRun
 from silobench.spec import Spec, parse
+from silobench.tasks.metrics import ACCURACY, Metric
 
 
 @dataclass(frozen=True)
-class Metric:
+class Quantity:
     """A number to compare. `of` reads it from a run, up to the round that counts as its last."""
 
     of: Callable[[StoredRun, int], float]
     rope: float  # region of practical equivalence: smaller differences do not matter
     higher_is_better: bool = False
     relative: bool = False  # a difference is a share of the mean of the two
-    to_target: bool = False  # counted until a target accuracy is reached
+    to_target: bool = False  # counted until a target score is reached
     on_test_rows: bool = True  # whether it depends on test rows, which trials share
 
 
-METRICS = {
-    "accuracy": Metric(lambda run, _: curve_of(run)[-1][1], rope=0.01, higher_is_better=True),
-    "best": Metric(lambda run, _: max(a for _, a in curve_of(run)), rope=0.01, higher_is_better=True),
-    "rounds": Metric(lambda _, last: last, rope=10, to_target=True),
-    "bytes": Metric(bytes_until, rope=0.1, relative=True, to_target=True),
-    "seconds": Metric(
+COSTS = {
+    "rounds": Quantity(lambda _, last: last, rope=10, to_target=True),
+    "bytes": Quantity(bytes_until, rope=0.1, relative=True, to_target=True),
+    "seconds": Quantity(
         lambda run, _: sum(row.total_seconds for row in run.rounds), rope=0.1, relative=True, on_test_rows=False,
     ),
 }  # fmt: skip
+BEST = "best"
+_ROPES = {"mae": 0.1, "rmse": 0.1}  # in units of the target
+_ROPE = 0.01  # of any other metric: one point of a percentage
+
+
+def rope_of(metric: Metric) -> float:
+    """Return the default region of practical equivalence of a metric."""
+    return _ROPES.get(metric.name, _ROPE)
 
 
 @dataclass(frozen=True)
 class Question:
     """A metric, and the settings of its test. `rho` of None is the share of test rows, if the metric needs it."""
 
-    metric: str = "accuracy"
-    rope: float = METRICS["accuracy"].rope
+    metric: str = ACCURACY.name  # a recorded metric, the best round of the main one, or a cost
+    rope: float = _ROPE
     rho: float | None = None
     target: float | None = None
+    score: Metric = ACCURACY  # the metric to compare, or to reach the target
 
     @property
-    def kind(self) -> Metric:
-        return METRICS[self.metric]
+    def kind(self) -> Quantity:
+        if self.metric in COSTS:
+            return COSTS[self.metric]
+        rope, higher = rope_of(self.score), self.score.higher_is_better
+        if self.metric == BEST:
+            return Quantity(lambda run, _: self.score.best(value for _, value in run.curve(self.score)), rope, higher)
+        return Quantity(lambda run, _: run.curve(self.score)[-1][1], rope, higher)
+
+    @property
+    def unit(self) -> str:
+        """The unit of a difference, as tables state it."""
+        if self.kind.relative:
+            return "percent of their mean"
+        if self.metric == "rounds":
+            return self.metric
+        return "percentage points" if self.score.is_share else self.score.unit or self.score.title
+
+    @property
+    def factor(self) -> float:
+        """What a difference is multiplied by in tables."""
+        return 100 if self.kind.relative else 1 if self.metric == "rounds" else self.score.factor
+
+    def applies_to(self, cell: CellResult) -> bool:
+        """Whether a cell has the metric, in the same unit."""
+        if self.metric == "seconds":
+            return True
+        metric, _ = cell.metrics.get(self.score.name, (None, None))
+        return metric is not None and metric.unit == self.score.unit
 
 
 @dataclass(frozen=True)
@@ -66,13 +101,16 @@ class Paired:
     never: tuple[int, int]  # trials of A and of B that did not reach the target: they count with all their rounds
     posterior: Posterior | None  # None for a single pair, which has no spread
     odds: Odds | None
+    failed: tuple[int, int] = (0, 0)  # trials of A and of B without a finite score: their pairs are left out
 
     @property
     def mean(self) -> float:
         return fmean(self.differences)
 
     def verdict(self, a: str, b: str) -> str:
-        return _verdict(self.odds, a, b, censored=any(self.never)) if self.odds else "one pair, no spread"
+        if not self.odds:
+            return "one pair, no spread"
+        return _verdict(self.odds, a, b, censored=any(self.never), failed=self.failed)
 
     def as_json(self, a: str, b: str) -> dict[str, Any]:
         return {
@@ -82,6 +120,7 @@ class Paired:
             "mean_difference": self.mean,
             "differences": self.differences,
             "never_reached": {"a": self.never[0], "b": self.never[1]},
+            "without_score": {"a": self.failed[0], "b": self.failed[1]},
             **(self.odds._asdict() if self.odds else dict.fromkeys(Odds._fields)),
             "verdict": self.verdict(a, b),
             "posterior": _facts(self.posterior) if self.posterior else None,
@@ -97,6 +136,8 @@ class Comparison:
     question: Question
     settings: list[Paired]
     odds: Odds
+    left_out: dict[str, tuple[bool, bool]] = field(default_factory=dict)
+    """Settings without a pair to compare, and whether A and B have trials without a finite score there."""
 
     @property
     def method(self) -> str:
@@ -105,7 +146,10 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        return _verdict(self.odds, self.a, self.b, censored=any(any(paired.never) for paired in self.settings))
+        censored = any(any(paired.never) for paired in self.settings)
+        failures = [*(paired.failed for paired in self.settings), *self.left_out.values()]
+        a, b = (sum(failed[side] for failed in failures) for side in (0, 1))
+        return _verdict(self.odds, self.a, self.b, censored, (a, b))
 
     def as_json(self) -> dict[str, Any]:
         only, kind = self.settings[0], self.question.kind
@@ -124,13 +168,20 @@ class Comparison:
             "mean_difference": fmean(paired.mean for paired in self.settings),
             "posterior": over_settings if len(self.settings) > 1 else only.posterior and _facts(only.posterior),
             "settings": [paired.as_json(self.a, self.b) for paired in self.settings],
+            "left_out": list(self.left_out),
         }
 
 
-def _verdict(odds: Odds, a: str, b: str, censored: bool) -> str:
-    """Return the verdict. A run that never reached the target counts too little, so it is not evidence of equality."""
+def _verdict(odds: Odds, a: str, b: str, censored: bool, failed: tuple[int, int]) -> str:
+    """Return the verdict, if what the odds leave out does not speak against it.
+
+    A run that never reached the target counts too little, so it is not evidence of equality. A run without a finite
+    score is not counted, so its algorithm is not shown to be better than the other, or equal to it.
+    """
+    doubts = (failed[0] > 0, censored or any(failed), failed[1] > 0)
     verdict = odds.verdict(a, b)
-    return "undecided" if censored and verdict == "practically equal" else verdict
+    doubted = any(doubt and p == max(odds) for doubt, p in zip(doubts, odds, strict=True))
+    return "undecided" if doubted else verdict
 
 
 def _facts(posterior: Posterior) -> dict[str, Any]:
@@ -141,23 +192,64 @@ def _facts(posterior: Posterior) -> dict[str, Any]:
 
 
 def checked_question(
-    metric: str = "accuracy", rope: float | None = None, rho: float | None = None, target: float | None = None
+    metric: str | None = None,
+    rope: float | None = None,
+    rho: float | None = None,
+    target: float | None = None,
+    cells: Sequence[CellResult] = (),
 ) -> Question:
-    """Return a checked question; a `ConfigError` explains what is wrong with it."""
-    if metric not in METRICS:
-        raise ConfigError(f"there is no metric '{metric}': {suggest(metric, METRICS)}")
-    kind = METRICS[metric]
-    if kind.to_target and target is None:
-        raise ConfigError(f"{metric} are counted until an accuracy is reached: state it, such as --target 0.8.")
-    if not kind.to_target and target is not None:
-        raise ConfigError(f"{metric} has no target: leave out --target, or use --metric rounds or bytes.")
-    if target is not None and not 0 < target <= 1:
-        raise ConfigError(f"--target must be an accuracy above 0 and up to 1, such as 0.8, but {target} was given.")
+    """Return a checked question about some cells; a `ConfigError` explains what is wrong with it.
+
+    Without a `metric` it asks for the main metric of the cells, or for accuracy if there are no cells.
+    """
+    name, score = _named(metric, cells)
+    question = Question(name, score=score)
+    _check_target(question, target, cells)
     if rope is not None and not 0 <= rope < float("inf"):
         raise ConfigError(f"--rope must be a difference of 0 or more, too small to matter, but {rope} was given.")
     if rho is not None and not 0 <= rho < 1:
         raise ConfigError(f"--rho must be a correlation of at least 0 and below 1, but {rho} was given.")
-    return Question(metric, kind.rope if rope is None else rope, rho, target)
+    return replace(question, rope=question.kind.rope if rope is None else rope, rho=rho, target=target)
+
+
+def _named(name: str | None, cells: Sequence[CellResult]) -> tuple[str, Metric]:
+    """Return the name of what is compared, and the metric behind it: a recorded one, or the main one."""
+    mains = list({(cell.metric.name, cell.metric.unit): cell.metric for cell in cells}.values()) or [ACCURACY]
+    recorded = [metric for cell in cells for metric, _ in cell.metrics.values()] or [ACCURACY]
+    known = dict.fromkeys((*(metric.name for metric in recorded), BEST, *COSTS))
+    if name is not None and name not in known:
+        raise ConfigError(f"there is no metric '{name}': {suggest(name, known)}")
+    if name is not None and name not in (BEST, *COSTS):
+        units = {metric.unit: metric for metric in recorded if metric.name == name}
+        return name, _only(list(units.values()))
+    score = mains[0] if name == "seconds" else _only(mains)
+    return name or score.name, score
+
+
+def _only(metrics: Sequence[Metric]) -> Metric:
+    if len(metrics) > 1:
+        names = ", ".join(sorted(metric.heading.replace(", ", " in ") for metric in metrics))
+        raise ConfigError(
+            f"these runs are scored by several metrics ({names}), which cannot be compared with each other: "
+            "choose settings of one metric with --only, or a metric that they share with --metric."
+        )
+    return metrics[0]
+
+
+def _check_target(question: Question, target: float | None, cells: Sequence[CellResult]) -> None:
+    metric, score, is_share = question.metric, question.score, question.score.is_share
+    example = 0.8 if is_share else next((f"{cell.score.mean:.3g}" for cell in cells if cell.metric == score), 1)
+    if question.kind.to_target and target is None:
+        raise ConfigError(
+            f"{metric} are counted until the {score.title} reaches a target: state it, such as --target {example}."
+        )
+    if not question.kind.to_target and target is not None:
+        raise ConfigError(f"{metric} has no target: leave out --target, or use --metric rounds or bytes.")
+    if target is not None and (not math.isfinite(target) or (is_share and not 0 < target <= 1)):
+        bounds = "above 0 and up to 1" if is_share else "that is a finite number"
+        raise ConfigError(
+            f"--target must be a value of {score.title} {bounds}, such as {example}, but {target} was given."
+        )
 
 
 def compare(cells: Sequence[CellResult], a: str, b: str, question: Question, only: str = "*") -> Comparison:
@@ -165,8 +257,10 @@ def compare(cells: Sequence[CellResult], a: str, b: str, question: Question, onl
     a, b = (_present(name, cells) for name in (a, b))
     if a == b:
         raise ConfigError(f"both are {a}: name two different algorithms to compare.")
-    rivals = _rivals(cells, a, b, only)
-    settings = [pairs for name, rival in rivals.items() if (pairs := paired(*rival, question, name))]
+    rivals = _rivals([cell for cell in cells if question.applies_to(cell)], a, b, only)
+    pairs = {name: paired(*rival, question, name) for name, rival in rivals.items()}
+    settings = [one for one in pairs.values() if one]
+    left_out = {name: _failures(rivals[name], question) for name, one in pairs.items() if not one}
     if not settings:
         raise RecordError(_why_no_pair(a, b, rivals, question))
     first = settings[0]
@@ -180,34 +274,46 @@ def compare(cells: Sequence[CellResult], a: str, b: str, question: Question, onl
             f"{a} and {b} share one trial only, in {first.setting} with seed {first.seeds[0]}, and one pair has no "
             "spread to judge by: run the same experiment again with --trials 3 or more."
         )
-    return Comparison(a, b, question, settings, odds)
+    return Comparison(a, b, question, settings, odds, left_out)
+
+
+def _failures(rivals: tuple[CellResult, CellResult], question: Question) -> tuple[bool, bool]:
+    """Return whether each of two cells has trials without a finite score, if scores are compared."""
+    name = question.score.name
+    one, other = (question.metric not in COSTS and not math.isfinite(cell.metrics[name][1].mean) for cell in rivals)
+    return one, other
 
 
 def paired(a: CellResult, b: CellResult, question: Question, setting: str = "") -> Paired | None:
     """Return the differences of two cells over their shared seeds; None if there is no informative pair."""
     runs = [dict(zip(cell.seeds, cell.runs, strict=True)) for cell in (a, b)]
-    seeds, differences, never = [], [], [0, 0]
+    seeds, differences, never, failed = [], [], [0, 0], [0, 0]
     for seed in sorted(runs[0].keys() & runs[1].keys()):
         lasts = [_last(run[seed], question) for run in runs]
         if lasts == [None, None]:  # neither reached the target, so neither was sooner
             continue
-        seeds.append(seed)
-        never = [count + (last is None) for count, last in zip(never, lasts, strict=True)]
         one, other = (
             question.kind.of(run[seed], len(run[seed].rounds) if last is None else last)
             for run, last in zip(runs, lasts, strict=True)
         )
+        failed = [count + (not math.isfinite(value)) for count, value in zip(failed, (one, other), strict=True)]
+        if not math.isfinite(one) or not math.isfinite(other):
+            continue
+        seeds.append(seed)
+        never = [count + (last is None) for count, last in zip(never, lasts, strict=True)]
         differences.append(_difference(one, other, question.kind.relative))
     if not seeds:
         return None
     posterior = correlated_t(differences, _rho(a, question), _grain(a, question)) if len(seeds) > 1 else None
     odds = posterior.odds(question.rope, question.kind.higher_is_better) if posterior else None
-    return Paired(setting, seeds, differences, (never[0], never[1]), posterior, odds)
+    return Paired(setting, seeds, differences, (never[0], never[1]), posterior, odds, (failed[0], failed[1]))
 
 
 def _last(run: StoredRun, question: Question) -> int | None:
     """Return the round until which a run counts; None if it never reaches the target."""
-    return len(run.rounds) if question.target is None else rounds_to(curve_of(run), question.target)
+    if question.target is None:
+        return len(run.rounds)
+    return rounds_to(run.curve(question.score), question.target, question.score)
 
 
 def _difference(one: float, other: float, relative: bool) -> float:
@@ -219,7 +325,7 @@ def _difference(one: float, other: float, relative: bool) -> float:
 
 def _grain(cell: CellResult, question: Question) -> float:
     """Return the step in which a metric is counted: one test row, or the rounds between two tests."""
-    if question.metric in ("accuracy", "best"):
+    if question.score.name == ACCURACY.name and question.metric not in COSTS:
         return 1 / cell.dataset.test
     tested = [row.round for row in cell.runs[0].tested]
     return float(max((b - a for a, b in pairwise(tested)), default=1)) if question.metric == "rounds" else 0.0
@@ -257,17 +363,26 @@ def _same(wanted: Spec, cell: CellResult) -> bool:
     return wanted.name == cell.label.algorithm.name and equal and stated.keys() <= values.keys()
 
 
-def _rivals(cells: Sequence[CellResult], a: str, b: str, only: str) -> dict[str, tuple[CellResult, CellResult]]:
-    """Return the settings, by name, in which both were run on the same data."""
+def matching(cells: Sequence[CellResult], only: str) -> list[CellResult]:
+    """Return the cells of settings that match a glob."""
+    name_of = _setting_names(cells)
+    return [cell for cell in cells if fnmatch(name_of(cell), only)]
+
+
+def _setting_names(cells: Sequence[CellResult]) -> Callable[[CellResult], str]:
+    """Return a function from a cell to the name of its setting: the choices in which the cells differ."""
     names = ["dataset", "partition"]
     names += distinguishing([cell.label for cell in cells], but=(*names, "algorithm"))
-    pairs = {}
+    return lambda cell: " / ".join(cell.label.text(key) for key in names if key in cell.label or key in LATER)
+
+
+def _rivals(cells: Sequence[CellResult], a: str, b: str, only: str) -> dict[str, tuple[CellResult, CellResult]]:
+    """Return the settings, by name, in which both were run on the same data."""
+    name_of, pairs = _setting_names(cells), {}
     for setting in settings_of(cells):
         one, other = ([cell for cell in setting if cell.label["algorithm"] == name] for name in (a, b))
         if one and other and one[0].dataset.checksum == other[0].dataset.checksum:
-            label = one[0].label
-            name = " / ".join(label.text(key) for key in names if key in label or key in LATER)
-            pairs[name] = (one[0], other[0])
+            pairs[name_of(one[0])] = (one[0], other[0])
     if not pairs:
         raise RecordError(f"no setting has finished runs of both {a} and {b}: run them in one experiment.")
     chosen = {name: pair for name, pair in pairs.items() if fnmatch(name, only)}
@@ -280,10 +395,15 @@ def _why_no_pair(a: str, b: str, rivals: dict[str, tuple[CellResult, CellResult]
     one, other = next(iter(rivals.values()))
     if not any(set(pair[0].seeds) & set(pair[1].seeds) for pair in rivals.values()):
         return f"{a} (seeds {one.seeds}) and {b} (seeds {other.seeds}) share no seed: run both with the same seeds."
-    best = max(acc for pair in rivals.values() for cell in pair for run in cell.runs for _, acc in curve_of(run))
+    score = question.score
+    if question.target is None:
+        return f"every pair of {a} and {b} has a run without a finite {score.title}: use a smaller learning rate."
+    curves = [run.curve(score) for pair in rivals.values() for cell in pair for run in cell.runs]
+    best = score.best(value for curve in curves for _, value in curve)
+    easier = "lower" if score.higher_is_better else "higher"
     return (
-        f"no pair of {a} and {b} has a run that reaches an accuracy of {question.target}; the best is {best:.3f}: "
-        "use a lower --target, or run more rounds."
+        f"no pair of {a} and {b} has a run with a {score.title} that reaches {question.target}; "
+        f"the best is {best:.3f}: use a {easier} --target, or run more rounds."
     )
 
 
@@ -296,7 +416,7 @@ def comparison_table(comparison: Comparison) -> Table:
     columns = [
         "setting",
         "pairs",
-        f"A - B, {_unit(question)} [95%]",
+        f"A - B, {question.unit} [95%]",
         "P(A better)",
         "P(equal)",
         "P(B better)",
@@ -316,18 +436,16 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def _metric(question: Question) -> str:
-    names = {"accuracy": "test accuracy in the last round", "best": "best test accuracy", "seconds": "computing time"}
-    return names.get(question.metric, f"{question.metric} until accuracy {question.target}")
-
-
-def _unit(question: Question) -> str:
-    if question.kind.relative:
-        return "percent of their mean"
-    return "rounds" if question.metric == "rounds" else "percentage points"
+    score = question.score
+    if question.kind.to_target:
+        unit = "" if score.is_share else f" {score.unit}"
+        return f"{question.metric} until {score.title} {question.target:g}{unit.rstrip()}"
+    names = {BEST: f"best test {score.title}", "seconds": "computing time"}
+    return names.get(question.metric, f"test {score.title} in the last round")
 
 
 def _difference_text(setting: Paired, question: Question) -> str:
-    times = 1 if question.metric == "rounds" else 100
+    times = question.factor
     text = f"{times * setting.mean:+.2f}"
     if setting.posterior:
         low, high = setting.posterior.interval()
@@ -337,7 +455,7 @@ def _difference_text(setting: Paired, question: Question) -> str:
 
 def _note(comparison: Comparison) -> str:
     question, settings = comparison.question, comparison.settings
-    notes = [f"equal: within ±{question.rope * (1 if question.metric == 'rounds' else 100):g} {_unit(question)}"]
+    notes = [f"equal: within ±{question.rope * question.factor:g} {question.unit}"]
     rhos = sorted({f"{setting.posterior.rho:.2f}" for setting in settings if setting.posterior})
     if rhos:
         upto = f" to {rhos[-1]}" if len(rhos) > 1 else ""
@@ -347,4 +465,10 @@ def _note(comparison: Comparison) -> str:
     never = sum(sum(setting.never) for setting in settings)
     if never:
         notes.append(f"runs that never reached the target count with all their rounds, which is too few: {never}")
+    if comparison.left_out:
+        first, count = next(iter(comparison.left_out)), len(comparison.left_out)
+        notes.append(f"settings without a pair to compare are left out: {count}, such as {first}")
+    failed = sum(sum(setting.failed) for setting in settings)
+    if failed:
+        notes.append(f"runs without a finite score are left out, and never count as better: {failed}")
     return "; ".join([*notes, "a verdict is given above 0.95"])

@@ -140,11 +140,15 @@ def if_learnt(holds: bool | None, *cells: CellResult) -> bool | None:
 
 def has_learnt(cell: CellResult) -> bool:
     """Whether the mean accuracy is more than 5 points above that of the best constant answer."""
-    return cell.accuracy.mean > fmean(map(_constant_accuracy, cell.runs)) + _LEARNT
+    constant = fmean(map(_constant_accuracy, cell.runs)) if cell.baseline is None else cell.baseline
+    return cell.score.mean > constant + _LEARNT
 
 
 def _constant_accuracy(run: StoredRun) -> float:
-    """Return the share of the most frequent class in the rows of all parties; one half where pairs are judged."""
+    """Estimate the accuracy of the best constant answer, for a run that does not state it.
+
+    It is the share of the most frequent class in the rows of all parties, and one half where pairs are judged.
+    """
     if run.dataset.task == "verification":
         return 0.5
     by_class = [sum(rows) for rows in zip(*run.partition.counts, strict=True)]

@@ -2,10 +2,12 @@
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.tables import Entry, Table, best_of_grids, entries, shown, skew_of, varying
+from silobench.tasks.metrics import ACCURACY, Metric
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
@@ -62,28 +64,41 @@ def _escape(text: str) -> str:
     return "".join(_LATEX.get(letter, letter) for letter in text)
 
 
-def accuracy_csv(cells: Sequence[CellResult], every: bool = False) -> str:
-    """Return one line per cell: the choices, the accuracy in percent, the published one, and the difference."""
+def scores_csv(cells: Sequence[CellResult], every: bool = False) -> str:
+    """Return one line per cell: its choices, its accuracy beside the published one, its main metric, all metrics.
+
+    Every metric has the unit in which tables show it, such as percent.
+    """
     chosen, text = list(cells) if every else best_of_grids(cells), io.StringIO()
-    names = [*varying(chosen), "algorithm"]
-    numbers = ("accuracy", "std", "best", "trials", "rounds", "paper", "paper_std", "difference", "paper_table")
+    names, lines = [*varying(chosen), "algorithm"], [_numbers(cell) for cell in chosen]
+    columns = [name for name in dict.fromkeys(name for line in lines for name in line) if name not in names]
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["skew", *names, *(name for name in numbers if name not in names)])
-    for cell in chosen:
-        values = dict(zip(numbers, _numbers(cell), strict=True))
+    writer.writerow(["skew", *names, *columns])
+    for cell, line in zip(chosen, lines, strict=True):
         choices = [shown(cell, name, chosen) for name in names]
-        writer.writerow([skew_of(cell), *choices, *(values[name] for name in numbers if name not in names)])
+        writer.writerow([skew_of(cell), *choices, *(line.get(name, "") for name in columns)])
     return text.getvalue().rstrip("\n")
 
 
-def _numbers(cell: CellResult) -> list[object]:
-    accuracy, paper = cell.accuracy, cell.paper
-    percents = [_hundredths(value) for value in (accuracy.mean, accuracy.std, accuracy.best)]
-    published = [paper.mean, paper.std, accuracy.mean - paper.mean] if paper else [None] * 3
-    rest = [_hundredths(value) for value in published]
-    return [*percents, len(cell.seeds), cell.label.rounds, *rest, paper.table if paper else ""]
+def _numbers(cell: CellResult) -> dict[str, object]:
+    """Return the numbers of a cell by the name of their column."""
+    accuracy, paper, metric, score = cell.accuracy, cell.paper, cell.metric, cell.score
+    percents = (accuracy.mean, accuracy.std, accuracy.best) if accuracy else (None,) * 3
+    published = (paper.mean, paper.std, score.mean - paper.mean) if paper else (None,) * 3
+    numbers: dict[str, object] = dict(zip(("accuracy", "std", "best"), map(_value, percents), strict=True))
+    numbers |= {"trials": len(cell.seeds), "rounds": cell.label.rounds}
+    numbers |= zip(("paper", "paper_std", "difference"), map(_value, published), strict=True)
+    numbers |= {"paper_table": paper.table if paper else "", "metric": metric.name, "unit": metric.unit}
+    for name, value in (("score", score.mean), ("score_std", score.std), ("score_best", score.best)):
+        numbers[name] = _value(value, metric)
+    for name, (other, result) in cell.metrics.items():
+        if name != ACCURACY.name:
+            numbers |= {name: _value(result.mean, other), f"{name}_std": _value(result.std, other)}
+    return numbers
 
 
-def _hundredths(value: float | None) -> str:
-    """Return a fraction in percent with two decimals; empty where there is none."""
-    return "" if value is None else f"{100 * value:.2f}"
+def _value(value: float | None, metric: Metric = ACCURACY) -> str:
+    """Return a number in its unit, with one decimal more than tables; empty where there is none."""
+    if value is None or not math.isfinite(value):
+        return ""
+    return f"{metric.factor * value:.{metric.digits + 1}f}"

@@ -5,8 +5,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.specs import arguments
-from silobench.analysis.statistics import curve_of, stability
-from silobench.analysis.units import percent
+from silobench.analysis.statistics import stability
 from silobench.runs.label import Label
 from silobench.runs.stored import StoredRun
 
@@ -78,17 +77,24 @@ def setting_name(cell: CellResult) -> str:
     return f"{dataset_name(cell)} {cell.label['partition']}"
 
 
+def by_metric(cells: Cells) -> list[list[CellResult]]:
+    """Return cells that are judged by the same metric in the same unit together, those by accuracy first."""
+    ordered = sorted(cells, key=lambda cell: not cell.is_accuracy)
+    return grouped(ordered, lambda cell: (cell.metric.name, cell.metric.unit))
+
+
 def mean_accuracy(cell: CellResult) -> float:
-    return cell.accuracy.mean
+    """Return the mean of the main metric: accuracy, in all cells that findings look at."""
+    return cell.score.mean
 
 
 def accuracy_text(cell: CellResult) -> str:
-    """Return the accuracy in percent, with its deviation over trials."""
-    return percent(cell.accuracy.mean, cell.accuracy.std)
+    """Return the main metric as tables show it, such as accuracy in percent, with its deviation over trials."""
+    return cell.metric.number(cell.score.mean, cell.score.std)
 
 
 def accuracy_json(cell: CellResult) -> dict[str, float | None]:
-    return {"mean": cell.accuracy.mean, "std": cell.accuracy.std}
+    return {"mean": cell.score.mean, "std": cell.score.std}
 
 
 def label_json(cell: CellResult) -> dict[str, Any]:
@@ -111,12 +117,12 @@ def differences(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, flo
 
 
 def last_accuracy(run: StoredRun) -> float:
-    return curve_of(run)[-1][1]
+    return run.curve()[-1][1]
 
 
 def late_deviation(run: StoredRun) -> float | None:
-    """Return how much the accuracy still moves over the last 10 tests; None for a run too short to have settled."""
-    return stability(curve_of(run)) if len(run.rounds) >= SETTLED else None
+    """Return how much the score still moves over the last 10 tests; None for a run too short to have settled."""
+    return stability(run.curve()) if len(run.rounds) >= SETTLED else None
 
 
 def training_seconds(run: StoredRun) -> float | None:

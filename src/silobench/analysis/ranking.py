@@ -5,6 +5,7 @@ consistent that is the mean of the shared places; "A ties with B, B with C, but 
 and the ranks of a setting always add up to the same sum.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
@@ -12,9 +13,10 @@ from typing import Any
 
 from silobench.analysis.bayes import DECIDED
 from silobench.analysis.cells import CellResult
-from silobench.analysis.compare import Question, paired
-from silobench.analysis.groups import settings_of
+from silobench.analysis.compare import Question, paired, rope_of
+from silobench.analysis.groups import by_metric, settings_of
 from silobench.analysis.tables import BASELINES, Table, entries, folded
+from silobench.tasks.metrics import ACCURACY, Metric
 
 _RESAMPLES = 10_000
 
@@ -44,19 +46,28 @@ class Ranking:
         return asdict(self)
 
 
-def ranking(
-    cells: Sequence[CellResult], rope: float = Question.rope, rho: float | None = None, every: bool = False
-) -> Ranking:
-    """Rank algorithms by accuracy in every setting that has them all, and over these settings.
+def rankings(cells: Sequence[CellResult], every: bool = False) -> list[dict[str, Any]]:
+    """Return one ranking per main metric, as JSON."""
+    return [{"metric": group[0].metric.name, **ranking(group, every=every).as_json()} for group in by_metric(cells)]
 
-    FedProx over a grid of mu is one algorithm, at the best mu in each setting, unless `every` is set.
+
+def ranking(
+    cells: Sequence[CellResult], rope: float | None = None, rho: float | None = None, every: bool = False
+) -> Ranking:
+    """Rank algorithms by the main metric in every setting that has them all, and over these settings.
+
+    Cells that are judged by another metric than the first group of `by_metric` are left out: their scores do not
+    compare. FedProx over a grid of mu is one algorithm, at the best mu in each setting, unless `every` is set.
     """
+    cells = next(iter(by_metric(cells)), [])
+    metric = cells[0].metric if cells else ACCURACY
+    question = Question(metric.name, rope_of(metric) if rope is None else rope, rho, score=metric)
     chosen = cells if every else folded(cells)
     rivals = [cell for cell in chosen if cell.label["algorithm"] not in BASELINES]
     names = list(dict.fromkeys(cell.label["algorithm"] for cell in rivals))
     settings = [{cell.label["algorithm"]: cell for cell in setting} for setting in settings_of(rivals)]
     whole = [setting for setting in settings if len(setting) == len(names) > 1]
-    places = [_places(setting, Question(rope=rope, rho=rho)) for setting in whole]
+    places = [_places(setting, question) for setting in whole]
     standings = [_standing(name, [place[name] for place in places]) for name in names if places]
     blind = sum(len(set.intersection(*(set(cell.seeds) for cell in setting.values()))) < 2 for setting in whole)
     return Ranking(sorted(standings, key=lambda s: s.mean_rank), len(whole), len(settings) - len(whole), blind)
@@ -90,10 +101,14 @@ def _standing(name: str, places: Sequence[_Place]) -> Standing:
 
 def _better(a: CellResult, b: CellResult, question: Question) -> bool:
     """Whether `a` is better by the correlated t-test; without a spread, by more than the region of equivalence."""
+    failures = [not math.isfinite(cell.score.mean) for cell in (a, b)]
+    if any(failures):  # an algorithm with a trial that diverged is worse than one without
+        return failures == [False, True]
     pairs = paired(a, b, question)
     if pairs and pairs.odds:
         return pairs.odds.better_a > DECIDED
-    return (pairs.mean if pairs else a.accuracy.mean - b.accuracy.mean) > question.rope
+    gain = a.metric.gain
+    return (gain(pairs.mean, 0.0) if pairs else gain(a.score.mean, b.score.mean)) > question.rope
 
 
 def _interval(ranks: Sequence[float]) -> tuple[float, float] | None:
@@ -108,6 +123,11 @@ def _interval(ranks: Sequence[float]) -> tuple[float, float] | None:
     return low, high
 
 
+def ranking_tables(cells: Sequence[CellResult], every: bool = False) -> list[Table]:
+    """Return one table of ranks per main metric."""
+    return [ranking_table(group, every) for group in by_metric(cells)]
+
+
 def ranking_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     """Return the mean rank over settings, with its 95% interval, and how often an algorithm is first.
 
@@ -119,21 +139,26 @@ def ranking_table(cells: Sequence[CellResult], every: bool = False) -> Table:
         interval = "-" if standing.interval is None else "[{:.2f}, {:.2f}]".format(*standing.interval)
         texts = [f"{standing.mean_rank:.2f}", interval, str(standing.won), str(standing.shared)]
         rows.append(entries(standing.algorithm, *texts))
-    title = f"Rank by accuracy over {ranks.settings} setting{'s' * (ranks.settings != 1)} (1 is best)"
-    return Table(title, ["algorithm", "mean rank", "95% interval", "sole firsts", "ties for first"], rows, _note(ranks))
+    metric = cells[0].metric if cells else ACCURACY
+    title = f"Rank by {metric.title} over {ranks.settings} setting{'s' * (ranks.settings != 1)} (1 is best)"
+    columns = ["algorithm", "mean rank", "95% interval", "sole firsts", "ties for first"]
+    return Table(title, columns, rows, _note(ranks, metric))
 
 
-def _note(ranks: Ranking) -> str:
+def _note(ranks: Ranking, metric: Metric) -> str:
     if not ranks.standings:
         return "no setting has runs of all algorithms, so there is nothing to rank"
+    step = f"{metric.factor * rope_of(metric):g}"
+    unit = "percentage point" if metric.is_share else metric.unit or f"of {metric.title}"
     notes = [
-        "two algorithms tie unless one is better by more than 1 percentage point with a probability above 0.95",
+        f"two algorithms tie unless one is better by more than {step} {unit} with a probability above 0.95",
         "sole firsts: settings in which it is better than every other algorithm",
         "ties for first: settings in which no other is better, but some tie with it",
     ]
     if ranks.without_spread:
         few = "all" if ranks.without_spread == ranks.settings else str(ranks.without_spread)
-        notes.append(f"{few} settings have one trial and no spread to judge by: there, a difference above 1 point wins")
+        wins = f"a difference above {step} {unit.removeprefix('percentage ')} wins"
+        notes.append(f"{few} settings have one trial and no spread to judge by: there, {wins}")
     if ranks.left_out:
         notes.append(f"{ranks.left_out} settings without all algorithms are left out")
     return "; ".join(notes)

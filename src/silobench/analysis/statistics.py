@@ -1,13 +1,15 @@
-"""Numbers of one run besides its last accuracy: rounds and bytes to a target, steadiness, accuracy by party."""
+"""Numbers of one run besides its last score: rounds and bytes to a target, steadiness, classes and parties."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any, Literal, TypeAlias
 
 from silobench.runs.stored import RoundRow, StoredRun
+from silobench.tasks.metrics import ACCURACY, Metric
 
-Curve: TypeAlias = Sequence[tuple[int, float]]  # (round, accuracy) of the rounds that were evaluated
+Curve: TypeAlias = Sequence[tuple[int, float]]  # (round, score) of the rounds that were evaluated
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class PartyAccuracy:
-    """Accuracy by party, None where it is unknown, and the spread of the known ones."""
+    """The main metric by party, usually accuracy, None where it is unknown, and the spread of the known ones."""
 
     each: tuple[float | None, ...]
     spread: Spread
@@ -32,35 +34,33 @@ class PartyAccuracy:
         return {**asdict(self.spread), "kind": self.kind, "each": list(self.each)}
 
 
-def spread(values: Iterable[float]) -> Spread | None:
-    """Return mean, deviation and extremes; None for no numbers.
+def spread(values: Iterable[float], metric: Metric = ACCURACY) -> Spread | None:
+    """Return mean, deviation and extremes; None for no numbers. The metric tells which extreme is the best.
 
     >>> spread([0.5, 0.7, 0.9]).worst
     0.5
     """
     known = list(values)
-    if not known:
-        return None
-    return Spread(fmean(known), stdev(known) if len(known) > 1 else None, min(known), max(known))
+    return Spread(fmean(known), deviation(known), metric.worst(known), metric.best(known)) if known else None
 
 
-def curve_of(run: StoredRun) -> list[tuple[int, float]]:
-    """Return the accuracies of a run by round."""
-    return [(row.round, row.accuracy) for row in run.rounds if row.accuracy is not None]
+def deviation(values: Sequence[float]) -> float | None:
+    """Return the standard deviation of a sample; None for a single number, or where some number is not finite."""
+    return stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
 
 
-def rounds_to(curve: Curve, target: float) -> int | None:
-    """Return the first evaluated round whose accuracy reaches the target; None if there is none.
+def rounds_to(curve: Curve, target: float, metric: Metric = ACCURACY) -> int | None:
+    """Return the first evaluated round whose score reaches the target; None if there is none.
 
     >>> rounds_to([(5, 0.4), (10, 0.8), (15, 0.7)], 0.75)
     10
     """
-    return next((round for round, accuracy in curve if accuracy >= target), None)
+    return next((round for round, score in curve if metric.reaches(score, target)), None)
 
 
 def bytes_to(run: StoredRun, target: float) -> int | None:
-    """Return the bytes, both ways and over all parties, until the accuracy reaches the target; None if it never is."""
-    last = rounds_to(curve_of(run), target)
+    """Return the bytes, both ways and over all parties, until the score reaches the target; None if it never does."""
+    last = rounds_to(run.curve(), target, run.metric)
     return None if last is None else bytes_until(run, last)
 
 
@@ -70,13 +70,12 @@ def bytes_until(run: StoredRun, last: int) -> int:
 
 
 def stability(curve: Curve, last: int = 10) -> float | None:
-    """Return the standard deviation of the accuracy over the last evaluated rounds, any trend included.
+    """Return the standard deviation of the score over the last evaluated rounds, any trend included.
 
     >>> stability([(1, 0.2), (2, 0.8), (3, 0.8)], last=2)
     0.0
     """
-    tail = [accuracy for _, accuracy in curve[-last:]]
-    return stdev(tail) if len(tail) > 1 else None
+    return deviation([score for _, score in curve[-last:]])
 
 
 def class_accuracy(run: StoredRun) -> Sequence[float | None] | None:
@@ -86,27 +85,30 @@ def class_accuracy(run: StoredRun) -> Sequence[float | None] | None:
 
 
 def party_accuracy(run: StoredRun) -> PartyAccuracy | None:
-    """Return the last model's accuracy at each party: measured on rows that the party held out, else expected.
+    """Return the last model's score at each party: measured on rows that the party held out, else expected.
 
     The expected accuracy weights the accuracy of each class by the party's share of that class. It depends on the
-    labels that a party holds, but not on whether its images are noisier than those of others.
+    labels that a party holds, but not on whether its images are noisier than those of others. Other metrics than
+    accuracy have no expected value.
     """
     last = _last_test(run)
     if last is None:
         return None
     if last.party_accuracy is not None:
-        return _summary(last.party_accuracy, "measured")
+        return _summary(last.party_accuracy, "measured", run.metric)
+    if run.metric.name != ACCURACY.name:
+        return None
     if run.dataset.task == "verification":  # its classes are those of pairs, and parties hold no pairs
         return None
     by_class = last.class_accuracy
     if by_class is None or last.accuracy_std is not None:  # a sum over the parties' own models
         return None
     each = [_expected(counts, by_class) for counts in run.partition.counts]
-    return _summary(each, "expected from class accuracies")
+    return _summary(each, "expected from class accuracies", run.metric)
 
 
 def _last_test(run: StoredRun) -> RoundRow | None:
-    return next((row for row in reversed(run.rounds) if row.accuracy is not None), None)
+    return run.tested[-1] if run.tested else None
 
 
 def _expected(held: Sequence[int], by_class: Sequence[float | None]) -> float | None:
@@ -117,7 +119,7 @@ def _expected(held: Sequence[int], by_class: Sequence[float | None]) -> float | 
 
 
 def _summary(
-    each: Sequence[float | None], kind: Literal["measured", "expected from class accuracies"]
+    each: Sequence[float | None], kind: Literal["measured", "expected from class accuracies"], metric: Metric
 ) -> PartyAccuracy | None:
-    over = spread(accuracy for accuracy in each if accuracy is not None)
+    over = spread((score for score in each if score is not None), metric)
     return None if over is None else PartyAccuracy(tuple(each), over, kind)

@@ -1,4 +1,4 @@
-"""Tables as values: accuracy with settings down and algorithms across, and what runs cost."""
+"""Tables as values: scores with settings down and algorithms across, other metrics, and what runs cost."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from silobench.analysis.cells import CellResult
-from silobench.analysis.groups import accuracy_text, grouped, settings_of
+from silobench.analysis.groups import accuracy_text, by_metric, grouped, settings_of
 from silobench.analysis.specs import arguments, arguments_text, partition_kinds
 from silobench.analysis.units import duration, percent, size
 from silobench.runs.label import distinguishing
 from silobench.spec import Spec
+from silobench.tasks.metrics import Metric
 
 BASELINES = ("solo", "combined")  # reference points: they are never marked as the best of a row
 GRID = "fedprox (best mu)"
@@ -46,8 +47,14 @@ def entries(*texts: str) -> list[Entry]:
     return [Entry(text) for text in texts]
 
 
-def accuracy_table(cells: Sequence[CellResult], every: bool = False) -> Table:
-    """Return accuracy in percent by setting and algorithm.
+def score_tables(cells: Sequence[CellResult], every: bool = False) -> list[Table]:
+    """Return one table of scores per main metric, each followed by one of the other metrics where runs have some."""
+    tables = [table for group in by_metric(cells) for table in (score_table(group, every), metrics_table(group))]
+    return [table for table in tables if table.rows]
+
+
+def score_table(cells: Sequence[CellResult], every: bool = False) -> Table:
+    """Return the main metric by setting and algorithm, such as accuracy in percent; all cells have the same one.
 
     An entry is mean ± std over trials, with the published number and the difference to it. The best mean of a row is
     marked if trials have a spread. FedProx over a grid of mu is one column with the best mu, unless `every` is set.
@@ -63,8 +70,8 @@ def accuracy_table(cells: Sequence[CellResult], every: bool = False) -> Table:
             by_column = {column(cell): cell for cell in setting}
             best = _best(by_column)
             wins.update(best)
-            accuracies = [_entry(by_column.get(name), name in best, name == GRID) for name in algorithms]
-            rows.append([Entry(kind), *entries(*(shown(setting[0], name, cells) for name in names)), *accuracies])
+            scores = [_entry(by_column.get(name), name in best, name == GRID) for name in algorithms]
+            rows.append([Entry(kind), *entries(*(shown(setting[0], name, cells) for name in names)), *scores])
         if wins and len(settings) > 1:
             blank = [""] * (len(names) - 1)
             footer.append(
@@ -87,11 +94,11 @@ def skew_of(cell: CellResult) -> str:
 
 
 def best_of_grids(cells: Sequence[CellResult]) -> list[CellResult]:
-    """Return the cells, with FedProx only at the mu that has the best mean accuracy in each setting."""
+    """Return the cells, with FedProx only at the mu that has the best mean score in each setting."""
     chosen = []
     for setting in settings_of(cells):
         proxes = [cell for cell in setting if is_fedprox(cell)]
-        best = max(proxes, key=lambda cell: cell.accuracy.mean, default=None)
+        best = max(proxes, key=lambda cell: cell.metric.gain(cell.score.mean, 0.0), default=None)
         chosen += [cell for cell in setting if cell is best or not is_fedprox(cell)]
     places = {id(cell): place for place, cell in enumerate(cells)}
     return sorted(chosen, key=lambda cell: places[id(cell)])
@@ -119,10 +126,12 @@ def _columns(cells: Sequence[CellResult], every: bool = False) -> Callable[[Cell
 def _best(by_column: dict[str, CellResult]) -> set[str]:
     """Return the best means of a row, at the precision shown; empty without rivals, or without a spread."""
     rivals = {name: cell for name, cell in by_column.items() if name not in BASELINES}
-    if len(rivals) < 2 or any(cell.accuracy.std is None for cell in rivals.values()):
+    if len(rivals) < 2 or any(len(cell.seeds) == 1 for cell in rivals.values()):
         return set()
-    means = {name: round(cell.accuracy.mean, 3) for name, cell in rivals.items()}
-    return {name for name, mean in means.items() if mean == max(means.values())}
+    metric = next(iter(rivals.values())).metric
+    means = {name: round(cell.score.mean, metric.decimals) for name, cell in rivals.items()}
+    best = metric.best(means.values())
+    return {name for name, mean in means.items() if mean == best != metric.failure}
 
 
 def _entry(cell: CellResult | None, best: bool, of_grid: bool) -> Entry:
@@ -142,7 +151,7 @@ def beside(cell: CellResult) -> str:
     if not cell.paper:
         return ""
     published = percent(cell.paper.mean, cell.paper.std)
-    return f"paper {published}, {100 * (cell.accuracy.mean - cell.paper.mean):+.1f}"
+    return f"paper {published}, {100 * (cell.score.mean - cell.paper.mean):+.1f}"
 
 
 def _note(cells: Sequence[CellResult], of_grid: bool) -> str:
@@ -154,8 +163,19 @@ def _note(cells: Sequence[CellResult], of_grid: bool) -> str:
             "* best mean of its row; a difference within the spread over trials says little (silobench compare)"
         )
     if of_grid:
-        notes.append(f"{GRID}: the mu with the best accuracy on the test rows, as papers report it")
+        notes.append(f"{GRID}: the mu with the best {cells[0].metric.title} on the test rows, as papers report it")
+    if not cells[0].is_accuracy:
+        notes += filter(None, [_constant_note(cells)])
     return "; ".join(notes)
+
+
+def _constant_note(cells: Sequence[CellResult]) -> str:
+    """Return the score of the best constant answer, by dataset where there are several."""
+    known = {cell.dataset.name: cell.metric.text(cell.baseline) for cell in cells if cell.baseline is not None}
+    if len({cell.dataset.name for cell in cells}) == 1:
+        return "".join(f"the best constant answer has {text}" for text in known.values())
+    each = ", ".join(f"{text} on {name}" for name, text in known.items())
+    return f"the best constant answer has {each}" if known else ""
 
 
 def _title(cells: Sequence[CellResult]) -> str:
@@ -165,11 +185,42 @@ def _title(cells: Sequence[CellResult]) -> str:
     over = f"mean ± std over {upto}{trials[-1]} trials" if trials[-1] > 1 else "one trial"
     papers = "; paper, and the difference to it: " + "; ".join(settings) if settings else ""
     diverged = "; † diverged, the loss is not finite" if any(cell.diverged for cell in cells) else ""
-    return f"{_task(cells)} accuracy in the last round, percent ({over}{papers}{diverged})"
+    metric = cells[0].metric
+    title = f"{_task(cells)} {metric.title} in the last round"
+    return ", ".join(filter(None, (title, metric.unit_text))) + f" ({over}{papers}{diverged})"
 
 
 def _task(cells: Sequence[CellResult]) -> str:
     return "Verification" if {cell.dataset.task for cell in cells} == {"verification"} else "Test"
+
+
+# --- other metrics ------------------------------------------------------------------------------------
+
+
+def metrics_table(cells: Sequence[CellResult]) -> Table:
+    """Return the metrics of each cell besides its main one; no rows where runs record only one."""
+    several = [cell for cell in cells if cell.runs[0].tested[-1].metrics and len(cell.metrics) > 1]
+    names = [*varying(several), "algorithm"] if several else []
+    others = {
+        (metric.name, metric.unit): metric
+        for cell in several
+        for metric, _ in cell.metrics.values()
+        if metric.name != cell.metric.name
+    }
+    rows = [
+        [*shown_choices(cell, names, several), *entries(*(_other(cell, metric) for metric in others.values()))]
+        for cell in several
+    ]
+    columns = [*names, *(metric.heading for metric in others.values())]
+    return Table("Other metrics in the last round (mean ± std over trials)", columns, rows)
+
+
+def _other(cell: CellResult, metric: Metric) -> str:
+    """Return another metric of a cell as text; empty where the cell does not have it in this unit."""
+    same, result = cell.metrics.get(metric.name, (None, None))
+    if same is None or result is None or same.unit != metric.unit:
+        return ""
+    return metric.number(result.mean, result.std)
 
 
 # --- choices ------------------------------------------------------------------------------------------

@@ -165,8 +165,9 @@ def doctor(json_: Json = False) -> None:
 
 
 KINDS = (
-    "algorithms", "controllers", "datasets", "engines", "executors", "measures", "models", "networks", "partitions",
-    "schedules", "selections", "servers", "solvers", "starts", "suites", "transforms",
+    "aggregates", "algorithms", "availabilities", "clocks", "codecs", "controllers", "datasets", "engines", "exchanges",
+    "executors", "measures", "models", "networks", "objectives", "paces", "partitions", "schedules", "selections",
+    "servers", "solvers", "starts", "suites", "transforms",
 )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ class _Cut:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        return self.data.classes or ("rows",)  # numeric labels have no classes: one column counts the rows
+        return self.data.label_names
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -85,11 +85,11 @@ class _Cut:
         }
 
     def as_json(self) -> dict[str, Any]:
-        without_classes = dict.fromkeys(("emd", "emd_weighted", "jensen_shannon")) if not self.data.classes else {}
+        bins = {} if self.data.classes else {"bins": list(self.data.bins.edges)}
         return {
             **self.facts,
             **self.skew.as_json(),
-            **without_classes,
+            **bins,
             **({"shared": self.shared.as_json()} if self.shared else {}),
             "fingerprint": self.partition.fingerprint,
             "noise": list(self.partition.noise),

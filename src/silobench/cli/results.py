@@ -37,44 +37,48 @@ def show(
     target: Annotated[
         float | None,
         typer.Option(
-            min=0, max=1, help="An accuracy, such as 0.9: show the rounds and bytes until it is reached (--details)."
+            help="An accuracy, such as 0.9, or a value of the runs' main metric in its unit: "
+            "show the rounds and bytes until it is reached (--details)."
         ),
     ] = None,
     profile: Profile = False,
     json_: Json = False,
 ) -> None:
-    """Show finished runs as tables: accuracy with the published number beside it, ranks and costs.
+    """Show finished runs as tables: accuracy, or another main metric, with the published number beside it; costs.
 
     Runs of a paper's experiments also get that paper's tables.
     """
-    from silobench.analysis.details import details_table
+    from silobench.analysis.details import checked_target, details_tables
     from silobench.cli.terminal import print_table
     from silobench.runs.stored import read_runs
 
     if form not in FORMATS:
         raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
     if form != "terminal" and (json_ or details or profile or target is not None):
-        raise ConfigError(f"--format {form} writes the accuracy table only: leave the other options out.")
+        raise ConfigError(f"--format {form} writes the table of scores only: leave the other options out.")
     runs = read_runs(directory)
+    checked_target(target, runs)
     if json_:
         _print_json(runs, target, every)
     elif form == "terminal":
         print_tables(runs, profile, every)
         if details or target is not None:
-            print_table(details_table(_finished(runs, directory), target))
+            for table in details_tables(_finished(runs, directory), target):
+                print_table(table)
     else:
         _print_text(_finished(runs, directory), form, every)
 
 
 def _print_json(runs: "list[StoredRun]", target: float | None, every: bool) -> None:
     from silobench.analysis.details import details
-    from silobench.analysis.ranking import ranking
+    from silobench.analysis.ranking import ranking, rankings
     from silobench.papers import collect_cells, paper_facts
 
     cells = collect_cells(runs)
     facts = {
         "cells": [cell.as_json() | details(cell, target) for cell in cells],
         "ranking": ranking(cells, every=every).as_json(),
+        "rankings": rankings(cells, every),
         "unfinished": sum(not run.complete for run in runs),
         **paper_facts(cells),
     }
@@ -83,13 +87,13 @@ def _print_json(runs: "list[StoredRun]", target: float | None, every: bool) -> N
 
 def _print_text(cells: "list[CellResult]", form: str, every: bool) -> None:
     from silobench.analysis import export
-    from silobench.analysis.tables import accuracy_table
+    from silobench.analysis.tables import score_tables
 
     if form == "csv":
-        print(export.accuracy_csv(cells, every))
+        print(export.scores_csv(cells, every))
     else:
         write = export.markdown if form == "markdown" else export.latex
-        print(write(accuracy_table(cells, every)))
+        print("\n\n".join(map(write, score_tables(cells, every))))
 
 
 def _finished(runs: "list[StoredRun]", directory: Path) -> "list[CellResult]":
@@ -104,14 +108,13 @@ def _finished(runs: "list[StoredRun]", directory: Path) -> "list[CellResult]":
 def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = False) -> None:
     """Print all tables of finished runs, and how many runs are not finished."""
     from silobench.analysis.profile import profile_table
-    from silobench.analysis.ranking import ranking_table
-    from silobench.analysis.tables import accuracy_table, cost_table
+    from silobench.analysis.ranking import ranking_tables
+    from silobench.analysis.tables import cost_table, score_tables
     from silobench.cli.terminal import print_table
     from silobench.papers import collect_cells, paper_tables
 
     if cells := collect_cells(runs):
-        print_table(accuracy_table(cells, every))
-        for table in (*paper_tables(cells), ranking_table(cells, every)):
+        for table in (*score_tables(cells, every), *paper_tables(cells), *ranking_tables(cells, every)):
             if table.rows:
                 print_table(table)
         print_table(cost_table(cells))
@@ -170,17 +173,26 @@ def compare(
     directory: Directory,
     a: Annotated[str, typer.Argument(metavar="A", help='An algorithm of these runs, such as "fedprox(mu=0.1)".')],
     b: Annotated[str, typer.Argument(metavar="B", help="The algorithm to compare it with.")],
-    metric: Annotated[str, typer.Option(help="accuracy, best, rounds, bytes or seconds.")] = "accuracy",
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="A metric that the runs record, such as accuracy, mae or auc; best, rounds, bytes or seconds. "
+            "The main metric by default."
+        ),
+    ] = None,
     rope: Annotated[
         float | None,
         typer.Option(
-            help="Smaller differences do not matter; 0.01 of accuracy, 10 rounds, a tenth of bytes or seconds."
+            help="Smaller differences do not matter; 0.01 of accuracy and most metrics, 0.1 of MAE or RMSE, 10 rounds, "
+            "a tenth of bytes or seconds."
         ),
     ] = None,
     rho: Annotated[
         float | None, typer.Option(help="Correlation between trials; the share of test rows by default.")
     ] = None,
-    target: Annotated[float | None, typer.Option(help="The accuracy to reach, for rounds and bytes.")] = None,
+    target: Annotated[
+        float | None, typer.Option(help="The value of the main metric to reach, for rounds and bytes.")
+    ] = None,
     only: Annotated[str, typer.Option(help="Only settings that match this glob, as in 'digits / *dirichlet*'.")] = "*",
     json_: Json = False,
 ) -> None:
@@ -190,8 +202,9 @@ def compare(
     from silobench.cli.terminal import print_table
     from silobench.runs.stored import read_runs
 
-    question = comparing.checked_question(metric, rope, rho, target)
-    comparison = comparing.compare(collect(read_runs(directory)), a, b, question, only)
+    cells = collect(read_runs(directory))
+    question = comparing.checked_question(metric, rope, rho, target, comparing.matching(cells, only) or cells)
+    comparison = comparing.compare(cells, a, b, question, only)
     if json_:
         print(json.dumps(comparison.as_json(), indent=1))
     else:

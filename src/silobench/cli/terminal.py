@@ -76,22 +76,25 @@ def print_partition(
         f"[bold]{escape(facts['dataset'])}[/bold] partitioned by [bold]{escape(facts['spec'])}[/bold] "
         f"into {facts['parties']} parties, seed {facts['seed']}, fingerprint {fingerprint}"
     )
-    few = 0 < len(dataset.classes) <= _MOST_CLASSES
+    few = len(dataset.label_names) <= _MOST_CLASSES
     shown = RichTable(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
-    for place, name in enumerate(("party", "rows", "EMD", *(dataset.classes if few else ()))):
+    for place, name in enumerate(("party", "rows", "EMD", *(dataset.label_names if few else ()))):
         shown.add_column(Text(name), justify="right" if place else "left", no_wrap=True)
     largest = max(map(max, skew.counts))
     for party in range(min(facts["parties"], _MOST_PARTIES)):
         heat = [_heat(count, largest) for count in skew.counts[party]] if few else []
-        distance = f"{skew.emd[party]:.3f}" if dataset.classes else "-"
-        shown.add_row(Text(facts["names"][party]), str(skew.sizes[party]), distance, *heat)
+        shown.add_row(Text(facts["names"][party]), str(skew.sizes[party]), f"{skew.emd[party]:.3f}", *heat)
     console.print(shown)
     if facts["parties"] > _MOST_PARTIES:
         console.print(f"... and {facts['parties'] - _MOST_PARTIES} more parties: --json or --plot shows all of them.")
+    if skew.wasserstein is not None:
+        target = f"the target {dataset.target}" if dataset.target else "the target"
+        console.print(
+            f"{target} is numeric: {len(dataset.bins)} quantile bins take the place of classes, and the mean "
+            f"Wasserstein distance is {skew.wasserstein:.3f} standard deviations"
+        )
     label_skew = (
         f"mean EMD {skew.emd_weighted:.3f} (maximum 2), Jensen-Shannon divergence {skew.jensen_shannon:.3f} bits, "
-        if dataset.classes
-        else "numeric labels, "
     )
     console.print(f"{label_skew}Gini of party sizes {skew.gini:.3f}, feature shift {skew.feature_shift:.3f}")
     if shared:
@@ -200,7 +203,7 @@ def _amount(step: "Step") -> str:
 
 
 class Progress:
-    """Progress of a sweep: finished runs, rounds, accuracy, time left. One line per run if there is no terminal."""
+    """Progress of a sweep: finished runs, rounds, scores, time left. One line per run if there is no terminal."""
 
     def __init__(self, total: int, done: int, live: bool = True):
         self.total, self.done = total, done
@@ -218,7 +221,7 @@ class Progress:
         self.all = self.bars.add_task("runs", total=total, completed=done, note=f"{done} of {total}")
         self.tasks: dict[str, Any] = {}  # run id -> bar of a run in progress
         self.spent: dict[str, float] = {}  # seconds of computing, without waiting for other runs
-        self.accuracy: dict[str, float | None] = {}
+        self.score: dict[str, float | None] = {}
         self.share: dict[str, float] = {}
         self.last_print = time.monotonic()
         self.notes: set[str] = set()  # already printed
@@ -239,10 +242,10 @@ class Progress:
             for note in sorted(set(event.notes) - self.notes):
                 self._print(f"note: {note}")
             self.notes |= set(event.notes)
-            self.spent[run], self.accuracy[run] = 0.0, None
+            self.spent[run], self.score[run] = 0.0, None
             self.tasks[run] = self.bars.add_task("  run", total=event.rounds, note=escape(event.name))
         elif event.kind == "round":
-            self.accuracy[run] = self.accuracy[run] if event.accuracy is None else event.accuracy
+            self.score[run] = self.score[run] if event.score is None else event.score
             self.share[run] = event.round / event.rounds
             self.spent[run] += event.seconds
             self.bars.update(self.tasks[run], completed=event.round, note=escape(self._line(event)))
@@ -257,8 +260,8 @@ class Progress:
         self.bars.update(self.all, completed=finished, note=f"{self.done} of {self.total}")
 
     def _line(self, event: "Event") -> str:
-        accuracy = self.accuracy[event.id]
-        return event.name if accuracy is None else f"{event.name}: accuracy {accuracy:.3f}"
+        score, metric = self.score[event.id], event.metric
+        return event.name if score is None else f"{event.name}: {metric.title} {metric.text(score)}"
 
     def _print(self, line: str) -> None:
         self.last_print = time.monotonic()

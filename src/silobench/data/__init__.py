@@ -32,9 +32,9 @@ breast_cancer = DATASETS.register(embedded.breast_cancer)
 fcube = DATASETS.register(embedded.fcube)
 synthetic = DATASETS.register(embedded.synthetic)
 synthetic_faces = DATASETS.register(faces.synthetic_faces)
-csv = DATASETS.register(user_files.csv)
-npz = DATASETS.register(user_files.npz)
-libsvm = DATASETS.register(user_files.libsvm)
+csv = DATASETS.register(added_later=("task", "unit"))(user_files.csv)
+npz = DATASETS.register(added_later=("task",))(user_files.npz)
+libsvm = DATASETS.register(added_later=("task",))(user_files.libsvm)
 
 for _factory in (
     image_files.images, image_arrays.mnist, image_arrays.fmnist, image_arrays.mnist_writers, cifar.cifar_10,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from silobench.data.bins import Bins, quantile_bins
 from silobench.errors import DataError
 
 Features: TypeAlias = Any  # NDArray[Any], or a scipy CSR matrix (scipy ships no type hints)
@@ -52,6 +53,10 @@ class Dataset:
     columns: tuple[str, ...] = ()  # names of the features, if they have names
     vocabulary: tuple[str, ...] = ()  # words by integer feature value; 0 is padding, 1 an unknown word
     augment: Augment = "none"  # random transformation of the images of a training batch
+    target: str = ""  # name of the label, if it has a name
+    unit: str = ""  # unit of a numeric label, such as years
+    validation: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
+    """Row numbers of training rows that are for validation; see `splits`."""
 
     def __post_init__(self) -> None:
         for part, split in (("training", self.train), ("test", self.test)):
@@ -75,6 +80,21 @@ class Dataset:
     def shape(self) -> tuple[int, ...]:
         """Shape of one row."""
         return tuple(int(side) for side in self.train.x.shape[1:])
+
+    @cached_property
+    def bins(self) -> Bins:
+        """The quantile bins of a numeric target, over the training rows."""
+        return quantile_bins(self.train.y)
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Names of the classes, or of the bins of a numeric target."""
+        return self.bins.names if self.task == "regression" else self.classes
+
+    @cached_property
+    def codes(self) -> NDArray[np.int64]:
+        """The class of each training row, or the bin of its numeric target."""
+        return self.bins.codes(self.train.y) if self.task == "regression" else self.train.y
 
     @cached_property
     def checksum(self) -> str:
@@ -129,11 +149,14 @@ def encode_labels(name: str, raw: NDArray[Any]) -> tuple[Labels, tuple[str, ...]
 
 
 def hold_out(split: Split, share: float, seed: int = 0) -> tuple[Split, Split]:
-    """Split rows into training and test rows, stratified by class. Every run gets the same split."""
+    """Split rows into training and test rows; every run gets the same split.
+
+    It is stratified by class; rows with numbers as labels are drawn at random.
+    """
     rng = np.random.default_rng(seed)
-    test = np.zeros(len(split), dtype=bool)
-    for label in np.unique(split.y):
-        rows = rng.permutation(np.flatnonzero(split.y == label))
+    test, strata = np.zeros(len(split), dtype=bool), np.zeros(len(split)) if split.y.dtype.kind == "f" else split.y
+    for label in np.unique(strata):
+        rows = rng.permutation(np.flatnonzero(strata == label))
         test[rows[: round(share * len(rows))]] = True
     if test.all() or not test.any():
         raise DataError(
@@ -159,6 +182,9 @@ def nonzero_scale(mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> 
 
 
 def concatenate(splits: Sequence[Split]) -> Split:
-    """Return the rows of several splits, which have dense features and the same group levels, as one split."""
-    groups = {level: np.concatenate([split.groups[level] for split in splits]) for level in splits[0].groups}
-    return Split(np.concatenate([split.x for split in splits]), np.concatenate([split.y for split in splits]), groups)
+    """Return the rows of several splits as one split, with the group levels that all of them have."""
+    levels = [level for level in splits[0].groups if all(level in split.groups for split in splits)]
+    groups = {level: np.concatenate([split.groups[level] for split in splits]) for level in levels}
+    features = [split.x for split in splits]
+    x = sparse.vstack(features, format="csr") if sparse.issparse(features[0]) else np.concatenate(features)
+    return Split(x, np.concatenate([split.y for split in splits]), groups)

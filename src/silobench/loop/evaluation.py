@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from silobench.engines import Engine
+from silobench.tasks.metrics import ACCURACY
 from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
 from silobench.training.setting import Setting
@@ -15,30 +16,51 @@ from silobench.training.state import State
 def evaluated(setting: Setting, engine: Engine, state: State, test_share: float | int) -> dict[str, Any]:
     """Score the shared model on a share of the test rows; where parties have their own models, all of these."""
     federation, server, several = setting.federation, state.server, setting.has_party_models
+    objective = setting.task.objective
     models = _party_models(setting, state) if several else [(server.params, server.buffers)]
     scores = engine.score(setting, models, federation.test_parts(test_share))
-    accuracy = np.array([score.accuracy for score in scores])
-    summary: dict[str, Any] = {
-        "accuracy": float(accuracy.mean()),
-        "loss": float(np.mean([score.loss for score in scores])),
-        "class_accuracy": sum(scores, Score()).by_class,
-    }
+    values = [objective.values(score) for score in scores]
+    summary: dict[str, Any] = {"loss": float(np.mean([score.loss for score in scores]))}
+    if objective.has_classes:
+        summary |= {
+            "accuracy": _mean([score.accuracy for score in scores]),
+            "class_accuracy": sum(scores, Score()).by_class,
+        }
+    if objective.metrics != (ACCURACY,):
+        summary["metrics"] = {
+            metric.name: _mean([each[metric.name] for each in values]) for metric in objective.metrics
+        }
     if several:
-        summary["accuracy_std"] = float(accuracy.std())
+        main = [value for each in values if (value := each[objective.main.name]) is not None]
+        summary["accuracy_std"] = float(np.array(main).std()) if main else None
     if any(len(party.validation) for party in federation.parties):
         summary |= _on_validation_rows(setting, engine, models)
     return summary
 
 
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the values that are defined; None if there are none."""
+    defined = [value for value in values if value is not None]
+    return float(np.array(defined).mean()) if defined else None
+
+
 def _on_validation_rows(setting: Setting, engine: Engine, models: Sequence[Weights]) -> dict[str, Any]:
-    """Score each party's validation rows, by its own model or the shared one."""
-    parties = setting.federation.parties
+    """Score each party's validation rows by its own model or the shared one: the main metric, and the loss."""
+    parties, objective = setting.federation.parties, setting.task.objective
     by_party = models if len(models) == len(parties) else [models[0]] * len(parties)
     parts = map(setting.federation.validation_parts, parties)
     jobs = zip(by_party, parts, strict=True)
     scores = [engine.score(setting, [model], some)[0] if some else None for model, some in jobs]
-    accuracies = tuple(score and score.accuracy for score in scores)
-    return {"validation": sum(filter(None, scores), Score()).accuracy, "party_accuracy": accuracies}
+
+    def main(score: Score) -> float | None:
+        return objective.values(score)[objective.main.name]
+
+    whole = sum(filter(None, scores), Score())
+    return {
+        "validation": main(whole),
+        "validation_loss": whole.loss,
+        "party_accuracy": tuple(score and main(score) for score in scores),
+    }
 
 
 def _party_models(setting: Setting, state: State) -> list[Weights]:

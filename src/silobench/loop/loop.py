@@ -157,6 +157,8 @@ class _Loop:
             accuracy_std=scores.get("accuracy_std"),
             loss=scores.get("loss"),
             validation=scores.get("validation"),
+            validation_loss=scores.get("validation_loss"),
+            metrics=scores.get("metrics", {}),
             party_accuracy=scores.get("party_accuracy"),
             train_loss=tally.loss,
             cohort=turns.asked,

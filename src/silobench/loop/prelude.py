@@ -8,10 +8,10 @@ from silobench.federation import Party
 from silobench.loop.loop import run_rounds
 from silobench.loop.schedule import Prelude, Schedule
 from silobench.method.method import Method
-from silobench.method.types import Algorithm
+from silobench.method.schedules import FIRST
+from silobench.method.types import Algorithm, at
 from silobench.partitions import sharing
 from silobench.rng import torch_seed
-from silobench.tasks.task import Task
 from silobench.training.setting import Setting
 
 
@@ -43,11 +43,14 @@ def warmed_up(setting: Setting, engine: Engine) -> tuple[Setting, dict[str, Any]
         return setting, {}
     rows = federation.shared_rows
     single = replace(federation, parties=(Party(0, rows, rows[:0], "shared"),))
-    solver = replace(setting.method.solver, epochs=epochs, steps=None, keep_momentum=False)
+    solver = setting.method.solver
+    solver = replace(solver, lr=at(solver.lr, FIRST), epochs=epochs, steps=None, keep_momentum=False)
     method = Method(Algorithm(), solver, buffers=setting.method.buffers)
     warm_up = Setting(method, single, setting.task, torch_seed(setting.seed, "warmup"))
     (record,) = run_rounds(Schedule(warm_up, rounds=1, engine=engine.settled(setting)))
     server = record.state.server
-    task = Task(setting.task.network, server.params, server.buffers)
-    report = {"epochs": epochs, "rows": len(rows), "accuracy": record.accuracy, "loss": record.loss}
+    task = replace(setting.task, initial=server.params, buffers=server.buffers)
+    report: dict[str, Any] = {"epochs": epochs, "rows": len(rows), "accuracy": record.accuracy, "loss": record.loss}
+    if record.metrics:
+        report["metrics"] = dict(record.metrics)
     return replace(setting, task=task), {"warm-up": report}

@@ -57,16 +57,21 @@ def travel(setting: Setting, engine: Engine, state: State, sample: int, trips: i
     trips = min(trips, len(parties) - 1)
     offsets = stream(setting.seed, "travel", now).permutation(len(parties) - 1)[:trips] + 1
 
-    def accuracy(model: Weights, part: list[Part]) -> float:
-        return engine.score(setting, [model], part)[0].accuracy
+    objective = setting.task.objective
+    metric = objective.travel_metric
 
-    home = tuple(accuracy(model, part) for model, part in zip(models, parts, strict=True))
+    def score(model: Weights, part: list[Part]) -> float:
+        value = objective.values(engine.score(setting, [model], part)[0])[metric.name]
+        assert value is not None  # a travel metric is defined on any rows
+        return value
+
+    home = tuple(score(model, part) for model, part in zip(models, parts, strict=True))
     places = [[(place + int(offset)) % len(parties) for offset in offsets] for place in range(len(parties))]
     away = tuple(
-        float(np.mean([accuracy(model, parts[place]) for place in visited])) if visited else at_home
+        float(np.mean([score(model, parts[place]) for place in visited])) if visited else at_home
         for model, visited, at_home in zip(models, places, home, strict=True)
     )
-    return Travel(home, away, sum(params.nbytes + buffers.nbytes for params, buffers in models) * trips)
+    return Travel(home, away, sum(params.nbytes + buffers.nbytes for params, buffers in models) * trips, metric)
 
 
 def _some_rows(setting: Setting, rows: Tensor, sample: int, now: int, party: int) -> list[Part]:

@@ -13,6 +13,7 @@ from silobench.loop.paces import Pace, synchronous
 from silobench.method.availability import Availability, always
 from silobench.method.control import Controller
 from silobench.method.controllers import fixed
+from silobench.method.schedules import check_validation
 from silobench.method.selection import Selection, cohort_size, uniform
 from silobench.training.setting import Setting
 
@@ -70,6 +71,8 @@ class Schedule:
 
     def check(self) -> None:
         """Raise an error for choices that do not work together."""
+        has_validation = any(len(party.validation) for party in self.setting.federation.parties)
+        check_validation(self.setting.method.solver.lr, has_validation)
         if self.eval_every < 1 or self.eval_on <= 0:
             raise ConfigError(
                 f"eval_every is {self.eval_every} and eval_on is {self.eval_on}: give eval_every of at least 1, and "

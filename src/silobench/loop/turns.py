@@ -103,10 +103,10 @@ def _trained(
 
 def _agreed(
     schedule: Schedule, state: State, broadcast: Server, cohort: Cohort
-) -> tuple[dict[int, PartyMemory], list[Phase]]:
+) -> tuple[Mapping[int, PartyMemory], list[Phase]]:
     """Return the memories of a cohort after its transforms have agreed, and the messages for that."""
     setting, phases = schedule.setting, list[Phase]()
-    memory = dict(schedule.engine.memories.of(state.memory, cohort))
+    memory = schedule.engine.memories.of(state.memory, cohort)
     context = Context(setting.seed, broadcast.round, -1, setting.shared, broadcast.knobs, cohort)
     for place, transform in enumerate(setting.method.transforms):
         if transform.agree is not None:

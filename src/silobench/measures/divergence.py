@@ -25,6 +25,7 @@ from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
 
 _BLOCK = 1000  # rows at a time
+_NOT_OF_THE_SOLVER = {"params", "buffers", "round", "lipschitz"}  # other names in the memory are of the shadow's solver
 
 
 @MEASURES.register
@@ -42,6 +43,11 @@ def weight_divergence(bound: Literal["sampled", "logistic"] | None = None, rows:
             raise ConfigError(
                 "weight-divergence needs one shared model, but with this algorithm every party has its own: leave one "
                 "of them out."
+            )
+        if getattr(setting.method.solver.lr, "follow", None) is not None:
+            raise ConfigError(
+                "weight-divergence compares two runs with the same learning rates, but those of plateau depend on the "
+                "run: use another schedule, or leave the measure out."
             )
         if bound is not None:
             _need_plain_fedavg(setting, cohort)
@@ -100,9 +106,9 @@ def _shadow(schedule: Schedule, memory: Memory) -> Iterator[RoundRecord]:
     pooled = Setting(method, _pooled(setting), setting.task, setting.seed)
     state = initial_state(pooled)
     if memory:
-        momentum = {0: {"solver": {"momentum": memory["momentum"]}}} if "momentum" in memory else {}
+        of_solver = {name: value for name, value in memory.items() if name not in _NOT_OF_THE_SOLVER}
         server = replace(state.server, params=memory["params"], buffers=memory["buffers"], round=int(memory["round"]))
-        state = State(server, momentum)
+        state = State(server, {0: {"solver": of_solver}} if of_solver else {})
     centralised = Schedule(
         pooled, schedule.rounds, eval_every=schedule.eval_every, eval_on=schedule.eval_on, engine=schedule.engine
     )
@@ -110,10 +116,8 @@ def _shadow(schedule: Schedule, memory: Memory) -> Iterator[RoundRecord]:
 
 
 def _memory_of(state: State) -> dict[str, Vector]:
-    server, momentum = state.server, {}
-    if "solver" in state.memory.get(0, {}):
-        momentum["momentum"] = state.memory[0]["solver"]["momentum"]
-    return {"params": server.params, "buffers": server.buffers, "round": torch.tensor(server.round), **momentum}
+    server, of_solver = state.server, state.memory.get(0, {}).get("solver", {})
+    return {"params": server.params, "buffers": server.buffers, "round": torch.tensor(server.round), **of_solver}
 
 
 def _pooled(setting: Setting) -> Federation:
@@ -290,11 +294,17 @@ _BOUNDS: dict[str, Callable[[Schedule, int], _Bound]] = {"sampled": _Sampled, "l
 def _need_plain_fedavg(setting: Setting, cohort: int) -> None:
     """Refuse a setting that Proposition 3.1 does not cover."""
     method, everyone = setting.method, cohort == len(setting.federation.parties)
-    plain = method.algorithm == Algorithm() and not method.transforms and not method.solver.momentum
+    plain_sgd = method.solver.kind == "sgd" and not method.solver.momentum
+    plain = method.algorithm == Algorithm() and not method.transforms and plain_sgd
     if not (plain and everyone and _is_plain_step(method.server)):
         raise ConfigError(
-            "weight-divergence: Proposition 3.1 bounds fedavg with momentum=0, server=step(lr=1) and all parties in "
-            "every round: choose these, or leave its bound out."
+            "weight-divergence: Proposition 3.1 bounds fedavg with sgd(momentum=0), server=step(lr=1) and all "
+            "parties in every round: choose these, or leave its bound out."
+        )
+    if not setting.task.objective.is_cross_entropy:
+        raise ConfigError(
+            "weight-divergence: Proposition 3.1 is about classes, but the objective is "
+            f"{setting.task.objective.name}: take a dataset for classification, or leave its bound out."
         )
     if isinstance(setting.task.network.module, CustomLoss):
         raise ConfigError(

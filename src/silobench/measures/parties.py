@@ -57,9 +57,10 @@ def replicas(every: Count = 500) -> Measure:
 
     def check(setting: Setting, cohort: int) -> None:
         dataset = setting.federation.dataset
-        if dataset.task == "verification":
+        if dataset.task != "classification":
+            rows = "tests pairs" if dataset.task == "verification" else "has numbers as labels"
             raise ConfigError(
-                f"replicas measures the test accuracy by class, but {dataset.name} tests pairs: choose a dataset for "
+                f"replicas measures the test accuracy by class, but {dataset.name} {rows}: choose a dataset for "
                 "classification, or leave the measure out."
             )
 
@@ -74,7 +75,8 @@ def _models(setting: Setting, state: State) -> list[Weights]:
 def accuracy_loss(every: Count = 500, sample: Count = 500, trips: Count = 1) -> Measure:
     """How much accuracy parties' models lose on the training rows of other parties (Figure 24 of the quagmire study).
 
-    SkewScout steers by this loss. The measure steers nothing, and its traffic is not counted.
+    With another main metric than accuracy, it is how much worse that metric is. SkewScout steers by this loss. The
+    measure steers nothing, and its traffic is not counted.
     """
 
     def look(setting: Setting, engine: Engine, state: State) -> Findings:

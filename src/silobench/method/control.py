@@ -7,20 +7,25 @@ from typing import Any, Protocol
 from silobench.method.types import Dial, Memory, Server
 from silobench.spec import Registry
 from silobench.spec.renaming import renamed
+from silobench.tasks.metrics import ACCURACY, Metric
 
 
 @dataclass(frozen=True)
 class Travel:
-    """Accuracies of the parties' models at home (their own training rows) and away (those of other parties)."""
+    """Scores of the parties' models at home (their own training rows) and away (those of other parties).
+
+    A score is a value of `metric`, which is the accuracy unless the objective has another main metric.
+    """
 
     home: tuple[float, ...]  # [parties]
     away: tuple[float, ...]  # [parties], the mean over the other parties that tested the model
     nbytes: int  # sent for the tests
+    metric: Metric = ACCURACY
 
     @property
     def loss(self) -> float:
-        """The accuracy that a model loses away from home, averaged over parties."""
-        return sum(a - b for a, b in zip(self.home, self.away, strict=True)) / len(self.home)
+        """How much worse a model is away from home, averaged over parties, in the metric's units; above 0 is worse."""
+        return sum(map(self.metric.gain, self.home, self.away)) / len(self.home)
 
 
 class Probe(Protocol):

@@ -332,6 +332,17 @@ class Algorithm:
         return self.correct is None and self.loss is None
 
 
+def needs_linear_steps(reason: str) -> Callable[[Any], str | None]:
+    """Return a check for `Algorithm.refuses`: a party's change must be a weighted sum of gradients, as SGD's is."""
+
+    def refuses(method: Any) -> str | None:
+        if method.solver.is_linear:
+            return None
+        return f"{reason}, but the solver is {method.solver.kind}: use sgd, or another algorithm such as fedavg."
+
+    return refuses
+
+
 ALGORITHMS: Registry[Algorithm] = Registry("algorithm")
 
 

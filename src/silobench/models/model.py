@@ -13,7 +13,10 @@ from silobench.spec import Registry
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes for a network to fit: the shape of a row, the number of classes and, for rows of words, the vocabulary."""
+    """Sizes for a network to fit: the shape of a row, the number of classes and, for rows of words, the vocabulary.
+
+    A network has one output per class; for a numeric target, `classes` is 1.
+    """
 
     shape: tuple[int, ...]
     classes: int

@@ -40,18 +40,26 @@ def collect_cells(runs: Iterable[StoredRun]) -> list[CellResult]:
     return collect(runs, published_accuracy, published_cost)
 
 
+def _by_accuracy(cells: Cells) -> list[CellResult]:
+    """Return the cells that are judged by accuracy: papers state nothing about other metrics."""
+    return [cell for cell in cells if cell.is_accuracy]
+
+
 def paper_tables(cells: Cells) -> list[Table]:
     """Return the papers' tables that have rows for these cells."""
-    tables = (table(cells) for paper in PAPERS for table in paper.tables)
+    studied = _by_accuracy(cells)
+    tables = (table(studied) for paper in PAPERS for table in paper.tables)
     return [table for table in tables if table.rows]
 
 
 def paper_facts(cells: Cells) -> dict[str, list[dict[str, Any]]]:
     """Return what the papers' tables show as plain values, by name."""
-    return {name: facts(cells) for paper in PAPERS for name, facts in paper.facts.items()}
+    studied = _by_accuracy(cells)
+    return {name: facts(studied) for paper in PAPERS for name, facts in paper.facts.items()}
 
 
 def paper_sections(cells: Cells) -> list[Section]:
     """Return the papers' sections of the HTML page that have rows for these cells."""
-    sections = (section for paper in PAPERS for section in paper.sections(cells))
+    studied = _by_accuracy(cells)
+    sections = (section for paper in PAPERS for section in paper.sections(studied))
     return [section for section in sections if section.table.rows]

@@ -17,7 +17,7 @@ class Loss:
     @property
     def lost(self) -> float:
         """Accuracy of the reference minus that of the cell."""
-        return self.reference.accuracy.mean - self.cell.accuracy.mean
+        return self.reference.score.mean - self.cell.score.mean
 
     @property
     def paper(self) -> float | None:

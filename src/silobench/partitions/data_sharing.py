@@ -103,7 +103,7 @@ def sharing(partition: Partition, dataset: Dataset) -> Sharing | None:
     received = [np.intersect1d(rows, partition.shared, assume_unique=True) for rows in partition.rows]
     private = tuple(np.setdiff1d(rows, partition.shared, assume_unique=True) for rows in partition.rows)
     sizes = [_nbytes(split, rows) for rows in received]
-    before = emd_weighted(count(Partition(private), split.y, len(dataset.classes)))
+    before = emd_weighted(count(Partition(private), dataset.codes, len(dataset.label_names)))
     return Sharing(len(partition.shared), len(received[0]), sum(sizes), max(sizes), before, partition.warmup)
 
 

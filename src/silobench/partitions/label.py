@@ -1,4 +1,7 @@
-"""Label skew: parties differ in the classes they hold and in their proportions."""
+"""Label skew: parties differ in the classes they hold and in their proportions.
+
+If labels are numbers, their quantile bins take the place of classes.
+"""
 
 import csv
 import hashlib
@@ -10,6 +13,7 @@ from annotated_types import Ge, Le
 from numpy.typing import NDArray
 
 from silobench.data import load
+from silobench.data.bins import as_codes
 from silobench.data.dataset import Split
 from silobench.errors import PartitionError
 from silobench.partitions.measures import emd_weighted
@@ -23,7 +27,6 @@ from silobench.partitions.skew import (
     class_rows,
     deal,
     dirichlet,
-    need_classes,
     redraw,
     rows_of,
     sorted_rows,
@@ -142,11 +145,10 @@ def label_percent(percent: Annotated[float, Ge(0), Le(100)]) -> Skew:
     """
 
     def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
-        need_classes(split.y)
         order = rng.permutation(len(split))
         skewed, uniform = np.split(order, [round(len(split) * percent / 100)])
         owner = np.empty(len(split), dtype=np.int64)
-        owner[skewed] = split.y[skewed] % parties
+        owner[skewed] = as_codes(split.y)[skewed] % parties
         owner[uniform] = np.arange(len(uniform)) * parties // max(len(uniform), 1)
         spec = f"label-percent(percent={percent:g}) over {parties} parties"
         return sorted_rows(Partition(rows_of(owner, parties)), spec)
@@ -272,11 +274,10 @@ def _reference_counts(reference: str, level: str) -> NDArray[np.float64]:
     dataset = load(reference)
     try:
         owner = np.unique(group_ids(dataset.train, level), return_inverse=True)[1].reshape(-1)
-        need_classes(dataset.train.y)
     except PartitionError as error:
         raise PartitionError(f"the reference {reference} has no party x class counts: {error}") from error
-    counts = np.zeros((int(owner.max()) + 1, len(dataset.classes)))
-    np.add.at(counts, (owner, dataset.train.y), 1)
+    counts = np.zeros((int(owner.max()) + 1, len(dataset.label_names)))
+    np.add.at(counts, (owner, dataset.codes), 1)
     return counts[:, np.argsort(-counts.sum(0), kind="stable")]
 
 

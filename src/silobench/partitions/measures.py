@@ -18,24 +18,24 @@ class Skewness:
     """Every measure of one partition."""
 
     sizes: list[int]
-    counts: list[list[int]]  # party x class
+    counts: list[list[int]]  # party x class, or x quantile bin of a numeric target
     emd: list[float]  # per party, 0..2 (Zhao et al.)
     emd_weighted: float  # mean over parties, weighted by rows
     jensen_shannon: float  # between the parties' label distributions, in bits, 0..log2(parties)
     gini: float  # of the sizes: 0 if they are equal, near 1 if one party holds almost all rows
     feature_shift: float  # 0 if the mean features of all parties are equal
+    wasserstein: float | None = None  # of a numeric target, in its standard deviations; None if there are classes
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as they are written to run.json."""
-        return dict(vars(self))  # not asdict, which copies every number of a large table
+        # Not asdict, which copies every number of a large table.
+        return {name: value for name, value in vars(self).items() if name != "wasserstein" or value is not None}
 
 
 def measure(partition: Partition, dataset: Dataset) -> Skewness:
     """Compute all measures of a partition of a dataset's training rows."""
     split = dataset.train
-    by_class = dataset.task != "regression"  # numbers count as one class: only sizes are measured
-    labels = split.y if by_class else np.zeros(len(split), dtype=np.int64)
-    counts = count(partition, labels, max(len(dataset.classes), 1))
+    counts = count(partition, dataset.codes, len(dataset.label_names))
     return Skewness(
         sizes=counts.sum(1).tolist(),
         counts=counts.tolist(),
@@ -44,6 +44,7 @@ def measure(partition: Partition, dataset: Dataset) -> Skewness:
         jensen_shannon=jensen_shannon(counts),
         gini=gini(counts.sum(1)),
         feature_shift=feature_shift(partition, split, len(dataset.vocabulary)),
+        wasserstein=wasserstein(partition, split.y) if dataset.task == "regression" else None,
     )
 
 
@@ -88,6 +89,50 @@ def gini(sizes: NDArray[np.int64]) -> float:
     ordered = np.sort(sizes)
     rank = np.arange(1, len(ordered) + 1)
     return float(((2 * rank - len(ordered) - 1) * ordered).sum() / (len(ordered) * ordered.sum()))
+
+
+def wasserstein(partition: Partition, targets: NDArray[Any]) -> float:
+    """Return the mean Wasserstein distance of the parties' targets from all targets, weighted by rows.
+
+    It is the mean distance by which targets must move to turn one distribution into the other, in standard deviations
+    of all targets: 0 if the parties' distributions are equal.
+
+    >>> halves = Partition((np.array([0, 1]), np.array([2, 3])))
+    >>> wasserstein(halves, np.array([-1.0, -1.0, 1.0, 1.0]))
+    1.0
+    """
+    values = [np.sort(targets[rows].astype(np.float64)) for rows in partition.rows]
+    whole = np.sort(np.concatenate(values))
+    mean, deviation = whole.mean(), float(whole.std())
+    if deviation <= 1e-12 * abs(mean):
+        return 0.0
+    whole -= mean  # smaller numbers have smaller rounding errors
+    sums = np.concatenate([[0.0], np.cumsum(whole)])
+    distances = [_distance_from(whole, sums, part - mean) for part in values]
+    return float(np.average(distances, weights=[len(part) for part in values]) / deviation)
+
+
+def _distance_from(whole: NDArray[np.float64], sums: NDArray[np.float64], part: NDArray[np.float64]) -> float:
+    """Return ∫ |F - P| of the distribution functions F of all values and P of some of them, both sorted.
+
+    Between two values of the part, P is constant and F crosses it at most once, so the integral of F at these values
+    and at the crossings is enough. `sums` are the sums of the first 0, 1, 2, ... of all values.
+    """
+
+    def integral(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ∫ F up to x."""
+        below = np.searchsorted(whole, x, side="right")
+        return np.asarray((below * x - sums[below]) / len(whole))
+
+    count = len(part)
+    level = np.arange(count + 1) / count  # of P between the values
+    begin, end = np.append(whole[0], part), np.append(part, whole[-1])
+    first_at_level = np.maximum(-(-np.arange(count + 1) * len(whole) // count) - 1, 0)
+    crossing = np.clip(whole[first_at_level], begin, end)
+    at_begin, at_crossing, at_end = map(integral, (begin, crossing, end))
+    below = level * (crossing - begin) - (at_crossing - at_begin)
+    above = at_end - at_crossing - level * (end - crossing)
+    return float((below + above).sum())
 
 
 def feature_shift(partition: Partition, split: Split, vocabulary: int = 0) -> float:

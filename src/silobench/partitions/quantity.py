@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from silobench.data.bins import as_codes
 from silobench.data.dataset import Split
 from silobench.partitions.label import MinSize
 from silobench.partitions.measures import count
@@ -61,8 +62,9 @@ def _by_shares(shares: Shares, min_size: int, spec: str) -> Skew:
 
     def refine(split: Split, partition: Partition, rng: np.random.Generator) -> Partition:
         """Divide each class again among its holders, in proportion to their rows of it times their new share."""
-        held = count(partition, split.y, int(split.y.max()) + 1)
-        piles = class_rows(split.y, rng)
+        codes = as_codes(split.y)
+        held = count(partition, codes, int(codes.max()) + 1)
+        piles = class_rows(codes, rng)
 
         def draw() -> NDArray[np.int64]:
             weight = shares(len(partition), rng)[:, None] * held

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from silobench.data.bins import as_codes
 from silobench.data.dataset import Split
 from silobench.errors import PartitionError
 from silobench.spec import Registry
@@ -72,19 +73,10 @@ def sorted_rows(partition: Partition, spec: str) -> Partition:
     return replace(partition, rows=tuple(np.sort(rows) for rows in partition.rows))
 
 
-def class_rows(labels: NDArray[np.int64], rng: np.random.Generator) -> list[Rows]:
-    """Return the rows of each class, shuffled."""
-    need_classes(labels)
-    return [rng.permutation(np.flatnonzero(labels == label)) for label in range(int(labels.max()) + 1)]
-
-
-def need_classes(labels: NDArray[Any]) -> None:
-    """Raise `PartitionError` if labels are not classes."""
-    if labels.dtype.kind != "i":
-        raise PartitionError(
-            "a label skew needs classes, but this dataset's labels are numbers (its task is regression): "
-            "use iid, quantity-dirichlet, noise or by-group."
-        )
+def class_rows(labels: NDArray[Any], rng: np.random.Generator) -> list[Rows]:
+    """Return the rows of each class, or of each quantile bin if labels are numbers, shuffled."""
+    codes = as_codes(labels)
+    return [rng.permutation(np.flatnonzero(codes == code)) for code in range(int(codes.max()) + 1)]
 
 
 def rows_of(owner: NDArray[np.int64], parties: int) -> tuple[Rows, ...]:

@@ -1,10 +1,12 @@
 """Figures by matplotlib, as files or as SVG text. The same data give the same bytes."""
 
 import io
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, TypeAlias
 
 import matplotlib
@@ -16,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from silobench.errors import ConfigError
+from silobench.tasks.metrics import ACCURACY, Metric
 
 _STYLE: Any = {
     "text.parse_math": False,
@@ -29,6 +32,7 @@ _LINES = ["-", "--", ":"]
 _LEGEND_COLUMNS = 3
 _MOST_LABELLED = 30
 _MOST_LETTERS = 45  # below an axis
+_FAR = 10  # times the distance from the best score to the median: scores beyond are cut off
 
 Point: TypeAlias = tuple[float, float, float | None]  # x, y, and the standard deviation of y where there is one
 
@@ -67,13 +71,21 @@ def plot_partition(
             raise ConfigError(f"{path} cannot be written ({error.strerror}): choose another place.") from error
 
 
-def partition_svg(counts: Sequence[Sequence[int]], parties: Sequence[str], classes: Sequence[str]) -> str:
+def partition_svg(
+    counts: Sequence[Sequence[int]], parties: Sequence[str], classes: Sequence[str], label: str = "class"
+) -> str:
+    """Return a heatmap of rows by party and class, or by party and bin of a numeric label."""
     with matplotlib.rc_context(_STYLE):
-        return _svg(_partition_figure(counts, "", parties, classes))
+        return _svg(_partition_figure(counts, "", parties, classes, label))
 
 
-def curves_svg(curves: Mapping[str, Sequence[tuple[int, float]]]) -> str:
-    """Return a figure of accuracy by round, with one line per algorithm."""
+def curves_svg(
+    curves: Mapping[str, Sequence[tuple[int, float]]], metric: Metric = ACCURACY, constant: float | None = None
+) -> str:
+    """Return a figure of a metric by round, with one line per algorithm.
+
+    A dotted line shows the score of a constant answer, if it is stated.
+    """
     with matplotlib.rc_context(_STYLE):
         lines = -(-len(curves) // _LEGEND_COLUMNS)
         figure = Figure(figsize=(3.4, 2.1 + 0.2 * lines), layout="constrained")
@@ -81,15 +93,32 @@ def curves_svg(curves: Mapping[str, Sequence[tuple[int, float]]]) -> str:
         for place, (name, curve) in enumerate(curves.items()):
             colour = _COLOURS[place % len(_COLOURS)]
             style = _LINES[place // len(_COLOURS) % len(_LINES)]
-            axes.plot(*zip(*curve, strict=True), label=name, color=colour, linestyle=style, linewidth=1.4)
+            finite = [(at, score) if math.isfinite(score) else (at, math.nan) for at, score in curve]
+            axes.plot(*zip(*finite, strict=True), label=name, color=colour, linestyle=style, linewidth=1.4)
+        if constant is not None:
+            axes.axhline(constant, color=_COLOURS[5], linewidth=0.9, linestyle=":")
         axes.set_xlabel("round")
-        axes.set_ylabel("test accuracy")
-        axes.set_ylim(0, 1.02)
+        axes.set_ylabel(f"test {metric.title}" if metric.is_share else f"test {metric.heading}")
+        axes.set_ylim(*_limits(metric, [score for curve in curves.values() for _, score in curve], constant))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.25, linewidth=0.5)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=_LEGEND_COLUMNS)
         return _svg(figure)
+
+
+def _limits(metric: Metric, scores: Sequence[float], constant: float | None) -> tuple[float, float]:
+    """Return the range of an axis: from 0 to 1 for shares, else all scores but those far worse than most."""
+    finite = [score for score in (*scores, constant) if score is not None and math.isfinite(score)]
+    if metric.is_share or not finite:
+        return 0, 1.02
+    best, worst = metric.best(finite), metric.worst(finite)
+    reach = max(_FAR * abs(median(finite) - best), abs(best - constant) if constant is not None else 0.0)
+    limit = best - reach if metric.higher_is_better else best + reach
+    worst = metric.best([worst, limit]) if reach else worst
+    low, high = sorted((best, worst))
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    return (0.0 if low >= 0 and not metric.higher_is_better else low - margin), high + margin
 
 
 def lines_svg(lines: Sequence[Line], x: str, y: str, right: str = "") -> str:
@@ -158,13 +187,13 @@ def _draw(axes: Axes, line: Line) -> Any:
 
 
 def _partition_figure(
-    counts: Sequence[Sequence[int]], title: str, parties: Sequence[str], classes: Sequence[str]
+    counts: Sequence[Sequence[int]], title: str, parties: Sequence[str], classes: Sequence[str], label: str = "class"
 ) -> Figure:
     rows, columns = len(counts), len(counts[0])
     figure = Figure(figsize=(min(12, max(2.6, 1.2 + 0.32 * columns)), min(12, 0.9 + 0.22 * rows)), layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(counts, cmap="Blues", aspect="auto", vmin=0)
-    axes.set_xlabel("class")
+    axes.set_xlabel(label)
     axes.set_ylabel("party")
     if columns <= _MOST_LABELLED:
         axes.set_xticks(range(columns), classes, rotation=45 if max(map(len, classes)) > 3 else 0)

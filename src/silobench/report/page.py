@@ -9,14 +9,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from silobench import __version__
 from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Finding, claims_table, judge
-from silobench.analysis.details import details_table
-from silobench.analysis.groups import settings_of
-from silobench.analysis.ranking import ranking_table
-from silobench.analysis.tables import accuracy_table, cost_table, shown, varying
+from silobench.analysis.details import details_tables
+from silobench.analysis.groups import by_metric, settings_of
+from silobench.analysis.ranking import ranking_tables
+from silobench.analysis.tables import cost_table, score_tables, shown, varying
 from silobench.errors import RecordError
 from silobench.report.drawing import Section
 from silobench.report.figures import curves_svg, partition_svg
-from silobench.runs.stored import StoredRun
+from silobench.runs.stored import PartitionFacts, StoredRun
+from silobench.tasks.metrics import ACCURACY
 
 _CHOICES = ("model", "solver", "rounds", "participation")
 
@@ -28,9 +29,9 @@ def write_report(
     sections: Sequence[Section] = (),
     findings: Sequence[Finding] = (),
 ) -> Path:
-    """Write a page with the accuracy table, the partition and training curves of every setting, and the costs.
+    """Write a page with the tables of scores, the partition and training curves of every setting, and the costs.
 
-    `sections` come after the accuracy table; `findings` are judged by the cells, and shown if there is evidence.
+    `sections` come after the tables of scores; `findings` are judged by the cells, and shown if there is evidence.
     """
     if not cells:
         raise RecordError("there is no finished run to report: run the experiment to its end first.")
@@ -41,11 +42,11 @@ def write_report(
     page = environment.get_template("report.html").render(
         title=title,
         version=__version__,
-        accuracy=accuracy_table(cells),
-        ranks=ranking_table(cells),
+        scores=[(_heading(group), score_tables(group)) for group in by_metric(cells)],
+        ranks=[table for table in ranking_tables(cells) if len(table.rows) > 1],
         sections=sections,
         claims=claims_table(claims, "silobench claims --evidence shows every piece"),
-        details=details_table(cells),
+        details=details_tables(cells),
         cost=cost_table(cells),
         settings=[_setting(group, varying(cells), cells) for group in settings_of(cells)],
         summary=_summary(cells),
@@ -57,22 +58,61 @@ def write_report(
     return path
 
 
+def _heading(cells: Sequence[CellResult]) -> str:
+    title = cells[0].metric.title
+    return title[:1].upper() + title[1:]
+
+
 def _setting(cells: list[CellResult], names: Sequence[str], everything: Sequence[CellResult]) -> dict[str, Any]:
     """Return what the page shows of one partition: its numbers, and the training curves of every algorithm on it."""
-    partition = cells[0].runs[0].partition
+    partition, metric = cells[0].runs[0].partition, cells[0].metric
+    baseline = None if cells[0].is_accuracy else cells[0].baseline
     return {
         "name": " · ".join(filter(None, (shown(cells[0], name, everything) for name in names))),
         "facts": [
-            ("parties", len(partition.sizes)),
-            ("rows per party", f"{min(partition.sizes)} to {max(partition.sizes)}"),
-            ("label EMD, mean", f"{partition.emd_weighted:.3f}"),
-            ("Jensen-Shannon", f"{partition.jensen_shannon:.3f} bit"),
-            ("Gini of sizes", f"{partition.gini:.3f}"),
-            ("feature shift", f"{partition.feature_shift:.3f}"),
+            ("parties", partition.party_count),
+            *_skew_facts(partition),
+            *([] if baseline is None else [(f"{metric.title} of a constant answer (dotted)", metric.text(baseline))]),
         ],
-        "partition": partition_svg(partition.counts, partition.parties, cells[0].dataset.classes),
-        "curves": curves_svg({cell.label["algorithm"]: cell.curve for cell in cells}),
+        "partition": _heatmap(cells[0].runs[0]),
+        "curves": curves_svg({cell.label["algorithm"]: cell.curve for cell in cells}, metric, baseline),
     }
+
+
+def _skew_facts(partition: PartitionFacts) -> list[tuple[str, str]]:
+    """Return how rows differ between parties; empty where parties do not hold rows of their own."""
+    if not partition.sizes:
+        return []
+    return [
+        ("rows per party", f"{min(partition.sizes)} to {max(partition.sizes)}"),
+        ("label EMD, mean", f"{partition.emd_weighted:.3f}"),
+        ("Jensen-Shannon", f"{partition.jensen_shannon:.3f} bit"),
+        ("Gini of sizes", f"{partition.gini:.3f}"),
+        ("feature shift", f"{partition.feature_shift:.3f}"),
+        *([] if partition.wasserstein is None else [("Wasserstein", f"{partition.wasserstein:.3f} std")]),
+    ]
+
+
+def _heatmap(run: StoredRun) -> str:
+    """Return the rows by party and class, or by party and bin of a numeric target; empty if they were not counted."""
+    counts, target = run.partition.counts, run.facts.objective.target
+    columns = len(counts[0]) if counts else 0
+    if not columns:
+        return ""
+    if len(run.dataset.classes) == columns:
+        return partition_svg(counts, run.partition.parties, run.dataset.classes)
+    labels = bin_labels(target.bins, columns) if target else [str(place + 1) for place in range(columns)]
+    return partition_svg(counts, run.partition.parties, labels, target.name if target else "bin")
+
+
+def bin_labels(edges: Sequence[float], bins: int) -> list[str]:
+    """Return the names of bins by their lower edges, or their numbers if the edges are not theirs.
+
+    >>> bin_labels([0, 10, 20.5], 2), bin_labels([], 2)
+    (['>=0', '>=10'], ['1', '2'])
+    """
+    known = len(edges) == bins + 1
+    return [f">={edge:.4g}" for edge in edges[:-1]] if known else [str(place + 1) for place in range(bins)]
 
 
 def _summary(cells: Sequence[CellResult]) -> list[tuple[str, Any]]:
@@ -82,10 +122,20 @@ def _summary(cells: Sequence[CellResult]) -> list[tuple[str, Any]]:
         ("runs", len(runs)),
         ("settings", len(settings_of(cells))),
         ("data", "; ".join(f"{n}: {d.train} / {d.test} rows, {d.licence}" for n, d in datasets.items())),
+        *[("objective", text) for text in dict.fromkeys(map(_objective, runs)) if text],
         *[("note", f"{name}: {note}") for name, data in datasets.items() for note in data.notes],
         *[(key, ", ".join(dict.fromkeys(run.label.text(key) for run in runs))) for key in _CHOICES],
         ("made by", ", ".join(f"{name} {version}" for name, version in _versions(runs))),
     ]
+
+
+def _objective(run: StoredRun) -> str:
+    """Return what a run trained for, and why; empty for plain classification."""
+    objective = run.facts.objective
+    if len(objective.metrics) == 1 and run.metric.name == ACCURACY.name:
+        return ""
+    why = f", because {objective.reason}" if objective.reason else ""
+    return f"{run.dataset.name}: {objective.spec or objective.name}, judged by {run.metric.title}{why}"
 
 
 def _versions(runs: Sequence[StoredRun]) -> list[tuple[str, str]]:

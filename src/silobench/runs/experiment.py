@@ -35,6 +35,7 @@ from silobench.runs.label import distinguishing
 from silobench.runs.plan import Binder, Cell, Plan, bind
 from silobench.runs.starts import STARTS
 from silobench.spec import Bound, Registry
+from silobench.tasks.objectives import OBJECTIVES
 
 __all__ = [
     "ABOUT", "REGISTRIES", "Cell", "Plan", "at_scale", "bind", "expand", "load_plugin", "override", "plan",
@@ -55,6 +56,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "measures": MEASURES,
     "models": MODELS,
     "networks": NETWORKS,
+    "objectives": OBJECTIVES,
     "paces": PACES,
     "partitions": PARTITIONS,
     "schedules": SCHEDULES,

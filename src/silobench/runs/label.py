@@ -18,6 +18,8 @@ LATER = {
     "pace": "synchronous",
     "clock": "measured",
     "device": "cpu",
+    "objective": "auto",
+    "split": "given",
 }
 _DEFAULTS = {"server": "step", "controller": "fixed", "network": "link", "transforms": "", **LATER}
 
@@ -152,6 +154,14 @@ class Label(Mapping[str, Any]):
     @property
     def measure(self) -> tuple[Spec, ...]:
         return _terms(self.text("measure"), "+")
+
+    @property
+    def objective(self) -> Spec:
+        return self._spec("objective")
+
+    @property
+    def split(self) -> str:
+        return self.text("split")
 
     @property
     def buffers(self) -> str:

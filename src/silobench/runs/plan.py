@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from silobench.data import DATASETS, load
+from silobench.data.splits import ratio_of
 from silobench.errors import ConfigError, suggest
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.exchanges import EXCHANGES
@@ -26,7 +27,7 @@ from silobench.method.controllers import CONTROLLERS
 from silobench.method.method import Buffers
 from silobench.method.selection import SELECTIONS
 from silobench.method.servers import SERVERS
-from silobench.method.solvers import SOLVERS
+from silobench.method.solvers import SOLVERS, keep_argument
 from silobench.method.transforms import bind_chain
 from silobench.method.types import Count
 from silobench.models import MODELS
@@ -37,6 +38,7 @@ from silobench.runs.label import LATER
 from silobench.runs.starts import STARTS, Start, digest_of
 from silobench.runs.stored import run_id
 from silobench.spec import Bound, Registry, parse
+from silobench.tasks.objectives import OBJECTIVES
 
 
 class Cell(BaseModel):
@@ -67,6 +69,8 @@ class Cell(BaseModel):
     eval_every: Count = 1
     eval_on: Annotated[float, Gt(0), Le(1)] | Count = 1.0
     validation: Annotated[float, Ge(0), Lt(1)] = 0.0
+    objective: str = "auto"
+    split: str = "given"
     seed: Annotated[int, Ge(0)] = 0
     measure: list[str] = []
     device: Device = "cpu"
@@ -121,6 +125,7 @@ class Binder:
         name = self.one(DATASETS, str(choices["dataset"]))
         cell = self._in_lockstep(_cell(choices, data, str(name.full)))
         cell = cell.model_copy(update={"device": resolved(cell.device)})
+        ratio_of(cell.split)  # refuses a text that is not a split
         specs = self._specs(cell)
         start: Start = specs["start"][0].build()
         origin = start.origin(cell.model_dump())
@@ -138,7 +143,7 @@ class Binder:
         return Plan(cell, _without_later(config), _without_later(label), origin=self.bind(origin) if origin else None)
 
     def _in_lockstep(self, cell: Cell) -> Cell:
-        """Give the solver one step per round and a lasting momentum, where parties exchange after every minibatch."""
+        """Give the solver one step per round and a lasting state, where parties exchange after every minibatch."""
         if not self.one(ALGORITHMS, cell.algorithm).build().lockstep:
             return cell
         spec = parse(cell.solver)
@@ -149,7 +154,9 @@ class Binder:
                     f"{cell.algorithm} exchanges after every minibatch, but the solver has {key}={stated[key]}: leave "
                     f"{key} out."
                 )
-        solver = replace(spec, kwargs=tuple({"keep_momentum": True, **stated, "steps": 1}.items()))
+        keep = keep_argument(spec.name)
+        kept = {keep: True} if keep else {}
+        solver = replace(spec, kwargs=tuple({**kept, **stated, "steps": 1}.items()))
         return cell.model_copy(update={"solver": str(solver)})
 
     def _specs(self, cell: Cell) -> dict[str, list[Bound[Any]]]:
@@ -169,6 +176,7 @@ class Binder:
             "pace": [self.one(PACES, cell.pace)],
             "clock": [self.one(CLOCKS, cell.clock)],
             "start": [self.one(STARTS, cell.start)],
+            "objective": [self.one(OBJECTIVES, cell.objective)],
             "measure": [self.one(MEASURES, measure) for measure in cell.measure],
         }
 

@@ -15,12 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
 from silobench.errors import RecordError
 from silobench.runs.label import Label
+from silobench.tasks.metrics import ACCURACY, BALANCED_ACCURACY, Metric
 
 FORMAT = 1
 REMEDY = "what is recorded elsewhere is untouched; move this directory away or delete it to run it anew."
@@ -86,7 +88,7 @@ class SharedRows:
 class PartitionFacts:
     """Who has which data, in numbers."""
 
-    sizes: tuple[int, ...]  # rows by party
+    sizes: tuple[int, ...] = ()  # rows by party; empty where parties do not hold rows of their own
     counts: tuple[tuple[int, ...], ...] = ()  # rows by party and class
     parties: tuple[str, ...] = ()  # names
     fingerprint: str = ""
@@ -97,12 +99,17 @@ class PartitionFacts:
     feature_shift: float = 0.0
     notes: tuple[str, ...] = ()
     shared: SharedRows | None = None
+    wasserstein: float | None = None  # of a numeric target, in its standard deviations
+
+    @property
+    def party_count(self) -> int:
+        return max(len(self.sizes), len(self.parties))
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "PartitionFacts":
         get, shared = facts.get, facts.get("shared")
         return cls(
-            tuple(facts["sizes"]),
+            tuple(get("sizes", ())),
             tuple(map(tuple, get("counts", ()))),
             tuple(get("parties", ())),
             get("fingerprint", ""),
@@ -113,6 +120,46 @@ class PartitionFacts:
             get("feature_shift", 0.0),
             tuple(get("notes", ())),
             SharedRows.from_json(shared) if shared else None,
+            get("wasserstein"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFacts:
+    """The numeric target of a regression."""
+
+    name: str
+    mean: float | None = None
+    std: float | None = None
+    bins: tuple[float, ...] = ()  # edges of the bins in which rows are counted by party
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "TargetFacts":
+        return cls(facts["name"], facts.get("mean"), facts.get("std"), tuple(facts.get("bins") or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveFacts:
+    """What a run trained for, and the metrics by which its models are scored."""
+
+    name: str = "cross-entropy"
+    main: Metric = ACCURACY
+    metrics: tuple[Metric, ...] = (ACCURACY,)  # all of them, with the main one
+    reason: str = ""  # how it was detected; empty if the user set it
+    spec: str = ""
+    target: TargetFacts | None = None
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "ObjectiveFacts":
+        get, metrics = facts.get, tuple(map(Metric.from_json, facts["metrics"]))
+        target = get("target")
+        return cls(
+            facts["name"],
+            {metric.name: metric for metric in metrics}[facts["main"]],
+            metrics,
+            get("reason", ""),
+            get("spec", ""),
+            TargetFacts.from_json(target) if target else None,
         )
 
 
@@ -142,6 +189,7 @@ class RunFacts:
     records: Records | None = None  # of a finished run
     model_sha256: str = ""
     state_sha256: str = ""
+    objective: ObjectiveFacts = field(default_factory=ObjectiveFacts)
 
     @property
     def complete(self) -> bool:
@@ -149,7 +197,7 @@ class RunFacts:
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "RunFacts":
-        get, seal = facts.get, facts.get("records")
+        get, seal, objective = facts.get, facts.get("records"), facts.get("objective")
         facts["config"]["seed"]  # every reader of a run asks for it
         return cls(
             facts["id"],
@@ -165,6 +213,7 @@ class RunFacts:
             Records(seal["rounds"], seal["bytes"], seal["sha256"]) if seal else None,
             get("model_sha256", ""),
             get("state_sha256", ""),
+            ObjectiveFacts.from_json(objective) if objective else ObjectiveFacts(),
         )
 
 
@@ -176,13 +225,13 @@ class RoundRow:
     """One line of rounds.jsonl. The fields are those of `RoundRecord`, without its state."""
 
     round: int
-    accuracy: float | None = None  # None in a round that was not tested
+    accuracy: float | None = None  # None in a round that was not tested, and where there are no classes
     loss: float | None = None  # None also where it is not finite
     train_loss: float | None = None
     class_accuracy: Sequence[float | None] | None = None  # None for a class without test rows
     accuracy_std: float | None = None  # over parties' own models
-    validation: float | None = None
-    party_accuracy: Sequence[float | None] | None = None
+    validation: float | None = None  # the main metric on validation rows
+    party_accuracy: Sequence[float | None] | None = None  # the main metric by party
     cohort: Sequence[int] = ()
     steps: int = 0
     bytes_up: int = 0
@@ -194,11 +243,30 @@ class RoundRow:
     seconds: Mapping[str, float] = field(default_factory=dict)  # by phase
     measures: Mapping[str, Any] = field(default_factory=dict)  # findings by name of the measure
     control: Mapping[str, Any] = field(default_factory=dict)  # the controller's report
+    metrics: Mapping[str, float | None] = field(default_factory=dict)  # None where it is not finite
+    validation_loss: float | None = None
+    reports: Mapping[str, float] = field(default_factory=dict)  # of transforms and the pace: means over parties
+    replied: Sequence[int] | None = None  # parties that answered; None if all of the cohort did
+    computing: float | None = None  # virtual seconds that the slowest party computed; None if that is measured
 
     @property
     def tested(self) -> bool:
         """Whether the model was tested after this round."""
-        return self.accuracy is not None
+        return self.accuracy is not None or bool(self.metrics)
+
+    def score(self, metric: str) -> float | None:
+        """Return the value of a metric; None where it is not finite or not recorded.
+
+        Balanced accuracy follows from the accuracy by class where it is not recorded.
+        """
+        if metric in self.metrics:
+            return self.metrics[metric]
+        if metric == ACCURACY.name:
+            return self.accuracy
+        if metric == BALANCED_ACCURACY.name:
+            classes = [accuracy for accuracy in self.class_accuracy or () if accuracy is not None]
+            return fmean(classes) if classes else None
+        return None
 
     @property
     def bytes(self) -> int:
@@ -232,6 +300,11 @@ class RoundRow:
             get("seconds", {}),
             get("measures") or {},
             get("control") or {},
+            get("metrics") or {},
+            get("validation_loss"),
+            get("reports") or {},
+            get("replied"),
+            get("computing"),
         )
 
 
@@ -276,8 +349,29 @@ class StoredRun:
 
     @cached_property
     def tested(self) -> Sequence[RoundRow]:
-        """The rounds after which the model was tested."""
-        return [row for row in self.rounds if row.accuracy is not None]
+        """The rounds after which the model was tested; the last round of a finished run always is one of them."""
+        last = self.rounds[-1] if self.complete and self.metric.name != ACCURACY.name else None
+        return [row for row in self.rounds if row.tested or row is last]
+
+    @property
+    def metric(self) -> Metric:
+        """The main metric."""
+        return self.facts.objective.main
+
+    @cached_property
+    def metrics(self) -> tuple[Metric, ...]:
+        """All metrics of the run, with balanced accuracy where it follows from the accuracy by class."""
+        recorded = self.facts.objective.metrics
+        derived = BALANCED_ACCURACY.name not in [metric.name for metric in recorded] and any(
+            row.class_accuracy for row in self.tested
+        )
+        return (*recorded, BALANCED_ACCURACY) if derived else recorded
+
+    def curve(self, metric: Metric | None = None) -> list[tuple[int, float]]:
+        """Return the values of a metric by tested round, by default the main one; `metric.failure` if not finite."""
+        metric = metric or self.metric
+        values = ((row.round, row.score(metric.name)) for row in self.tested)
+        return [(round, metric.failure if value is None else value) for round, value in values]
 
     def measured(self, name: str) -> dict[int, Mapping[str, Any]]:
         """Return what a measure found, by round; rounds in which it found nothing are left out."""

@@ -22,6 +22,7 @@ from silobench.runs.execute import execute
 from silobench.runs.experiment import load_plugin
 from silobench.runs.plan import Plan
 from silobench.runs.prepare import prepare
+from silobench.tasks.metrics import ACCURACY, Metric
 from silobench.training.state import RoundRecord
 
 _MANY = 4  # runs per worker, from which on all runs go side by side
@@ -37,6 +38,8 @@ class Event:
     rounds: int
     round: int = 0
     accuracy: float | None = None
+    score: float | None = None  # the main metric; None in a round that was not tested
+    metric: Metric = ACCURACY
     notes: tuple[str, ...] = ()
     seconds: float = 0.0  # wall-clock time since the last event of this run
     speedup: float = 1.0  # of the round over a single worker
@@ -205,7 +208,8 @@ def _failure(plan: Plan, how: str, details: str) -> RunError:
 
 def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> Generator[Event]:
     prepared = prepare(plan, dataset)
-    begin = Event("begin", plan.id, plan.name, plan.cell.rounds, notes=prepared.notes)
+    main = prepared.metric
+    begin = Event("begin", plan.id, plan.name, plan.cell.rounds, notes=prepared.notes, metric=main)
     yield begin
     with closing(execute(prepared, out, engine)) as records:
         for record in records:
@@ -215,6 +219,7 @@ def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> G
                 kind="round",
                 round=record.round,
                 accuracy=record.accuracy,
+                score=record.metrics.get(main.name, record.accuracy),
                 seconds=record.total_seconds,
                 single_seconds=single_seconds,
                 speedup=speedup,
@@ -225,6 +230,7 @@ def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> G
 def _single_worker(record: RoundRecord) -> tuple[float, float]:
     """Return the seconds that a round would have taken a single worker, and the speedup of all over that."""
     phases = record.seconds
-    parallel, serial = sum(phases[name] for name in ("train", "encode", "evaluate")), phases["aggregate"]
-    single = record.workers * parallel + serial
-    return single, single / (parallel + serial + phases["idle"])
+    parallel = sum(phases.get(name, 0.0) for name in ("train", "encode", "evaluate"))
+    serial, idle = (phases.get(name, 0.0) for name in ("aggregate", "idle"))
+    single, together = record.workers * parallel + serial, parallel + serial + idle
+    return single, single / together if together else 1.0

@@ -1,18 +1,17 @@
-"""`Task`: a network with its loss and its scores. Solvers train it, and federations hold the data."""
+"""`Task`: a network with its objective. Solvers train it, and federations hold the data."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from silobench.data.dataset import Dataset
 from silobench.errors import ConfigError
 from silobench.models import MODELS, Classifier, CustomLoss, Network, Sizes
-from silobench.tasks.score import Counts, Score
-from silobench.tasks.verification import Pairs
+from silobench.tasks.objectives import OBJECTIVES, Objective, plain
+from silobench.tasks.score import Score
 from silobench.vectors import Vector
 
 Weights: TypeAlias = tuple[Vector, Vector]  # parameters and buffers of a network
@@ -20,7 +19,7 @@ Weights: TypeAlias = tuple[Vector, Vector]  # parameters and buffers of a networ
 
 @dataclass(frozen=True)
 class Task:
-    """Classification or verification by a network.
+    """A network to train for an objective.
 
     `initial` and `buffers` are the parameters and statistics at which every run of a seed starts.
     """
@@ -28,6 +27,7 @@ class Task:
     network: Network
     initial: Vector
     buffers: Vector
+    objective: Objective = field(default_factory=plain)
 
     @property
     def device(self) -> str:
@@ -39,9 +39,9 @@ class Task:
         return replace(self, network=self.network.to(device))
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
-        """Return the mean cross-entropy at the network's current parameters, or the loss that the network defines."""
+        """Return the mean loss at the network's current parameters: the objective's, or the network's own."""
         module = self.network.module
-        return module.loss(x, y) if isinstance(module, CustomLoss) else F.cross_entropy(module(x), y)
+        return module.loss(x, y) if isinstance(module, CustomLoss) else self.objective.loss(module(x), y)
 
     def evaluate(self, params: Vector, buffers: Vector, batches: Iterable[tuple[Tensor, Tensor]]) -> Score:
         """Return the score of a model on all batches together."""
@@ -49,41 +49,19 @@ class Task:
 
     @torch.no_grad()
     def scores(self, params: Vector, buffers: Vector, batches: Iterable[tuple[Tensor, Tensor]]) -> list[Score]:
-        """Return the score of a model on each batch. Boolean labels mean that rows are pairs for verification."""
+        """Return the score of a model on each batch."""
         self.network.params.copy_(params)
         self.network.buffers.copy_(buffers)
         self.network.module.eval()
-        scores = [self._score_pairs(x, y) if y.dtype == torch.bool else self._score_rows(x, y) for x, y in batches]
+        scores = [self.objective.score_of(self.network.module, x, y) for x, y in batches]
         self.network.module.train()
         return scores
 
-    def _score_rows(self, x: Tensor, y: Tensor) -> Score:
-        logits = self.network.module(x)
-        hits, rows = (_by_class(labels, logits.shape[1]) for labels in (y[logits.argmax(1) == y], y))
-        return Score(hits, float(F.cross_entropy(logits, y, reduction="sum")), rows)
 
-    def _score_pairs(self, x: Tensor, same: Tensor) -> Score:
-        """Score pairs ``[n, 2, ...]``. The loss is 1 - similarity for the same person, else max(0, similarity)."""
-        module = self.network.module
-        assert isinstance(module, Classifier)  # see `task`
-        first, second = module.features(x.flatten(0, 1)).unflatten(0, (-1, 2)).unbind(1)
-        similarity = module.similarity(first, second)
-        loss = torch.where(same, 1 - similarity, similarity.clamp_min(0))
-        return Score(total_loss=float(loss.sum()), pairs=(Pairs(similarity.cpu().numpy(), same.cpu().numpy()),))
-
-
-def _by_class(labels: Tensor, classes: int) -> Counts:
-    return torch.bincount(labels, minlength=classes).cpu().numpy()
-
-
-def task(model: str, dataset: Dataset, seed: int = 0) -> Task:
-    """Build the network of a model spec, such as ``"mlp(32, 16, 8)"``, for a dataset."""
-    if dataset.task == "regression":
-        raise ConfigError(
-            f"the task of {dataset.name} is {dataset.task}, but models predict classes: "
-            "take a dataset of task classification or verification from `silobench data list`."
-        )
-    sizes = Sizes(dataset.shape, len(dataset.classes), len(dataset.vocabulary))
+def task(model: str, dataset: Dataset, seed: int = 0, objective: str = "auto") -> Task:
+    """Build the network of a model spec, such as ``"mlp(32, 16, 8)"``, for a dataset and an objective."""
+    fitted = OBJECTIVES.build(objective)(dataset)
+    sizes = Sizes(dataset.shape, fitted.outputs(dataset), len(dataset.vocabulary))
     try:
         network = Network(MODELS.build(model).build(sizes, seed))
     except (RuntimeError, MemoryError) as error:  # torch raises either if memory is not enough
@@ -93,4 +71,9 @@ def task(model: str, dataset: Dataset, seed: int = 0) -> Task:
             f"the model {model} has no separate `features`, by which two images of {dataset.name} are compared: "
             "make it a silobench.models.Classifier, or use face-cnn."
         )
-    return Task(network, network.params.clone(), network.buffers.clone())
+    if isinstance(network.module, CustomLoss) and not fitted.is_cross_entropy:
+        raise ConfigError(
+            f"the model {model} has its own loss for classes, but the objective of {dataset.name} is {fitted.name}: "
+            "use a model without its own loss, such as cnn or mlp."
+        )
+    return Task(network, network.params.clone(), network.buffers.clone(), fitted)

@@ -37,6 +37,12 @@ class Setting:
                 "take an algorithm without, such as fedavg, or a model without, such as cnn."
             )
 
+        if self.method.algorithm.loss is not None and not self.task.objective.is_cross_entropy:
+            raise ConfigError(
+                "this algorithm has a loss of its own for classes (as moon and fedrs have), but the objective is "
+                f"{self.task.objective.name}: take an algorithm without, such as fedavg."
+            )
+
     @cached_property
     def personal(self) -> Tensor | None:
         """Which parameters stay with each party, [d] of booleans; None if all are shared."""
@@ -84,8 +90,9 @@ class Setting:
 
     @property
     def is_affine(self) -> bool:
-        """Whether parties only run SGD from the broadcast model, on the task's loss with at most a pull."""
-        return self.method.algorithm.is_affine and self.personal is None
+        """Whether parties only run SGD from the broadcast model, on the cross-entropy with at most a pull."""
+        is_plain = self.task.objective.is_cross_entropy and self.method.solver.kind == "sgd"
+        return is_plain and self.method.algorithm.is_affine and self.personal is None
 
     def sent(self, server: Server) -> Server:
         """Return the server as it is broadcast: only the shared part of model and statistics."""

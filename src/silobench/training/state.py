@@ -100,13 +100,13 @@ class RoundRecord:
     """The record of one round. `state` is for the checkpoint; everything else is one line of rounds.jsonl."""
 
     round: int
-    accuracy: float | None  # None in a round that was not tested
+    accuracy: float | None  # None in a round that was not tested, and without classes
     loss: float | None
     train_loss: float
     class_accuracy: tuple[float | None, ...] | None  # by class; None for one without test rows
-    accuracy_std: float | None  # over parties' own models, where they have any
-    validation: float | None  # accuracy on validation rows, where parties have any
-    party_accuracy: tuple[float | None, ...] | None  # accuracy on each party's validation rows
+    accuracy_std: float | None  # of the main metric over parties' own models, where they have any
+    validation: float | None  # main metric on validation rows, where parties have any
+    party_accuracy: tuple[float | None, ...] | None  # main metric on each party's validation rows
     cohort: tuple[int, ...]
     steps: int
     bytes_up: int
@@ -122,6 +122,8 @@ class RoundRecord:
     reports: Mapping[str, float] = field(default_factory=dict)  # of transforms and the pace: means over parties
     replied: tuple[int, ...] | None = None  # parties that answered; None if all of the cohort did
     computing: float | None = None  # virtual seconds that the slowest party computed; None if that is measured
+    metrics: Mapping[str, float | None] = field(default_factory=dict)  # on test rows, unless accuracy is the only one
+    validation_loss: float | None = None  # on validation rows, where parties have any
 
     @property
     def total_seconds(self) -> float:
@@ -129,10 +131,12 @@ class RoundRecord:
         return sum(spent for phase, spent in self.seconds.items() if phase != SLOWEST)
 
     def as_json(self) -> dict[str, Any]:
-        optional = ("measures", "control", "reports", "replied", "computing")
+        optional = ("measures", "control", "reports", "replied", "computing", "metrics")
         left_out = {"state", *(name for name in optional if not getattr(self, name))}
+        left_out |= {"validation_loss"} if self.validation_loss is None else set()
         row = {name: _finite(value) for name, value in vars(self).items() if name not in left_out}
-        short = {name: _rounded(getattr(self, name)) for name in ("class_accuracy", "party_accuracy")}
+        shares = ("class_accuracy", "party_accuracy") if self.accuracy is not None else ()  # else in a target's units
+        short = {name: _rounded(getattr(self, name)) for name in shares}
         return row | short | {"cohort": list(self.cohort), "knobs": dict(self.knobs), "seconds": dict(self.seconds)}
 
 
@@ -142,5 +146,9 @@ def _rounded(shares: Iterable[float | None] | None) -> list[float | None] | None
 
 
 def _finite(value: Any) -> Any:
-    """Return None for a diverged loss: JSON has no NaN."""
+    """Return None for a diverged loss, also inside reports: JSON has no NaN."""
+    if isinstance(value, Mapping):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        return [_finite(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

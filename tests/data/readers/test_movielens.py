@@ -41,7 +41,7 @@ def test_movielens_rows_by_hand(make: Make) -> None:
     held = sorted(np.random.default_rng(0).permutation(24)[:2].tolist())
     for split, rows in ((data.train, [i for i in range(24) if i not in held]), (data.test, held)):
         wanted = [RATINGS[i] for i in rows]
-        assert split.x[:, :2].tolist() == [[user, film] for user, film, _ in wanted]
+        assert split.groups["film"].tolist() == [film for _, film, _ in wanted]
         assert split.y.tolist() == [stars for _, _, stars in wanted]
         assert split.groups["user"].tolist() == [user for user, _, _ in wanted]
         for (user, film, _), row in zip(wanted, split.x, strict=True):
@@ -51,14 +51,15 @@ def test_movielens_rows_by_hand(make: Make) -> None:
             assert named == {f"occupation={work}", *(f"genre={genre}" for genre in genres)} | gender
 
 
-def test_movielens_ages_and_years_are_standardised_and_a_missing_year_is_the_mean(make: Make) -> None:
+def test_movielens_numbers_are_standardised_and_a_missing_year_is_the_mean(make: Make) -> None:
     data = movielens._read_movielens_100k(make("grouplens", grouplens_files()))
-    rows, year = whole(data).x, data.columns.index("year")
-    ages = np.array([PEOPLE[int(user) - 1][1] for user in rows[:, 0]])
+    rows, groups, year = whole(data).x, whole(data).groups, data.columns.index("year")
+    users, films = groups["user"], groups["film"]
+    ages = np.array([PEOPLE[user - 1][1] for user in users])
     known = {10: 1950.0, 20: 1995.0, 40: 1968.0}
-    mean = np.mean([known[int(film)] for film in rows[:22, 1] if film != 30])
-    years = np.array([known.get(int(film), mean) for film in rows[:, 1]])
-    for place, values in ((2, ages), (year, years)):
+    mean = np.mean([known[film] for film in films[:22] if film != 30])
+    years = np.array([known.get(film, mean) for film in films])
+    for place, values in ((0, users), (1, films), (2, ages), (year, years)):
         np.testing.assert_allclose(rows[:, place], (values - values[:22].mean()) / values[:22].std(), atol=1e-4)
     assert data.notes[0].startswith("1 film(s) without a year, in 6 rating(s)")
 
@@ -66,10 +67,11 @@ def test_movielens_ages_and_years_are_standardised_and_a_missing_year_is_the_mea
 def test_the_million_by_hand(make: Make) -> None:
     data = movielens._read_movielens_1m(make("grouplens", million_files(), "movielens-1m"))
     assert (data.name, data.shape, len(data.train)) == ("movielens-1m", (2 + 2 + 21 + 1 + 18,), 22)
-    row = data.train.x[data.train.groups["user"] == 3][0]
+    place = int(np.argmax(data.train.groups["user"] == 3))
+    row, film = data.train.x[place], int(data.train.groups["film"][place])
     named = {name for name, value in zip(data.columns[3:], row[3:], strict=True) if value and name != "year"}
     genres = {10: {"genre=Drama", "genre=War"}, 20: {"genre=Western"}, 30: {"genre=Action"}, 40: {"genre=War"}}
-    assert named == {"occupation=scientist", *genres[int(row[1])]}
+    assert named == {"occupation=scientist", *genres[film]}
     assert "genre=unknown" not in data.columns
     assert data.notes[0].startswith("1 film(s)")
 

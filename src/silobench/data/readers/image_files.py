@@ -30,13 +30,6 @@ Size: TypeAlias = Annotated[int, Ge(4), Le(1024)]
 Colour: TypeAlias = Literal["rgb", "grey"]
 
 
-def _hold_out(whole: Split, share: float, task: TaskKind) -> tuple[Split, Split]:
-    """Split into training and test rows; stratified by class for classification, at random for regression."""
-    strata = whole.y if task == "classification" else np.zeros(len(whole), dtype=np.int64)
-    train, test = hold_out(Split(np.arange(len(whole)), strata), share)
-    return whole.take(train.x), whole.take(test.x)
-
-
 # --- one picture -------------------------------------------------------------------------------------
 
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
@@ -142,11 +135,11 @@ def images(
     y, classes = _targets(root, names, columns[label], task)
     x = read_pictures([root / name for name in names], size, colour)
     groups = {level: np.array(columns[level]) for level in fields[1:]}
-    train, held = _hold_out(Split(x, y, groups), test, task)
+    train, held = hold_out(Split(x, y, groups), test)
     unused = len(listed) - len(names)
     reason = "they are not in the table" if table else f"they do not match {pattern}"
     notes = (scaling_note(size), *([f"{unused} pictures left out: {reason}"] if unused else []))
-    return Dataset(root.resolve().name, train, held, classes, "the user's own", notes, task=task)
+    return Dataset(root.resolve().name, train, held, classes, "the user's own", notes, task=task, target=label)
 
 
 def list_pictures(root: Path) -> list[str]:
@@ -282,7 +275,7 @@ def _read_chars74k(files: Files, size: int) -> Dataset:
             pictures.append(pixels)
     whole = Split(np.stack(pictures), np.array(labels, dtype=np.int64), {"source": np.array(sources)})
     return Dataset(
-        "chars74k", *_hold_out(whole, 0.2, "classification"), CHARACTERS, files.entry.licence, (scaling_note(size),),
+        "chars74k", *hold_out(whole, 0.2), CHARACTERS, files.entry.licence, (scaling_note(size),),
         defaults={"partition": "by-group"},
     )  # fmt: skip
 
@@ -316,8 +309,8 @@ def _read_age_faces(files: Files, size: int) -> Dataset:
     x = read_pictures([files[name] for name in names], size, "rgb")
     whole = Split(x, ages, {"source": np.array([name.partition("/")[0] for name in names])})
     return Dataset(
-        "age-faces", *_hold_out(whole, 0.2, "regression"), (), files.entry.licence, (scaling_note(size),),
-        defaults={"partition": "by-group"}, task="regression",
+        "age-faces", *hold_out(whole, 0.2), (), files.entry.licence, (scaling_note(size),),
+        defaults={"partition": "by-group"}, task="regression", target="age", unit="years",
     )  # fmt: skip
 
 
@@ -362,9 +355,7 @@ def _read_flickr_mammal(files: Files, size: int) -> Dataset:
     missing = f"{listed - len(names)} of {listed} photographs left out: the file or the region is missing"
     return Dataset(
         "flickr-mammal",
-        *_hold_out(
-            Split(read_pictures([files[name] for name in names], size, "rgb"), y, groups), 0.2, "classification"
-        ),
+        *hold_out(Split(read_pictures([files[name] for name in names], size, "rgb"), y, groups), 0.2),
         classes,
         files.entry.licence,
         (scaling_note(size), *([missing] if listed > len(names) else [])),

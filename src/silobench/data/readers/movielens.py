@@ -69,7 +69,7 @@ class _Attributes:
 
 
 def movielens_100k() -> Dataset:
-    """MovieLens 100K: 100,000 ratings, from 1 to 5, of 1,682 films by 943 users; the user is the group.
+    """MovieLens 100K: 100,000 ratings, from 1 to 5, of 1,682 films by 943 users; users and films are groups.
 
     The target is the rating. A row has the ids of user and film, the user's age, gender and occupation, and the film's
     year and genres. A twelfth of the rows is held out.
@@ -103,7 +103,7 @@ def _read_movielens_100k(files: Files) -> Dataset:
 
 
 def movielens_1m() -> Dataset:
-    """MovieLens 1M: 1,000,209 ratings, from 1 to 5, of 3,706 films by 6,040 users; the user is the group.
+    """MovieLens 1M: 1,000,209 ratings, from 1 to 5, of 3,706 films by 6,040 users; users and films are groups.
 
     The columns are those of `movielens-100k`. Ages are the lower ends of seven ranges (1 is under 18, 56 is 56 and
     over). A twelfth of the rows is held out.
@@ -138,10 +138,10 @@ def _movielens(files: Files, ratings: _Ratings, users: _Attributes, films: _Attr
     film_values = films.values[_positions(ratings, "film", ratings.films, films.ids)]
     x = np.concatenate([ids, user_values, film_values], axis=1)
     columns = ("user", "film", *users.names, *films.names)
-    train, test = hold_out_part(ratings.path, Split(x, ratings.stars, {"user": ratings.users}), 12)
-    age, year = columns.index("age"), columns.index("year")
-    filled = fill_mean(train, test, year)
-    for column in (age, year):
+    groups = {"user": ratings.users, "film": ratings.films}
+    train, test = hold_out_part(ratings.path, Split(x, ratings.stars, groups), 12)
+    filled = fill_mean(train, test, columns.index("year"))
+    for column in map(columns.index, ("user", "film", "age", "year")):  # ids of thousands would make training diverge
         scale_columns(train, test, slice(column, column + 1), "standard")
     undated = int(np.isnan(films.values[:, 0]).sum())
     fill_note = f"{undated} film(s) without a year, in {filled} rating(s), got the mean year of the training ratings"
@@ -153,10 +153,12 @@ def _movielens(files: Files, ratings: _Ratings, users: _Attributes, films: _Attr
         files.entry.licence,
         notes=(
             *([fill_note] if undated else []),
-            "age and year standardised by the pooled training rows; user and film are ids",
+            "user, film, age and year standardised by the pooled training rows; the ids are also groups",
         ),
         task="regression",
         columns=columns,
+        target="rating",
+        unit="stars",
     )
 
 

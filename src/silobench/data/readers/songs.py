@@ -38,8 +38,9 @@ def _read_year_prediction(files: Files) -> Dataset:
     train, test = (Split(side[:, 1:].copy(), side[:, 0].copy()) for side in (table[:cut], table[cut:]))
     note = scale_columns(train, test, slice(None), "standard")
     return Dataset(
-        "year-prediction", train, test, (), files.entry.licence, (note,), task="regression", columns=_TIMBRES
-    )
+        "year-prediction", train, test, (), files.entry.licence, (note,), task="regression", columns=_TIMBRES,
+        target="year", unit="years",
+    )  # fmt: skip
 
 
 def fma() -> Dataset:
@@ -64,7 +65,10 @@ def _read_fma(files: Files) -> Dataset:
         f"{undated} of {len(y)} tracks left out, because their album has no release date",
         scale_columns(train, test, slice(None), "standard"),
     )
-    return Dataset("fma", train, test, (), files.entry.licence, notes, task="regression", columns=columns)
+    return Dataset(
+        "fma", train, test, (), files.entry.licence, notes, task="regression", columns=columns, target="year",
+        unit="years",
+    )  # fmt: skip
 
 
 def _fma_columns(path: Path) -> tuple[tuple[str, ...], int]:

@@ -65,6 +65,8 @@ def _read_traffic(files: Files, past: int, ahead: int) -> Dataset:
         ),
         task="regression",
         columns=tuple(f"speed-{steps}" for steps in range(past - 1, -1, -1)),
+        target="speed",
+        unit="mph",
     )
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from annotated_types import Gt, Lt
 from numpy.typing import NDArray
 
-from silobench.data.dataset import Dataset, Labels, Split, encode_labels, hold_out, standardise
+from silobench.data.dataset import Dataset, Labels, Split, hold_out, standardise
 from silobench.data.readers.checks import unreadable
+from silobench.data.readers.targets import LabelTask, targets
 from silobench.errors import DataError, suggest
 
 TestShare = Annotated[float, Gt(0), Lt(1)]
@@ -29,22 +30,27 @@ def csv(
     drop: str | tuple[str, ...] = (),
     test: TestShare = 0.2,
     scale: Scale = "standard",
+    task: LabelTask = "auto",
+    unit: str = "",
 ) -> Dataset:
     """A CSV table with a header: numeric columns are scaled, text columns become one-hot, `label` is the class.
 
     An empty cell, ? or NA is missing: a number is filled with the training mean of its column, a text gets an extra
     category, and a note reports how many. `group` names the columns that identify silos (hospital, region); they and
     the `drop` columns are not features. The share `test` of the rows is held out, stratified by class.
+
+    A label with many different numbers is predicted as a number (regression), and a note reports it; `task` states
+    classification or regression, and `unit` is the unit of a number, such as years.
     """
     table, lines = read_table(Path(path))
     groups, dropped = as_names(group), as_names(drop)
     for column in (label, *groups, *dropped):
         if column not in table:
             raise DataError(f"{path} has no column '{column}': {suggest(column, table)}")
-    targets = np.array([value.strip() for value in table[label]])
     if any(value.strip().lower() in MISSING for value in table[label]):
         raise DataError(f"{path} has rows without a value in the label column '{label}': fill in or remove them.")
-    y, classes = encode_labels(path, targets)
+    cells = np.array([value.strip() for value in table[label]])
+    labels = targets(path, f"the label {label}", cells, task, f"csv(path={path}, label={label}, task=classification)")
     for name in groups:
         if any(cell.strip().lower() in MISSING for cell in table[name]):
             raise DataError(f"{path} has rows without a value in the group column '{name}': fill in or remove them.")
@@ -55,16 +61,22 @@ def csv(
         )
     columns = [as_column(path, name, table[name], lines) for name in used]
     ids = {name: np.array([cell.strip() for cell in table[name]]) for name in groups}
-    train, held, notes = split_columns(columns, y, ids, lambda whole: hold_out(whole, test), scale)
+    train, held, notes = split_columns(columns, labels.y, ids, lambda whole: hold_out(whole, test), scale)
     if "" in table:
         notes.insert(0, "the column without a name (a saved index) was left out")
-    return Dataset(Path(path).stem, train, held, classes, "the user's own", tuple(notes))
+    return Dataset(
+        Path(path).stem, train, held, labels.classes, "the user's own", (*labels.notes, *notes), task=labels.task,
+        target=label, unit=unit,
+    )  # fmt: skip
 
 
-def npz(path: str, test: TestShare = 0.2, scale: Literal["none", "standard"] = "none") -> Dataset:
+def npz(
+    path: str, test: TestShare = 0.2, scale: Literal["none", "standard"] = "none", task: LabelTask = "auto"
+) -> Dataset:
     """A NumPy archive with x and y (and groups), or x_train, y_train, x_test, y_test (and groups_train, ...).
 
-    Rows may have any shape; images are (channels, height, width), and uint8 means pixels from 0 to 255.
+    Rows may have any shape; images are (channels, height, width), and uint8 means pixels from 0 to 255. Many different
+    numbers in y are predicted as numbers (regression), and a note reports it; `task` states which.
     """
     arrays = _read_arrays(Path(path))
     if "x_train" in arrays:
@@ -77,32 +89,37 @@ def npz(path: str, test: TestShare = 0.2, scale: Literal["none", "standard"] = "
             f"{path} has the arrays {', '.join(arrays) or 'none'} but not {', '.join(absent)}: "
             "save x and y, or x_train, y_train, x_test and y_test."
         )
-    targets = [arrays[name] for name in needed[1::2]]
-    if any(y.ndim not in (1, 2) or y.ndim != targets[0].ndim for y in targets):
-        raise DataError(f"{path} has labels of shape {[y.shape for y in targets]}: save one label per row.")
-    labels = np.concatenate(targets)
-    codes, classes = encode_labels(path, labels)
+    sides = [arrays[name] for name in needed[1::2]]
+    if any(y.ndim not in (1, 2) or y.ndim != sides[0].ndim for y in sides):
+        raise DataError(f"{path} has labels of shape {[y.shape for y in sides]}: save one label per row.")
+    labels = targets(path, "the label y", np.concatenate(sides), task, f"npz(path={path}, task=classification)")
     if len(needed) == 2:
-        whole = _array_split(path, arrays, "", codes)
+        whole = _array_split(path, arrays, "", labels.y)
         train, held = hold_out(whole, test)
     else:
         cut = len(arrays["y_train"])
-        train = _array_split(path, arrays, "_train", codes[:cut])
-        held = _array_split(path, arrays, "_test", codes[cut:])
+        train = _array_split(path, arrays, "_train", labels.y[:cut])
+        held = _array_split(path, arrays, "_test", labels.y[cut:])
     if scale == "standard":
         train, held = standardise(train, held)
-    return Dataset(Path(path).stem, train, held, classes, "the user's own")
+    return Dataset(
+        Path(path).stem, train, held, labels.classes, "the user's own", labels.notes, task=labels.task, target="y"
+    )
 
 
-def libsvm(path: str, test_path: str = "", test: TestShare = 0.2) -> Dataset:
-    """LIBSVM text (label index:value ...), kept sparse. Without `test_path`, the share `test` is held out."""
+def libsvm(path: str, test_path: str = "", test: TestShare = 0.2, task: LabelTask = "auto") -> Dataset:
+    """LIBSVM text (label index:value ...), kept sparse. Without `test_path`, the share `test` is held out.
+
+    Many different numbers as labels are predicted as numbers (regression), and a note reports it; `task` states which.
+    """
     files = [path, test_path] if test_path else [path]
     loaded = read_libsvm([Path(file) for file in files])
-    codes, classes = encode_labels(path, np.concatenate([y for _, y in loaded]))
+    values = np.concatenate([y for _, y in loaded])
+    labels = targets(path, "the label", values, task, f"libsvm(path={path}, task=classification)")
     cut = loaded[0][0].shape[0]
-    train = Split(loaded[0][0], codes[:cut])
-    train, held = (train, Split(loaded[1][0], codes[cut:])) if test_path else hold_out(train, test)
-    return Dataset(Path(path).stem, train, held, classes, "the user's own")
+    train = Split(loaded[0][0], labels.y[:cut])
+    train, held = (train, Split(loaded[1][0], labels.y[cut:])) if test_path else hold_out(train, test)
+    return Dataset(Path(path).stem, train, held, labels.classes, "the user's own", labels.notes, task=labels.task)
 
 
 # --- columns -----------------------------------------------------------------------------------------

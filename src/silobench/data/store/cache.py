@@ -76,7 +76,10 @@ def _write_cache(folder: Path, dataset: Dataset) -> None:
             splits[side] = {"shape": list(split.x.shape), "sparse": sparse.issparse(split.x), "groups": [*split.groups]}
             for what, array in _named_arrays(split):
                 np.save(part / f"{side}-{what}.npy", array, allow_pickle=False)
-        fields = ("name", "classes", "licence", "notes", "defaults", "task", "columns", "vocabulary", "augment")
+        fields = (
+            "name", "classes", "licence", "notes", "defaults", "task", "columns", "vocabulary", "augment", "target",
+            "unit",
+        )  # fmt: skip
         facts = {key: getattr(dataset, key) for key in fields}
         meta = {"facts": facts, "splits": splits, "checksum": dataset.checksum}
         (part / "meta.json").write_text(json.dumps({**meta, "digest": _digest(meta)}), encoding="utf-8")

@@ -41,6 +41,12 @@ def device_refusal(setting: Setting) -> str | None:
     return None if device == "cpu" else f"it computes on the cpu, and the device of this run is {device}"
 
 
+def solver_refusal(setting: Setting) -> str | None:
+    """Return why a mode with steps of its own cannot run a setting, or None if it can."""
+    kind = setting.solver.kind
+    return None if kind == "sgd" else f"it has the steps of the solver sgd, but the solver is {kind}"
+
+
 def work_by_party(local_round: LocalRound, parties: Iterable[int]) -> dict[int, float]:
     """Estimate the cost of training each party: parameters times rows visited."""
     rows, size = local_round.setting.solver.rows, local_round.setting.task.network.layout.size

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from silobench.engines import kernel as kernels
 from silobench.engines.executor import Dispatch
 from silobench.engines.kernel import parties as compiled
-from silobench.engines.modes.mode import TESTING_COST, Mode, device_refusal, row_count, work_by_party
+from silobench.engines.modes.inline import score_with_torch
+from silobench.engines.modes.mode import TESTING_COST, Mode, device_refusal, row_count, solver_refusal, work_by_party
 from silobench.federation import Part
 from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
@@ -15,7 +16,7 @@ from silobench.training.state import PartyMemory, Reply
 
 
 def _refusal(setting: Setting) -> str | None:
-    if refusal := device_refusal(setting):
+    if refusal := device_refusal(setting) or solver_refusal(setting):
         return refusal
     if not compiled.can_run(setting):
         return (
@@ -39,6 +40,8 @@ def _train(
 
 
 def _score(setting: Setting, models: Sequence[Weights], parts: Sequence[Part], dispatch: Dispatch) -> list[Score]:
+    if not setting.task.objective.counts_hits:  # compiled code counts correct rows by class only
+        return score_with_torch(setting, models, parts, Dispatch("here", 0, 0.0))
     work = len(models) * row_count(parts) * setting.task.network.layout.size * TESTING_COST
     return compiled.score(
         setting, models, parts, dispatch.workers if dispatch.is_worth(len(models) * len(parts), work) else 0

@@ -6,7 +6,7 @@ from itertools import chain
 from silobench.engines.executor import Dispatch, Job
 from silobench.engines.failures import located
 from silobench.engines.modes.inline import score_with_torch
-from silobench.engines.modes.mode import Mode, device_refusal, work_by_party
+from silobench.engines.modes.mode import Mode, device_refusal, solver_refusal, work_by_party
 from silobench.engines.stacks.stack import can_stack, train_stack
 from silobench.method.selection import Cohort
 from silobench.method.types import Server
@@ -20,13 +20,13 @@ _WORTH_SPLITTING = 1e8  # parameters times rows: about 10 ms of stacked work
 
 
 def _refusal(setting: Setting) -> str | None:
-    if refusal := device_refusal(setting):
+    if refusal := device_refusal(setting) or solver_refusal(setting):
         return refusal
     if can_stack(setting):
         return None
     return (
-        "it needs the model linear or mlp and an algorithm without its own loss or gradient hook (not moon or fedrs; "
-        "on sparse rows, not fedprox, feddyn or scaffold(momentum=inside) either)"
+        "it needs the model linear or mlp, classes and an algorithm without its own loss or gradient hook (not moon or "
+        "fedrs; on sparse rows, not fedprox, feddyn or scaffold(momentum=inside) either)"
     )
 
 

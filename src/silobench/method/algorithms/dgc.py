@@ -19,6 +19,7 @@ from silobench.method.types import (
     Update,
     Vector,
     largest,
+    needs_linear_steps,
 )
 
 
@@ -73,6 +74,7 @@ def dgc(
         lockstep=True,
         applies_momentum=True,
         mostly_zeros=True,
+        refuses=needs_linear_steps("dgc applies the momentum of sgd to the gradients that it accumulates"),
         dials=(Dial("warmup", (8, 4, 3, 2, 1)), Dial("sparsity", (0.75, 0.9375, 0.984375, 0.996, 0.999))),
     )
 

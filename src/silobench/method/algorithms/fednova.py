@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
-from silobench.method.types import ALGORITHMS, Algorithm, Local, Memory, Server, Update, Vector
+from silobench.method.types import ALGORITHMS, Algorithm, Local, Memory, Server, Update, Vector, needs_linear_steps
 
 
 @ALGORITHMS.register
@@ -31,4 +31,5 @@ def fednova() -> Algorithm:
         mean = update.mean()
         return mean["reach"] * mean["direction"], server.extras
 
-    return Algorithm(message=message, absorb=absorb)
+    reason = "fednova divides a party's change by the weights of its gradients in it, which only sgd has"
+    return Algorithm(message=message, absorb=absorb, refuses=needs_linear_steps(reason))

@@ -1,11 +1,22 @@
 """SCAFFOLD (Karimireddy et al., ICML 2020)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal
 
 import torch
 
-from silobench.method.types import ALGORITHMS, Algorithm, Local, Memory, Pull, Server, Update, Vector
+from silobench.method.types import (
+    ALGORITHMS,
+    Algorithm,
+    Local,
+    Memory,
+    Pull,
+    Server,
+    Update,
+    Vector,
+    needs_linear_steps,
+)
 
 
 @ALGORITHMS.register
@@ -65,4 +76,8 @@ def scaffold(
         control = server.extras["control"] + update.sums["control"] / server.parties
         return update.mean()["delta"], {"control": control}
 
-    return Algorithm(extras=initial, memory=initial, pull=pull, message=message, absorb=absorb)
+    whole = Algorithm(extras=initial, memory=initial, pull=pull, message=message, absorb=absorb)
+    if (option, momentum) == (1, "inside"):
+        return whole
+    reason = "scaffold takes a step for a multiple of a gradient, except with option=1 and momentum=inside"
+    return replace(whole, refuses=needs_linear_steps(reason))

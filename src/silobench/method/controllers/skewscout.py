@@ -10,7 +10,8 @@ import torch
 from silobench.errors import ConfigError
 from silobench.method.control import CONTROLLERS, Controller, Orders, Probe, Travel
 from silobench.method.controllers.dials import chosen_dial
-from silobench.method.types import Count, Dial, Fraction, Memory, NonNegative, Positive, Server
+from silobench.method.types import Count, Dial, Memory, NonNegative, Positive, Server
+from silobench.tasks.metrics import ACCURACY, Metric
 
 Search = Literal["hill-climbing", "stochastic", "annealing"]
 
@@ -24,7 +25,7 @@ def skewscout(
     sample: Count = 500,
     trips: Count = 1,
     search: Search = "hill-climbing",
-    sigma_al: Fraction = 0.05,
+    sigma_al: NonNegative = 0.05,
     lambda_al: NonNegative = 50.0,
     lambda_c: NonNegative = 1.0,
     temperature: Positive = 1.0,
@@ -49,6 +50,11 @@ def skewscout(
     the paper's grid. It starts at `start`, by default in the middle of the grid; the paper does not give a start. An
     `iter_local` that is longer than the period stays until models have been averaged: before that its traffic is
     unknown.
+
+    AL(θ) and σ_AL are in the units of the objective's main metric: 0.05 is five points of accuracy, and for regression
+    an MAE that is 0.05 units of the target larger away than at home, so choose `sigma_al` and `lambda_al` to suit the
+    target. AUC, average precision, F1 and R2 are undefined on the rows of some parties: models travel by balanced
+    accuracy instead of the first three, and by RMSE instead of R2.
 
     The paper remembers values forever, so a setting that was bad once, early or by chance, is not tried again unless
     the current one becomes worse. With `forget`, values that are `forget` decisions old are unknown again.
@@ -213,15 +219,17 @@ class _Scout:
             "objective": seen.value(place),
             "travelled": trip.nbytes,
             "next": self.dial.grid[after],
-            "reason": _reason(seen, after),
+            "reason": _reason(seen, after, trip.metric),
+            **({"metric": trip.metric.name} if trip.metric != ACCURACY else {}),
         }
 
 
-def _reason(seen: _Seen, after: int) -> str:
+def _reason(seen: _Seen, after: int, metric: Metric = ACCURACY) -> str:
     """Explain a decision in a few words."""
     loss, bound = seen.losses[seen.place], seen.objective.sigma_al
     known = "tried before" if not math.isnan(seen.losses[after]) else "never tried"
-    far = f"accuracy loss {loss:.1%} is {'above' if loss > bound else 'within'} {bound:.1%}"
+    loss_text, bound_text = map(metric.text, (loss, bound))
+    far = f"{metric.title} loss {loss_text} is {'above' if loss > bound else 'within'} {bound_text}"
     if after == seen.place:
         return f"{far}: no neighbour promises less than {seen.value(after):.3f}"
     way = "less" if after > seen.place else "more"

@@ -70,7 +70,7 @@ def _lost(cells: Sequence[CellResult]) -> Iterator[Drawing]:
             by_method = {str(one.how): one.cell for one in study if one.cell.label["partition"] == partition}
             by_method |= {"bsp": study[0].reference} if partition == IID else {}
             bars.append(Bars(partition, [_height(by_method.get(method)) for method in methods], colour))
-        level = 100 * study[0].reference.accuracy.mean
+        level = 100 * study[0].reference.score.mean
         yield Drawing(caption(study[0].cell, names, cells), bars_svg(methods, bars, "test accuracy, percent", level))
 
 
@@ -82,7 +82,7 @@ def _in_order(how: Exchange) -> tuple[int, str, float]:
 def _height(cell: CellResult | None) -> tuple[float, float | None] | None:
     if cell is None:
         return None
-    return 100 * cell.accuracy.mean, None if cell.accuracy.std is None else 100 * cell.accuracy.std
+    return 100 * cell.score.mean, None if cell.score.std is None else 100 * cell.score.std
 
 
 def _saved(cells: Sequence[CellResult]) -> Iterator[Drawing]:

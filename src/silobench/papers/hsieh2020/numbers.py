@@ -94,7 +94,7 @@ def _published_exchange(label: Label) -> Exchange | None:
     usual = (solver.get("momentum", 0.9), solver.get("batch")) == (0.9, 20) and starts_at_random(label)
     how = exchange_of(label)
     known = how is not None and how.method in _CHOSEN and not how.controlled
-    return how if usual and known and label.dataset.name == "cifar-10" else None
+    return how if usual and known and (label.solver.name, label.dataset.name) == ("sgd", "cifar-10") else None
 
 
 def _published(mean: float | None, where: str) -> Published | None:

@@ -67,7 +67,7 @@ class Saving:
 
     def keeps(self, cell: CellResult) -> bool:
         """Whether a cell has BSP's accuracy, or nearly."""
-        return cell.accuracy.mean >= self.bsp.accuracy.mean - self.tolerance
+        return cell.score.mean >= self.bsp.score.mean - self.tolerance
 
     def saved_by(self, cell: CellResult | None) -> float | None:
         """Return how many times as much BSP sends; None for a cell that never sends."""
@@ -97,8 +97,8 @@ def oracle(bsp: CellResult, settings: Settings, tolerance: float = TOLERANCE) ->
 
     A setting that never sends is not one of them: its parties did not train together.
     """
-    least = bsp.accuracy.mean - tolerance
-    good = [theta for theta, cell in settings.items() if cell.accuracy.mean >= least and sent(cell)]
+    least = bsp.score.mean - tolerance
+    good = [theta for theta, cell in settings.items() if cell.score.mean >= least and sent(cell)]
     return min(good, key=lambda theta: sent(settings[theta]), default=None)
 
 

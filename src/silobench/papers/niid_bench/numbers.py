@@ -59,7 +59,7 @@ def _is_published(label: Label) -> bool:
     fixed = _SOLVER.get(label["dataset"], {})
     solver = {name: value for name, value in label.solver.kwargs if fixed.get(name) != value}
     network = label["model"] == _MODELS.get(label["dataset"], "cnn")
-    return network and solver.keys() <= {"epochs", "batch"} and is_usual(label)
+    return network and label.solver.name == "sgd" and solver.keys() <= {"epochs", "batch"} and is_usual(label)
 
 
 def _algorithm(label: Label) -> str:

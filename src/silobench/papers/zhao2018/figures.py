@@ -44,7 +44,7 @@ def _percent(at: float, mean: float, std: float | None) -> Point:
 
 
 def _accuracy_at(at: float, cell: CellResult) -> Point:
-    return _percent(at, cell.accuracy.mean, cell.accuracy.std)
+    return _percent(at, cell.score.mean, cell.score.std)
 
 
 # --- accuracy against EMD -----------------------------------------------------------------------------

@@ -1,14 +1,8 @@
-"""Schedules: a learning rate as a function of the round."""
+"""Schedules by round: constant, exponential, step and polynomial."""
 
-from typing import Annotated
-
-from annotated_types import Ge
-
+from silobench.method.schedules.schedule import SCHEDULES, Round
 from silobench.method.types import Knob
-from silobench.spec import Registry
 from silobench.spec.ranges import Count, NonNegative, Positive
-
-SCHEDULES: Registry[Knob] = Registry("schedule")
 
 
 @SCHEDULES.register
@@ -24,7 +18,7 @@ def exponential(start: Positive, decay: Positive) -> Knob:
 
 
 @SCHEDULES.register
-def step(start: Positive, at: tuple[Annotated[int, Ge(0)], ...], factor: Positive = 0.1) -> Knob:
+def step(start: Positive, at: tuple[Round, ...], factor: Positive = 0.1) -> Knob:
     """`start`, multiplied by `factor` at each of the rounds `at`, as in step(0.1, at=[64, 96])."""
     return lambda server: start * factor ** sum(server.round >= when for when in at)
 

@@ -1,9 +1,11 @@
-"""Local training. A solver moves the network's flat parameters over a party's batches; it knows no algorithm."""
+"""What all solvers share. A solver moves a network's flat parameters over a party's batches; it knows no algorithm."""
 
+import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
-from typing import Literal
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,76 +13,53 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from silobench.errors import SpecError
-from silobench.federation import Federation, Party
-from silobench.method.schedules import SCHEDULES as SCHEDULES
-from silobench.method.types import (
-    Batch,
-    BelowOne,
-    Count,
-    Knob,
-    Local,
-    Memory,
-    NonNegative,
-    Positive,
-    Pull,
-    Server,
-    Vector,
-    at,
-)
+from silobench.method.schedules import SCHEDULES, first_value
+from silobench.method.solvers.problem import Problem
+from silobench.method.types import Knob, Local, Memory, Pull, Server, Vector, at
 from silobench.rng import stream
 from silobench.spec import Registry
-from silobench.tasks.task import Task
 from silobench.vectors import moved
 
 Correct = Callable[[Vector, Vector], Vector]  # (gradient, params) -> gradient
-_GRADIENT_BATCH = 1000
+_EPOCHS = 10  # the default of every solver
 
 
 @dataclass(frozen=True)
-class Problem:
-    """The problem of one party in a round: the loss of a task, or `other_loss`, on the rows of the party."""
+class Solver(ABC):
+    """Local training by minibatches, on flat vectors. A kind of solver is a subclass with `initial` and `step`.
 
-    task: Task
-    federation: Federation
-    party: Party
-    seed: int
-    other_loss: Callable[[Batch], Tensor] | None = None
-
-    def backward(self, rows: Tensor, augmented: bool = False) -> Tensor:
-        """Return the loss on some rows at the network's parameters, and write its gradient to ``network.grad``."""
-        self.task.network.grad.zero_()
-        loss = self._loss(*self.federation.batch(rows, augmented))
-        loss.backward()
-        return loss.detach()
-
-    def _loss(self, x: Tensor, y: Tensor) -> Tensor:
-        if self.other_loss is None:
-            return self.task.loss(x, y)
-        class_counts = self.federation.class_counts[self.party.id].to(x.device)
-        return self.other_loss(Batch(x, y, class_counts, partial(self.task.network.answer, x)))
-
-    def gradient(self, params: Vector) -> Vector:
-        """Return the gradient of the loss over all rows of the party, without augmentation."""
-        network, total = self.task.network, torch.zeros_like(params)
-        network.params.copy_(params)
-        for rows in self.party.rows.split(_GRADIENT_BATCH):
-            self.backward(rows)
-            total.add_(network.grad.to(total.device), alpha=len(rows) / self.party.samples)
-        return total
-
-
-@dataclass(frozen=True)
-class Solver:
-    """Minibatch SGD with momentum, on flat vectors; see `sgd`."""
+    The network may be on another device: `step` calculates there, and everything else gets vectors on the CPU.
+    """
 
     lr: Knob
-    momentum: float
-    weight_decay: float
+    momentum: float  # of SGD; 0 for another kind
+    weight_decay: float  # times the parameters, it is part of the gradient
     epochs: int
     steps: int | None
     batch: int | None  # None for all rows at once
-    keep_momentum: bool
+    keep_momentum: bool  # each party keeps the state of the solver between rounds, whatever its kind
     left: float = 0.0  # momentum that the algorithm applies instead of the solver
+
+    kind: ClassVar[str]
+    """Name of the kind: an engine with its own steps refuses a kind that it does not know."""
+    is_linear: ClassVar[bool] = False
+    """Whether the displacement is a weighted sum of the gradients, with weights that depend only on their order."""
+
+    @abstractmethod
+    def initial(self, params: Vector) -> dict[str, Vector]:
+        """Return the state before the first step, on the device of `params`; a scalar is on the CPU."""
+
+    @abstractmethod
+    def step(self, params: Vector, grad: Vector, state: dict[str, Vector], lr: float) -> None:
+        """Move `params` by one step and update `state`, both in place; `grad` may be overwritten."""
+
+    def reach(self, steps: int) -> float:
+        """Return the sum of the weights of the gradients in the displacement; `steps` unless the solver is linear."""
+        return float(steps)
+
+    def without_momentum(self) -> "Solver":
+        """Return a solver whose steps have no momentum, because the algorithm applies it."""
+        return self
 
     def train(
         self,
@@ -91,12 +70,12 @@ class Solver:
         pull: Pull,
         memory: Memory,
     ) -> tuple[Local, Memory]:
-        """Train from `start`; return the finished training and the memory of the solver (its momentum)."""
+        """Train from `start`; return the finished training and the memory of the solver (its state)."""
         network, lr, steps = problem.task.network, at(self.lr, server), 0
         params = network.params
         params.copy_(start)
-        velocity = memory["momentum"].to(params.device, copy=True) if memory else torch.zeros_like(params)
-        total_loss, pull = torch.zeros((), device=params.device), moved(pull, params.device)
+        state, pull = self._state(params, memory), moved(pull, params.device)
+        total_loss = torch.zeros((), device=params.device)
         for rows in self.batches(problem, server.round):
             total_loss += problem.backward(rows, augmented=True)
             grad = network.grad
@@ -108,13 +87,19 @@ class Solver:
                 grad.add_(pull.linear)
             if correct is not None:
                 grad = correct(grad, params)
-            velocity.mul_(self.momentum).add_(grad)
-            params.add_(velocity, alpha=-lr)
+            self.step(params, grad, state, lr)
             if pull.drift is not None:
                 params.add_(pull.drift, alpha=-lr)
             steps += 1
-        local = self.local(problem, start, params.clone().cpu(), steps, lr, float(total_loss) / steps)
-        return local, {"momentum": velocity.cpu()} if self.keep_momentum else {}
+        end = params.to("cpu", copy=True)
+        local = self.local(problem, start, end, steps, lr, float(total_loss) / steps)
+        return local, {name: value.cpu() for name, value in state.items()} if self.keep_momentum else {}
+
+    def _state(self, params: Vector, memory: Memory) -> dict[str, Vector]:
+        """Return the state at the start of a round: a copy of the memory, or the initial one."""
+        if not memory:
+            return self.initial(params)
+        return {name: value.to(params.device if value.dim() else "cpu", copy=True) for name, value in memory.items()}
 
     def local(
         self,
@@ -132,7 +117,7 @@ class Solver:
             start,
             end,
             steps,
-            reach(steps, self.momentum),
+            self.reach(steps),
             lr,
             samples,
             loss,
@@ -145,12 +130,8 @@ class Solver:
 
     @cached_property
     def first_lr(self) -> float:
-        """The learning rate of the first round."""
-        return at(self.lr, Server(torch.zeros(0), {}, {}, 0, 1, {}))
-
-    def without_momentum(self) -> "Solver":
-        """Return a solver whose steps have no momentum, because the algorithm applies it."""
-        return replace(self, momentum=0.0, keep_momentum=False, left=self.momentum)
+        """The learning rate of the first round, as it would be without a warm-up."""
+        return first_value(self.lr)
 
     def gradient_of(self, problem: Problem) -> Callable[[Vector], Vector]:
         """Return a function of the parameters: the gradient of the loss over all rows, including weight decay."""
@@ -202,40 +183,16 @@ def _tensor(parts: list[NDArray[np.int64]]) -> Tensor:
     return torch.from_numpy(parts[0] if len(parts) == 1 else np.concatenate(parts))
 
 
-@cache
-def reach(steps: int, momentum: float) -> float:
-    """Return the sum of the weights of the gradients in the displacement of SGD after `steps` steps.
-
-    >>> reach(5, 0.0), round(reach(2, 0.9), 6)  # the first of two gradients counts 1.9, the second 1
-    (5.0, 2.9)
-    """
-    total = velocity = 0.0
-    for _ in range(steps):  # accurate also for a momentum near 1, where the closed form suffers cancellation
-        velocity = 1 + momentum * velocity
-        total += velocity
-    return total
-
-
 SOLVERS: Registry[Solver] = Registry("solver", nested=SCHEDULES)
 
 
-@SOLVERS.register
-def sgd(
-    lr: Positive | Callable[[Server], float] = 0.01,
-    momentum: BelowOne = 0.9,
-    weight_decay: NonNegative = 1e-5,
-    epochs: Count = 10,
-    steps: Count | None = None,
-    batch: Count | Literal["full"] = 64,
-    keep_momentum: bool = False,
-) -> Solver:
-    """Minibatch SGD; the defaults are NIID-Bench's.
+def check_passes(kind: str, epochs: int, steps: int | None) -> None:
+    """Refuse both a number of epochs and a number of steps; a full spec states the default of epochs beside steps."""
+    if steps is not None and epochs != _EPOCHS:
+        raise SpecError(f"{kind}: steps={steps} and epochs={epochs} were both given: give one of them.")
 
-    `lr` is a number or a schedule: constant, exponential, step or polynomial. `steps` replaces epochs by a number of
-    minibatches per round; `batch=full` takes all rows at once. Momentum starts from zero in every round, unless each
-    party keeps its own with `keep_momentum`.
-    """
-    if steps is not None and epochs != 10:  # 10 is the default: a full spec states it together with steps
-        raise SpecError(f"sgd: steps={steps} and epochs={epochs} were both given: give one of them.")
-    keep = keep_momentum and momentum > 0
-    return Solver(lr, momentum, weight_decay, epochs, steps, None if batch == "full" else batch, keep)
+
+def keep_argument(kind: str) -> str | None:
+    """Return the argument of a kind of solver that keeps its state between rounds; None if it has none."""
+    arguments = inspect.signature(SOLVERS.factories[kind]).parameters if kind in SOLVERS.factories else ()
+    return next((name for name in arguments if name.startswith("keep_")), None)

@@ -1,0 +1,32 @@
+"""What all schedules share: their registry, and the value of the first round."""
+
+from typing import Annotated, TypeAlias
+
+import torch
+from annotated_types import Ge
+
+from silobench.errors import ConfigError
+from silobench.method.types import Knob, Server, at
+from silobench.spec import Registry
+
+Round: TypeAlias = Annotated[int, Ge(0)]  # counted from 0
+SCHEDULES: Registry[Knob] = Registry("schedule")
+SCHEDULES.nested = SCHEDULES  # a schedule may lead to another one
+
+FIRST = Server(torch.zeros(0), {}, {}, 0, 1, {})  # the server in the first round, as far as a schedule reads it
+
+
+def first_value(knob: Knob) -> float:
+    """Return the value of a knob in the first round, as it would be without a warm-up."""
+    while (then := getattr(knob, "then", None)) is not None:
+        knob = then
+    return at(knob, FIRST)
+
+
+def check_validation(knob: Knob, has_validation: bool) -> None:
+    """Refuse a schedule that follows the validation loss where no party has validation rows."""
+    if getattr(knob, "needs_validation", False) and not has_validation:
+        raise ConfigError(
+            "the schedule plateau follows the loss on validation rows, but no party has such rows: hold some out, as "
+            "with validation = 0.1, or use another schedule."
+        )

@@ -1,0 +1,56 @@
+"""`Problem`: the loss of a party's rows, which a solver reduces."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from silobench.federation import Federation, Party
+from silobench.method.types import Batch, Vector
+from silobench.tasks.task import Task
+
+_GRADIENT_BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The problem of one party in a round: the loss of a task, or `other_loss`, on the rows of the party.
+
+    The network may be on another device than the rows: each batch is copied to it.
+    """
+
+    task: Task
+    federation: Federation
+    party: Party
+    seed: int
+    other_loss: Callable[[Batch], Tensor] | None = None
+
+    def backward(self, rows: Tensor, augmented: bool = False) -> Tensor:
+        """Return the loss on some rows at the network's parameters, and write its gradient to ``network.grad``."""
+        network = self.task.network
+        network.grad.zero_()
+        x, y = self.federation.batch(rows, augmented)
+        loss = self._loss(x.to(network.grad.device), y.to(network.grad.device))
+        loss.backward()
+        return loss.detach()
+
+    def _loss(self, x: Tensor, y: Tensor) -> Tensor:
+        if self.other_loss is None:
+            return self.task.loss(x, y)
+        class_counts = self.federation.class_counts[self.party.id].to(x.device)
+        return self.other_loss(Batch(x, y, class_counts, partial(self._answer, x)))
+
+    def _answer(self, x: Tensor, params: Vector | None) -> tuple[Tensor, Tensor]:
+        return self.task.network.answer(x, None if params is None else params.to(x.device))
+
+    def gradient(self, params: Vector) -> Vector:
+        """Return the gradient of the loss over all rows of the party, without augmentation."""
+        network = self.task.network
+        network.params.copy_(params)
+        total = torch.zeros_like(network.params)
+        for rows in self.party.rows.split(_GRADIENT_BATCH):
+            self.backward(rows)
+            total.add_(network.grad, alpha=len(rows) / self.party.samples)
+        return total.cpu()

@@ -1,0 +1,113 @@
+"""`Objective`: the loss that a network is trained with, its score on a test, and the metrics of that score."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from torch import Tensor, nn
+
+from silobench.data.dataset import Dataset
+from silobench.errors import ConfigError
+from silobench.spec import Registry
+from silobench.tasks.metrics import Metric
+from silobench.tasks.score import Score
+
+Values: TypeAlias = dict[str, float | None]  # by name of the metric; None where a metric is undefined
+
+
+@dataclass(frozen=True)
+class Objective(ABC):
+    """The objective of a task on one dataset.
+
+    `metrics` are all that a run reports, and `main` is the one that it is judged by. `reason` is how the objective was
+    detected; it is empty if the user chose it.
+    """
+
+    main: Metric
+    metrics: tuple[Metric, ...]
+    reason: str = ""
+
+    name: ClassVar[str]
+    has_classes: ClassVar[bool] = True
+    """Whether a row belongs to a class, so that there is an accuracy."""
+    is_cross_entropy: ClassVar[bool] = True
+    """Whether networks are trained with the mean cross-entropy, which every engine can compute."""
+
+    @property
+    def counts_hits(self) -> bool:
+        """Whether correct rows by class and the loss are all that the score needs, so that any engine can count it."""
+        return False
+
+    @property
+    def travel_metric(self) -> Metric:
+        """The metric by which models are compared on the rows of single parties: defined on any rows."""
+        return self.main
+
+    def outputs(self, dataset: Dataset) -> int:
+        """Return how many outputs a network needs."""
+        return len(dataset.classes)
+
+    @abstractmethod
+    def loss(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Return the mean loss of a batch."""
+
+    @abstractmethod
+    def score(self, outputs: Tensor, y: Tensor) -> Score:
+        """Return the score of a network's outputs."""
+
+    def score_of(self, module: nn.Module, x: Tensor, y: Tensor) -> Score:
+        """Return the score of a network on some rows."""
+        return self.score(module(x).cpu(), y.cpu())
+
+    @abstractmethod
+    def values(self, score: Score) -> Values:
+        """Return the values of all metrics for the score of a whole test."""
+
+    @abstractmethod
+    def constants(self, dataset: Dataset) -> Values:
+        """Return the values of metrics for the best constant answer on the test rows."""
+
+    def target(self, dataset: Dataset) -> dict[str, Any]:
+        """Return facts about a numeric target for run.json; empty if there are classes."""
+        return {}
+
+    def as_json(self, spec: str, dataset: Dataset) -> dict[str, Any]:
+        """Return the facts that are written to run.json."""
+        constants, target = self.constants(dataset), self.target(dataset)
+        return {
+            "name": self.name,
+            "spec": spec if spec != "auto" else self.name,
+            "reason": self.reason,
+            "main": self.main.name,
+            "metrics": [{**metric.as_json(), "constant": constants.get(metric.name)} for metric in self.metrics],
+            **({"target": target} if target else {}),
+        }
+
+
+Fit: TypeAlias = Callable[[Dataset], Objective]  # raises `ConfigError` if the dataset does not suit the objective
+
+OBJECTIVES: Registry[Fit] = Registry("objective")
+
+
+def main_first(metrics: Sequence[Metric], main: str) -> tuple[Metric, tuple[Metric, ...]]:
+    """Return the metric called `main`, and all metrics with it first."""
+    (first,) = (metric for metric in metrics if metric.name == main)
+    return first, (first, *(metric for metric in metrics if metric.name != main))
+
+
+def need_task(name: str, dataset: Dataset, task: str, needed: str) -> None:
+    """Raise `ConfigError` if a dataset is not for a task; `needed` is what the objective needs."""
+    if dataset.task == task:
+        return
+    remedies: Mapping[str, str] = {
+        "regression": 'write objective = "regression", or make the numbers classes with task=classification, as in '
+        "csv(path=..., label=..., task=classification)",
+        "classification": 'write objective = "cross-entropy", or make the labels numbers with task=regression, as in '
+        "csv(path=..., label=..., task=regression)",
+        "verification": 'write objective = "verification"',
+    }
+    raise ConfigError(
+        f"the objective {name} needs {needed}, but the task of {dataset.name} is {dataset.task}: "
+        f"{remedies[dataset.task]}."
+    )
