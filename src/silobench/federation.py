@@ -72,6 +72,11 @@ class Federation:
             raise ConfigError(
                 f"{self.dataset.name} has sparse rows, which PyTorch cannot store on the device mps: use cpu or cuda."
             )
+        if device == "mps" and self.y.is_floating_point():
+            raise ConfigError(
+                f"{self.dataset.name} has a numeric target, which needs double precision, and the device mps has none: "
+                "use cpu or cuda."
+            )
         return replace(self, device=device)
 
     @cached_property

@@ -146,6 +146,27 @@ def test_pairs_are_verified_on_another_device(second) -> None:
     check_same("fedavg", federated, second, sgd(0.01, epochs=1))
 
 
+@pytest.mark.parametrize("objective", ["regression(loss=huber)", "binary", "cross-entropy"])
+def test_every_objective_is_trained_and_scored_on_another_device(second, objective: str) -> None:
+    rng = np.random.default_rng(0)
+    is_numeric = objective.startswith("regression")
+    y = rng.normal(50, 9, 60) if is_numeric else np.arange(60) % 2
+    split = Split(rng.normal(size=(60, 4)).astype(np.float32), y)
+    dataset = Dataset(
+        "rows",
+        split,
+        split,
+        () if is_numeric else ("no", "yes"),
+        "none",
+        task="regression" if is_numeric else "classification",
+    )
+    federation = federate(dataset, "iid", parties=2)
+    check_same("fedavg", (federation, task("mlp(6)", dataset, objective=objective)), second)
+    if is_numeric:
+        with pytest.raises(ConfigError, match="rows has a numeric target, which needs double precision"):
+            federation.to("mps")
+
+
 @pytest.mark.parametrize("partition", ["noise(0.1, test=noisy)", "iid + share(beta=0.1, warmup=1)"])
 @pytest.mark.parametrize("free", [math.inf, 0])
 def test_rows_move_once_if_they_fit(second, monkeypatch, partition: str, free: float) -> None:

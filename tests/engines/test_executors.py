@@ -14,6 +14,7 @@ from silobench.engines.executor import InProcess, InState, executor_of
 from silobench.engines.shipping import packed, unpacked
 from silobench.engines.workers import workers_of_this_command
 from silobench.errors import SpecError
+from silobench.method.types import Context, Memory, Transform, Update
 from silobench.runs.experiment import plan
 from silobench.runs.stored import read_run, read_runs
 from silobench.runs.sweep import sweep
@@ -160,3 +161,17 @@ def test_the_executor_of_the_docs_runs(capsys, monkeypatch, tmp_path: Path) -> N
         digests.append(sorted(run.facts.state_sha256 for run in read_runs(tmp_path / engine[:4])))
     assert len(set(digests[0])) == 2
     assert digests[0] == digests[1]
+
+
+def test_transforms_know_the_cohort_wherever_they_run(silos) -> None:
+    def encode(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:
+        return replace(update, total={name: part / len(context.cohort) for name, part in update.total.items()}), memory
+
+    case = Case(sizes=(20, 1, 9, 8))
+    engines = (inline(), pool(workers=2), Engine(("stacked",)), Engine(("stacked",), workers=2))
+    first, second, *others = (
+        run("fedavg", case.federated(silos), engine, case.solver, Transform(encode=encode), rounds=2, participation=3)
+        for engine in engines
+    )
+    assert same(first) == same(second)
+    assert same(others[0]) == same(others[1])
