@@ -14,7 +14,6 @@ from silobench.method.algorithms import ALGORITHMS, solo
 from silobench.method.method import Method
 from silobench.method.servers import SERVERS
 from silobench.method.solvers import Problem, sgd
-from silobench.method.transforms import clip
 from silobench.method.types import Layout, Pull, Server
 from silobench.models import MODELS, Network, Sizes
 from silobench.models.pooling import relu_of_pool, relu_of_pooled_convolution
@@ -111,7 +110,7 @@ def test_buffers_are_averaged_by_samples_under_every_algorithm(name: str, server
     network = normed()
     task = Task(network, network.params.clone(), network.buffers.clone())
     solver = sgd(lr=0.01, epochs=1, batch=8)
-    method = Method(ALGORITHMS.build(name), solver, (clip(0.001),), SERVERS.build(server))
+    method = Method(ALGORITHMS.build(name), solver, server=SERVERS.build(server))
     first, second = rounds(method, federation, task, rounds=2)
     for record, start in ((first, task.buffers), (second, first.state.server.buffers)):
         total = torch.zeros(8)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -74,6 +75,10 @@ class _Loop:
     def setting(self) -> Setting:
         return self.schedule.setting
 
+    @cached_property
+    def timing(self) -> Timing:
+        return Timing(self.schedule)
+
     @property
     def prelude(self) -> Prelude:
         return self.schedule.prelude or Prelude()
@@ -110,15 +115,16 @@ class _Loop:
         return sum(_bytes(self.schedule.exchange.phases(self.setting, parties, size, dict.fromkeys(parties, size))))
 
     def _state_after(self, done: "_Round", phases: Sequence[Phase]) -> State:
-        before, turns, outcome, timing = done.before, done.turn, done.outcome, Timing(self.schedule)
+        before, turns, outcome, timing = done.before, done.turn, done.outcome, self.timing
         if turns.trained is None:
             seconds = timing.round(turns.asked, turns.replied, phases)
             clock = before.clock + seconds + sum(map(timing.barrier, done.other_phases))
         else:
             clock = turns.clock
         clock += self.schedule.network.seconds(0, done.probe.largest)
-        put = self.schedule.engine.memories.put
-        memory = put(put(before.memory, turns.trained.memory if turns.trained else {}), outcome.memory)
+        put, memory = self.schedule.engine.memories.put, before.memory
+        for changed in (turns.trained.memory, outcome.memory) if turns.trained else (outcome.memory,):
+            memory = put(memory, changed)
         spent = before.spent + sum(_bytes((*phases, *done.other_phases))) + done.probe.nbytes
         return State(outcome.server, memory, clock, spent, done.orders.memory, extra=turns.extra(before.extra))
 
@@ -148,8 +154,8 @@ class _Loop:
         is_first, prelude, turns, tally = done.before.server.round == 0, self.prelude, done.turn, done.outcome.tally
         trained, workers = turns.trained or tally, max(1, turns.engine.workers)
         up, down = _bytes((*phases, *done.other_phases))
-        is_timed, timing = self.schedule.clock.speed is not None, Timing(self.schedule)
-        by_clock = max(map(timing.computing, turns.replied), default=0.0) if is_timed else None
+        is_timed = self.schedule.clock.speed is not None
+        by_clock = max(map(self.timing.computing, turns.replied), default=0.0) if is_timed else None
         return RoundRecord(
             round=after.server.round,
             accuracy=scores.get("accuracy"),

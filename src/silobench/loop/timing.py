@@ -1,6 +1,6 @@
 """The virtual clock: how long a round takes, with parties that compute and send side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from silobench.loop.schedule import Schedule
@@ -36,12 +36,10 @@ class Timing:
     def round(self, asked: Cohort, replied: Cohort, phases: Sequence[Phase]) -> float:
         """Return how long the server waits for the last reply; `phases` are the broadcast and the replies."""
 
-        def sizes(party: int) -> tuple[int, int]:
-            down = sum(phase.down.get(party, 0) for phase in phases)
-            return down, sum(phase.up.get(party, 0) for phase in phases)
-
-        trips = {(*sizes(party), 0 if self._alike else party) for party in replied}
-        return max((self.trip(party, down, up, len(asked)) for down, up, party in trips), default=0.0)
+        alike = self._alike
+        down, up = _added([phase.down for phase in phases]), _added([phase.up for phase in phases])
+        trips = {(down.get(party, 0), up.get(party, 0), 0 if alike else party) for party in replied}
+        return max([self.trip(party, first, last, len(asked)) for first, last, party in trips], default=0.0)
 
     def barrier(self, phase: Phase) -> float:
         """Return how long it takes until the last message of a phase has arrived."""
@@ -50,3 +48,11 @@ class Timing:
             max((network.transfer(size, party, seed, len(way)) for party, size in way.items()), default=0.0)
             for way in (phase.down, phase.up)
         )
+
+
+def _added(sizes: Sequence[Mapping[int, int]]) -> Mapping[int, int]:
+    """Return the bytes of each party over several phases."""
+    some = [each for each in sizes if each]
+    if len(some) == 1:
+        return some[0]
+    return {party: sum(each.get(party, 0) for each in some) for each in some for party in each}

@@ -31,8 +31,9 @@ class LocalRound:
 
     def at(self, memory: PartyMemory) -> "LocalRound":
         """Return the round as a party sees it: with its personal parameters, or with its own model."""
-        params = self.setting.params_at(self.server.params, memory)
-        return self if params is self.server.params else replace(self, server=replace(self.server, params=params))
+        if self.setting.receives_alike:
+            return self
+        return replace(self, server=replace(self.server, params=self.setting.params_at(self.server.params, memory)))
 
     def _train(self, party: int, memory: PartyMemory) -> Reply:
         method, task, server, watch = self.setting.method, self.setting.task, self.server, Stopwatch()

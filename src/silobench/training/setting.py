@@ -76,6 +76,11 @@ class Setting:
         shares_all = algorithm.replica is None and algorithm.personal is None and not self.mixes
         return self.method.buffers if shares_all else "local"
 
+    @cached_property
+    def receives_alike(self) -> bool:
+        """Whether all parties train from the same parameters, those that were broadcast."""
+        return self.personal is None and not self.mixes
+
     @property
     def needs_only_sum(self) -> bool:
         """Whether the server needs nothing but the sum of the messages."""

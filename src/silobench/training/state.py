@@ -134,10 +134,28 @@ class RoundRecord:
         optional = ("measures", "control", "reports", "replied", "computing", "metrics")
         left_out = {"state", *(name for name in optional if not getattr(self, name))}
         left_out |= {"validation_loss"} if self.validation_loss is None else set()
-        row = {name: _finite(value) for name, value in vars(self).items() if name not in left_out}
+        row = {
+            name: value if name in _ALWAYS_FINITE else _finite(value)
+            for name, value in vars(self).items()
+            if name not in left_out
+        }
         shares = ("class_accuracy", "party_accuracy") if self.accuracy is not None else ()  # else in a target's units
         short = {name: _rounded(getattr(self, name)) for name in shares}
         return row | short | {"cohort": list(self.cohort), "knobs": dict(self.knobs), "seconds": dict(self.seconds)}
+
+
+_ALWAYS_FINITE = {
+    "round",
+    "cohort",
+    "steps",
+    "bytes_up",
+    "bytes_down",
+    "clock",
+    "engine",
+    "workers",
+    "seconds",
+    "replied",
+}
 
 
 def _rounded(shares: Iterable[float | None] | None) -> list[float | None] | None:
@@ -147,8 +165,8 @@ def _rounded(shares: Iterable[float | None] | None) -> list[float | None] | None
 
 def _finite(value: Any) -> Any:
     """Return None for a diverged loss, also inside reports: JSON has no NaN."""
-    if isinstance(value, Mapping):
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
         return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, tuple | list):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return [_finite(part) for part in value] if isinstance(value, tuple | list) else value
