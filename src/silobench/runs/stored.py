@@ -109,7 +109,7 @@ class PartitionFacts:
     def from_json(cls, facts: Mapping[str, Any]) -> "PartitionFacts":
         get, shared = facts.get, facts.get("shared")
         return cls(
-            tuple(get("sizes", ())),
+            tuple(facts["sizes"] if "parties" not in facts else get("sizes", ())),
             tuple(map(tuple, get("counts", ()))),
             tuple(get("parties", ())),
             get("fingerprint", ""),
