@@ -1,13 +1,11 @@
 """A lossy codec and transforms for tests of what crosses the network."""
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from silobench.method.codecs import Codec, Form
-from silobench.method.types import Context, Memory, Transform, Update, Vector
+from silobench.method.types import Context, Memory, Transform, Update
 
 
 def eight_bits() -> Codec:
@@ -46,7 +44,3 @@ def noted(log: list[Any], note: Any) -> Transform:
         return update, memory
 
     return Transform(encode)
-
-
-def changed(total: Mapping[str, Vector], update: Update) -> Update:
-    return replace(update, total=total)

@@ -22,10 +22,10 @@ from silobench.method.algorithms import bsp
 from silobench.method.codecs import CODECS, DENSE, SPARSE, Codec, Form, Packed
 from silobench.method.solvers import sgd
 from silobench.method.transforms import top_k
-from silobench.method.types import Update
+from silobench.method.types import Context, Layout, Update
 from wire import eight_bits, noted, quantised
 
-CONTEXT: Any = None  # of `top_k`, which reads only its knobs
+CONTEXT = Context(0, 0, 0, Layout((), (), 0), {})
 SPECIAL = [np.nan, np.inf, -np.inf, 1e-45, -1e-45, 3e38]
 MINIBATCH = sgd(lr=0.05, steps=1, batch=8, keep_momentum=True)
 
@@ -121,7 +121,7 @@ def test_the_bytes_are_those_of_a_file_that_a_fresh_process_reads(tmp_path: Path
     rng, jobs, expected = np.random.default_rng(0), [], []
     for name in ("dense", "sparse"):
         for density in (0.0, 0.001, 0.2, 1.0):
-            vector = (rng.normal(size=4321) * (rng.random(4321) < density)).astype(np.float32)
+            vector = np.where(rng.random(4321) < density, rng.normal(size=4321), 0.0).astype(np.float32)
             file, packed = tmp_path / f"{name}-{density}", sent(vector, CODECS.build(name))
             file.write_bytes(packed.content)
             assert file.stat().st_size == packed.nbytes
@@ -160,8 +160,7 @@ def test_sparse_around_another_codec(vector: Any, inner: Codec) -> None:
 @settings(max_examples=60, deadline=None)
 def test_top_k_and_then_eight_bits_per_value(size: int, fraction: float, seed: int) -> None:
     delta = torch.from_numpy(np.random.default_rng(seed).normal(size=size).astype(np.float32))
-    context = type("Knobs", (), {"knobs": {}})()
-    update, _ = top_k(fraction=fraction).encode(Update.of(3.0, delta=delta), {}, context)
+    update, _ = top_k(fraction=fraction).encode(Update.of(3.0, delta=delta), {}, CONTEXT)
     exact = update.total["delta"]
     message = update.coded(eight_bits()).pack()
     count = max(1, round(fraction * size))
@@ -227,14 +226,12 @@ def test_codecs_in_workers_give_the_same_bits(toy, spec: str) -> None:
     name, _, chain = spec.partition(" ")
     transforms = {"top_k": (top_k(0.3),), "lossy": (quantised(),), "both": (top_k(0.3), quantised()), "": ()}[chain]
     solver = SOLVER if name == "fedavg" else MINIBATCH
-    inline, workers = (
-        [
-            {**bits(record), "engine": 0, "workers": 0}
-            for record in run(name, toy((20, 9, 30)), solver, *transforms, **o)
-        ]
-        for o in ({}, {"engine": pool(workers=2)})
-    )
-    assert inline == workers
+
+    def all_bits(**options: Any) -> list[Any]:
+        records = run(name, toy((20, 9, 30)), solver, *transforms, **options)
+        return [{**bits(record), "engine": None, "workers": None} for record in records]
+
+    assert all_bits() == all_bits(engine=pool(workers=2))
 
 
 # --- sums of updates ----------------------------------------------------------------------------------
@@ -247,7 +244,7 @@ def small(names: str) -> Any:
 
 
 UPDATES = st.builds(
-    lambda total, sums, weight: Update(total, float(weight), sums), small("ab"), small("cd"), st.integers(0, 9)
+    lambda total, sums, weight: Update(total, weight, sums), small("ab"), small("cd"), st.integers(0, 9).map(float)
 )
 
 
