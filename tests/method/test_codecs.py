@@ -277,3 +277,12 @@ def test_a_codec_of_four_lines_can_be_used() -> None:
     whole = Codec(lambda part: part.tobytes(), lambda content, form: np.frombuffer(content, form.dtype))
     assert sent(np.array([1.0, 2.0]), whole).unpack().tolist() == [1.0, 2.0]
     assert Form((3, 4), np.dtype(np.float32)).size == 12
+
+
+def test_the_layout_of_a_sparse_part_on_the_wire() -> None:
+    """Positions come before values; with as many bytes for either, indices are sent rather than a bitmap."""
+    one = np.zeros(32, np.float32)
+    one[9] = 2.0
+    assert bytes(sent(one, SPARSE).content) == bytes([9, 0, 0, 0]) + np.float32(2.0).tobytes()
+    one[31] = 3.0
+    assert bytes(sent(one, SPARSE).content) == bytes([0, 0x40, 0, 0x01]) + np.array([2, 3], np.float32).tobytes()
