@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from laws import Toy
 from silobench.data.dataset import Dataset, Split
 from silobench.federation import Federation, Party
+from silobench.models import Network
 from silobench.partitions import Partition
 from silobench.tasks.task import Task, task
 
@@ -73,6 +74,22 @@ def silos() -> Toy:
         split = Split(_floats(x), np.asarray(y, dtype=np.int64))
         dataset = Dataset("rows", split, split, tuple("abc"), "none", **facts)
         return _dealt(dataset, sizes), task(model, dataset)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def normed(toy: Toy) -> Toy:
+    """() -> five parties, and linear (4, 5) - BatchNorm - ReLU - linear (5, 3): 53 parameters and 10 statistics.
+
+    The sizes of the parties leave no batch of eight with a single row, which BatchNorm1d refuses.
+    """
+
+    def make(sizes: tuple[int, ...] = (20, 12, 30, 52, 16)) -> tuple[Federation, Task]:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            network = Network(nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3)))
+        return toy(sizes)[0], Task(network, network.params.clone(), network.buffers.clone())
 
     return make
 

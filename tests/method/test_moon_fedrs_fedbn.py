@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,8 +20,7 @@ from silobench.method.method import Method
 from silobench.method.solvers import Problem, sgd
 from silobench.method.transforms import clip
 from silobench.method.types import Algorithm, Batch, Context, Memory, Server, Transform, Update
-from silobench.models import Network
-from silobench.tasks.task import Task, task
+from silobench.tasks.task import task
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
 
@@ -206,19 +204,6 @@ def test_sparse_rows_and_a_linear_model_do(silos, spec: str) -> None:
 
 
 # --- what stays with parties --------------------------------------------------------------------------
-
-
-@pytest.fixture
-def normed(toy):
-    """() -> five parties, and linear (4, 5) - BatchNorm - ReLU - linear (5, 3): 53 parameters and 10 statistics."""
-
-    def make(sizes: tuple[int, ...] = SIZES) -> tuple[Any, Task]:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            network = Network(nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3)))
-        return toy(sizes)[0], Task(network, network.params.clone(), network.buffers.clone())
-
-    return make
 
 
 NORM = slice(25, 35)  # the weights and biases of its BatchNorm

@@ -21,7 +21,7 @@ def norm(update: Update) -> float:
 
 
 def clipped(bound: float, update: Update) -> Update:
-    sent, memory = clip(bound).encode(update, {}, CONTEXT)
+    sent, memory, _ = clip(bound).encode(update, {}, CONTEXT)
     assert (memory, sent.weight) == ({}, update.weight)
     return sent
 

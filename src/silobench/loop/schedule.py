@@ -112,7 +112,23 @@ class Schedule:
                 "this pace needs to know how fast parties compute, the same in every run: set clock, as in "
                 'clock = "device(speed=1000, spread=0.5)".'
             )
-        if any(transform.agree for transform in self.setting.method.transforms):
+        if self.exchange.mixes or self.exchange is MESH:
+            raise ConfigError(
+                "with this pace a server takes its step after some messages, but this exchange has no server: leave "
+                "pace at synchronous, or use exchange = star."
+            )
+        method, step = self.setting.method, self.pace.takes([0.0] * self.cohort) if self.pace.takes else 0
+        if step < method.aggregate.least:
+            raise ConfigError(
+                f"this aggregate needs {method.aggregate.least} messages, but with this pace the server takes its step "
+                f"after {step}: let it wait for more messages, or use aggregate = mean."
+            )
+        if method.transforms and self.setting.buffers == "average" and self.setting.task.buffers.numel():
+            raise ConfigError(
+                "transforms change the normalisation statistics that parties send, and with this pace these would "
+                "arrive late: use buffers = local, a model without BatchNorm, or pace = synchronous."
+            )
+        if any(transform.agree for transform in method.transforms):
             raise ConfigError(
                 "one of the transforms needs all parties of a round at the same time, but with this pace they come one "
                 "by one: leave pace at synchronous."

@@ -62,10 +62,11 @@ def _in_flight(schedule: Schedule, state: State, broadcast: Server) -> Turn:
     memory = schedule.engine.memories.of(state.memory, available)
     engine, replies = _trained(schedule, broadcast, memory, starters)
     trained, timing = Tally(), Timing(schedule)
+    down = 0 if setting.method.algorithm.silent else broadcast.nbytes
     for reply in replies:
         trained.add(reply)
         ((party, size),) = reply.sizes.items()
-        trip = timing.trip(party, broadcast.nbytes, size, schedule.cohort)
+        trip = timing.trip(party, down, size, schedule.cohort)
         flights.append(Flight(party, number, state.clock + trip, replace(reply, memory={}, seconds={})))
     assert pace.takes is not None
     first = sorted(flights, key=lambda flight: (flight.arrival, flight.party))
@@ -74,12 +75,12 @@ def _in_flight(schedule: Schedule, state: State, broadcast: Server) -> Turn:
     taken = [flight for flight in flights if flight.party in arrived]  # in the order in which engines return replies
     return Turn(
         engine,
-        (flight.discounted(number, pace.discount) for flight in taken),
+        (flight.discounted(number, pace.discount, broadcast.buffers) for flight in taken),
         starters,
         tuple(sorted(flight.party for flight in taken)),
         trained=trained,
         flights=first[count:],
-        clock=first[count - 1].arrival if taken else state.clock,
+        clock=max([state.clock, *(flight.arrival for flight in taken)]),  # it waited already where models travelled
         report={"staleness": fmean(number - flight.version for flight in taken)} if taken else {},
     )
 

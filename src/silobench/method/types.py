@@ -371,7 +371,8 @@ class Context:
 
     def stream(self, purpose: str, shared: bool = False) -> np.random.Generator:
         """Return random numbers for this transform, round and party; `shared` ones are the same for all parties."""
-        return stream(self.seed, f"transform {self.place} {purpose}", self.round, 0 if shared else self.party + 1)
+        owner = "shared transform" if shared else "transform"  # the server's own numbers are not shared
+        return stream(self.seed, f"{owner} {self.place} {purpose}", self.round, 0 if shared else self.party + 1)
 
 
 Report: TypeAlias = Mapping[str, float]  # values for the record, such as a clip rate

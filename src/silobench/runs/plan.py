@@ -17,6 +17,7 @@ from silobench.data.splits import ratio_of
 from silobench.errors import ConfigError, suggest
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.exchanges import EXCHANGES
+from silobench.loop.exchanges.graphs import GRAPHS
 from silobench.loop.network import NETWORKS
 from silobench.loop.paces import PACES
 from silobench.measures import MEASURES
@@ -238,7 +239,8 @@ def _references(specs: Mapping[str, list[Bound[Any]]]) -> dict[str, Any]:
     """Digests of the files that specs read: other proportions, or another graph, are another run."""
     likes = [dict(term.full.kwargs) for term in specs["partition"] if term.full.name == "like"]
     digests = [counts_digest(str(like["reference"]), str(like["level"])) for like in likes]
-    files = {value for _, value in specs["exchange"][0].full.kwargs if isinstance(value, str) and "." in value}
+    values = {value for _, value in specs["exchange"][0].full.kwargs}
+    files = sorted(value for value in values if isinstance(value, str) and value not in GRAPHS)
     digests += [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files if Path(file).is_file()]
     return {"references": digests} if digests else {}
 

@@ -131,9 +131,9 @@ class RoundRecord:
         return sum(spent for phase, spent in self.seconds.items() if phase != SLOWEST)
 
     def as_json(self) -> dict[str, Any]:
-        optional = ("measures", "control", "reports", "replied", "computing", "metrics")
-        left_out = {"state", *(name for name in optional if not getattr(self, name))}
-        left_out |= {"validation_loss"} if self.validation_loss is None else set()
+        mappings, values = ("measures", "control", "reports", "metrics"), ("replied", "computing", "validation_loss")
+        left_out = {"state", *(name for name in mappings if not getattr(self, name))}
+        left_out |= {name for name in values if getattr(self, name) is None}
         row = {
             name: value if name in _ALWAYS_FINITE else _finite(value)
             for name, value in vars(self).items()

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from silobench.errors import ConfigError, suggest
 
 Weights: TypeAlias = Mapping[int, Mapping[int, float]]  # by party: those of its neighbours
-_GRAPHS = ("ring", "torus", "complete", "small-world")
+GRAPHS = ("ring", "torus", "complete", "small-world")
 
 
 @lru_cache(maxsize=4)
@@ -17,15 +17,15 @@ def edges_of(graph: str, parties: int, seed: int) -> frozenset[tuple[int, int]]:
     import networkx as nx  # takes a third of a second to load
 
     built: Any
-    if graph == "small-world":
+    if graph == "small-world" and parties > 2:
         built = nx.connected_watts_strogatz_graph(parties, min(4, parties - 1), 0.1, tries=100, seed=seed)
     elif graph == "torus":
         rows = max(side for side in range(1, int(parties**0.5) + 1) if parties % side == 0)
         built = nx.convert_node_labels_to_integers(
             nx.grid_2d_graph(rows, parties // rows, periodic=True), ordering="sorted"
         )
-    elif graph in _GRAPHS:
-        built = {"ring": nx.cycle_graph, "complete": nx.complete_graph}[graph](parties)
+    elif graph in GRAPHS:
+        built = nx.complete_graph(parties) if graph == "complete" else nx.cycle_graph(parties)
     else:
         built = _read(Path(graph), parties)
     edges = frozenset((min(edge), max(edge)) for edge in built.edges if edge[0] != edge[1])
@@ -39,7 +39,7 @@ def _read(path: Path, parties: int) -> Any:
     import networkx as nx
 
     if not path.is_file():
-        raise ConfigError(f"there is no graph '{path}', and no file of this name: {suggest(str(path), _GRAPHS)}")
+        raise ConfigError(f"there is no graph '{path}', and no file of this name: {suggest(str(path), GRAPHS)}")
     try:
         edges = [
             tuple(map(int, line.split())) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()

@@ -7,6 +7,7 @@ import torch
 
 from silobench.method.types import Memory, Update, Vector
 from silobench.spec import Registry
+from silobench.training.setting import BUFFERS
 from silobench.training.state import Reply
 
 
@@ -37,17 +38,21 @@ class Flight:
     arrival: float  # on the virtual clock
     reply: Reply
 
-    def discounted(self, now: int, discount: Callable[[int], float]) -> Reply:
-        """Return the reply as it counts in round `now`.
+    def discounted(self, now: int, discount: Callable[[int], float], buffers: Vector) -> Reply:
+        """Return the reply as it counts in round `now`; `buffers` are the server's normalisation statistics.
 
-        Its weight stays, so a stale message moves the model less. Unweighted sums stay too: they are changes of
-        variables that the party has already made.
+        Its weight stays, so a stale message moves the model less. Scalars, such as FedNova's reach, stay: they are not
+        a change of the model. Unweighted sums stay too: they are changes of variables that the party has already made.
+        Statistics are sent as they are, so the rest of their weight goes to those of the server.
         """
         factor = discount(now - self.version)
         if factor == 1.0:
             return self.reply
-        total = {name: part * factor for name, part in self.reply.update.total.items()}
-        return replace(self.reply, update=replace(self.reply.update, total=total))
+        update = self.reply.update
+        total = {name: part * factor if part.dim() > 0 else part for name, part in update.total.items()}
+        if BUFFERS in total:
+            total[BUFFERS] = total[BUFFERS] + (1 - factor) * update.weight * buffers
+        return replace(self.reply, update=replace(update, total=total))
 
 
 def packed(flights: Sequence[Flight]) -> Memory:

@@ -16,11 +16,12 @@ def by_entry(updates: Iterable[Update], combine: Callable[[Vector], Vector]) -> 
     each = list(updates)
     weight = sum(update.weight for update in each)
     means, sums = [update.mean() for update in each], [update.sums for update in each]
-    total = {name: combine(part) * weight for name, part in _stacks(means)}
-    return Update(total, weight, {name: combine(part) * len(each) for name, part in _stacks(sums)})
+    total = {name: combine(part) * weight for name, part in stacks(means)}
+    return Update(total, weight, {name: combine(part) * len(each) for name, part in stacks(sums)})
 
 
-def _stacks(each: Sequence[Mapping[str, Vector]]) -> Iterable[tuple[str, Vector]]:
+def stacks(each: Sequence[Mapping[str, Vector]]) -> Iterable[tuple[str, Vector]]:
+    """Yield every named part as [messages, ...]; a part that a message lacks is zero."""
     names = dict.fromkeys(name for parts in each for name in parts)
     for name in names:
         like = next(parts[name] for parts in each if name in parts)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import torch
 
+from silobench.method.aggregates.by_entry import stacks
 from silobench.method.types import AGGREGATES, Aggregate, Count, Update
 
 
@@ -18,8 +19,9 @@ def krum(byzantine: Count = 1) -> Aggregate:
 
     def combine(updates: Iterable[Update]) -> Update:
         each = list(updates)
-        vectors = torch.stack([torch.cat([part.flatten() for part in update.vectors().values()]) for update in each])
-        squares = torch.cdist(vectors.double(), vectors.double(), compute_mode="donot_use_mm_for_euclid_dist") ** 2
+        parts = [part.flatten(1).double() for _, part in stacks([update.vectors() for update in each])]
+        vectors = torch.cat([torch.zeros(len(each), 0).double(), *parts], 1)  # also where nobody sent anything
+        squares = torch.cdist(vectors, vectors, compute_mode="donot_use_mm_for_euclid_dist") ** 2
         closest = squares.sort(1).values[:, 1 : len(each) - byzantine - 1]  # without the message itself
         sums = closest.sum(1).nan_to_num(torch.inf)  # a message that is not a number is far from all others
         return _as_sum(each[int(sums.argmin())], each)

@@ -58,7 +58,7 @@ class Packed:
 
     @classmethod
     def of(cls, part: Tensor, codec: Codec) -> "Packed":
-        array = np.ascontiguousarray(part.numpy())
+        array = np.ascontiguousarray(part.numpy()).reshape(tuple(part.shape))  # NumPy makes a scalar a vector of one
         return cls(codec.pack(array), Form(array.shape, array.dtype), codec)
 
     @property
