@@ -165,7 +165,7 @@ def _origin(cell: CellResult) -> str:
 
 
 def _cell(runs: list[StoredRun], find_accuracy: FindAccuracy, find_cost: FindCost) -> CellResult:
-    label, parties = runs[0].label.without("seed"), len(runs[0].partition.sizes)
+    label, parties = runs[0].label.without("seed"), runs[0].partition.party_count
     main, metrics = runs[0].metric, _results(runs)
     return CellResult(
         label=label,

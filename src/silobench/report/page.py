@@ -16,7 +16,7 @@ from silobench.analysis.tables import cost_table, score_tables, shown, varying
 from silobench.errors import RecordError
 from silobench.report.drawing import Section
 from silobench.report.figures import curves_svg, partition_svg
-from silobench.runs.stored import StoredRun
+from silobench.runs.stored import PartitionFacts, StoredRun
 from silobench.tasks.metrics import ACCURACY
 
 _CHOICES = ("model", "solver", "rounds", "participation")
@@ -70,18 +70,27 @@ def _setting(cells: list[CellResult], names: Sequence[str], everything: Sequence
     return {
         "name": " · ".join(filter(None, (shown(cells[0], name, everything) for name in names))),
         "facts": [
-            ("parties", len(partition.sizes)),
-            ("rows per party", f"{min(partition.sizes)} to {max(partition.sizes)}"),
-            ("label EMD, mean", f"{partition.emd_weighted:.3f}"),
-            ("Jensen-Shannon", f"{partition.jensen_shannon:.3f} bit"),
-            ("Gini of sizes", f"{partition.gini:.3f}"),
-            ("feature shift", f"{partition.feature_shift:.3f}"),
-            *([] if partition.wasserstein is None else [("Wasserstein", f"{partition.wasserstein:.3f} std")]),
+            ("parties", partition.party_count),
+            *_skew_facts(partition),
             *([] if baseline is None else [(f"{metric.title} of a constant answer (dotted)", metric.text(baseline))]),
         ],
         "partition": _heatmap(cells[0].runs[0]),
         "curves": curves_svg({cell.label["algorithm"]: cell.curve for cell in cells}, metric, baseline),
     }
+
+
+def _skew_facts(partition: PartitionFacts) -> list[tuple[str, str]]:
+    """Return how rows differ between parties; empty where parties do not hold rows of their own."""
+    if not partition.sizes:
+        return []
+    return [
+        ("rows per party", f"{min(partition.sizes)} to {max(partition.sizes)}"),
+        ("label EMD, mean", f"{partition.emd_weighted:.3f}"),
+        ("Jensen-Shannon", f"{partition.jensen_shannon:.3f} bit"),
+        ("Gini of sizes", f"{partition.gini:.3f}"),
+        ("feature shift", f"{partition.feature_shift:.3f}"),
+        *([] if partition.wasserstein is None else [("Wasserstein", f"{partition.wasserstein:.3f} std")]),
+    ]
 
 
 def _heatmap(run: StoredRun) -> str:

@@ -1,242 +1,50 @@
-"""From a plan to a run that is ready for its first round: data cut, network and method built, everything checked."""
+"""From a plan to a run that is ready for its first round, whatever its kind."""
 
-import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
 
-from silobench.data import Dataset, load
-from silobench.data.splits import pooled_split, ratio_of
+from silobench.data import Dataset
 from silobench.engines import ENGINES, Engine
-from silobench.errors import ConfigError, DataError
-from silobench.federation import federate
-from silobench.loop.clocks import CLOCKS
-from silobench.loop.exchanges import EXCHANGES
-from silobench.loop.network import NETWORKS
-from silobench.loop.paces import PACES
-from silobench.loop.schedule import Schedule
-from silobench.measures import MEASURES, Measure
-from silobench.method.aggregates import AGGREGATES
-from silobench.method.algorithms import ALGORITHMS
-from silobench.method.availability import AVAILABILITIES
-from silobench.method.controllers import CONTROLLERS
-from silobench.method.method import Method
-from silobench.method.selection import SELECTIONS
-from silobench.method.servers import SERVERS
-from silobench.method.solvers import SOLVERS
-from silobench.method.transforms import bind_chain
-from silobench.partitions import Sharing, measure, sharing
-from silobench.partitions.measures import count, emd_weighted
-from silobench.runs.plan import Cell, Plan
-from silobench.runs.starts import STARTS, digest_of, started
+from silobench.runs.horizontal import HORIZONTAL
+from silobench.runs.plan import Plan
+from silobench.runs.runnable import Kind, Runnable
+from silobench.runs.starts import digest_of
 from silobench.runs.stored import interrupted_versions, read_json
-from silobench.spec import Registry
-from silobench.tasks.task import task
-from silobench.training.setting import Setting
-from silobench.training.stopwatch import Stopwatch
 
-_SKEWED = 0.5  # weighted earth mover's distance of labels above which averaged statistics fit no party
-_UNEVEN = 2 / 3  # share of the larger of two classes above which accuracy says little
-_Build: TypeAlias = Callable[[Registry[Any], str], Any]
+KINDS = [HORIZONTAL]  # the first that claims a cell prepares its run; horizontal claims all, and stays last
 
 
-@dataclass(frozen=True)
-class PreparedRun:
-    """A plan with its objects built, before its first round."""
-
-    plan: Plan
-    dataset: Dataset
-    schedule: Schedule  # without its engine
-    measures: dict[str, Measure]
-    seconds: float  # spent on preparing
-
-    @property
-    def setting(self) -> Setting:
-        return self.schedule.setting
-
-    def facts(self) -> dict[str, Any]:
-        """Return the content of run.json, without versions and status."""
-        train, federation = self.dataset.train, self.setting.federation
-        partition = federation.partition
-        return {
-            "id": self.plan.id,
-            "config": self.plan.config,
-            "label": self.plan.label,
-            "created": self.plan.created,
-            "dataset": {
-                "name": self.dataset.name,
-                "task": self.dataset.task,
-                "checksum": self.plan.config["checksum"],  # of the files, also where the rows are split in another way
-                "train": len(train),
-                "test": len(self.dataset.test),
-                "classes": list(self.dataset.classes),
-                "licence": self.dataset.licence,
-                "notes": list(self.dataset.notes),
-            },
-            "partition": {
-                "fingerprint": partition.fingerprint,
-                "parties": [party.name for party in federation.parties],
-                **measure(partition, self.dataset).as_json(),
-                **({"notes": list(partition.notes)} if partition.notes else {}),
-                **({"shared": self.sharing.as_json()} if self.sharing else {}),
-            },
-            "objective": self.setting.task.objective.as_json(
-                str(self.plan.label.get("objective", "auto")), self.dataset
-            ),
-            "parameters": self.setting.task.network.layout.size,
-            **({"warnings": list(self.warnings)} if self.warnings else {}),
-        }
-
-    @cached_property
-    def sharing(self) -> Sharing | None:
-        """The rows that parties share; None where they share none."""
-        return sharing(self.setting.federation.partition, self.dataset)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences to show before the first round."""
-        partition = self.setting.federation.partition
-        return (*self.dataset.notes, *self._advice, *partition.notes, *self.warnings)
-
-    @property
-    def _advice(self) -> tuple[str, ...]:
-        """A note about metrics for two uneven classes, if the objective was left to silobench."""
-        dataset, y = self.dataset, self.dataset.train.y
-        if self.plan.cell.objective != "auto" or dataset.task != "classification" or len(dataset.classes) != 2:
-            return ()
-        share = max(y.mean(), 1 - y.mean())
-        if share <= _UNEVEN:
-            return ()
-        return (
-            f'{share:.0%} of the training rows of {dataset.name} are of one class: objective = "binary" also reports '
-            "AUC, average precision and F1",
-        )
-
-    @cached_property
-    def warnings(self) -> tuple[str, ...]:
-        """Sentences about choices that are known not to work well together."""
-        setting = self.setting
-        if setting.buffers != "average" or not setting.task.buffers.numel() or setting.method.algorithm.pooled:
-            return ()
-        distance = emd_weighted(count(setting.federation.partition, self.dataset.codes, len(self.dataset.label_names)))
-        if distance <= _SKEWED:
-            return ()
-        return (
-            f"{self.plan.cell.model} averages BatchNorm statistics over parties whose labels differ (weighted EMD "
-            f"{distance:.2f}), and the mean fits none of them (NIID-Bench, finding 11): use norm=group, buffers=local "
-            "or fedbn.",
-        )
+def kind_of(plan: Plan) -> Kind:
+    """Return the kind of learning that a plan asks for."""
+    return next(kind for kind in KINDS if kind.claims(plan.cell))
 
 
-def prepare(plan: Plan, dataset: Dataset | None = None) -> PreparedRun:
-    """Load and cut the data, build the network and the method; every error of a configuration comes before round 0."""
-    watch, cell, dataset = Stopwatch(), plan.cell, dataset or load(plan.cell.dataset)
-    _need_same_data(plan, dataset)
-    dataset = pooled_split(dataset, cell.split, cell.seed)
-    federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
-    network = task(cell.model, dataset, cell.seed, cell.objective).to(cell.device)
-    setting = Setting(_method(cell, _build), federation, network, cell.seed)
-    return _assembled(plan, dataset, setting, _build, watch)
+def prepare(plan: Plan, dataset: Dataset | None = None) -> Runnable:
+    """Build everything that a run needs; every error of a configuration comes before round 0."""
+    return kind_of(plan).prepare(plan, dataset)
 
 
 def check(plans: Sequence[Plan], out: Path, engine: Engine) -> None:
-    """Raise every error that would stop one of these runs before its first round.
+    """Raise every error that would stop one of these runs before its first round."""
 
-    Runs that share a partition or a network have it made once, and nothing is kept: each run is prepared where it
-    runs. A network's seed does not matter here.
-    """
-    build = functools.cache(_build)
-    data = functools.lru_cache(maxsize=1)(load)
-    rows = functools.lru_cache(maxsize=1)(lambda dataset, split, seed: pooled_split(data(dataset), split, seed))
-    cut = functools.lru_cache(maxsize=1)(lambda rows_of, *how: federate(rows(*rows_of), *how))
-    network = functools.lru_cache(maxsize=1)(
-        lambda rows_of, model, objective: task(model, rows(*rows_of), 0, objective)
-    )
-    for plan in sorted(plans, key=_shared_work):
+    def settle(runnable: Runnable) -> Engine:
+        return engine_of(runnable, out, engine)
+
+    for plan in plans:
         check_origin(plan, out)
-        cell, rows_of = plan.cell, _rows_of(plan.cell)
-        _need_same_data(plan, data(cell.dataset))
-        federation = cut(rows_of, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
-        task_of_run = network(rows_of, cell.model, cell.objective).to(cell.device)
-        setting = Setting(_method(cell, build), federation, task_of_run, cell.seed)
-        engine_of(_assembled(plan, rows(*rows_of), setting, build, Stopwatch()), out, engine)
+    for kind in KINDS:
+        own = [plan for plan in plans if kind_of(plan) is kind]
+        if kind.check is not None:
+            kind.check(own, settle)
+        else:
+            for plan in own:
+                settle(kind.prepare(plan, None))
 
 
-def _rows_of(cell: Cell) -> tuple[str, str, int]:
-    """Return what decides the rows of a run: dataset, split and, only if the split is drawn, the seed."""
-    return cell.dataset, cell.split, cell.seed if ratio_of(cell.split) else 0
-
-
-def _shared_work(plan: Plan) -> tuple[str, ...]:
-    """A sort key that brings plans together whose data, network and partition are the same."""
-    cell = plan.cell
-    cut = (cell.partition, cell.parties, cell.seed, cell.validation)
-    return tuple(map(repr, (*_rows_of(cell), cell.model, cell.objective, *cut)))
-
-
-def _build(registry: Registry[Any], text: str) -> Any:
-    return registry.build(text)
-
-
-def _need_same_data(plan: Plan, dataset: Dataset) -> None:
-    if dataset.checksum != plan.config["checksum"]:
-        raise DataError(
-            f"{plan.cell.dataset} has changed since this experiment was planned: run it again to use it as it is."
-        )
-
-
-def _method(cell: Cell, build: _Build) -> Method:
-    return Method(
-        build(ALGORITHMS, cell.algorithm),
-        build(SOLVERS, cell.solver),
-        tuple(transform.build() for transform in bind_chain(cell.transforms)),
-        build(SERVERS, cell.server),
-        build(AGGREGATES, cell.aggregate),
-        cell.buffers,
-    )
-
-
-def _assembled(plan: Plan, dataset: Dataset, setting: Setting, build: _Build, watch: Stopwatch) -> PreparedRun:
-    """Put a run together from its parts, and check that they go together."""
-    cell = plan.cell
-    schedule = Schedule(
-        started(setting, build(STARTS, cell.start).path),
-        rounds=cell.rounds,
-        participation=cell.participation,
-        eval_every=cell.eval_every,
-        eval_on=cell.eval_on,
-        selection=build(SELECTIONS, cell.selection),
-        controller=build(CONTROLLERS, cell.controller),
-        network=build(NETWORKS, cell.network),
-        exchange=build(EXCHANGES, cell.exchange),
-        availability=build(AVAILABILITIES, cell.availability),
-        pace=build(PACES, cell.pace),
-        clock=build(CLOCKS, cell.clock),
-    )
-    schedule.check()
-    measures = _measures(cell.measure, schedule, build)
-    watch.lap("data")
-    return PreparedRun(plan, dataset, schedule, measures, watch.laps["data"])
-
-
-def _measures(specs: Sequence[str], schedule: Schedule, build: _Build) -> dict[str, Measure]:
-    """Return measures by name; refused are a measure that this run does not allow, and the same measure twice."""
-    measures: dict[str, Measure] = {}
-    for spec in specs:
-        name = MEASURES.bind(spec).full.name
-        if name in measures:
-            raise ConfigError(f"measure has {name} twice: ask for it once.")
-        measures[name] = build(MEASURES, spec)
-        measures[name].check(schedule.setting, schedule.cohort)
-    return measures
-
-
-def engine_of(prepared: PreparedRun, out: Path, engine: str | Engine) -> Engine:
-    """Return the engine for a run, with one way to train; an interrupted run continues as it was started."""
+def engine_of(runnable: Runnable, out: Path, engine: str | Engine) -> Engine:
+    """Return the engine for a run, with one mode; an interrupted run continues as it was started."""
     chosen = ENGINES.build(engine) if isinstance(engine, str) else engine
-    return chosen.settled(prepared.setting, interrupted_versions(out / prepared.plan.id).get("engine"))
+    return runnable.settled(chosen, interrupted_versions(out / runnable.plan.id).get("engine"))
 
 
 def check_origin(plan: Plan, out: Path) -> None:

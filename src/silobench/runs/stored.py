@@ -88,7 +88,7 @@ class SharedRows:
 class PartitionFacts:
     """Who has which data, in numbers."""
 
-    sizes: tuple[int, ...]  # rows by party
+    sizes: tuple[int, ...] = ()  # rows by party; empty where parties do not hold rows of their own
     counts: tuple[tuple[int, ...], ...] = ()  # rows by party and class
     parties: tuple[str, ...] = ()  # names
     fingerprint: str = ""
@@ -101,11 +101,15 @@ class PartitionFacts:
     shared: SharedRows | None = None
     wasserstein: float | None = None  # of a numeric target, in its standard deviations
 
+    @property
+    def party_count(self) -> int:
+        return max(len(self.sizes), len(self.parties))
+
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "PartitionFacts":
         get, shared = facts.get, facts.get("shared")
         return cls(
-            tuple(facts["sizes"]),
+            tuple(get("sizes", ())),
             tuple(map(tuple, get("counts", ()))),
             tuple(get("parties", ())),
             get("fingerprint", ""),

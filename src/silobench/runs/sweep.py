@@ -208,7 +208,7 @@ def _failure(plan: Plan, how: str, details: str) -> RunError:
 
 def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> Generator[Event]:
     prepared = prepare(plan, dataset)
-    main = prepared.setting.task.objective.main
+    main = prepared.metric
     begin = Event("begin", plan.id, plan.name, plan.cell.rounds, notes=prepared.notes, metric=main)
     yield begin
     with closing(execute(prepared, out, engine)) as records:
@@ -230,6 +230,7 @@ def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> G
 def _single_worker(record: RoundRecord) -> tuple[float, float]:
     """Return the seconds that a round would have taken a single worker, and the speedup of all over that."""
     phases = record.seconds
-    parallel, serial = sum(phases[name] for name in ("train", "encode", "evaluate")), phases["aggregate"]
-    single = record.workers * parallel + serial
-    return single, single / (parallel + serial + phases["idle"])
+    parallel = sum(phases.get(name, 0.0) for name in ("train", "encode", "evaluate"))
+    serial, idle = (phases.get(name, 0.0) for name in ("aggregate", "idle"))
+    single, together = record.workers * parallel + serial, parallel + serial + idle
+    return single, single / together if together else 1.0
