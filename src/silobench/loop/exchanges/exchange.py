@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from silobench.method.selection import Cohort
-from silobench.method.types import Context, Phase, Server, Update
+from silobench.method.types import Context, Phase, Server, Update, Vector
 from silobench.spec import Registry
 from silobench.training.party import transform_key
 from silobench.training.setting import Setting
@@ -23,6 +23,10 @@ class Meeting:
     cohort: Cohort  # the parties that were asked
     replied: Cohort  # those of them that answer
     watch: Stopwatch  # `lap("parties")` when the last reply has come
+
+    def model(self, party: int) -> Vector:
+        """Return the parameters of a party's model at the start of the round."""
+        return self.setting.params_at(self.server.params, self.memory.get(party, {}))
 
 
 @dataclass(frozen=True)

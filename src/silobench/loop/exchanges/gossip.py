@@ -38,12 +38,12 @@ def gossip(graph: str = "ring") -> Exchange:
         for reply in meeting.replies:
             ((party, _),) = reply.sizes.items()
             tally.add(reply)
-            trained[party] = _model(meeting, party) + reply.update.mean()["delta"]
+            trained[party] = meeting.model(party) + reply.update.mean()["delta"]
         meeting.watch.lap("parties")
         weights = _weights(graph, meeting.setting)
         mixed = {party: _mixed(party, trained, weights[party]) for party in trained}
         memory = {party: {**tally.memory[party], "exchange": {"model": mixed[party]}} for party in trained}
-        every = [mixed.get(p, _model(meeting, p)) for p in range(meeting.server.parties)]
+        every = [mixed.get(p, meeting.model(p)) for p in range(meeting.server.parties)]
         server = replace(meeting.server, params=torch.stack(every).mean(0), round=meeting.server.round + 1)
         return Outcome(server, tally, memory)
 
@@ -57,11 +57,6 @@ def gossip(graph: str = "ring") -> Exchange:
 
 def _weights(graph: str, setting: Setting) -> Weights:
     return metropolis(edges_of(graph, len(setting.federation.parties), setting.seed))
-
-
-def _model(meeting: Meeting, party: int) -> Vector:
-    """Return the model of a party at the start of the round."""
-    return meeting.setting.params_at(meeting.server.params, meeting.memory.get(party, {}))
 
 
 def _mixed(party: int, models: Mapping[int, Vector], weights: Mapping[int, float]) -> Vector:

@@ -10,5 +10,6 @@ from silobench.tasks.objectives.cross_entropy import plain as plain
 from silobench.tasks.objectives.objective import OBJECTIVES as OBJECTIVES
 from silobench.tasks.objectives.objective import Fit as Fit
 from silobench.tasks.objectives.objective import Objective as Objective
+from silobench.tasks.objectives.objective import need_task as need_task
 from silobench.tasks.objectives.regression import regression as regression
 from silobench.tasks.objectives.verification import verification as verification

@@ -45,8 +45,8 @@ class Objective(ABC):
         return self.main
 
     def outputs(self, dataset: Dataset) -> int:
-        """Return how many outputs a network needs."""
-        return len(dataset.classes)
+        """Return how many outputs a network needs: one per class, or one for a number."""
+        return len(dataset.classes) if self.has_classes else 1
 
     @abstractmethod
     def loss(self, outputs: Tensor, y: Tensor) -> Tensor:
@@ -64,9 +64,9 @@ class Objective(ABC):
     def values(self, score: Score) -> Values:
         """Return the values of all metrics for the score of a whole test."""
 
-    @abstractmethod
     def constants(self, dataset: Dataset) -> Values:
-        """Return the values of metrics for the best constant answer on the test rows."""
+        """Return the values of metrics for the best constant answer on the test rows, as far as they are known."""
+        return {}
 
     def target(self, dataset: Dataset) -> dict[str, Any]:
         """Return facts about a numeric target for run.json; empty if there are classes."""

@@ -70,9 +70,6 @@ class Regression(Objective):
             return self.main
         return next(metric for metric in self.metrics if metric.name == "rmse")  # R2 needs targets that differ
 
-    def outputs(self, dataset: Dataset) -> int:
-        return 1
-
     def loss(self, outputs: Tensor, y: Tensor) -> Tensor:
         return self._loss(outputs.squeeze(1), self._standardised(y).float(), "mean")
 
