@@ -107,11 +107,22 @@ class CellResult:
         """Whether the cell is judged by accuracy, as the papers' cells are."""
         return self.metric.name == ACCURACY.name
 
+    @property
+    def virtual_seconds(self) -> float | None:
+        """How long a run takes parties that compute side by side: network and computing, set by `clock` or measured.
+
+        None for runs from before the slowest party was timed.
+        """
+        each = [_virtual_seconds(run) for run in self.runs]
+        known = [seconds for seconds in each if seconds is not None]
+        return fmean(known) if len(known) == len(each) else None
+
     def as_json(self) -> dict[str, Any]:
-        numbers = {key: getattr(self, key) for key in ("parties", "bytes_up", "bytes_down", "seconds", "clock")}
+        names = ("parties", "bytes_up", "bytes_down", "seconds", "clock", "virtual_seconds")
         return {
             **self.label,
-            **numbers,
+            **({"clock_spec": self.label["clock"]} if "clock" in self.label else {}),
+            **{name: getattr(self, name) for name in names},
             "trials": len(self.seeds),
             "seeds": self.seeds,
             "accuracy": self.accuracy and self.accuracy.as_json(),
@@ -131,6 +142,15 @@ class CellResult:
             "paper": self.paper and self.paper.as_json(),
             "runs": [str(run.path) for run in self.runs],
         }
+
+
+def _virtual_seconds(run: StoredRun) -> float | None:
+    last = run.rounds[-1]
+    if last.computing is not None:  # the clock includes it
+        return last.clock
+    if "slowest" not in last.seconds:
+        return None
+    return last.clock + sum(row.seconds["slowest"] for row in run.rounds)
 
 
 def _nothing(label: Label, parties: int) -> None:

@@ -298,17 +298,29 @@ def varying(cells: Sequence[CellResult]) -> list[str]:
 # --- costs --------------------------------------------------------------------------------------------
 
 
+def _virtual_time(group: Sequence[CellResult]) -> str:
+    """Return the virtual time of a run; only that of the network for runs from before parties were timed."""
+    known = [cell.virtual_seconds for cell in group if cell.virtual_seconds is not None]
+    if len(known) == len(group):
+        return duration(fmean(known))
+    return f"{duration(fmean(cell.clock for cell in group))} (network)"
+
+
 def cost_table(cells: Sequence[CellResult]) -> Table:
     """Return what a run sends and takes, and what one round does beside the published cost, by algorithm."""
     names = [name for name in varying(cells) if name not in ("partition", "rounds")] + ["algorithm"]
     rows = []
     for group in grouped(cells, lambda cell: repr([cell.label.get(name) for name in (*names, "rounds")])):
         up, down = (size(fmean(getattr(c, key) for c in group)) for key in ("bytes_up", "bytes_down"))
-        computing, network = (duration(fmean(getattr(c, key) for c in group)) for key in ("seconds", "clock"))
+        computing = duration(fmean(cell.seconds for cell in group))
         choices = shown_choices(group[0], (*names, "rounds"), cells)
-        rows.append([*choices, *entries(up, down, computing, network), *_round_cost(group)])
-    columns = [*names, "rounds", "sent up", "sent down", "computing", "network", "bytes per round", "time per round"]
+        rows.append([*choices, *entries(up, down, computing, _virtual_time(group)), *_round_cost(group)])
+    columns = [
+        *names, "rounds", "sent up", "sent down", "computing", "virtual time", "bytes per round", "time per round",
+    ]  # fmt: skip
     note = (
+        "computing: all parties on this machine; virtual time: network and the slowest party of each round, as if "
+        "parties worked side by side; "
         "bytes per round: all parties' messages and one copy of the server's, as published costs are counted; "
         "time per round: training and aggregation, without tests"
     )
