@@ -1,5 +1,6 @@
 """What the documents show is true: their code runs, and does what they say."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import silobench as sb
 from commands import PATIENCE, TINY, call, write
 from precision import bound
 from silobench.method.algorithms import ALGORITHMS
+from silobench.runs.experiment import REGISTRIES
+from silobench.runs.plan import Cell
 from silobench.runs.stored import read_runs
 from silobench.training.state import State
 
@@ -158,6 +161,42 @@ def test_every_source_file_that_a_document_names_exists() -> None:
             assert is_there or re.search(r"NAME|FOLDER|ours2030", path), (
                 f"{document.name} names {path}, which does not exist"
             )
+
+
+def test_every_function_that_a_document_places_in_a_file_is_there() -> None:
+    for document in ROOT.glob("docs/*.md"):
+        places = re.findall(r"`([\w.]+)` in `([\w/]+\.py)`", document.read_text(encoding="utf-8"))
+        for name, path in places:
+            file = next((base / path for base in (ROOT, ROOT / "src/silobench") if (base / path).is_file()), None)
+            if file is None:  # a file of the reader's own
+                continue
+            last = name.split(".")[-1]
+            definition = rf"^ *((def|class) {last}\b|{last}(: .*)? = )"
+            is_there = re.search(definition, file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert is_there, f"{document.name} says that {name} is in {path}"
+
+
+def _rows_of_keys() -> dict[str, str]:
+    """Return the rows of the table of experiment keys in the README, by key."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = readme[readme.index("| key | meaning | default |") :].split("\n\n")[0]
+    rows = [line.split(" | ", 1) for line in table.splitlines()[2:]]
+    return {key: meaning for keys, meaning in rows for key in re.findall(r"`(\w+)`", keys)}
+
+
+def test_the_readme_lists_every_key_of_an_experiment() -> None:
+    assert _rows_of_keys().keys() >= Cell.model_fields.keys()
+
+
+@pytest.mark.parametrize("kind", ["aggregates", "exchanges", "availabilities", "paces", "clocks", "objectives"])
+def test_the_readme_lists_the_choices_of_a_key(kind: str) -> None:
+    registry = REGISTRIES[kind]
+    row = _rows_of_keys()[registry.kind]
+    specs = [spec for spec in re.findall(r"`([^`]+)`", row) if spec not in Cell.model_fields]
+    names = {registry.bind(spec).full.name for spec in specs}  # an argument that does not exist is refused
+    source = Path(inspect.getfile(inspect.unwrap(registry.factories[next(iter(names))]))).parent
+    built_in = {n for n, f in registry.factories.items() if Path(inspect.getfile(inspect.unwrap(f))).parent == source}
+    assert names == built_in
 
 
 def test_every_algorithm_is_documented_and_public() -> None:

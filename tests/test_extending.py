@@ -256,7 +256,7 @@ def test_the_noise_is_that_of_the_streams_and_its_norm_is_reported(plugin: Calla
 @pytest.mark.usefixtures("in_double")
 def test_noise_does_not_depend_on_weights_where_parts_are_summed(plugin: Callable[[str], Any]) -> None:
     gaussian = plugin("gaussian")["gaussian"](1.0)
-    context = sb.Context(0, 0, 0, sb.load, {}, (0,))  # type: ignore[arg-type]  # its layout is not read
+    context = sb.Context(0, 0, 0, sb.Layout((), (), 0), {}, (0,))
     update = sb.Update.of(1000.0, delta=torch.zeros(4000)).with_sums(control=torch.zeros(4000))
     noisy, _, _ = gaussian.encode(update, {}, context)
     assert float(noisy.mean()["delta"].std()) == pytest.approx(1.0, abs=0.1)

@@ -37,6 +37,6 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option(
         "--plugin",
-        help="Python file that registers your own algorithms, models, partitions, transforms or measures. Repeatable.",
+        help="Python file that registers your own algorithms, models, codecs, exchanges or other parts. Repeatable.",
     ),
 ]

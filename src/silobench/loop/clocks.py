@@ -13,8 +13,8 @@ from silobench.spec.ranges import NonNegative, Positive
 class Clock:
     """The computing time of parties.
 
-    `speed` is a function (seed, party) -> rows per second. Without it computing is measured: the record of a round
-    states it as `computing`, beside a virtual clock of the network only, so that the clock is the same in every run.
+    `speed` is a function (seed, party) -> rows per second. Without it computing is measured: it is in the `seconds` of
+    a round's record, and the virtual clock is that of the network only, so that it is the same in every run.
     """
 
     speed: Callable[[int, int], float] | None = None
