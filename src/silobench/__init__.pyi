@@ -25,6 +25,7 @@ from .loop.exchanges import Exchange as Exchange
 from .loop.exchanges import Meeting as Meeting
 from .loop.exchanges import Outcome as Outcome
 from .loop.exchanges import gossip as gossip
+from .loop.exchanges import mixing as mixing
 from .loop.exchanges import star as star
 from .loop.network import NETWORKS as NETWORKS
 from .loop.network import Network as Network

@@ -8,6 +8,7 @@ from silobench.loop.exchanges.exchange import Exchange as Exchange
 from silobench.loop.exchanges.exchange import Meeting as Meeting
 from silobench.loop.exchanges.exchange import Outcome as Outcome
 from silobench.loop.exchanges.gossip import gossip as gossip
+from silobench.loop.exchanges.mixing import mixing as mixing
 from silobench.loop.exchanges.star import MESH as MESH
 from silobench.loop.exchanges.star import STAR as STAR
 from silobench.loop.exchanges.star import mesh as mesh

@@ -1,16 +1,13 @@
 """Gossip: parties average their models with those of their neighbours; there is no server."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-import torch
-
-from silobench.loop.exchanges.exchange import EXCHANGES, Exchange, Meeting, Outcome
+from silobench.loop.exchanges.exchange import EXCHANGES, Exchange, Meeting
 from silobench.loop.exchanges.graphs import Weights, edges_of, metropolis
+from silobench.loop.exchanges.mixing import mixing
 from silobench.method.selection import Cohort
-from silobench.method.types import Algorithm, Phase, Vector, send_delta
+from silobench.method.types import Phase, Vector
 from silobench.training.setting import Setting
-from silobench.training.state import Tally
 
 
 @EXCHANGES.register
@@ -33,26 +30,19 @@ def gossip(graph: str = "ring") -> Exchange:
     Departures from the paper: a round may have several local steps, and models are mixed after them.
     """
 
-    def combine(meeting: Meeting) -> Outcome:
-        tally, trained = Tally(), dict[int, Vector]()
-        for reply in meeting.replies:
-            ((party, _),) = reply.sizes.items()
-            tally.add(reply)
-            trained[party] = meeting.model(party) + reply.update.mean()["delta"]
-        meeting.watch.lap("parties")
+    def mix(meeting: Meeting, trained: Mapping[int, Vector]) -> dict[int, Vector]:
         weights = _weights(graph, meeting.setting)
-        mixed = {party: _mixed(party, trained, weights[party]) for party in trained}
-        memory = {party: {**tally.memory[party], "exchange": {"model": mixed[party]}} for party in trained}
-        every = [mixed.get(p, meeting.model(p)) for p in range(meeting.server.parties)]
-        server = replace(meeting.server, params=torch.stack(every).mean(0), round=meeting.server.round + 1)
-        return Outcome(server, tally, memory)
+        return {party: _mixed(party, trained, weights[party]) for party in trained}
 
     def phases(setting: Setting, cohort: Cohort, answer: int, sizes: Mapping[int, int]) -> Sequence[Phase]:
         weights = _weights(graph, setting)
         up = {party: size * len(weights[party].keys() & sizes.keys()) for party, size in sizes.items()}
         return (Phase("models", up=up),)
 
-    return Exchange(combine, phases, needs_each=True, mixes=True, refuses=lambda setting: _refusal(setting, graph))
+    def refuses(setting: Setting) -> None:
+        _weights(graph, setting)  # raises an error for a graph that does not fit
+
+    return mixing(mix, phases, refuses)
 
 
 def _weights(graph: str, setting: Setting) -> Weights:
@@ -65,22 +55,3 @@ def _mixed(party: int, models: Mapping[int, Vector], weights: Mapping[int, float
         if other in models:
             mixed += weight * (models[other] - models[party])
     return mixed
-
-
-def _refusal(setting: Setting, graph: str) -> str | None:
-    method, fedavg = setting.method, Algorithm()
-    algorithm = method.algorithm
-    if algorithm.message is not send_delta or algorithm.absorb is not fedavg.absorb or algorithm.replica is not None:
-        return (
-            "gossip mixes the models of parties, but this algorithm needs a server for more than their mean: use "
-            "fedavg, fedprox or fedrs, or exchange = star."
-        )
-    if algorithm.silent or setting.personal is not None:
-        return "gossip needs parties that send whole models: use fedavg, fedprox or fedrs, or exchange = star."
-    if method.transforms or not method.aggregate.adds:
-        return "gossip sends whole models and mixes them itself: leave transforms empty and aggregate at mean."
-    params, state = method.server.apply(torch.zeros(1), torch.ones(1), method.server.init(torch.zeros(1)))
-    if state or params.item() != 1:
-        return "gossip has no server that could take a step: leave server at step(lr=1)."
-    _weights(graph, setting)  # refuses a graph that does not fit
-    return None
