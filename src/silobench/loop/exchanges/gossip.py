@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 
 from silobench.loop.exchanges.exchange import EXCHANGES, Exchange, Meeting, Outcome
-from silobench.loop.exchanges.graphs import Weights, edges_of, metropolis
+from silobench.loop.exchanges.graphs import Weights, content_of, edges_of, metropolis
 from silobench.method.selection import Cohort
 from silobench.method.types import Algorithm, Phase, Vector, send_delta
 from silobench.training.setting import Setting
@@ -33,6 +33,11 @@ def gossip(graph: str = "ring") -> Exchange:
     Departures from the paper: a round may have several local steps, and models are mixed after them.
     """
 
+    content = content_of(graph)  # read once, so that the graph of a run stays the same
+
+    def weights_of(setting: Setting) -> Weights:
+        return metropolis(edges_of(graph, len(setting.federation.parties), setting.seed, content))
+
     def combine(meeting: Meeting) -> Outcome:
         tally, trained = Tally(), dict[int, Vector]()
         for reply in meeting.replies:
@@ -40,7 +45,7 @@ def gossip(graph: str = "ring") -> Exchange:
             tally.add(reply)
             trained[party] = _model(meeting, party) + reply.update.mean()["delta"]
         meeting.watch.lap("parties")
-        weights = _weights(graph, meeting.setting)
+        weights = weights_of(meeting.setting)
         mixed = {party: _mixed(party, trained, weights[party]) for party in trained}
         memory = {party: {**tally.memory[party], "exchange": {"model": mixed[party]}} for party in trained}
         every = [mixed.get(p, _model(meeting, p)) for p in range(meeting.server.parties)]
@@ -48,15 +53,17 @@ def gossip(graph: str = "ring") -> Exchange:
         return Outcome(server, tally, memory)
 
     def phases(setting: Setting, cohort: Cohort, answer: int, sizes: Mapping[int, int]) -> Sequence[Phase]:
-        weights = _weights(graph, setting)
+        weights = weights_of(setting)
         up = {party: size * len(weights[party].keys() & sizes.keys()) for party, size in sizes.items()}
         return (Phase("models", up=up),)
 
-    return Exchange(combine, phases, needs_each=True, mixes=True, refuses=lambda setting: _refusal(setting, graph))
+    def refuses(setting: Setting) -> str | None:
+        reason = _refusal(setting)
+        if reason is None:
+            weights_of(setting)  # refuses a graph that does not fit
+        return reason
 
-
-def _weights(graph: str, setting: Setting) -> Weights:
-    return metropolis(edges_of(graph, len(setting.federation.parties), setting.seed))
+    return Exchange(combine, phases, needs_each=True, mixes=True, refuses=refuses)
 
 
 def _model(meeting: Meeting, party: int) -> Vector:
@@ -72,7 +79,7 @@ def _mixed(party: int, models: Mapping[int, Vector], weights: Mapping[int, float
     return mixed
 
 
-def _refusal(setting: Setting, graph: str) -> str | None:
+def _refusal(setting: Setting) -> str | None:
     method, fedavg = setting.method, Algorithm()
     algorithm = method.algorithm
     if algorithm.message is not send_delta or algorithm.absorb is not fedavg.absorb or algorithm.replica is not None:
@@ -87,5 +94,4 @@ def _refusal(setting: Setting, graph: str) -> str | None:
     params, state = method.server.apply(torch.zeros(1), torch.ones(1), method.server.init(torch.zeros(1)))
     if state or params.item() != 1:
         return "gossip has no server that could take a step: leave server at step(lr=1)."
-    _weights(graph, setting)  # refuses a graph that does not fit
     return None
