@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from silobench.loop.exchanges.exchange import EXCHANGES, Exchange, Meeting
-from silobench.loop.exchanges.graphs import Weights, edges_of, metropolis
+from silobench.loop.exchanges.graphs import Weights, content_of, edges_of, metropolis
 from silobench.loop.exchanges.mixing import mixing
 from silobench.method.selection import Cohort
 from silobench.method.types import Phase, Vector
@@ -30,23 +30,24 @@ def gossip(graph: str = "ring") -> Exchange:
     Departures from the paper: a round may have several local steps, and models are mixed after them.
     """
 
+    content = content_of(graph)  # read once, so that the graph of a run stays the same
+
+    def weights_of(setting: Setting) -> Weights:
+        return metropolis(edges_of(graph, len(setting.federation.parties), setting.seed, content))
+
     def mix(meeting: Meeting, trained: Mapping[int, Vector]) -> dict[int, Vector]:
-        weights = _weights(graph, meeting.setting)
+        weights = weights_of(meeting.setting)
         return {party: _mixed(party, trained, weights[party]) for party in trained}
 
     def phases(setting: Setting, cohort: Cohort, answer: int, sizes: Mapping[int, int]) -> Sequence[Phase]:
-        weights = _weights(graph, setting)
+        weights = weights_of(setting)
         up = {party: size * len(weights[party].keys() & sizes.keys()) for party, size in sizes.items()}
         return (Phase("models", up=up),)
 
     def refuses(setting: Setting) -> None:
-        _weights(graph, setting)  # raises an error for a graph that does not fit
+        weights_of(setting)  # raises an error for a graph that does not fit
 
     return mixing(mix, phases, refuses)
-
-
-def _weights(graph: str, setting: Setting) -> Weights:
-    return metropolis(edges_of(graph, len(setting.federation.parties), setting.seed))
 
 
 def _mixed(party: int, models: Mapping[int, Vector], weights: Mapping[int, float]) -> Vector:
