@@ -7,7 +7,7 @@ import pytest
 
 from silobench.engines import ENGINES
 from silobench.errors import SilobenchError
-from silobench.runs import prepare as preparing
+from silobench.runs import horizontal as preparing
 from silobench.runs.experiment import plan
 from silobench.runs.prepare import check, prepare
 from silobench.runs.sweep import sweep
