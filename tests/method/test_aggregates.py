@@ -76,6 +76,12 @@ def test_trimmed_mean_by_hand(values: Any, share: float) -> None:
     np.testing.assert_allclose(combined(trimmed_mean(share), values), expected, ROUNDING, ROUNDING)
 
 
+def test_a_share_of_29_percent_of_100_values_is_29() -> None:
+    """In floating point 0.29 · 100 is less than 29."""
+    squares = np.arange(100.0)[:, None] ** 2
+    np.testing.assert_allclose(combined(trimmed_mean(0.29), squares), [(np.arange(29, 71) ** 2).mean()], ROUNDING)
+
+
 def krum_by_hand(values: Any, byzantine: int) -> int:
     sums = []
     for place, row in enumerate(values):
