@@ -178,6 +178,12 @@ def test_only_one_codec_can_pack_the_values() -> None:
         update.coded(eight_bits())
 
 
+def test_a_lossless_codec_is_applied_once() -> None:
+    update = Update.of(1.0, delta=torch.tensor([0.0, 0.0, 7.0])).coded(SPARSE)
+    assert update.coded(SPARSE).codecs == update.codecs
+    assert update.coded(SPARSE).nbytes == update.nbytes == 5
+
+
 def test_scalars_are_sent_as_they_are() -> None:
     update = Update.of(2.0, delta=torch.tensor([0.0, 3.0]), reach=torch.tensor(5.0)).coded(eight_bits())
     back = update.pack().unpack()

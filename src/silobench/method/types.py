@@ -83,11 +83,12 @@ class Update:
     def coded(self, codec: Codec) -> "Update":
         """Return the update with every vector part sent by a codec.
 
-        Where a part has a codec already, as after `top_k`, the new one packs the values which that one sends.
+        Where a part has a codec already, as after `top_k`, the new one packs the values which that one sends. A
+        lossless codec is not applied twice: its bytes would only get longer.
         """
         codecs = dict(self.codecs)
         for name, part in {**self.total, **self.sums}.items():
-            if part.dim() > 0:
+            if part.dim() > 0 and not (codec.lossless and codecs.get(name) == codec):
                 outer = codecs.get(name, DENSE).values
                 if outer is None:
                     raise ConfigError(
