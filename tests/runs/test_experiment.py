@@ -113,3 +113,19 @@ def test_every_new_choice_runs_from_a_file(tmp_path: Path, capsys: pytest.Captur
         result = call(capsys, "run", file, "--set", setting, "--workers", "1", "--out", tmp_path / "runs")
         assert result.code == 0, result.err
     assert call(capsys, "show", tmp_path / "runs").code == 0
+
+
+def test_the_centralised_run_that_comes_first_has_no_choices_for_several_parties() -> None:
+    choices = {
+        "exchange": "gossip",
+        "aggregate": "median",
+        "availability": "dropout(rate=0.5)",
+        "pace": "fedasync",
+        "clock": "device",
+    }
+    plain = bind({"dataset": "digits", "start": "centralised(rounds=2)"}).origin
+    for name, choice in choices.items():
+        origin = bind({"dataset": "digits", "start": "centralised(rounds=2)", name: choice}).origin
+        assert plain is not None
+        assert origin is not None
+        assert origin.id == plain.id

@@ -24,6 +24,11 @@ _CENTRALISED: dict[str, Any] = {
     "transforms": "",
     "server": "step",
     "controller": "fixed",
+    "exchange": "star",
+    "aggregate": "mean",
+    "availability": "always",
+    "pace": "synchronous",
+    "clock": "measured",
     "start": "random",
     "measure": [],
 }
