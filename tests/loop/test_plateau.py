@@ -105,6 +105,16 @@ def test_divergence_from_a_run_with_other_rates_is_refused() -> None:
         prepare(made)
 
 
+def test_the_last_round_is_measured_and_tested_on_all_rows_where_a_run_ends_early(tmp_path: Path) -> None:
+    choices = {"algorithm": "fedavg", "solver": f"sgd(lr={SPEC}, epochs=1, batch=32)", "eval_on": 1}
+    (planned,) = plan({**CELL, **choices, "measure": ["replicas(every=1000)", "update-delta(every=1000)"]})
+    records = list(execute(prepare(planned), tmp_path, "auto"))
+    assert len(records) < CELL["rounds"]
+    assert [list(record.measures) for record in records[-2:]] == [[], ["replicas", "update-delta"]]
+    tested = [{accuracy is not None for accuracy in record.class_accuracy or ()} for record in records[-2:]]
+    assert tested == [{True, False}, {True}]  # one row, and all rows
+
+
 def test_a_warm_up_on_shared_rows_has_the_first_rate() -> None:
     data = sb.load("digits")
     federation = sb.federate(data, "shards(1) + share(beta=0.1, warmup=2)", parties=5, validation=0.1)

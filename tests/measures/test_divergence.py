@@ -205,6 +205,21 @@ def test_a_list_of_measures_is_no_axis_and_what_is_wrong_is_said(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("choices", "reason"),
+    [
+        ({"pace": "buffered(size=2)", "clock": "device"}, "leave pace at synchronous"),
+        ({"exchange": "gossip", "measure": ["weight-divergence(bound=sampled)"]}, "leave exchange at star"),
+        ({"aggregate": "median", "measure": ["weight-divergence(bound=sampled)"]}, "aggregate at mean"),
+        ({"availability": "dropout", "measure": ["weight-divergence(bound=sampled)"]}, "availability at always"),
+    ],
+)
+def test_rounds_that_are_not_a_mean_over_all_parties_are_refused(choices: dict[str, Any], reason: str) -> None:
+    (planned,) = plan({**CELL, **choices})
+    with pytest.raises(ConfigError, match=reason):
+        prepare(planned)
+
+
 # --- the bound of Proposition 3.1 ---------------------------------------------------------------------
 
 

@@ -18,10 +18,10 @@ from silobench.method.control import Orders
 from silobench.method.types import Memory, Phase, Server
 from silobench.processes import keep_memory
 from silobench.training.setting import Setting
-from silobench.training.state import SLOWEST, RoundRecord, State
+from silobench.training.state import END, SLOWEST, RoundRecord, State
 from silobench.training.stopwatch import Stopwatch
 
-_SCHEDULE, _END = "schedule", "end"  # the owners of memories in `State.extra`: the learning rate, the end of the run
+_SCHEDULE = "schedule"  # the owner of the memory of the learning rate in `State.extra`
 
 
 def run_rounds(schedule: Schedule, state: State | None = None) -> Iterator[RoundRecord]:
@@ -32,7 +32,7 @@ def run_rounds(schedule: Schedule, state: State | None = None) -> Iterator[Round
     setting = schedule.setting
     loop = _Loop(replace(schedule.steered(), engine=schedule.engine.settled(setting)))
     state = state or initial_state(setting, loop.prelude.clock)
-    while state.server.round < schedule.rounds and _END not in state.extra:
+    while state.server.round < schedule.rounds and not state.has_ended:
         with one_thread():
             record = loop.round(state)
         state = record.state
@@ -121,7 +121,9 @@ class _Loop:
             clock = before.clock + seconds + sum(map(timing.barrier, done.other_phases))
         else:
             clock = turns.clock
-        clock += self.schedule.network.seconds(0, done.probe.largest)
+        if done.probe.largest:
+            travellers = dict.fromkeys(range(before.server.parties), done.probe.largest)
+            clock += timing.barrier(Phase("models", up=travellers))
         put, memory = self.schedule.engine.memories.put, before.memory
         for changed in (turns.trained.memory, outcome.memory) if turns.trained else (outcome.memory,):
             memory = put(memory, changed)
@@ -143,8 +145,8 @@ class _Loop:
         memory, is_finished = follow(state.extra.get(_SCHEDULE, {}), scores.get("validation_loss"))
         extra: dict[str, Memory] = {**state.extra, _SCHEDULE: memory}
         if is_finished:
-            extra[_END] = {"round": torch.tensor(state.server.round)}
-            if share != 1.0:
+            extra[END] = {"round": torch.tensor(state.server.round)}
+            if share != 1.0 or isinstance(share, int):  # the integer 1 is one row
                 scores = evaluated(self.setting, schedule.engine, state, 1.0)
         return scores, replace(state, extra=extra)
 

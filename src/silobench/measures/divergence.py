@@ -16,6 +16,7 @@ from silobench.federation import Federation, Party
 from silobench.loop.loop import initial_state, one_thread, run_rounds
 from silobench.loop.schedule import Schedule
 from silobench.measures.measure import MEASURES, Findings, Measure, Observe
+from silobench.method.availability import always
 from silobench.method.method import Buffers, Method
 from silobench.method.solvers import Problem, Solver
 from silobench.method.types import Algorithm, Count, Layout, Memory, ServerOptimizer, Vector, at
@@ -58,7 +59,23 @@ def weight_divergence(bound: Literal["sampled", "logistic"] | None = None, rows:
         limit = None if bound is None else _BOUNDS[bound](schedule, rows)
         return _Divergence(schedule, state, memory, limit)
 
-    return Measure(begin, check)
+    return Measure(begin, check, lambda schedule: _refusal(schedule, bound is not None))
+
+
+def _refusal(schedule: Schedule, has_bound: bool) -> str | None:
+    """Return why a run cannot be compared with a shadow run, or None."""
+    if schedule.pace.takes is not None:
+        return (
+            "weight-divergence compares rounds of all parties of a cohort, but with this pace the server does not wait "
+            "for all of them: leave pace at synchronous, or leave the measure out."
+        )
+    is_mean = schedule.setting.needs_only_sum and schedule.availability is always()
+    if has_bound and not is_mean:
+        return (
+            "weight-divergence: Proposition 3.1 is about the mean over all parties: leave exchange at star, aggregate "
+            "at mean and availability at always, or leave its bound out."
+        )
+    return None
 
 
 class _Divergence:

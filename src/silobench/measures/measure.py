@@ -26,6 +26,8 @@ class Measure:
     """(schedule, state to resume from or None, memory at that time) -> observe(record) -> findings, memory"""
     check: Callable[[Setting, int], None] = lambda setting, cohort: None
     """(setting, parties in a round) -> None; raises an error if this cannot be measured in such a run."""
+    refuses: Callable[[Schedule], str | None] = lambda schedule: None
+    """(schedule) -> why this cannot be measured in such a run, or None: for what the setting does not state."""
 
 
 MEASURES: Registry[Measure] = Registry("measure")

@@ -36,7 +36,7 @@ def periodic(every: int, look: Look, check: Callable[[Setting, int], None] = lam
 
 
 def _is_due(record: RoundRecord, schedule: Schedule, every: int) -> bool:
-    return record.round % every == 0 or record.round == schedule.rounds
+    return record.round % every == 0 or record.round == schedule.rounds or record.state.has_ended
 
 
 @MEASURES.register

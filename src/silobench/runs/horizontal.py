@@ -255,6 +255,8 @@ def _measures(specs: Sequence[str], schedule: Schedule, build: _Build) -> dict[s
             raise ConfigError(f"measure has {name} twice: ask for it once.")
         measures[name] = build(MEASURES, spec)
         measures[name].check(schedule.setting, schedule.cohort)
+        if reason := measures[name].refuses(schedule):
+            raise ConfigError(reason)
     return measures
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from silobench.method.types import Memory, Server, Update
 
 SLOWEST = "slowest"  # the party that computed longest, among the seconds of a round: part of the phase "train"
+END = "end"  # the owner of a memory in `State.extra` after the last round of a run that ends early
 PartyMemory: TypeAlias = Mapping[str, Memory]  # by owner: algorithm, solver, transform-0, ...
 
 
@@ -93,6 +94,11 @@ class State:
     controller: Memory = field(default_factory=dict)
     measures: Mapping[str, Memory] = field(default_factory=dict)  # memories of measures, by name
     extra: Mapping[str, Memory] = field(default_factory=dict)  # of other parts of the loop, by name: work in flight
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run ends after this round, though it may have more rounds: its learning rate says so."""
+        return END in self.extra
 
 
 @dataclass(frozen=True)
