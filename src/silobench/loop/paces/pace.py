@@ -73,7 +73,7 @@ def packed(flights: Sequence[Flight]) -> Memory:
 def unpacked(memory: Memory) -> list[Flight]:
     """Return the flights of a checkpoint, by party."""
     by_party: dict[int, dict[str, Vector]] = {}
-    for name, value in memory.items():
+    for name, value in sorted(memory.items()):  # as in a checkpoint, so that a run that resumes has the same bits
         party, _, rest = name.partition("/")
         by_party.setdefault(int(party), {})[rest] = value
     return [_flight(party, by_party[party]) for party in sorted(by_party)]

@@ -21,9 +21,8 @@ def by_entry(updates: Iterable[Update], combine: Callable[[Vector], Vector]) -> 
 
 
 def stacks(each: Sequence[Mapping[str, Vector]]) -> Iterable[tuple[str, Vector]]:
-    """Yield every named part as [messages, ...]; a part that a message lacks is zero."""
-    names = dict.fromkeys(name for parts in each for name in parts)
-    for name in names:
+    """Yield every named part as [messages, ...], in the order of names; a part that a message lacks is zero."""
+    for name in sorted({name for parts in each for name in parts}):
         like = next(parts[name] for parts in each if name in parts)
         yield name, torch.stack([parts.get(name, torch.zeros_like(like)) for parts in each])
 
