@@ -54,7 +54,7 @@ def link(
     `server` is the bandwidth of the server's link, which the parties of a round share equally; without it the server is
     never the bottleneck. `spread` is the standard deviation of the logarithm of the parties' bandwidths.
     """
-    at_server = None if server is None else _bits("link", server)
+    at_server = None if server is None else _bits("link", server, "server")
     return Network(_bits("link", bandwidth), latency, server=at_server, spread=spread)
 
 
@@ -64,8 +64,8 @@ def mesh(bandwidth: str = "100Mbps", latency: NonNegative = 0.0) -> Network:
     return Network(_bits("mesh", bandwidth), latency, mesh=True)
 
 
-def _bits(name: str, bandwidth: str) -> float:
+def _bits(name: str, bandwidth: str, argument: str = "bandwidth") -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMG])bps", bandwidth)
     if not match or float(match[1]) == 0:
-        raise SpecError(f"{name}: bandwidth must read like 100Mbps or 1Gbps, but '{bandwidth}' was given.")
+        raise SpecError(f"{name}: {argument} must read like 100Mbps or 1Gbps, but '{bandwidth}' was given.")
     return float(match[1]) * _UNITS[match[2].lower()]

@@ -7,9 +7,10 @@ from silobench.engines import Engine
 from silobench.federation import Party
 from silobench.loop.loop import run_rounds
 from silobench.loop.schedule import Prelude, Schedule
+from silobench.loop.timing import Timing
 from silobench.method.method import Method
 from silobench.method.schedules import FIRST
-from silobench.method.types import Algorithm, at
+from silobench.method.types import Algorithm, Phase, at
 from silobench.partitions import sharing
 from silobench.rng import torch_seed
 from silobench.training.setting import Setting
@@ -28,7 +29,8 @@ def with_prelude(schedule: Schedule) -> Schedule:
     if shared is None or setting.method.algorithm.pooled:
         prelude = Prelude(measures=report)
     else:
-        prelude = Prelude(shared.bytes, schedule.network.seconds(shared.largest, 0), report)
+        rows = Phase("rows", down=dict.fromkeys(range(len(federation.parties)), shared.largest))
+        prelude = Prelude(shared.bytes, Timing(schedule).barrier(rows), report)
     return replace(schedule, setting=setting, prelude=prelude)
 
 

@@ -10,6 +10,7 @@ from silobench.loop.clocks import Clock, measured
 from silobench.loop.exchanges import MESH, STAR, Exchange
 from silobench.loop.network import Network, link
 from silobench.loop.paces import Pace, synchronous
+from silobench.method.aggregates import MEAN
 from silobench.method.availability import Availability, always
 from silobench.method.control import Controller
 from silobench.method.controllers import fixed
@@ -52,11 +53,24 @@ class Schedule:
     prelude: Prelude | None = None  # None before `with_prelude`
 
     def __post_init__(self) -> None:
+        if self.setting.method.algorithm.pooled:
+            self._exchange_nothing()
         if self.network.mesh and self.exchange is STAR:
             object.__setattr__(self, "exchange", MESH)
         needs_each, mixes = self.exchange.needs_each or self.pace.takes is not None, self.exchange.mixes
         if (self.setting.needs_each, self.setting.mixes) != (needs_each, mixes):
             object.__setattr__(self, "setting", replace(self.setting, needs_each=needs_each, mixes=mixes))
+
+    def _exchange_nothing(self) -> None:
+        """Leave out what concerns several parties, so that a baseline with all rows in one place is what it says."""
+        setting = replace(self.setting, method=replace(self.setting.method, aggregate=MEAN))
+        choices = {"setting": setting, "exchange": STAR, "availability": always(), "pace": synchronous()}
+        for name, value in choices.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def _has_server(self) -> bool:
+        return self.exchange.has_server and not self.exchange.mixes
 
     @property
     def cohort(self) -> int:
@@ -93,6 +107,11 @@ class Schedule:
         reason = self.exchange.refuses(self.setting)
         if reason:
             raise ConfigError(reason)
+        if self.network.server is not None and not self._has_server:
+            raise ConfigError(
+                "the network has a link of the server (server=...), but this exchange has no server: leave server out, "
+                "or use exchange = star."
+            )
         if method.aggregate.least > self.cohort:
             raise ConfigError(
                 f"this aggregate needs {method.aggregate.least} messages in a round, but {self.cohort} parties take "
@@ -112,7 +131,7 @@ class Schedule:
                 "this pace needs to know how fast parties compute, the same in every run: set clock, as in "
                 'clock = "device(speed=1000, spread=0.5)".'
             )
-        if self.exchange.mixes or self.exchange is MESH:
+        if not self._has_server:
             raise ConfigError(
                 "with this pace a server takes its step after some messages, but this exchange has no server: leave "
                 "pace at synchronous, or use exchange = star."

@@ -62,11 +62,12 @@ def _in_flight(schedule: Schedule, state: State, broadcast: Server) -> Turn:
     memory = schedule.engine.memories.of(state.memory, available)
     engine, replies = _trained(schedule, broadcast, memory, starters)
     trained, timing = Tally(), Timing(schedule)
-    down = 0 if setting.method.algorithm.silent else broadcast.nbytes
+    is_silent = setting.method.algorithm.silent
     for reply in replies:
         trained.add(reply)
         ((party, size),) = reply.sizes.items()
-        trip = timing.trip(party, down, size, schedule.cohort)
+        down, up = (0, 0) if is_silent else (broadcast.nbytes, size)
+        trip = timing.trip(party, down, up, schedule.cohort)
         flights.append(Flight(party, number, state.clock + trip, replace(reply, memory={}, seconds={})))
     assert pace.takes is not None
     first = sorted(flights, key=lambda flight: (flight.arrival, flight.party))

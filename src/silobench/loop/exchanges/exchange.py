@@ -103,6 +103,9 @@ class Exchange:
     """Whether it needs the message of each party; otherwise engines may add messages while they train."""
     mixes: bool = False
     """Whether every party has a model of its own. `combine` puts it into the memory: ``{"exchange": {"model": w}}``."""
+    has_server: bool = True
+    """Whether messages go to a server, which may step before all have come and whose link parties share. An exchange
+    that `mixes` has none."""
     refuses: Callable[[Setting], str | None] = field(default=lambda setting: None)
     """(setting) -> why it cannot be combined with the method or the federation, or None."""
 

@@ -26,4 +26,4 @@ def _all_to_all(setting: Setting, cohort: Cohort, answer: int, sizes: Mapping[in
 
 
 STAR = Exchange()
-MESH = Exchange(phases=_all_to_all)
+MESH = Exchange(phases=_all_to_all, has_server=False)
