@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn import metrics as oracle
 
+from silobench.data import load
 from silobench.data.dataset import Dataset, Split
 from silobench.engines import inline, native, stacked
 from silobench.engines.kernel import why_not
@@ -318,6 +319,28 @@ def test_two_classes_train_bit_for_bit_as_before_whatever_is_reported(engine: An
 def test_fast_engines_refuse_a_number(engine: Any) -> None:
     with pytest.raises(ConfigError, match="cannot run this experiment"):
         last(numbers(range(40)), "auto", engine())
+
+
+@pytest.mark.parametrize("engine", [stacked, native])
+def test_fast_engines_refuse_a_loss_that_does_not_say_that_it_is_the_cross_entropy(engine: Any) -> None:
+    @dataclass(frozen=True)
+    class Doubled(Objective):
+        name = "doubled"
+
+        def loss(self, outputs: Any, y: Any) -> Any:
+            return 2 * F.cross_entropy(outputs, y)
+
+        def score(self, outputs: Any, y: Any) -> Score:
+            return Score()
+
+        def values(self, score: Score) -> dict[str, float | None]:
+            return {}
+
+    data = load("digits")
+    ours = replace(task("linear", data), objective=Doubled(ACCURACY, (ACCURACY,)))
+    setting = Setting(Method(fedavg()), federate(data, "iid", 3), ours, 0)
+    with pytest.raises(ConfigError, match="cannot run this experiment"):
+        engine().settled(setting)
 
 
 def test_a_number_is_learnt_and_recorded_in_its_own_units() -> None:

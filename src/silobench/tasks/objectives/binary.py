@@ -52,6 +52,7 @@ class Binary(Objective):
     """Classification of rows of two classes."""
 
     name: ClassVar[str] = "binary"
+    is_cross_entropy: ClassVar[bool] = True
     positive: int = 1  # the number of the positive class
 
     @property

@@ -37,6 +37,7 @@ class CrossEntropy(Objective):
     """Classification of rows by the largest output."""
 
     name: ClassVar[str] = "cross-entropy"
+    is_cross_entropy: ClassVar[bool] = True
 
     @property
     def counts_hits(self) -> bool:

@@ -31,8 +31,9 @@ class Objective(ABC):
     name: ClassVar[str]
     has_classes: ClassVar[bool] = True
     """Whether a row belongs to a class, so that there is an accuracy."""
-    is_cross_entropy: ClassVar[bool] = True
-    """Whether networks are trained with the mean cross-entropy, which every engine can compute."""
+    is_cross_entropy: ClassVar[bool] = False
+    """Whether networks are trained with the mean cross-entropy. Every engine can compute that, so `loss` is not called
+    by all of them."""
 
     @property
     def counts_hits(self) -> bool:

@@ -57,7 +57,6 @@ class Regression(Objective):
 
     name: ClassVar[str] = "regression"
     has_classes: ClassVar[bool] = False
-    is_cross_entropy: ClassVar[bool] = False
 
     mean: float = 0.0
     scale: float = 1.0
