@@ -57,6 +57,7 @@ def test_ids_know_objective_and_split_only_if_they_are_chosen() -> None:
     )
     assert several.config["split"] == "10:1:1"
     assert len({plain.id, several.id, bind({**DIGITS, "split": "10:1"}).id}) == 3
+    assert bind({**DIGITS, "split": " 10 : 1"}).id == bind({**DIGITS, "split": "10:1"}).id
     label = Label(several.label)
     assert (label.objective.name, label.split) == ("cross-entropy", "10:1:1")
     assert (Label(plain.label).objective.name, Label(plain.label).split) == ("auto", "given")

@@ -34,6 +34,15 @@ def ratio_of(split: str) -> tuple[int, ...]:
     return tuple(map(int, cells))
 
 
+def split_text(split: str) -> str:
+    """Return a split in its only spelling, so that equal splits are the same run.
+
+    >>> split_text(" 10 : 1")
+    '10:1'
+    """
+    return ":".join(map(str, ratio_of(split))) or GIVEN
+
+
 def pooled_split(dataset: Dataset, split: str, seed: int) -> Dataset:
     """Pool all rows of a dataset and split them by a ratio; "given" returns the dataset as it is.
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from silobench.data import DATASETS, load
-from silobench.data.splits import ratio_of
+from silobench.data.splits import split_text
 from silobench.errors import ConfigError, suggest
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.exchanges import EXCHANGES
@@ -125,8 +125,7 @@ class Binder:
         data = self.data(str(choices["dataset"]))
         name = self.one(DATASETS, str(choices["dataset"]))
         cell = self._in_lockstep(_cell(choices, data, str(name.full)))
-        cell = cell.model_copy(update={"device": resolved(cell.device)})
-        ratio_of(cell.split)  # refuses a text that is not a split
+        cell = cell.model_copy(update={"device": resolved(cell.device), "split": split_text(cell.split)})
         specs = self._specs(cell)
         start: Start = specs["start"][0].build()
         origin = start.origin(cell.model_dump())
