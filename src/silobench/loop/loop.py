@@ -92,7 +92,7 @@ class _Loop:
         server = replace(state.server, knobs={**orders.knobs, **self._knobs_of_lr(state)})
         broadcast = setting.sent(server)
         turns = turn(schedule, state, broadcast)
-        meeting = Meeting(setting, server, state.memory, turns.replies, turns.asked, turns.replied, watch)
+        meeting = Meeting(setting, server, state.memory, turns.replies, turns.cohort, turns.replied, watch)
         done = _Round(state, orders, probe, turns, schedule.exchange.combine(meeting))
         phases = self._phases(done, broadcast.nbytes)
         after = self._state_after(done, phases)
@@ -107,7 +107,7 @@ class _Loop:
         if algorithm.silent:
             return ()
         answer = done.outcome.answer if algorithm.lockstep else broadcast
-        return self.schedule.exchange.phases(self.setting, done.turn.asked, answer, done.outcome.tally.sizes)
+        return self.schedule.exchange.phases(self.setting, done.turn.cohort, answer, done.outcome.tally.sizes)
 
     def _full_exchange_bytes(self, server: Server) -> int:
         """Return the bytes of a round in which every party sends all of its model, and is answered."""
@@ -117,7 +117,7 @@ class _Loop:
     def _state_after(self, done: "_Round", phases: Sequence[Phase]) -> State:
         before, turns, outcome, timing = done.before, done.turn, done.outcome, self.timing
         if turns.trained is None:
-            seconds = timing.round(turns.asked, turns.replied, phases)
+            seconds = timing.round(turns.cohort, turns.replied, phases)
             clock = before.clock + seconds + sum(map(timing.barrier, done.other_phases))
         else:
             clock = turns.clock
@@ -169,7 +169,7 @@ class _Loop:
             metrics=scores.get("metrics", {}),
             party_accuracy=scores.get("party_accuracy"),
             train_loss=tally.loss,
-            cohort=turns.asked,
+            cohort=turns.cohort,
             steps=tally.steps,
             bytes_up=up + done.probe.nbytes,
             bytes_down=down + (prelude.bytes_down if is_first else 0),
@@ -182,7 +182,7 @@ class _Loop:
             measures=prelude.measures if is_first else {},
             control=done.orders.report,
             reports={**tally.report, **turns.report},
-            replied=turns.replied if turns.replied != turns.asked else None,
+            replied=turns.replied if turns.replied != turns.cohort else None,
             computing=by_clock,
         )
 

@@ -15,7 +15,7 @@ class Timing:
     schedule: Schedule
 
     @property
-    def _alike(self) -> bool:
+    def _has_equal_links(self) -> bool:
         """Whether all parties have the same link and no computing time."""
         return self.schedule.clock.speed is None and not self.schedule.network.spread
 
@@ -33,13 +33,13 @@ class Timing:
         first, last = (network.transfer(size, party, seed, sharing) for size in (down, up))
         return first + self.computing(party) + last
 
-    def round(self, asked: Cohort, replied: Cohort, phases: Sequence[Phase]) -> float:
+    def round(self, cohort: Cohort, replied: Cohort, phases: Sequence[Phase]) -> float:
         """Return how long the server waits for the last reply; `phases` are the broadcast and the replies."""
 
-        alike = self._alike
+        is_equal = self._has_equal_links
         down, up = _added([phase.down for phase in phases]), _added([phase.up for phase in phases])
-        trips = {(down.get(party, 0), up.get(party, 0), 0 if alike else party) for party in replied}
-        return max([self.trip(party, first, last, len(asked)) for first, last, party in trips], default=0.0)
+        trips = {(down.get(party, 0), up.get(party, 0), 0 if is_equal else party) for party in replied}
+        return max([self.trip(party, first, last, len(cohort)) for first, last, party in trips], default=0.0)
 
     def barrier(self, phase: Phase) -> float:
         """Return how long it takes until the last message of a phase has arrived."""

@@ -23,7 +23,7 @@ class Turn:
 
     engine: Engine  # that was used
     replies: Iterator[Reply]  # for the exchange
-    asked: Cohort  # parties that were sent the model
+    cohort: Cohort  # parties that were sent the model
     replied: Cohort  # parties whose messages the exchange gets
     phases: Sequence[Phase] = ()  # messages before training
     trained: Tally | None = None  # of the parties that trained now, where messages arrive in other rounds

@@ -155,8 +155,8 @@ class Binder:
                     f"{key} out."
                 )
         keep = keep_argument(spec.name)
-        kept = {keep: True} if keep else {}
-        solver = replace(spec, kwargs=tuple({**kept, **stated, "steps": 1}.items()))
+        lasting = {keep: True} if keep else {}
+        solver = replace(spec, kwargs=tuple({**lasting, **stated, "steps": 1}.items()))
         return cell.model_copy(update={"solver": str(solver)})
 
     def _specs(self, cell: Cell) -> dict[str, list[Bound[Any]]]:

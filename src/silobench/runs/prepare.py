@@ -33,11 +33,11 @@ def check(plans: Sequence[Plan], out: Path, engine: Engine) -> None:
     for plan in plans:
         check_origin(plan, out)
     for kind in KINDS:
-        own = [plan for plan in plans if kind_of(plan) is kind]
+        claimed = [plan for plan in plans if kind_of(plan) is kind]
         if kind.check is not None:
-            kind.check(own, settle)
+            kind.check(claimed, settle)
         else:
-            for plan in own:
+            for plan in claimed:
                 settle(kind.prepare(plan, None))
 
 

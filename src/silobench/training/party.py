@@ -31,7 +31,7 @@ class LocalRound:
 
     def at(self, memory: PartyMemory) -> "LocalRound":
         """Return the round as a party sees it: with its personal parameters, or with its own model."""
-        if self.setting.receives_alike:
+        if self.setting.starts_from_broadcast:
             return self
         return replace(self, server=replace(self.server, params=self.setting.params_at(self.server.params, memory)))
 

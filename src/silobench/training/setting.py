@@ -77,7 +77,7 @@ class Setting:
         return self.method.buffers if shares_all else "local"
 
     @cached_property
-    def receives_alike(self) -> bool:
+    def starts_from_broadcast(self) -> bool:
         """Whether all parties train from the same parameters, those that were broadcast."""
         return self.personal is None and not self.mixes
 
