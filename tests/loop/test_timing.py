@@ -34,6 +34,7 @@ def test_the_seed_determines_the_speed_of_each_party() -> None:
     speeds = np.array([speed(3, party) for party in range(4000)])
     assert speeds.tolist() == [speed(3, party) for party in range(4000)]
     assert len(set(speeds)) == 4000
+    assert speed(3, 7) == 200 * math.exp(0.5 * stream(3, "device", party=7).standard_normal())
     assert speed(4, 0) != speed(3, 0)
     logarithms = np.log(speeds / 200)
     # Five standard deviations of a mean and of a standard deviation of 4000 draws.
