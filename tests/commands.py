@@ -6,13 +6,18 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from silobench.cli import app as cli
 from silobench.processes import context, start_server, without_main
+from silobench.runs.execute import execute
+from silobench.runs.experiment import plan
+from silobench.runs.prepare import prepare
 
 PATIENCE = 900  # seconds: more than anything takes on a busy machine, so that it only ends what hangs
 # A shell that runs the tests in the background has its children ignore Ctrl-C; a user's shell does not.
@@ -86,6 +91,23 @@ def _run_and_die(out: Path, rounds: int, arguments: list[str]) -> None:
     with Path(os.devnull).open("w") as nowhere:
         sys.stdout = sys.stderr = nowhere
         cli.main()
+
+
+def execute_killed(choices: Mapping[str, Any], out: Path, number: int) -> None:
+    """Run an experiment in a process that kills itself after a round, before it does anything else."""
+    start_server()
+    with without_main():
+        process = context().Process(target=_execute_and_die, args=(dict(choices), out, number))
+        process.start()
+    process.join(PATIENCE)
+    assert process.exitcode == -signal.SIGKILL, f"it ended with {process.exitcode}"
+
+
+def _execute_and_die(choices: dict[str, Any], out: Path, number: int) -> None:
+    (planned,) = plan(choices)
+    for record in execute(prepare(planned), out):
+        if record.round == number:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def rounds_on_disk(out: Path) -> int:

@@ -143,6 +143,12 @@ def test_messages_arrive_as_in_a_simulation(toy, size: int, clock: Any, seed: in
     assert all(before.clock <= after.clock for before, after in pairwise(records))
 
 
+def test_of_messages_that_arrive_together_those_of_the_first_parties_count(toy) -> None:
+    records = run("fedavg", toy((20,) * 4), clock=device(100), pace=buffered(3), rounds=3)
+    assert [record.replied or record.cohort for record in records] == [(0, 1, 2), (0, 1, 3), (0, 1, 2)]
+    assert [record.reports["staleness"] for record in records] == pytest.approx([0, 1 / 3, 1 / 3])
+
+
 def test_as_many_parties_train_at_the_same_time_as_a_cohort_has(toy) -> None:
     options: dict[str, Any] = {"participation": 3, "clock": UNEVEN, "pace": buffered(2), "rounds": 20}
     in_flight: set[int] = set()
@@ -246,6 +252,16 @@ def test_a_run_resumed_after_any_round_continues_bit_for_bit(toy, spec: str, cha
         assert [bits(r) for r in rest] == [bits(r) for r in whole[done + 1 :]]
 
 
+def test_personal_entries_of_messages_in_flight_stay_personal(normed) -> None:
+    options: dict[str, Any] = {"clock": UNEVEN, "pace": buffered(2), "rounds": 4}
+    whole, personal = run("fedbn", normed(), **options), slice(25, 35)
+    for done, record in enumerate(whole):
+        rest = run("fedbn", normed(), **options, state=record.state)
+        assert [bits(r) for r in rest] == [bits(r) for r in whole[done + 1 :]]
+        assert torch.equal(record.state.server.params[personal], normed()[1].initial[personal])
+    assert any(record.reports["staleness"] > 0 for record in whole)
+
+
 def test_without_the_messages_in_flight_a_run_continues_otherwise(toy) -> None:
     options: dict[str, Any] = {"clock": UNEVEN, "pace": buffered(2), "rounds": 3}
     first, second, _ = run("fedavg", toy(SIZES), **options)
@@ -287,8 +303,8 @@ def test_the_clock_does_not_go_back_where_models_travel(toy) -> None:
 
 def refused(toy, spec: str = "fedavg", solver: Any = SOLVER, options: Any = None, **parts: Any) -> str:
     federated = parts.pop("federated", None) or toy(SIZES)
+    choices = {"pace": buffered(2), "clock": UNEVEN, **(options or {})}
     with pytest.raises(ConfigError) as caught:
-        choices = {"pace": buffered(2), "clock": UNEVEN, **(options or {})}
         list(rounds(Method(ALGORITHMS.build(spec), solver, **parts), *federated, **choices))
     return str(caught.value)
 
