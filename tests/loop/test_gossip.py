@@ -250,9 +250,19 @@ def refused(toy, spec: str = "fedavg", graph: str = "ring", options: Any = None,
     return message
 
 
-@pytest.mark.parametrize("spec", ["scaffold", "fednova", "feddyn", "moon", "solo"])
+@pytest.mark.parametrize("spec", ["scaffold", "fednova", "feddyn", "moon"])
 def test_algorithms_that_need_a_server_are_refused(toy, spec: str) -> None:
     assert "use fedavg, fedprox or fedrs, or exchange = star" in refused(toy, spec)
+
+
+@pytest.mark.parametrize("spec", ["solo", "combined"])
+def test_a_baseline_is_the_same_whatever_the_exchange(toy, spec: str) -> None:
+    """Baselines stand beside the methods of a grid; they exchange nothing, so they are not refused."""
+    first, second = (
+        [bits(record) for record in rounds(Method(ALGORITHMS.build(spec), SOLVER), *toy(SIZES), rounds=2, **parts)]
+        for parts in ({}, {"exchange": gossip("ring")})
+    )
+    assert first == second
 
 
 def test_other_parts_that_need_a_server_are_refused(toy) -> None:

@@ -330,8 +330,8 @@ def test_what_a_pace_can_do(toy, normed) -> None:
     assert records[-1].accuracy is not None
 
 
-def test_a_silent_algorithm_takes_no_time_on_the_network(toy) -> None:
+def test_a_silent_algorithm_waits_for_nobody_and_takes_no_time_on_the_network(toy) -> None:
     setting = Setting(Method(ALGORITHMS.build("solo"), SOLVER), *toy(SIZES), 0)
     timing = Timing(Schedule(setting, clock=UNEVEN))
     record = run("solo", toy(SIZES), clock=UNEVEN, network=NETWORK, pace=fedasync(), rounds=1)[0]
-    assert record.clock == min(map(timing.computing, range(6)))
+    assert record.clock == max(map(timing.computing, range(6)))  # parties that exchange nothing train equally often

@@ -53,7 +53,7 @@ class Schedule:
     prelude: Prelude | None = None  # None before `with_prelude`
 
     def __post_init__(self) -> None:
-        if self.setting.method.algorithm.pooled:
+        if self.setting.method.algorithm.silent:
             self._exchange_nothing()
         if self.network.mesh and self.exchange is STAR:
             object.__setattr__(self, "exchange", MESH)
@@ -62,9 +62,11 @@ class Schedule:
             object.__setattr__(self, "setting", replace(self.setting, needs_each=needs_each, mixes=mixes))
 
     def _exchange_nothing(self) -> None:
-        """Leave out what concerns several parties, so that a baseline with all rows in one place is what it says."""
+        """Leave out what concerns exchanges: a baseline is the same, whatever the methods beside it do."""
         setting = replace(self.setting, method=replace(self.setting.method, aggregate=MEAN))
-        choices = {"setting": setting, "exchange": STAR, "availability": always(), "pace": synchronous()}
+        choices = {"setting": setting, "exchange": STAR, "pace": synchronous()}
+        if setting.method.algorithm.pooled:
+            choices["availability"] = always()
         for name, value in choices.items():
             object.__setattr__(self, name, value)
 

@@ -110,7 +110,7 @@ def _agreed(
     setting, phases = schedule.setting, list[Phase]()
     memory = schedule.engine.memories.of(state.memory, cohort)
     context = Context(setting.seed, broadcast.round, -1, setting.shared, broadcast.knobs, cohort)
-    for place, transform in enumerate(setting.method.transforms):
+    for place, transform in enumerate(() if setting.method.algorithm.silent else setting.method.transforms):
         if transform.agree is not None:
             key = transform_key(place)
             before = {party: each.get(key, {}) for party, each in memory.items()}

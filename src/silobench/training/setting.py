@@ -10,7 +10,7 @@ from torch import Tensor
 from silobench.errors import ConfigError, suggest
 from silobench.federation import Federation
 from silobench.method.method import Buffers, Method
-from silobench.method.solvers import Solver
+from silobench.method.solvers import Solver, has_sgd_steps
 from silobench.method.types import Layout, Memory, Server, Update, Vector
 from silobench.models import CustomLoss
 from silobench.tasks.task import Task, Weights
@@ -96,7 +96,7 @@ class Setting:
     @property
     def is_affine(self) -> bool:
         """Whether parties only run SGD from the broadcast model, on the cross-entropy with at most a pull."""
-        is_plain = self.task.objective.is_cross_entropy and self.method.solver.kind == "sgd"
+        is_plain = self.task.objective.is_cross_entropy and has_sgd_steps(self.method.solver)
         return is_plain and self.method.algorithm.is_affine and self.personal is None
 
     def sent(self, server: Server) -> Server:

@@ -160,7 +160,6 @@ _ALWAYS_FINITE = {
     "engine",
     "workers",
     "seconds",
-    "replied",
 }
 
 

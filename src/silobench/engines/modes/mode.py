@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from silobench.engines.executor import Dispatch
 from silobench.federation import Part
+from silobench.method.solvers import has_sgd_steps
 from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
 from silobench.training.party import LocalRound
@@ -43,8 +44,9 @@ def device_refusal(setting: Setting) -> str | None:
 
 def solver_refusal(setting: Setting) -> str | None:
     """Return why a mode with steps of its own cannot run a setting, or None if it can."""
-    kind = setting.solver.kind
-    return None if kind == "sgd" else f"it has the steps of the solver sgd, but the solver is {kind}"
+    if has_sgd_steps(setting.solver):
+        return None
+    return f"it has the steps of the solver sgd, but the solver is {setting.solver.kind}"
 
 
 def work_by_party(local_round: LocalRound, parties: Iterable[int]) -> dict[int, float]:

@@ -45,11 +45,14 @@ def at_server(meeting: Meeting) -> Outcome:
     tally = Tally()
     update = _aggregated(meeting, tally)
     meeting.watch.lap("parties")
+    if update is None:  # too few messages: the round is lost, and parties forget it
+        return Outcome(replace(meeting.server, round=meeting.server.round + 1), tally, {})
     if update.is_empty:
         return Outcome(replace(meeting.server, round=meeting.server.round + 1), tally, tally.memory)
     answer, method = 0, meeting.setting.method
     if method.algorithm.lockstep:  # parties know the last model, and are sent the sum only
-        message = update.pack()
+        lossless = {name: codec for name, codec in update.codecs.items() if codec.lossless}
+        message = replace(update, codecs=lossless).pack()
         update, answer = message.unpack(), message.nbytes
     update, phases = _decoded(meeting, update, tally)
     update, buffers = meeting.setting.without_buffers(update, meeting.server)
@@ -60,13 +63,13 @@ def at_server(meeting: Meeting) -> Outcome:
     return Outcome(after, tally, tally.memory, answer, phases)
 
 
-def _aggregated(meeting: Meeting, tally: Tally) -> Update:
-    """Return the aggregate of all messages; empty if there are too few."""
+def _aggregated(meeting: Meeting, tally: Tally) -> Update | None:
+    """Return the aggregate of all messages; None if there are too few."""
     aggregate, updates = meeting.setting.method.aggregate, tally.updates(meeting.replies)
     if meeting.setting.needs_only_sum:
-        return aggregate.combine(updates) if meeting.replied else Update({}, 0.0)
+        return aggregate.combine(updates) if meeting.replied else None
     each = list(updates)
-    return aggregate.combine(each) if len(each) >= aggregate.least else Update({}, 0.0)
+    return aggregate.combine(each) if len(each) >= aggregate.least else None
 
 
 def _decoded(meeting: Meeting, update: Update, tally: Tally) -> tuple[Update, list[Phase]]:

@@ -14,7 +14,8 @@ def krum(byzantine: Count = 1) -> Aggregate:
 
     Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent, Blanchard et al., NeurIPS 2017. With n
     messages of which f = `byzantine` may be wrong, the sum is over the n - f - 2 closest others. It needs n ≥ 2f + 3.
-    Equal sums are decided by the order of the parties. Departures from the paper: none.
+    Equal sums are decided by the order of the parties. Distances are over all vectors of a message, so also over
+    normalisation statistics and control variates. Departures from the paper: none for messages that are one gradient.
     """
 
     def combine(updates: Iterable[Update]) -> Update:

@@ -33,6 +33,11 @@ class Sgd(Solver):
         return replace(self, momentum=0.0, keep_momentum=False, left=self.momentum)
 
 
+def has_sgd_steps(solver: Solver) -> bool:
+    """Whether a solver takes SGD's steps; a subclass with another `step` does not, whatever its kind."""
+    return type(solver).step is Sgd.step
+
+
 @cache
 def reach(steps: int, momentum: float) -> float:
     """Return the sum of the weights of the gradients in the displacement of SGD after `steps` steps.
