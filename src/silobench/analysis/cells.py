@@ -108,6 +108,11 @@ class CellResult:
         return self.metric.name == ACCURACY.name
 
     @property
+    def rounds(self) -> float:
+        """How many rounds a trial had: those that were planned, unless a schedule ended it."""
+        return fmean(len(run.rounds) for run in self.runs)
+
+    @property
     def virtual_seconds(self) -> float | None:
         """How long a run takes parties that compute side by side: network and computing, set by `clock` or measured.
 

@@ -41,13 +41,23 @@ COSTS = {
     ),
 }  # fmt: skip
 BEST = "best"
-_ROPES = {"mae": 0.1, "rmse": 0.1}  # in units of the target
+_ERRORS = {"mae": 0.1, "rmse": 0.1, "mse": 0.01}  # in units of the target, where nothing is known about its scale
 _ROPE = 0.01  # of any other metric: one point of a percentage
+_OF_CONSTANT = 0.01  # a share of the error of the best constant answer
 
 
 def rope_of(metric: Metric) -> float:
-    """Return the default region of practical equivalence of a metric."""
-    return _ROPES.get(metric.name, _ROPE)
+    """Return the default region of practical equivalence of a metric.
+
+    For an error it is a hundredth of that of the best constant answer, to one digit, because errors of other targets
+    have another scale.
+
+    >>> rope_of(Metric("mae", "MAE", False, "years", constant=16.55)), rope_of(Metric("mae", "MAE", False, "years"))
+    (0.2, 0.1)
+    """
+    if metric.name not in _ERRORS or not metric.constant:
+        return _ERRORS.get(metric.name, _ROPE)
+    return float(f"{_OF_CONSTANT * metric.constant:.1g}")
 
 
 @dataclass(frozen=True)
@@ -445,11 +455,12 @@ def _metric(question: Question) -> str:
 
 
 def _difference_text(setting: Paired, question: Question) -> str:
-    times = question.factor
-    text = f"{times * setting.mean:+.2f}"
+    times, rope = question.factor, question.rope * question.factor
+    digits = max(2, 1 - math.floor(math.log10(rope))) if 0 < rope < 1 else 2  # one more than the ROPE has
+    text = f"{times * setting.mean:+.{digits}f}"
     if setting.posterior:
         low, high = setting.posterior.interval()
-        text += f" [{times * low:+.2f}, {times * high:+.2f}]"
+        text += f" [{times * low:+.{digits}f}, {times * high:+.{digits}f}]"
     return text
 
 

@@ -235,6 +235,8 @@ def shown(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
         return _solver(cell, [other for other in cells if other.label["dataset"] == cell.label["dataset"]])
     if name == "controller":
         return _controller(cell, cells)
+    if name == "parties":
+        return str(cell.parties)
     if name != "dataset":
         return cell.label.text(name)
     plain = cell.dataset.name
@@ -292,7 +294,16 @@ def method_choices(cells: Sequence[CellResult]) -> list[str]:
 def varying(cells: Sequence[CellResult]) -> list[str]:
     """Return dataset, partition, and whatever else differs between cells of one dataset."""
     always = ["dataset", "partition"]
-    return always + distinguishing([cell.label for cell in cells], but=(*always, "algorithm"))
+    others = distinguishing([cell.label for cell in cells], but=(*always, "algorithm"))
+    if "parties" not in others and _party_counts_differ(cells):
+        others = ["parties", *others]
+    return always + others
+
+
+def _party_counts_differ(cells: Sequence[CellResult]) -> bool:
+    """Whether partitions of one dataset have different numbers of parties, which the data decided."""
+    counts = {(cell.label["dataset"], cell.parties) for cell in cells}
+    return len(counts) > len({dataset for dataset, _ in counts})
 
 
 # --- costs --------------------------------------------------------------------------------------------
@@ -313,7 +324,8 @@ def cost_table(cells: Sequence[CellResult]) -> Table:
     for group in grouped(cells, lambda cell: repr([cell.label.get(name) for name in (*names, "rounds")])):
         up, down = (size(fmean(getattr(c, key) for c in group)) for key in ("bytes_up", "bytes_down"))
         computing = duration(fmean(cell.seconds for cell in group))
-        choices = shown_choices(group[0], (*names, "rounds"), cells)
+        done = fmean(cell.rounds for cell in group)  # fewer than planned, where a schedule ended the run
+        choices = [*shown_choices(group[0], names, cells), Entry(f"{done:g}" if done.is_integer() else f"{done:.1f}")]
         rows.append([*choices, *entries(up, down, computing, _virtual_time(group)), *_round_cost(group)])
     columns = [
         *names, "rounds", "sent up", "sent down", "computing", "virtual time", "bytes per round", "time per round",
@@ -328,7 +340,7 @@ def cost_table(cells: Sequence[CellResult]) -> Table:
 
 
 def _round_cost(group: Sequence[CellResult]) -> list[Entry]:
-    sent = fmean((c.bytes_up + c.bytes_down / c.cohort) / c.label.rounds for c in group)
+    sent = fmean((c.bytes_up + c.bytes_down / c.cohort) / c.rounds for c in group)
     seconds = fmean(c.round_seconds for c in group)
     paper = group[0].paper_cost
     published = (f"paper {size(paper.bytes)}", f"paper {duration(paper.seconds)}") if paper else ("", "")

@@ -287,11 +287,12 @@ def _run_all(
 
 @contextmanager
 def _tracebacks(show: bool) -> Iterator[None]:
-    """Print the traceback of an error instead of its sentence, if `show`, and exit with code 1."""
+    """Print the traceback of an error of a run instead of its sentence, if `show`, and exit with code 1."""
     try:
         yield
     except Exception as error:
-        if not show or isinstance(error, StoppedError):
+        is_ours = isinstance(error, SilobenchError) and not isinstance(error, RunError)
+        if not show or is_ours:  # the sentence says all
             raise
         traceback.print_exc()
         raise typer.Exit(1) from error

@@ -3,10 +3,13 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge
 
 from silobench.rng import stream
 from silobench.spec import Registry
-from silobench.spec.ranges import NonNegative, Positive
+from silobench.spec.ranges import Spread
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ def measured() -> Clock:
 
 
 @CLOCKS.register
-def device(speed: Positive = 1000.0, spread: NonNegative = 0.0) -> Clock:
+def device(speed: Annotated[float, Ge(1e-3)] = 1000.0, spread: Spread = 0.0) -> Clock:
     """Parties train on `speed` rows per second; `spread` is the standard deviation of the logarithm of their speeds.
 
     The seed of a run determines the speed of each party, and it stays the same in all rounds.

@@ -5,9 +5,9 @@ import re
 from dataclasses import dataclass
 
 from silobench.errors import SpecError
-from silobench.method.types import NonNegative
 from silobench.rng import stream
 from silobench.spec import Registry
+from silobench.spec.ranges import Latency, Spread
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ _UNITS = {"k": 1e3, "m": 1e6, "g": 1e9}
 
 @NETWORKS.register(added_later=("server", "spread"))
 def link(
-    bandwidth: str = "100Mbps", latency: NonNegative = 0.0, server: str | None = None, spread: NonNegative = 0.0
+    bandwidth: str = "100Mbps", latency: Latency = 0.0, server: str | None = None, spread: Spread = 0.0
 ) -> Network:
     """Every party has a link with a bandwidth (as 100Mbps, 1Gbps) and a latency in seconds.
 
@@ -59,7 +59,7 @@ def link(
 
 
 @NETWORKS.register
-def mesh(bandwidth: str = "100Mbps", latency: NonNegative = 0.0) -> Network:
+def mesh(bandwidth: str = "100Mbps", latency: Latency = 0.0) -> Network:
     """All to all: every party sends its message to every other party over its own link; there is no server."""
     return Network(_bits("mesh", bandwidth), latency, mesh=True)
 

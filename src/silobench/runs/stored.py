@@ -404,7 +404,7 @@ def run_paths(root: Path) -> list[Path]:
 
 def interrupted_versions(path: Path) -> dict[str, str]:
     """Return the versions and the engine that an unfinished run was started with; empty where there is none."""
-    if not (path / "run.json").exists():
+    if not (path / "run.json").exists() or read_header(path) is None:  # without a round there is nothing to continue
         return {}
     facts = read_facts(path)
     return {} if facts["status"] == "complete" else facts["made_by"]

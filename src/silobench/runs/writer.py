@@ -122,6 +122,9 @@ def open_run(path: Path, environment: Mapping[str, str], describe: Callable[[], 
         if not (path / "run.json").exists():
             _create(path, {"format": FORMAT, "made_by": dict(environment), **describe()})
         facts, rows = read_json(path)
+        if facts["status"] != "complete" and read_header(path) is None:  # no round yet: it starts with this code
+            facts |= {"made_by": dict(environment)}
+            replace_atomically(path / "run.json", _as_json(facts))
         complete = facts["status"] == "complete"
         if not complete:
             _check_versions(path, facts["made_by"], environment)

@@ -10,6 +10,7 @@ from silobench.data.dataset import Labels, TaskKind, encode_labels
 from silobench.errors import DataError
 
 LabelTask: TypeAlias = Literal["auto", "classification", "regression"]
+_FEW = 6  # different numbers: fewer are surely classes
 _MOST_CLASSES = 20  # more different numbers than this are a measurement, unless they number classes
 
 
@@ -35,8 +36,9 @@ def targets(path: str, what: str, raw: NDArray[Any], task: LabelTask, remedy: st
             "it, or leave task out."
         )
     if numbers is None or (task == "auto" and not is_measurement(numbers)):
+        _need_classes(path, what, raw)
         y, classes = encode_labels(path, raw)
-        return Targets(y, classes, "classification")
+        return Targets(y, classes, "classification", _note_of_classes(what, numbers, remedy))
     if numbers.min() == numbers.max():
         raise DataError(f"{path} has only the number {numbers[0]:g} in {what}: targets must differ, so add rows.")
     note = (
@@ -44,6 +46,25 @@ def targets(path: str, what: str, raw: NDArray[Any], task: LabelTask, remedy: st
         f"{remedy} makes them classes"
     )
     return Targets(numbers.astype(np.float32), (), "regression", (note,) if task == "auto" else ())
+
+
+def _need_classes(path: str, what: str, raw: NDArray[Any]) -> None:
+    """Refuse a column in which most rows have a label of their own, though some of them are not numbers."""
+    if len(raw) >= 20 and len(np.unique(raw)) > len(raw) // 2 and _as_numbers(raw) is None:
+        raise DataError(
+            f"{path} has {len(np.unique(raw))} different labels in {len(raw)} rows of {what}, such as "
+            f"'{_not_a_number(raw)}': classes repeat, and numbers are finite and have a decimal point, so correct the "
+            "labels or choose another column."
+        )
+
+
+def _note_of_classes(what: str, numbers: NDArray[np.float64] | None, remedy: str) -> tuple[str, ...]:
+    """Return a note if several numbers were taken for classes."""
+    count = 0 if numbers is None else len(np.unique(numbers))
+    if count < _FEW:
+        return ()
+    other = remedy.replace("task=classification", "task=regression")
+    return (f"{what} has {count} different numbers, so each is a class: {other} predicts it as a number",)
 
 
 def is_measurement(numbers: NDArray[np.float64]) -> bool:
