@@ -7,6 +7,9 @@ import pytest
 
 import silobench as sb
 from laws import bits
+from silobench.analysis.cells import collect
+from silobench.analysis.tables import cost_table
+from silobench.analysis.units import size
 from silobench.errors import ConfigError
 from silobench.method.solvers import SOLVERS
 from silobench.runs.execute import execute
@@ -91,6 +94,10 @@ def test_a_stored_run_that_ended_is_complete_and_resumes_bit_for_bit(tmp_path: P
     assert whole.facts.state_sha256 == cut.facts.state_sha256
     assert len(whole.rounds) == len(cut.rounds)
     assert not list(execute(prepare(made), tmp_path / "whole"))
+    table = cost_table(collect([whole]))
+    costs = {name: entry.text for name, entry in zip(table.columns, table.rows[0], strict=True)}
+    sent = sum(row.bytes_up + row.bytes_down / 5 for row in whole.rounds) / len(whole.rounds)
+    assert (costs["rounds"], costs["bytes per round"]) == (str(len(whole.rounds)), size(sent))
 
 
 @pytest.mark.parametrize("spec", [SPEC, f"warmup({SPEC}, over=3)"])

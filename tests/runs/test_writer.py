@@ -228,3 +228,12 @@ def test_a_run_on_other_proportions_is_another_run(tmp_path: Path) -> None:
         choices = {"dataset": "breast-cancer", "partition": f"like(reference='{counts}')", "parties": 2}
         runs.append(plan(choices)[0].id)
     assert runs[0] == runs[1] != runs[2]
+
+
+def test_a_run_without_a_round_starts_with_the_engine_that_comes(tmp_path: Path) -> None:
+    """A run that failed in its first round can be looked at with another engine, as debug."""
+    planned = _plan(2)
+    open_run(tmp_path / planned.id, {"engine": "native", "silobench": "0"}, prepare(planned).facts).close()
+    list(execute(prepare(planned), tmp_path, "inline"))
+    facts, rows = read_json(tmp_path / planned.id)
+    assert (facts["made_by"]["engine"], facts["status"], len(rows)) == ("inline", "complete", planned.cell.rounds)
