@@ -21,8 +21,8 @@ def gossip(graph: str = "ring") -> Exchange:
 
     d_i is the number of neighbours of party i. These are Metropolis weights: rows and columns of W sum to 1, so the
     mean of all models stays. The `graph` is ring, torus (as square as the number of parties allows), complete,
-    small-world (Watts and Strogatz: four neighbours, one edge in ten drawn anew from the seed), or the path of a text
-    file with one edge per line: two party numbers, counted from 0.
+    small-world (Watts and Strogatz: four neighbours, two if there are only four parties, and one edge in ten drawn anew
+    from the seed), or the path of a text file with one edge per line: two party numbers, counted from 0.
 
     A party that does not take part in a round, or does not answer, keeps its model, and its weight goes to the party
     itself. Accuracy is the mean over the parties' models, and normalisation statistics stay with each party.

@@ -18,7 +18,8 @@ def buffered(size: Count = 5, staleness: NonNegative = 0.5) -> Pace:
     counts all messages in full. The virtual clock and the seed determine who arrives when, so `clock` must be set. A
     round is one step of the server. With fewer than `size` parties on their way, it waits for all of them.
 
-    Departures from the paper: messages are weighted by samples, as the algorithm weights them.
+    Departures from the paper: messages are weighted by samples, as the algorithm weights them. FedDyn's server also
+    remembers discounted messages, while parties remember theirs in full: use staleness=0 with it.
     """
     return Pace(lambda arrivals: min(size, len(arrivals)), lambda late: (1.0 + late) ** -staleness)
 
