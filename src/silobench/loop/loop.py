@@ -95,11 +95,12 @@ class _Loop:
         meeting = Meeting(setting, server, state.memory, turns.replies, turns.cohort, turns.replied, watch)
         done = _Round(state, orders, probe, turns, schedule.exchange.combine(meeting))
         phases = self._phases(done, broadcast.nbytes)
-        after = self._state_after(done, phases)
+        traffic = _bytes((*phases, *done.other_phases))
+        after = self._state_after(done, phases, sum(traffic))
         watch.lap("aggregate")
         scores, after = self._tested(after)
         watch.lap("evaluate")
-        return self._record(done, after, phases, scores, watch)
+        return self._record(done, after, traffic, scores, watch)
 
     def _phases(self, done: "_Round", broadcast: int) -> Sequence[Phase]:
         """Return the broadcast and the replies; in lockstep parties know the last model, and need what changed."""
@@ -114,7 +115,7 @@ class _Loop:
         size, parties = self.setting.sent(server).nbytes, tuple(range(len(self.setting.federation.parties)))
         return sum(_bytes(self.schedule.exchange.phases(self.setting, parties, size, dict.fromkeys(parties, size))))
 
-    def _state_after(self, done: "_Round", phases: Sequence[Phase]) -> State:
+    def _state_after(self, done: "_Round", phases: Sequence[Phase], nbytes: int) -> State:
         before, turns, outcome, timing = done.before, done.turn, done.outcome, self.timing
         if turns.trained is None:
             seconds = timing.round(turns.cohort, turns.replied, phases)
@@ -127,7 +128,7 @@ class _Loop:
         put, memory = self.schedule.engine.memories.put, before.memory
         for changed in (turns.trained.memory, outcome.memory) if turns.trained else (outcome.memory,):
             memory = put(memory, changed)
-        spent = before.spent + sum(_bytes((*phases, *done.other_phases))) + done.probe.nbytes
+        spent = before.spent + nbytes + done.probe.nbytes
         return State(outcome.server, memory, clock, spent, done.orders.memory, extra=turns.extra(before.extra))
 
     def _knobs_of_lr(self, state: State) -> Mapping[str, float]:
@@ -151,11 +152,11 @@ class _Loop:
         return scores, replace(state, extra=extra)
 
     def _record(
-        self, done: "_Round", after: State, phases: Sequence[Phase], scores: Mapping[str, Any], watch: Stopwatch
+        self, done: "_Round", after: State, traffic: tuple[int, int], scores: Mapping[str, Any], watch: Stopwatch
     ) -> RoundRecord:
         is_first, prelude, turns, tally = done.before.server.round == 0, self.prelude, done.turn, done.outcome.tally
         trained, workers = turns.trained or tally, max(1, turns.engine.workers)
-        up, down = _bytes((*phases, *done.other_phases))
+        up, down = traffic
         is_timed = self.schedule.clock.speed is not None
         by_clock = max(map(self.timing.computing, turns.replied), default=0.0) if is_timed else None
         return RoundRecord(

@@ -35,7 +35,6 @@ class Timing:
 
     def round(self, cohort: Cohort, replied: Cohort, phases: Sequence[Phase]) -> float:
         """Return how long the server waits for the last reply; `phases` are the broadcast and the replies."""
-
         is_equal = self._has_equal_links
         down, up = _added([phase.down for phase in phases]), _added([phase.up for phase in phases])
         trips = {(down.get(party, 0), up.get(party, 0), 0 if is_equal else party) for party in replied}
