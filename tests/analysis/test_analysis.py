@@ -435,3 +435,18 @@ def test_claims_of_a_directory(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     refused = call(capsys, "show", tmp_path, "--format", "csv", "--details")
     assert refused.code == 2
     assert "leave the other options out" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("slowest", "clock", "text"),
+    [([0.5, 0.25], "measured", "2.75 s"), ([None, 0.25], "measured", "2 s (network)"), ([9.0, 9.0], "device", "2 s")],
+)
+def test_virtual_time_is_that_of_the_network_and_the_slowest_party(
+    slowest: list[float | None], clock: str, text: str
+) -> None:
+    """A run that began before parties were timed has the time of the network only."""
+    seconds = [{"train": 9.0} | ({} if value is None else {"slowest": value}) for value in slowest]
+    computing = {"computing": 0.5} if clock == "device" else {}
+    records = [{"seconds": each, **computing} for each in seconds]
+    table = cost_table(cells([stored([0.1, 0.2], records=records)]))
+    assert table.rows[0][table.columns.index("virtual time")].text == text

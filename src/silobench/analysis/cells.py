@@ -153,9 +153,9 @@ def _virtual_seconds(run: StoredRun) -> float | None:
     last = run.rounds[-1]
     if last.computing is not None:  # the clock includes it
         return last.clock
-    if "slowest" not in last.seconds:
-        return None
-    return last.clock + sum(row.seconds["slowest"] for row in run.rounds)
+    slowest = [row.seconds.get("slowest") for row in run.rounds]
+    known = [seconds for seconds in slowest if seconds is not None]
+    return last.clock + sum(known) if len(known) == len(slowest) else None
 
 
 def _nothing(label: Label, parties: int) -> None:
