@@ -273,9 +273,9 @@ def _run_all(
     for reason, count in absent.items():
         print(f"skipped {count} runs: {reason}", file=sys.stderr)
     missing = [plan for plan in plans if not is_complete(plan, out)]
+    check(missing, out, chosen)  # every error of a choice comes before any round
+    workers = workers or chosen.workers or cores()
     with _tracebacks(chosen.is_debug):
-        check(missing, out, chosen)  # every error comes before any round
-        workers = workers or chosen.workers or cores()
         _sweep(missing, out, engine, workers, plugins, total=len(plans), live=not chosen.is_debug)
     if absent:
         count = sum(absent.values())
@@ -291,8 +291,7 @@ def _tracebacks(show: bool) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        is_ours = isinstance(error, SilobenchError) and not isinstance(error, RunError)
-        if not show or is_ours:  # the sentence says all
+        if not show or isinstance(error, StoppedError):
             raise
         traceback.print_exc()
         raise typer.Exit(1) from error
