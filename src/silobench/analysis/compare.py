@@ -90,7 +90,7 @@ class Question:
 
     @property
     def factor(self) -> float:
-        """What a difference is multiplied by in tables."""
+        """The factor by which tables multiply a difference."""
         return 100 if self.kind.relative else 1 if self.metric == "rounds" else self.score.factor
 
     def applies_to(self, cell: CellResult) -> bool:

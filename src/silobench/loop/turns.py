@@ -19,7 +19,7 @@ _FLIGHTS = "flights"  # the owner of messages in flight in `State.extra`
 
 @dataclass(frozen=True)
 class Turn:
-    """What the parties did in a round, before the exchange."""
+    """The parties' part of a round, before the exchange."""
 
     engine: Engine  # that was used
     replies: Iterator[Reply]  # for the exchange

@@ -140,7 +140,7 @@ class TargetFacts:
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveFacts:
-    """What a run trained for, and the metrics by which its models are scored."""
+    """The objective of a run: its name, and the metrics by which its models are scored."""
 
     name: str = "cross-entropy"
     main: Metric = ACCURACY

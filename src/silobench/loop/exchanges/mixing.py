@@ -1,4 +1,4 @@
-"""What exchanges without a server share: every party has a model of its own, and models are mixed."""
+"""Exchanges without a server: every party has a model of its own, and models are mixed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What aggregates that look at every entry share."""
+"""Aggregates that look at every entry: the parts that they have in common."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any

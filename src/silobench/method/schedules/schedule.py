@@ -1,4 +1,4 @@
-"""What all schedules share: their registry, and the value of the first round."""
+"""The registry of schedules, the value of a schedule in the first round, and a check of validation rows."""
 
 from typing import Annotated, TypeAlias
 

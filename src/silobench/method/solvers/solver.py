@@ -1,4 +1,4 @@
-"""What all solvers share. A solver moves a network's flat parameters over a party's batches; it knows no algorithm."""
+"""`Solver`: moves a network's flat parameters over a party's batches. It knows no algorithm."""
 
 import inspect
 from abc import ABC, abstractmethod
