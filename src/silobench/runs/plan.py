@@ -5,7 +5,6 @@ import hashlib
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -17,7 +16,6 @@ from silobench.data.splits import split_text
 from silobench.errors import ConfigError, suggest
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.exchanges import EXCHANGES
-from silobench.loop.exchanges.graphs import GRAPHS
 from silobench.loop.network import NETWORKS
 from silobench.loop.paces import PACES
 from silobench.measures import MEASURES
@@ -238,9 +236,8 @@ def _references(specs: Mapping[str, list[Bound[Any]]]) -> dict[str, Any]:
     """Digests of the files that specs read: other proportions, or another graph, are another run."""
     likes = [dict(term.full.kwargs) for term in specs["partition"] if term.full.name == "like"]
     digests = [counts_digest(str(like["reference"]), str(like["level"])) for like in likes]
-    values = {value for _, value in specs["exchange"][0].full.kwargs}
-    files = sorted(value for value in values if isinstance(value, str) and value not in GRAPHS)
-    digests += [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files if Path(file).is_file()]
+    content = specs["exchange"][0].build().content
+    digests += [hashlib.sha256(content.encode()).hexdigest()] if content else []
     return {"references": digests} if digests else {}
 
 

@@ -106,6 +106,8 @@ class Exchange:
     """Whether it needs the message of each party; otherwise engines may add messages while they train."""
     mixes: bool = False
     """Whether every party has a model of its own. `combine` puts it into the memory: ``{"exchange": {"model": w}}``."""
+    content: str = ""
+    """The content of the files that it reads, such as a list of edges. It is part of a run's id."""
     has_server: bool = True
     """Whether messages go to a server, which may step before all have come and whose link parties share. An exchange
     that `mixes` has none."""

@@ -1,6 +1,7 @@
 """Gossip: parties average their models with those of their neighbours; there is no server."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from silobench.loop.exchanges.exchange import EXCHANGES, Exchange, Meeting
 from silobench.loop.exchanges.graphs import Weights, content_of, edges_of, metropolis
@@ -47,7 +48,7 @@ def gossip(graph: str = "ring") -> Exchange:
     def refuses(setting: Setting) -> None:
         weights_of(setting)  # raises an error for a graph that does not fit
 
-    return mixing(mix, phases, refuses)
+    return replace(mixing(mix, phases, refuses), content=content or "")
 
 
 def _mixed(party: int, models: Mapping[int, Vector], weights: Mapping[int, float]) -> Vector:
