@@ -20,10 +20,8 @@ def numbered(parties: int, test: int = 60, task: str = "classification", seed: i
         return Split(x, y, {"hospital": groups})
 
     train = split(200, np.concatenate([letters, draw.choice(letters, 200 - parties)]))
-    return Dataset(
-        "made", train, split(test, draw.choice([*letters, "z"], test)), ("k", "l", "m") * (task != "regression"), "none",
-        task=task,  # type: ignore[arg-type]
-    )  # fmt: skip
+    tested, classes = split(test, draw.choice([*letters, "z"], test)), ("k", "l", "m") if task != "regression" else ()
+    return Dataset("made", train, tested, classes, "none", task=task)  # type: ignore[arg-type]
 
 
 def own_rows(federation: sb.Federation) -> list[list[int]]:
@@ -70,8 +68,8 @@ def test_groups_decide_exactly_and_an_unknown_group_belongs_to_nobody(parties: i
     federation = sb.federate(data, "by-group", parties, seed=0)
     groups, trained = data.test.groups["hospital"], data.train.groups["hospital"]
     for party, rows in enumerate(own_rows(federation)):
-        own = set(trained[federation.partition.rows[party]])
-        assert rows == [row for row, group in enumerate(groups) if group in own]
+        hospitals = set(trained[federation.partition.rows[party]])
+        assert rows == [row for row, group in enumerate(groups) if group in hospitals]
     assert "z" in groups
     assert sum(map(len, own_rows(federation))) == int((groups != "z").sum())
 
@@ -84,7 +82,8 @@ def test_groups_that_are_too_small_belong_to_nobody() -> None:
     smallest = sizes[0][int(sizes[1].argmin())]
     assert smallest not in federation.partition.names
     dealt = [row for rows in own_rows(federation) for row in rows]
-    assert dealt and smallest not in data.test.groups["hospital"][dealt]
+    assert dealt
+    assert smallest not in data.test.groups["hospital"][dealt]
 
 
 def test_without_groups_among_the_test_rows_classes_decide() -> None:

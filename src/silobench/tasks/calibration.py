@@ -61,8 +61,8 @@ def calibration(y: NDArray[np.int64], answers: NDArray[np.int64], probabilities:
     confidence = probabilities.max(1)
     bins = np.clip(np.ceil(confidence * BINS).astype(np.int64) - 1, 0, BINS - 1)
     correct = bins[answers == y]
-    own = probabilities[np.arange(len(y)), y]
-    squares = float(np.square(probabilities).sum() - (2 * own - 1).sum())
+    of_class = probabilities[np.arange(len(y)), y]
+    squares = float(np.square(probabilities).sum() - (2 * of_class - 1).sum())
     return Calibration(
         np.bincount(bins, minlength=BINS),
         np.bincount(bins, weights=confidence, minlength=BINS).astype(np.float64),
