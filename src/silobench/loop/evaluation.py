@@ -1,6 +1,7 @@
 """The test of a model after a round: on the test rows, and on the validation rows of each party."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from silobench.engines import Engine
 from silobench.tasks.metrics import ACCURACY
 from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
+from silobench.training.party import LocalRound
 from silobench.training.setting import Setting
 from silobench.training.state import State
 
@@ -17,7 +19,7 @@ def evaluated(setting: Setting, engine: Engine, state: State, test_share: float 
     """Score the shared model on a share of the test rows; where parties have their own models, all of these."""
     federation, server, several = setting.federation, state.server, setting.has_party_models
     objective = setting.task.objective
-    models = _party_models(setting, state) if several else [(server.params, server.buffers)]
+    models = party_models(setting, engine, state) if several else [(server.params, server.buffers)]
     scores = engine.score(setting, models, federation.test_parts(test_share))
     values = [objective.values(score) for score in scores]
     summary: dict[str, Any] = {"loss": float(np.mean([score.loss for score in scores]))}
@@ -63,7 +65,15 @@ def _on_validation_rows(setting: Setting, engine: Engine, models: Sequence[Weigh
     }
 
 
-def _party_models(setting: Setting, state: State) -> list[Weights]:
-    """Return the model of every party."""
-    memories = [state.memory.get(party.id, {}) for party in setting.federation.parties]
-    return [setting.model_at(state.server, memory) for memory in memories]
+def party_models(setting: Setting, engine: Engine, state: State) -> list[Weights]:
+    """Return the model of every party as it is tested: after its adaptation, where the algorithm has one."""
+    server, parties, adapting = state.server, setting.federation.parties, setting.adapting
+    models = [setting.model_at(server, state.memory.get(party.id, {})) for party in parties]
+    if adapting is None:
+        return models
+    memory = {party.id: adapting.memory_of(model) for party, model in zip(parties, models, strict=True)}
+    # The learning rate is that of the round before the test.
+    broadcast = adapting.sent(replace(server, round=server.round - 1, extras={}))
+    _, replies = engine.train(LocalRound(adapting, broadcast, tuple(memory)), memory)
+    after = {party: memory for reply in replies for party, memory in reply.memory.items()}
+    return [adapting.model_at(server, after[party.id]) for party in parties]
