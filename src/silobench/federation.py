@@ -38,7 +38,7 @@ class Party:
         return len(self.rows)
 
     @cached_property
-    def order_of_pass(self) -> dict[tuple[int, int], NDArray[np.int64]]:
+    def order_of_pass(self) -> dict[tuple[int, str, int], NDArray[np.int64]]:
         """The order of the rows in a pass over them, by (seed, pass); a cache of one entry."""
         return {}
 

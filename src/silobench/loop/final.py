@@ -38,7 +38,7 @@ def final_test(setting: Setting, engine: Engine, state: State) -> dict[str, Any]
     several, parties = setting.has_party_models, _Parties(federation, objective)
     test_setting = replace(setting, task=replace(setting.task, objective=_Outputs(objective.main, objective.metrics)))
     whole, parts = _Whole(), federation.test_parts()
-    for place, model in enumerate(models_to_test(setting, state)):
+    for place, model in enumerate(models_to_test(setting, engine, state)):
         (score,) = engine.score(test_setting, [model], parts)  # one by one: outputs of all models may not fit memory
         rows = _Rows(torch.from_numpy(score.joined("outputs")), torch.from_numpy(score.joined("labels")))
         whole.add(objective, rows)
