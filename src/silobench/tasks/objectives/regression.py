@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from silobench.data.dataset import Dataset
@@ -90,6 +91,9 @@ class Regression(Objective):
             np.array([len(y)]),
             sums={"errors": totals.numpy()},
         )
+
+    def predictions(self, outputs: Tensor) -> NDArray[Any]:
+        return (outputs.squeeze(1).double() * self.scale + self.mean).numpy()
 
     def values(self, score: Score) -> Values:
         absolute, squared, shifted, shifted_squares = score.sums["errors"].tolist()
