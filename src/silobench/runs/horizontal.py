@@ -1,6 +1,7 @@
 """Horizontal learning: parties hold different rows with the same columns. Data cut, network and method built."""
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -38,6 +39,7 @@ from silobench.spec import Registry
 from silobench.tasks.metric_functions import extra_metrics
 from silobench.tasks.metrics import Metric
 from silobench.tasks.objectives import is_uneven, largest_share
+from silobench.tasks.row_format import RowFormat
 from silobench.tasks.task import Task, task
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
@@ -84,8 +86,8 @@ class HorizontalRun:
         return started(self.setting, out / origin.id)
 
     def facts(self) -> dict[str, Any]:
-        """Return the content of run.json, without versions and status."""
-        train, federation = self.dataset.train, self.setting.federation
+        """Return the content of run.json, without versions and status, and that of encoder.json."""
+        train, federation, rows = self.dataset.train, self.setting.federation, RowFormat.of(self.dataset)
         partition = federation.partition
         return {
             "id": self.plan.id,
@@ -101,7 +103,9 @@ class HorizontalRun:
                 "classes": list(self.dataset.classes),
                 "licence": self.dataset.licence,
                 "notes": list(self.dataset.notes),
+                **rows.as_json(),
             },
+            "encoder": rows.encoder.as_json() if rows.encoder else None,
             "partition": {
                 "fingerprint": partition.fingerprint,
                 "parties": [party.name for party in federation.parties],
@@ -125,7 +129,19 @@ class HorizontalRun:
     def notes(self) -> tuple[str, ...]:
         """Sentences to show before the first round."""
         partition = self.setting.federation.partition
-        return (*self.dataset.notes, *self._advice, *partition.notes, *self.warnings)
+        task = self.setting.task
+        return (*self.dataset.notes, *task.notes, *self._advice, *self._penalty, *partition.notes, *self.warnings)
+
+    @property
+    def _penalty(self) -> tuple[str, ...]:
+        """A note about the penalty of an estimator, if the solver's weight decay is another one."""
+        decay, solver = self.setting.task.weight_decay, self.setting.solver
+        if decay is None or math.isclose(decay, solver.weight_decay, rel_tol=1e-3, abs_tol=1e-12):
+            return ()
+        return (
+            f"the penalty of {self.plan.cell.model} is a weight decay of {decay:.6g}, but that of the solver is "
+            f"{solver.weight_decay:g}: write weight_decay={decay:.6g} in solver to have it",
+        )
 
     @property
     def _advice(self) -> tuple[str, ...]:

@@ -236,12 +236,17 @@ def _refusal(problem: ErrorDetails) -> str:
 
 
 def _references(specs: Mapping[str, list[Bound[Any]]]) -> dict[str, Any]:
-    """Digests of the files that specs read: other proportions, or another graph, are another run."""
+    """Digests of the files that specs read: other proportions, another graph or another network are another run."""
     likes = [dict(term.full.kwargs) for term in specs["partition"] if term.full.name == "like"]
     digests = [counts_digest(str(like["reference"]), str(like["level"])) for like in likes]
-    content = specs["exchange"][0].build().content
-    digests += [hashlib.sha256(content.encode()).hexdigest()] if content else []
+    contents = [specs[key][0].build().content for key in ("exchange", "model")]
+    digests += [text_digest(content) for content in contents if content]
     return {"references": digests} if digests else {}
+
+
+def text_digest(content: str) -> str:
+    """Return the digest of a file's text as a configuration states it."""
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _texts(specs: Mapping[str, list[Bound[Any]]], form: str) -> dict[str, str]:

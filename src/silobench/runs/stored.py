@@ -2,6 +2,7 @@
 
     run.json        what was run, on what, with which versions; status; digest of rounds.jsonl when complete
     rounds.jsonl    one line per round
+    encoder.json    how columns of a table become the network's input; absent for other data
     checkpoint/     state.safetensors: everything that is needed to continue bit for bit
 
 The header of the checkpoint states the length and the digest of rounds.jsonl up to the last committed round. Lines
@@ -515,6 +516,11 @@ def _not_whole(path: Path) -> RecordError:
 def checkpoint_file(path: Path) -> Path:
     """Return where a run directory has its checkpoint."""
     return path / "checkpoint" / "state.safetensors"
+
+
+def encoder_file(path: Path) -> Path:
+    """Return where a run directory says how columns of a table become the network's input."""
+    return path / "encoder.json"
 
 
 def read_header(path: Path) -> dict[str, Any] | None:

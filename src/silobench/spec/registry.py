@@ -131,7 +131,9 @@ class Registry(Generic[T]):
     def _parameter(self, spec: Spec, name: str) -> str:
         """Return the Python name of a spec's argument: ``as`` is ``as_``."""
         parameters = inspect.signature(self._factory(spec.name)).parameters.values()
-        known = {p.name.rstrip("_"): p.name for p in parameters if p.kind != p.VAR_POSITIONAL}
+        known = {p.name.rstrip("_"): p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        if name not in known and any(p.kind == p.VAR_KEYWORD for p in parameters):
+            return name
         if name not in known:
             tail = suggest(name, known) if known else "it takes no arguments."
             raise SpecError(f"{spec.name} has no argument '{name}': {tail}")
@@ -159,8 +161,12 @@ class Registry(Generic[T]):
         except TypeError as error:
             raise SpecError(f"{name}: {error}; write {self._usage(name)}.") from error
         for parameter, value in bound.arguments.items():
-            many = signature.parameters[parameter].kind == inspect.Parameter.VAR_POSITIONAL
-            each = [_checked(name, parameter, hints.get(parameter, Any), v) for v in (value if many else [value])]
+            kind, hint = signature.parameters[parameter].kind, hints.get(parameter, Any)
+            if kind == inspect.Parameter.VAR_KEYWORD:
+                bound.arguments[parameter] = {key: _checked(name, key, hint, v) for key, v in value.items()}
+                continue
+            many = kind == inspect.Parameter.VAR_POSITIONAL
+            each = [_checked(name, parameter, hint, v) for v in (value if many else [value])]
             bound.arguments[parameter] = tuple(each) if many else each[0]
         bound.apply_defaults()
         return bound
@@ -182,6 +188,8 @@ def _as_spec(name: str, arguments: dict[str, Any], signature: inspect.Signature,
             args.extend(value)
         elif key in unnamed and isinstance(value, Spec):
             args.append(value if value.args or value.kwargs else value.name)
+        elif signature.parameters[key].kind == inspect.Parameter.VAR_KEYWORD:
+            kwargs.extend(sorted(value.items()))  # in one order, because the text names a run
         else:
             kwargs.append((key.rstrip("_"), value))
     return Spec(name, tuple(args), tuple(kwargs))
@@ -208,6 +216,8 @@ def _signature(parameter: inspect.Parameter) -> str:
     name = parameter.name.rstrip("_")
     if parameter.kind == inspect.Parameter.VAR_POSITIONAL:
         return f"{name}, ..."
+    if parameter.kind == inspect.Parameter.VAR_KEYWORD:
+        return "..."
     if parameter.default is inspect.Parameter.empty:
         return name
     default = parameter.default

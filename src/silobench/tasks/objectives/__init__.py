@@ -9,6 +9,7 @@ from silobench.tasks.objectives.auto import largest_share as largest_share
 from silobench.tasks.objectives.binary import binary as binary
 from silobench.tasks.objectives.cross_entropy import cross_entropy as cross_entropy
 from silobench.tasks.objectives.cross_entropy import plain as plain
+from silobench.tasks.objectives.hinge import hinge as hinge
 from silobench.tasks.objectives.objective import OBJECTIVES as OBJECTIVES
 from silobench.tasks.objectives.objective import Fit as Fit
 from silobench.tasks.objectives.objective import Objective as Objective
