@@ -141,6 +141,8 @@ from .spec.ranges import CountOrZero as CountOrZero
 from .spec.ranges import Fraction as Fraction
 from .spec.ranges import NonNegative as NonNegative
 from .spec.ranges import Positive as Positive
+from .tasks.metric_functions import METRICS as METRICS
+from .tasks.metric_functions import MetricFunction as MetricFunction
 from .tasks.metrics import Metric as Metric
 from .tasks.objectives import OBJECTIVES as OBJECTIVES
 from .tasks.objectives import Fit as Fit

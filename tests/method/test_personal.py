@@ -11,7 +11,7 @@ from laws import SEVERAL_TRAININGS, Toy, bits, close, draw_cohort, feedback, mod
 from silobench.engines import Engine, auto, inline, native, pool, stacked
 from silobench.errors import ConfigError, SpecError
 from silobench.loop.clocks import device
-from silobench.loop.evaluation import party_models
+from silobench.loop.evaluation import models_to_test
 from silobench.loop.paces import buffered
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import ALGORITHMS, apfl, ditto, fedper, fedrep, finetune, perfedavg, pfedme
@@ -202,7 +202,7 @@ def test_perfedavg_by_hand(toy: Toy, participation: float | int, momentum: float
             ends.append(w)
         shared = slow.mean(cohort, ends)
         assert close(record.state.server.params, shared)
-        adapted = party_models(setting, inline(), record.state)
+        adapted = models_to_test(setting, inline(), record.state)
         for party, (params, _) in zip(slow.federation.parties, adapted, strict=True):
             assert close(params, shared - alpha * slope(shared, *slow.federation.batch(party.rows)))
 
@@ -278,7 +278,7 @@ def test_finetune_by_hand(toy: Toy, momentum: float, inner: str) -> None:
     for record in run(finetune(algorithm, 3), federated, slow.solver):
         state, seed = record.state, setting.adapting.seed
         assert seed != SEED
-        for party, (params, _) in enumerate(party_models(setting, inline(), state)):
+        for party, (params, _) in enumerate(models_to_test(setting, inline(), state)):
             start = before.model_at(state.server, state.memory.get(party, {}))[0]
             assert close(params, slow.walk(slow.batches(party, record.round - 1, "", 3, seed), start))
 
@@ -493,7 +493,7 @@ def test_finetune_keeps_averaged_statistics_and_moves_them_for_a_test(normed: To
     ours, theirs = (run(each, federated, solver) for each in ("finetune(fedavg)", "fedavg"))
     assert [bits(r.state) for r in ours] == [bits(r.state) for r in theirs]
     setting = Setting(Method(ALGORITHMS.build("finetune(fedavg)"), solver), *federated, SEED)
-    for params, buffers in party_models(setting, inline(), ours[-1].state):
+    for params, buffers in models_to_test(setting, inline(), ours[-1].state):
         assert not torch.equal(buffers, ours[-1].state.server.buffers)
         assert not torch.equal(params, ours[-1].state.server.params)
 

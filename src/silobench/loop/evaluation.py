@@ -17,20 +17,19 @@ from silobench.training.state import State
 
 def evaluated(setting: Setting, engine: Engine, state: State, test_share: float | int) -> dict[str, Any]:
     """Score the shared model on a share of the test rows; where parties have their own models, all of these."""
-    federation, server, several = setting.federation, state.server, setting.has_party_models
-    objective = setting.task.objective
-    models = party_models(setting, engine, state) if several else [(server.params, server.buffers)]
+    federation, several, objective = setting.federation, setting.has_party_models, setting.task.objective
+    models = models_to_test(setting, engine, state)
     scores = engine.score(setting, models, federation.test_parts(test_share))
     values = [objective.values(score) for score in scores]
     summary: dict[str, Any] = {"loss": float(np.mean([score.loss for score in scores]))}
     if objective.has_classes:
         summary |= {
-            "accuracy": _mean([score.accuracy for score in scores]),
+            "accuracy": mean_of_known([score.accuracy for score in scores]),
             "class_accuracy": sum(scores, Score()).by_class,
         }
     if objective.metrics != (ACCURACY,):
         summary["metrics"] = {
-            metric.name: _mean([each[metric.name] for each in values]) for metric in objective.metrics
+            metric.name: mean_of_known([each[metric.name] for each in values]) for metric in objective.metrics
         }
     if several:
         main = [value for each in values if (value := each[objective.main.name]) is not None]
@@ -40,7 +39,7 @@ def evaluated(setting: Setting, engine: Engine, state: State, test_share: float 
     return summary
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def mean_of_known(values: Sequence[float | None]) -> float | None:
     """Return the mean of the values that are defined; None if there are none."""
     defined = [value for value in values if value is not None]
     return float(np.array(defined).mean()) if defined else None
@@ -65,9 +64,11 @@ def _on_validation_rows(setting: Setting, engine: Engine, models: Sequence[Weigh
     }
 
 
-def party_models(setting: Setting, engine: Engine, state: State) -> list[Weights]:
-    """Return the model of every party as it is tested: after its adaptation, where the algorithm has one."""
+def models_to_test(setting: Setting, engine: Engine, state: State) -> list[Weights]:
+    """Return the shared model; where parties have their own models, all of these, after their adaptation if any."""
     server, parties, adapting = state.server, setting.federation.parties, setting.adapting
+    if not setting.has_party_models:
+        return [(server.params, server.buffers)]
     models = [setting.model_at(server, state.memory.get(party.id, {})) for party in parties]
     if adapting is None:
         return models
