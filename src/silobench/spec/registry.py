@@ -146,7 +146,7 @@ class Registry(Generic[T]):
             value = parse(value)
         if not isinstance(value, Spec):
             return value
-        if self.nested is None or (self.nested is self and not is_spec):
+        if self.nested is None or (any(self.specs.values()) and not is_spec):
             raise SpecError(
                 f"arguments of a {self.kind} cannot be specs, but '{value}' was given: quote it if it is text."
             )
