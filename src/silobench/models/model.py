@@ -9,6 +9,7 @@ from torch import nn
 from silobench.errors import ConfigError
 from silobench.rng import torch_seed
 from silobench.spec import Registry
+from silobench.spec.contract import Contract, Form, expects
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,14 @@ class Model:
             return self.module(sizes)
 
 
-MODELS: Registry[Model] = Registry("model")
+MODELS: Registry[Model] = Registry(
+    "model",
+    Contract(
+        Model,
+        "an sb.Model(module), where module(sizes) returns a torch module",
+        {"module": Form("sizes", expects(nn.Module, "a torch.nn.Module"))},
+    ),
+)
 
 
 def image_shape(model: str, sizes: Sizes, least: int) -> tuple[int, int, int]:

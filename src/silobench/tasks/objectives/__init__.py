@@ -3,6 +3,7 @@
 A new one is a file with a subclass of `Objective` and a function decorated with `OBJECTIVES.register`, and a line here.
 """
 
+import silobench.tasks.objectives.checks  # noqa: F401  # it states what objectives of plugins must return
 from silobench.tasks.objectives.auto import auto as auto
 from silobench.tasks.objectives.binary import binary as binary
 from silobench.tasks.objectives.cross_entropy import cross_entropy as cross_entropy
