@@ -1,14 +1,12 @@
 """Wrong plugins: one sentence that names the hook, the file and what is expected, exit code 2, no traceback."""
 
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from commands import Result, call, write
-from silobench.runs.experiment import REGISTRIES
 
 TINY = """
 dataset = "fcube"
@@ -36,15 +34,6 @@ def part(registry: str, body: str, result: str, choice: str, *fragments: str) ->
     """Return a plugin with some functions, and a registered function that returns `result`."""
     code = f"{textwrap.dedent(body).strip()}\n\n\n@sb.{registry}.register\ndef mine():\n    return {result}\n"
     return Case(code, choice, fragments)
-
-
-@pytest.fixture(autouse=True)
-def _registries_as_before() -> Iterator[None]:
-    before = {kind: dict(registry.factories) for kind, registry in REGISTRIES.items()}
-    yield
-    for kind, registry in REGISTRIES.items():
-        registry.factories.clear()
-        registry.factories.update(before[kind])
 
 
 def run(capsys: pytest.CaptureFixture[str], folder: Path, case: Case, *options: str) -> Result:

@@ -16,7 +16,7 @@ import typer
 from silobench import __version__
 from silobench.cli import data as cli_data
 from silobench.cli import results as cli_results
-from silobench.cli.options import DataDir, Device, Json, Out, Plugins
+from silobench.cli.options import DataDir, Device, Json, LoadedPlugins, Out, Plugins
 from silobench.cli.partitions import partition
 from silobench.cli.results import Profile
 from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
@@ -192,12 +192,12 @@ KINDS = (
 def list_(
     kind: Annotated[str, typer.Argument(help=f"What to list: {', '.join(KINDS)}.")],
     json_: Json = False,
-    plugin: Plugins = None,
+    plugin: LoadedPlugins = None,
 ) -> None:
     """List the names that a spec can use, with their arguments."""
     if kind not in KINDS:
         raise ConfigError(f"there is no list of '{kind}': {suggest(kind, KINDS)}")
-    rows = _describe(kind, plugin or [])
+    rows = _describe(kind)
     if json_:
         print(json.dumps(rows, indent=1))
         return
@@ -208,15 +208,13 @@ def list_(
         print("Run one with `silobench run SUITE --scale smoke|laptop|paper`; --json shows what each scale contains.")
 
 
-def _describe(kind: str, plugins: list[Path]) -> list[dict[str, str]]:
+def _describe(kind: str) -> list[dict[str, str]]:
     if kind == "suites":
         from silobench.papers import suites
 
         return suites.describe()
     from silobench.runs import experiment
 
-    for file in plugins:
-        experiment.load_plugin(file)
     return experiment.REGISTRIES[kind].describe()
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from silobench.analysis.cells import CellResult, Published, PublishedCost, collect
 from silobench.analysis.claims import Finding
-from silobench.analysis.groups import Cells
+from silobench.analysis.groups import Cells, grouped
+from silobench.analysis.measured import measure_tables
 from silobench.analysis.tables import Table
 from silobench.papers.paper import Paper
 from silobench.report.drawing import Section
@@ -50,6 +51,24 @@ def paper_tables(cells: Cells) -> list[Table]:
     studied = _by_accuracy(cells)
     tables = (table(studied) for paper in PAPERS for table in paper.tables)
     return [table for table in tables if table.rows]
+
+
+def _measures_shown(cell: CellResult) -> frozenset[str]:
+    """Return the measures of a cell that tables of papers show."""
+    return frozenset(name for paper in PAPERS for name in paper.measures) if cell.is_accuracy else frozenset()
+
+
+def other_measures(cells: Cells) -> list[Table]:
+    """Return tables of the measures that no table of a paper shows."""
+    return [table for group in grouped(cells, _measures_shown) for table in measure_tables(group, _measures_shown(group[0]))]
+
+
+def other_measure_sections(cells: Cells) -> list[Section]:
+    """Return sections of the HTML page for the measures that no section of a paper shows."""
+    from silobench.report.measures import measure_sections  # loads matplotlib
+
+    groups = grouped(cells, _measures_shown)
+    return [section for group in groups for section in measure_sections(group, _measures_shown(group[0]))]
 
 
 def paper_facts(cells: Cells) -> dict[str, list[dict[str, Any]]]:

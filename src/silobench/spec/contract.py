@@ -99,7 +99,7 @@ def described(value: Any) -> str:
 
 def with_article(noun: str) -> str:
     """Return a noun after "a" or "an"."""
-    return f"{'an' if noun[0] in 'AEIOaeio' else 'a'} {noun}"
+    return f"{'an' if noun[0] in 'AEIOUaeiou' else 'a'} {noun}"
 
 
 def anything(value: Any, arguments: Sequence[Any]) -> str | None:
