@@ -60,7 +60,8 @@ def flattened(findings: Any, parties: Sequence[str], name: str = "") -> dict[str
     if isinstance(findings, Mapping):
         inner: Iterable[tuple[str, Any]] = findings.items()
     elif isinstance(findings, list | tuple):
-        names = parties if len(parties) == len(findings) else [str(place + 1) for place in range(len(findings))]
+        numbers = [str(place + 1) for place in range(len(findings))]
+        names = list(map(_party, parties)) if len(parties) == len(findings) else numbers
         inner = zip(names, findings, strict=True)
     elif findings is None:
         return {}
@@ -71,6 +72,11 @@ def flattened(findings: Any, parties: Sequence[str], name: str = "") -> dict[str
         for title, each in inner
         for key, value in flattened(each, parties, f"{name}, {title}" if name else str(title)).items()
     }
+
+
+def _party(name: str) -> str:
+    """Return the name of a party; one that is a number is not clear without "party"."""
+    return f"party {name}" if name.isdigit() else name
 
 
 def measures_of(cells: Cells, but: Collection[str] = ()) -> list[str]:

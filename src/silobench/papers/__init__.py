@@ -28,12 +28,14 @@ FINDINGS: tuple[Finding, ...] = tuple(finding for paper in PAPERS for finding in
 
 def published_accuracy(label: Label, parties: int) -> Published | None:
     """Return the accuracy that a paper prints for a setting; None if no paper has it."""
-    return next(filter(None, (paper.accuracy(label, parties) for paper in PAPERS)), None)
+    studies = () if label.has_replaced_parts else PAPERS
+    return next(filter(None, (paper.accuracy(label, parties) for paper in studies)), None)
 
 
 def published_cost(label: Label, parties: int) -> PublishedCost | None:
     """Return the cost of a round that a paper prints for a setting; None if no paper has it."""
-    return next(filter(None, (paper.cost(label, parties) for paper in PAPERS)), None)
+    studies = () if label.has_replaced_parts else PAPERS
+    return next(filter(None, (paper.cost(label, parties) for paper in studies)), None)
 
 
 def collect_cells(runs: Iterable[StoredRun]) -> list[CellResult]:
@@ -42,8 +44,8 @@ def collect_cells(runs: Iterable[StoredRun]) -> list[CellResult]:
 
 
 def _by_accuracy(cells: Cells) -> list[CellResult]:
-    """Return the cells that are judged by accuracy: papers state nothing about other metrics."""
-    return [cell for cell in cells if cell.is_accuracy]
+    """Return the cells that are judged by accuracy and have no replaced parts: papers state nothing about others."""
+    return [cell for cell in cells if cell.is_accuracy and not cell.label.has_replaced_parts]
 
 
 def paper_tables(cells: Cells) -> list[Table]:
@@ -55,7 +57,8 @@ def paper_tables(cells: Cells) -> list[Table]:
 
 def _measures_shown(cell: CellResult) -> frozenset[str]:
     """Return the measures of a cell that tables of papers show."""
-    return frozenset(name for paper in PAPERS for name in paper.measures) if cell.is_accuracy else frozenset()
+    studied = bool(_by_accuracy([cell]))
+    return frozenset(name for paper in PAPERS for name in paper.measures) if studied else frozenset()
 
 
 def other_measures(cells: Cells) -> list[Table]:
