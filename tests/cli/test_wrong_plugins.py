@@ -245,6 +245,11 @@ ALGORITHMS = {
         "replica=replica",
         "the hook `replica` of the algorithm mine (plug.py, line 5) raised KeyError: 'model'",
     ),
+    "trainings": algorithm(
+        "def trainings(train, server, memory):\n    return train(server.params)",
+        "trainings=trainings",
+        "the hook `trainings` of the algorithm mine (plug.py, line 4) returned a Local, but a pair (training, memory)",
+    ),
     "refuses": algorithm(
         "def refuses(method):\n    return True",
         "refuses=refuses",
@@ -586,7 +591,7 @@ OTHERS = {
         "def build(sizes):\n    return torch.nn.Linear(sizes.inputs, sizes.classes)",
         "'linear'",
         "model = 'mine'",
-        "the model mine (plug.py, line 8) returned the text 'linear', but it must return an sb.Model(module)",
+        "the model mine (plug.py, line 8) returned the text 'linear', but a model is needed: return a torch.nn.Module",
     ),
     "module returns None": part(
         "MODELS",

@@ -19,6 +19,7 @@ from silobench.method.types import (
     Aggregate,
     Algorithm,
     Dial,
+    Local,
     Phase,
     Pull,
     ServerOptimizer,
@@ -188,6 +189,19 @@ def _absorb(value: Any, arguments: Sequence[Any]) -> str | None:
     )
 
 
+def _trainings(value: Any, arguments: Sequence[Any]) -> str | None:
+    problem = pair(value, "a pair (training, memory)")
+    if problem:
+        return problem
+    if not isinstance(value[0], Local):
+        return f"{described(value[0])}, but a finished training is expected, as from train(start)"
+    return tensors(value[1], "the memory") or complete(value[1], arguments[2], "a memory")
+
+
+def _passes(value: Any, arguments: Sequence[Any]) -> str | None:
+    return finite_number(value, "the passes over a party's rows")
+
+
 def _personal(value: Any, arguments: Sequence[Any]) -> str | None:
     if isinstance(value, Collection) and not isinstance(value, str) and all(isinstance(name, str) for name in value):
         return None
@@ -211,6 +225,8 @@ ALGORITHM_HOOKS: Mapping[str, Form] = {
     "personal": Form("layout", _personal),
     "local_model": Form("server, memory", _model),
     "refuses": REFUSES,
+    "trainings": Form("train, server, memory", _trainings),
+    "effort": Form("passes", _passes),
 }
 
 

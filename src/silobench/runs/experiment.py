@@ -37,6 +37,7 @@ from silobench.runs.starts import STARTS
 from silobench.spec import Bound, Registry
 from silobench.spec.contract import last_line
 from silobench.spec.registry import loading
+from silobench.tasks.metric_functions import METRICS
 from silobench.tasks.objectives import OBJECTIVES
 
 __all__ = [
@@ -56,6 +57,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "exchanges": EXCHANGES,
     "executors": EXECUTORS,
     "measures": MEASURES,
+    "metrics": METRICS,
     "models": MODELS,
     "networks": NETWORKS,
     "objectives": OBJECTIVES,

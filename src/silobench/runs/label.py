@@ -20,6 +20,7 @@ LATER = {
     "device": "cpu",
     "objective": "auto",
     "split": "given",
+    "metric": "",
 }
 PLUGIN = "plugin"  # the argument of a spec in a label whose name was taken by a plugin
 _DEFAULTS = {"server": "step", "controller": "fixed", "network": "link", "transforms": "", **LATER}
@@ -159,6 +160,11 @@ class Label(Mapping[str, Any]):
     @property
     def objective(self) -> Spec:
         return self._spec("objective")
+
+    @property
+    def metric(self) -> tuple[Spec, ...]:
+        """The metrics that were asked for besides those of the objective."""
+        return _terms(self.text("metric"), "+")
 
     @property
     def split(self) -> str:

@@ -32,6 +32,7 @@ _CENTRALISED: dict[str, Any] = {
     "clock": "measured",
     "start": "random",
     "measure": [],
+    "metric": [],
 }
 
 
