@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from silobench.cli.options import Json
+from silobench.cli.options import Json, LoadedPlugins
 from silobench.errors import ConfigError, RecordError, suggest
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def show(
         ),
     ] = False,
     json_: Json = False,
+    plugin: LoadedPlugins = None,
 ) -> None:
     """Show finished runs as tables: accuracy, or another main metric, with the published number beside it; costs.
 
@@ -94,6 +95,7 @@ def _print_parties(cells: "list[CellResult]") -> None:
 
 def _print_json(runs: "list[StoredRun]", target: float | None, every: bool, parties: bool) -> None:
     from silobench.analysis.details import details
+    from silobench.analysis.measured import measures_json
     from silobench.analysis.parties import party_results
     from silobench.analysis.ranking import ranking, rankings
     from silobench.papers import collect_cells, paper_facts
@@ -101,7 +103,10 @@ def _print_json(runs: "list[StoredRun]", target: float | None, every: bool, part
     cells = collect_cells(runs)
     facts = {
         "cells": [
-            cell.as_json() | details(cell, target) | ({"party_results": party_results(cell)} if parties else {})
+            cell.as_json()
+            | details(cell, target)
+            | {"measures": measures_json(cell)}
+            | ({"party_results": party_results(cell)} if parties else {})
             for cell in cells
         ],
         "ranking": ranking(cells, every=every).as_json(),
@@ -138,10 +143,15 @@ def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = F
     from silobench.analysis.ranking import ranking_tables
     from silobench.analysis.tables import cost_table, score_tables
     from silobench.cli.terminal import print_table
-    from silobench.papers import collect_cells, paper_tables
+    from silobench.papers import collect_cells, other_measures, paper_tables
 
     if cells := collect_cells(runs):
-        for table in (*score_tables(cells, every), *paper_tables(cells), *ranking_tables(cells, every)):
+        for table in (
+            *score_tables(cells, every),
+            *paper_tables(cells),
+            *other_measures(cells),
+            *ranking_tables(cells, every),
+        ):
             if table.rows:
                 print_table(table)
         print_table(cost_table(cells))
@@ -159,6 +169,7 @@ def claims(
     ] = "*",
     evidence: Annotated[bool, typer.Option("--evidence", help="Show every piece of evidence.")] = False,
     json_: Json = False,
+    plugin: LoadedPlugins = None,
 ) -> None:
     """Judge the findings of the papers by these runs: supported, contradicted or undecided, with the evidence."""
     from silobench.analysis.claims import claims_table, evidence_table, judge
@@ -184,15 +195,16 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "--out", help="The page to write; DIR/report.html by default.")
     ] = None,
+    plugin: LoadedPlugins = None,
 ) -> None:
     """Write finished runs as one HTML file: tables, partitions and training curves. The page loads nothing."""
-    from silobench.papers import FINDINGS, collect_cells, paper_sections
+    from silobench.papers import FINDINGS, collect_cells, other_measure_sections, paper_sections
     from silobench.report.page import write_report
     from silobench.runs.stored import read_runs
 
     cells = collect_cells(read_runs(directory))
     path, title = output or directory / "report.html", f"silobench: {directory.name}"
-    page = write_report(cells, path, title, paper_sections(cells), FINDINGS)
+    page = write_report(cells, path, title, [*paper_sections(cells), *other_measure_sections(cells)], FINDINGS)
     print(f"report: {page.resolve()}")
 
 
@@ -222,6 +234,7 @@ def compare(
     ] = None,
     only: Annotated[str, typer.Option(help="Only settings that match this glob, as in 'digits / *dirichlet*'.")] = "*",
     json_: Json = False,
+    plugin: LoadedPlugins = None,
 ) -> None:
     """Compare two algorithms on equal settings and seeds: Bayesian tests with a region of practical equivalence."""
     from silobench.analysis import compare as comparing

@@ -22,10 +22,11 @@ from silobench.data.readers import (
 from silobench.data.store.directory import data_dir, stamp, stamps
 from silobench.errors import DataError
 from silobench.spec import Registry, Spec
+from silobench.spec.contract import Contract
 
 __all__ = ["DATASETS", "Dataset", "Features", "Labels", "Split", "load"]
 
-DATASETS: Registry[Dataset] = Registry("dataset")
+DATASETS: Registry[Dataset] = Registry("dataset", Contract(Dataset, "an sb.Dataset(...)"))
 
 digits = DATASETS.register(embedded.digits)
 breast_cancer = DATASETS.register(embedded.breast_cancer)
