@@ -1,4 +1,4 @@
-"""A user's own network: every form of it becomes the same task, and what cannot be averaged is refused in a sentence."""
+"""A user's own network: every form becomes the same task, and what cannot be averaged is refused in a sentence."""
 
 import copy
 import random
@@ -36,7 +36,7 @@ def plain(inputs: int, outputs: int) -> nn.Module:
 
 
 @pytest.fixture
-def _registry_as_before() -> Any:
+def registry_as_before() -> Any:
     before, later = dict(MODELS.factories), dict(MODELS.added_later)
     yield
     for mapping, content in ((MODELS.factories, before), (MODELS.added_later, later)):
@@ -53,7 +53,7 @@ def trained(task: sb.Task, algorithm: Any = None, engine: Any = None, rounds: in
 # --- forms -------------------------------------------------------------------------------------------
 
 
-def test_a_class_a_function_and_a_spec_start_from_the_same_weights(_registry_as_before: None) -> None:
+def test_a_class_a_function_and_a_spec_start_from_the_same_weights(registry_as_before: None) -> None:
     def net(inputs: int, outputs: int) -> nn.Module:
         return Net(inputs, outputs)
 
@@ -77,7 +77,7 @@ def test_a_module_is_where_training_starts_and_is_not_changed() -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in module.state_dict().items())
 
 
-def test_every_guess_at_registering_a_model_works(_registry_as_before: None) -> None:
+def test_every_guess_at_registering_a_model_works(registry_as_before: None) -> None:
     @sb.MODELS.register
     def returns_module() -> nn.Module:
         return plain(64, 10)
@@ -130,7 +130,7 @@ def test_a_wrong_factory_is_one_sentence(factory: Any, sentence: str) -> None:
 
 @pytest.mark.parametrize("source", [3, [nn.Linear(2, 2)], object()])
 def test_what_is_not_a_model_is_refused(source: Any) -> None:
-    with pytest.raises(ConfigError, match="is not a model: give the text of a spec, a torch.nn.Module"):
+    with pytest.raises(ConfigError, match=r"is not a model: give the text of a spec, a torch.nn.Module"):
         sb.task(source, DIGITS)
 
 
@@ -331,7 +331,7 @@ def _with_nan(inputs: int, outputs: int) -> nn.Module:
     [
         (nn.Flatten(), "has no parameters, so there is nothing to train"),
         (_frozen, "has only frozen parameters, so there is nothing to train"),
-        (SharedMemory, "parameters hidden.weight and again.weight of SharedMemory are two parameters in the same memory"),
+        (SharedMemory, "hidden.weight and again.weight of SharedMemory are two parameters in the same memory"),
         (_with_nan, "has NaN or infinite values at the start"),
         (nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), r"answers shape \(4, 3\) for 4 rows, .* needs \(4, 10\)"),
         (lambda inputs, outputs: Forward(inputs, outputs, lambda z: z[:, 0]), r"answers shape \(4,\) for 4 rows"),
@@ -341,7 +341,7 @@ def _with_nan(inputs: int, outputs: int) -> nn.Module:
         (lambda inputs, outputs: Forward(inputs, outputs, _raises), r"fails on rows of shape \(4, 1, 8, 8\) and type"),
         (lambda inputs, outputs: Forward(inputs, outputs, lambda z: z.detach()), "cannot be trained on rows of shape"),
         (lambda inputs, outputs: Forward(inputs, outputs, F.dropout), "differently in eval mode, so that no run could"),
-        (lambda inputs, outputs: Forward(inputs, outputs, lambda z: z * random.random()), "only random numbers of torch"),
+        (lambda inputs, outputs: Forward(inputs, outputs, lambda z: z * random.random()), "only random numbers"),
         (Hidden, "differently in eval mode, and keeps state between calls, which a checkpoint would lose"),
         (IntegerCounter, "the buffer steps of IntegerCounter has type int64 and changes in training"),
         (lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10, dtype=torch.complex64)), "is complex"),
@@ -358,7 +358,7 @@ def test_what_cannot_be_averaged_is_refused_before_the_first_round(source: Any, 
 
 @pytest.mark.filterwarnings("ignore:.*weight_norm.*")
 def test_a_module_that_cannot_be_copied_is_refused() -> None:
-    with pytest.raises(ConfigError, match="cannot be copied .*: keep only parameters, buffers and plain values"):
+    with pytest.raises(ConfigError, match=r"cannot be copied .*: keep only parameters, buffers and plain values"):
         sb.task(_weight_norm, DIGITS)
 
 
