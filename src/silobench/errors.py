@@ -15,7 +15,7 @@ of the failing code needs, and exits with code 1.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class SilobenchError(Exception):
@@ -74,3 +74,15 @@ def suggest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {close[0]}?"
     return f"choose from {', '.join(options)}."
+
+
+def listed(items: Sequence[str], most: int = 10) -> str:
+    """Return items as a list in a sentence; only the first `most` are named.
+
+    >>> listed(["age", "sex", "ward"])
+    'age, sex and ward'
+    >>> listed(["a", "b", "c", "d"], most=2)
+    'a, b and 2 more'
+    """
+    named = [*items[:most], *([f"{len(items) - most} more"] if len(items) > most else [])]
+    return " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else "".join(named)

@@ -169,8 +169,8 @@ def doctor(json_: Json = False) -> None:
 
 KINDS = (
     "aggregates", "algorithms", "availabilities", "clocks", "codecs", "controllers", "datasets", "engines", "exchanges",
-    "executors", "measures", "models", "networks", "objectives", "paces", "partitions", "schedules", "selections",
-    "servers", "solvers", "starts", "suites", "transforms",
+    "executors", "measures", "metrics", "models", "networks", "objectives", "paces", "partitions", "schedules",
+    "selections", "servers", "solvers", "starts", "suites", "transforms",
 )  # fmt: skip
 
 

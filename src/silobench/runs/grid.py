@@ -81,4 +81,4 @@ def _product(choices: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _is_axis(key: str, value: Any) -> bool:
-    return isinstance(value, list) and key != "measure"  # a run can have several measures
+    return isinstance(value, list) and key not in ("measure", "metric")  # a run can have several

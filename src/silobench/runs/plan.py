@@ -37,6 +37,7 @@ from silobench.runs.label import LATER
 from silobench.runs.starts import STARTS, Start, digest_of
 from silobench.runs.stored import run_id
 from silobench.spec import Bound, Registry, parse
+from silobench.tasks.metric_functions import METRICS
 from silobench.tasks.objectives import OBJECTIVES
 
 
@@ -72,6 +73,7 @@ class Cell(BaseModel):
     split: str = "given"
     seed: Annotated[int, Ge(0)] = 0
     measure: list[str] = []
+    metric: list[str] = []
     device: Device = "cpu"
 
 
@@ -176,6 +178,7 @@ class Binder:
             "start": [self.one(STARTS, cell.start)],
             "objective": [self.one(OBJECTIVES, cell.objective)],
             "measure": [self.one(MEASURES, measure) for measure in cell.measure],
+            "metric": [self.one(METRICS, metric) for metric in cell.metric],
         }
 
 
@@ -213,10 +216,10 @@ def _instead(key: str, choices: Mapping[str, Any]) -> str:
 
 def _cell(choices: Mapping[str, Any], data: _Data, dataset: str) -> Cell:
     defaults = {"model": "cnn" if len(data.shape) == 3 else "mlp", **data.defaults}
-    measure = choices.get("measure", [])
-    measures = [measure] if isinstance(measure, str) else measure
+    lists = {key: choices.get(key, []) for key in ("measure", "metric")}
+    lists = {key: [value] if isinstance(value, str) else value for key, value in lists.items()}
     try:
-        return Cell.model_validate({**defaults, **choices, "dataset": dataset, "measure": measures})
+        return Cell.model_validate({**defaults, **choices, "dataset": dataset, **lists})
     except ValidationError as error:
         raise ConfigError(_refusal(error.errors()[0])) from error
 
@@ -247,7 +250,7 @@ def text_digest(content: str) -> str:
 
 
 def _texts(specs: Mapping[str, list[Bound[Any]]], form: str) -> dict[str, str]:
-    joints = {"partition": " + ", "transforms": " | ", "measure": " + "}
+    joints = {"partition": " + ", "transforms": " | ", "measure": " + ", "metric": " + "}
     return {key: joints.get(key, "").join(str(getattr(term, form)) for term in terms) for key, terms in specs.items()}
 
 

@@ -116,6 +116,11 @@ class Regression(Objective):
             "r2": 0.0 if y.min() < y.max() else None,
         }
 
+    def constant_answer(self, dataset: Dataset) -> str:
+        y = dataset.test.y.astype(np.float64)
+        number = f"{float(np.median(y) if self.main.name == 'mae' else y.mean()):.4g}"
+        return f"{number} {dataset.unit}".rstrip()
+
     def target(self, dataset: Dataset) -> dict[str, Any]:
         return {
             "name": dataset.target,
