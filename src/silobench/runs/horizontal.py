@@ -72,10 +72,13 @@ class HorizontalRun:
 
     def records(self, engine: Engine, out: Path, state: State | None) -> Iterator[RoundRecord]:
         """Yield the rounds that remain after `state`, with what the measures find."""
-        schedule = replace(self.schedule, setting=self._with_start_model(out), engine=engine)
-        schedule = with_prelude(schedule)
+        schedule = self.ready(engine, out)
         records = run_rounds(schedule, state)
         return measured(records, self.measures, schedule, state) if self.measures else records
+
+    def ready(self, engine: Engine, out: Path) -> Schedule:
+        """Return the schedule of the rounds: with its engine, its initial model, and after what precedes round 1."""
+        return with_prelude(replace(self.schedule, setting=self._with_start_model(out), engine=engine))
 
     def _with_start_model(self, out: Path) -> Setting:
         """Return the setting with the model of the run that was made first, if there is one."""
