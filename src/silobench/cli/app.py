@@ -19,6 +19,7 @@ from silobench.cli import results as cli_results
 from silobench.cli.options import DataDir, Device, Json, Out, Plugins
 from silobench.cli.partitions import partition
 from silobench.cli.results import Profile
+from silobench.cli.usage import UsageError, sentence
 from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
 from silobench.processes import cores, start_server
 
@@ -41,7 +42,9 @@ def main() -> None:
     """Run a command. An error that a user can cause prints one sentence and exits with code 2."""
     _print_log_messages()
     try:
-        app(prog_name="silobench")
+        code = app(prog_name="silobench", standalone_mode=False)
+    except UsageError as error:
+        _fail_usage(error)
     except StoppedError as error:
         print(error, file=sys.stderr)
         sys.exit(130)
@@ -54,6 +57,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as in `silobench list ... | head`
     except OSError as error:
         _fail(f"the operating system reported '{error.strerror}': check disk space and permissions.")
+    else:
+        sys.exit(code or 0)
 
 
 class _ToStderr(logging.Handler):
@@ -71,6 +76,13 @@ def _print_log_messages() -> None:
 def _fail(sentence: str, code: int = 2) -> None:
     print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
     sys.exit(code)
+
+
+def _fail_usage(error: Exception) -> None:
+    """Exit with a sentence about the command line; after the help that `silobench` or `silobench data` prints, without."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.exit(2)
+    _fail(sentence(error))
 
 
 def _version(show: bool) -> None:
