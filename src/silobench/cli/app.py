@@ -106,7 +106,7 @@ def demo(out: Out = Path("runs/demo"), device: Device = None) -> None:
     from silobench.papers import suites
 
     overrides = {"device": device} if device else {}
-    cli_results.print_tables(_run_all(_read(suites.path("demo")), out, overrides))
+    cli_results.print_tables(_run_all(_read(suites.path("demo")), out, overrides, name="demo"))
     cli_results.report(out)
 
 
@@ -154,7 +154,8 @@ def run(
     path = _experiment_path(experiment)
     choices = _scaled(_read(path), scale)
     options: dict[str, Any] = {"only": only, "engine": engine, "workers": workers, "plugins": plugin or ()}
-    runs = _run_all(choices, out, overrides, **options, records_only=records_only)
+    name = " ".join([experiment, *([f"--scale {scale}"] if scale else []), *map(str, overrides.items())])
+    runs = _run_all(choices, out, overrides, **options, records_only=records_only, name=name)
     cli_results.print_tables(runs, profile)
 
 
@@ -271,14 +272,18 @@ def _run_all(
     workers: int | None = None,
     plugins: Sequence[Path] = (),
     records_only: bool = False,
+    name: str,
 ) -> "list[StoredRun]":
-    """Check all runs, then do those that are not finished. Runs without their dataset are reported and skipped."""
+    """Check all runs, then do those that are not finished. Runs without their dataset are reported and skipped.
+
+    `name` is that of the experiment with its overrides: the list of its runs is stored under it.
+    """
     if (workers or cores()) > 1 and engine != "debug":
         start_server()  # it imports what workers need while this process imports too
     from silobench.engines import ENGINES
     from silobench.runs import experiment
     from silobench.runs.prepare import check, is_complete
-    from silobench.runs.stored import read_run
+    from silobench.runs.stored import read_run, write_planned
 
     plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
     chosen = ENGINES.build(engine)  # after planning, because a plugin may register an engine or an executor
@@ -286,6 +291,7 @@ def _run_all(
         print(f"skipped {count} runs: {reason}", file=sys.stderr)
     missing = [plan for plan in plans if not is_complete(plan, out)]
     check(missing, out, chosen)  # every error of a choice comes before any round
+    write_planned(out, name, {plan.id: plan.name for plan in plans}, is_part=only != "*")
     workers = workers or chosen.workers or cores()
     with _tracebacks(chosen.is_debug):
         _sweep(missing, out, engine, workers, plugins, total=len(plans), live=not chosen.is_debug)

@@ -1,11 +1,9 @@
 """From an experiment to its plans: every run that it asks for, each once, and what its registries know."""
 
 import hashlib
-import logging
 import runpy
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatch
@@ -34,6 +32,7 @@ from silobench.models import MODELS
 from silobench.partitions import PARTITIONS, bind_sum
 from silobench.runs.grid import ABOUT, at_scale, expand, override, read_experiment
 from silobench.runs.label import distinguishing
+from silobench.runs.notices import reported
 from silobench.runs.plan import Binder, Cell, Plan, bind
 from silobench.runs.starts import STARTS
 from silobench.spec import Bound, Registry
@@ -68,8 +67,6 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "starts": STARTS,
     "transforms": TRANSFORMS,
 }
-_QUIET = 2.0  # seconds of planning before a line of progress
-_log = logging.getLogger(__name__)
 _ALWAYS_SHOWN = ("dataset", "partition", "algorithm")
 
 
@@ -90,7 +87,7 @@ def plan_present(
     reasons = {name: _absence(name, binder) for name in dict.fromkeys(map(_dataset_of, cells))}
     absent = [cell for cell in cells if reasons[_dataset_of(cell)]]
     present = [cell for cell in cells if not reasons[_dataset_of(cell)]]
-    plans = _ordered([binder.bind(cell) for cell in _reported(present)])
+    plans = _ordered([binder.bind(cell) for cell in reported(present, "planning")])
     chosen = _with_origins([plan for plan in plans if fnmatch(plan.name, only)], plans)
     counts = Counter(reasons[_dataset_of(cell)] for cell in absent if fnmatch(_rough_name(cell), only))
     if not chosen and counts:
@@ -102,16 +99,6 @@ def plan_present(
             "specs such as label-dirichlet(beta=0.3)."
         )
     return chosen, counts
-
-
-def _reported(cells: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield cells, and log every few seconds how many are planned."""
-    reported = time.monotonic()
-    for place, cell in enumerate(cells):
-        if time.monotonic() - reported > _QUIET:
-            reported = time.monotonic()
-            _log.info("planning runs: %s of %s", f"{place:,}", f"{len(cells):,}")
-        yield cell
 
 
 def load_plugin(path: Path) -> str:

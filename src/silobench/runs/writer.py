@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from silobench.atomic import replace_atomically
 from silobench.errors import RecordError
 from silobench.runs.checkpoint import arrays, pack, unpack
-from silobench.runs.stored import FORMAT, REMEDY, checkpoint_file, read_bytes, read_header, read_json, sha256
+from silobench.runs.stored import FORMAT, REMEDY, checkpoint_file, facts_digest, read_bytes, read_header, read_json, sha256
 from silobench.training.state import RoundRecord, State
 
 _COMMIT_EVERY = 50  # times what a commit takes
@@ -195,4 +195,5 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _as_json(facts: Mapping[str, Any]) -> bytes:
+    facts = {**facts, "facts_sha256": facts_digest(facts)}
     return json.dumps(facts, indent=1, ensure_ascii=False).encode()  # no newline: any cut leaves broken JSON
