@@ -56,7 +56,8 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as in `silobench list ... | head`
     except OSError as error:
-        _fail(f"the operating system reported '{error.strerror}': check disk space and permissions.")
+        place = f" for {error.filename}" if error.filename else ""
+        _fail(f"the operating system reported '{error.strerror}'{place}: check the path, disk space and permissions.")
     else:
         sys.exit(code or 0)
 
@@ -74,12 +75,13 @@ def _print_log_messages() -> None:
 
 
 def _fail(sentence: str, code: int = 2) -> None:
-    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+    words = [word if len(word) <= 200 else f"{word[:60]}...{word[-60:]}" for word in sentence.split()]
+    print(f"error: {' '.join(words)}", file=sys.stderr)
     sys.exit(code)
 
 
 def _fail_usage(error: Exception) -> None:
-    """Exit with a sentence about the command line; after the help that `silobench` or `silobench data` prints, without."""
+    """Exit with a sentence about the command line, or without one after help that a group of commands prints."""
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.exit(2)
     _fail(sentence(error))
@@ -283,7 +285,8 @@ def _run_all(
     from silobench.engines import ENGINES
     from silobench.runs import experiment
     from silobench.runs.prepare import check, is_complete
-    from silobench.runs.stored import read_run, write_planned
+    from silobench.runs.results import write_planned
+    from silobench.runs.stored import read_run
 
     plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
     chosen = ENGINES.build(engine)  # after planning, because a plugin may register an engine or an executor

@@ -13,7 +13,8 @@ from silobench.errors import ConfigError, RecordError, suggest
 if TYPE_CHECKING:
     from silobench.analysis.cells import CellResult
     from silobench.analysis.claims import Claim
-    from silobench.runs.stored import Results, StoredRun
+    from silobench.runs.results import Results
+    from silobench.runs.stored import StoredRun
 
 FORMATS = ("terminal", "markdown", "latex", "csv")
 Directory = Annotated[Path, typer.Argument(help="Directory of runs.")]
@@ -51,7 +52,7 @@ def show(
     """
     from silobench.analysis.details import checked_target, details_tables
     from silobench.cli.terminal import print_table
-    from silobench.runs.stored import read_results
+    from silobench.runs.results import read_results
 
     if form not in FORMATS:
         raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
@@ -164,13 +165,15 @@ def claims(
         str, typer.Option(help="Only claims whose id matches this glob, such as 'niid-6' or 'zhao-*'.")
     ] = "*",
     evidence: Annotated[bool, typer.Option("--evidence", help="Show every piece of evidence.")] = False,
-    all_: Annotated[bool, typer.Option("--all", help="List also the claims that these runs say nothing about.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="List also the claims that these runs say nothing about.")
+    ] = False,
     json_: Json = False,
 ) -> None:
     """Judge the findings of the papers by these runs: supported, contradicted or undecided, with the evidence."""
     from silobench.analysis.claims import judge
     from silobench.papers import FINDINGS
-    from silobench.runs.stored import read_results
+    from silobench.runs.results import read_results
 
     findings = [finding for finding in FINDINGS if fnmatch(finding.id, only)]
     if not findings:
@@ -207,7 +210,7 @@ def report(
     """Write finished runs as one HTML file: tables, partitions and training curves. The page loads nothing."""
     from silobench.papers import FINDINGS, collect_cells, paper_sections
     from silobench.report.page import write_report
-    from silobench.runs.stored import read_results
+    from silobench.runs.results import read_results
 
     results = read_results(directory)
     cells = collect_cells(_readable(results))
@@ -249,7 +252,7 @@ def compare(
     from silobench.analysis import compare as comparing
     from silobench.analysis.cells import collect
     from silobench.cli.terminal import print_table
-    from silobench.runs.stored import read_results
+    from silobench.runs.results import read_results
 
     results = read_results(directory)
     cells = collect(_readable(results))

@@ -71,8 +71,8 @@ def _extra(values: str, context: Any, command: str) -> str:
     names = [_name(param) for param in context.command.params if param.param_type_name == "argument"]
     takes = " and ".join(names) if names else "no values without an option"
     return (
-        f"{command} takes {takes}, but '{_short(values)}' was also given: leave it out, or put quotation marks around a "
-        "value with spaces."
+        f"{command} takes {takes}, but '{_short(values)}' was also given: leave it out, or put quotation marks "
+        "around a value with spaces."
     )
 
 

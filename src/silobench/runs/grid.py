@@ -85,18 +85,23 @@ def expand(choices: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _check_count(grids: list[dict[str, Sequence[Any]]]) -> None:
     """Refuse more runs than anyone means, before any of them is built."""
-    count = sum(math.prod(map(len, axes.values())) for axes in grids)
+    count = sum(math.prod(map(_size, axes.values())) for axes in grids)
     setting = os.environ.get("SILOBENCH_MAX_RUNS", str(MOST_RUNS))
     if not setting.isdecimal():
         raise ConfigError(f"SILOBENCH_MAX_RUNS must be a whole number, but '{setting}' is set: set it to {MOST_RUNS}.")
     if count <= int(setting):
         return
-    largest = max(grids, key=lambda axes: math.prod(map(len, axes.values())))
-    product = " x ".join(f"{len(values)} {key}" for key, values in largest.items() if len(values) > 1)
+    largest = max(grids, key=lambda axes: math.prod(map(_size, axes.values())))
+    product = " x ".join(f"{_size(values):,} ({key})" for key, values in largest.items() if _size(values) > 1)
     raise ConfigError(
-        f"the experiment has {count:,} runs ({product}), and the limit is {int(setting):,}: shorten a list, or set "
-        f"SILOBENCH_MAX_RUNS={count} to run them all."
+        f"the experiment has {count:,} runs, most of them by a grid of {product}, and the limit is {int(setting):,}: "
+        f"shorten a list, or set SILOBENCH_MAX_RUNS={count} to run them all."
     )
+
+
+def _size(values: Sequence[Any]) -> int:
+    """Return the length, which `len` cannot of a range with more than 2^63 values."""
+    return values.stop - values.start if isinstance(values, range) else len(values)
 
 
 def override(choices: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,13 +142,11 @@ def _axes(choices: dict[str, Any]) -> dict[str, Sequence[Any]]:
         raise ConfigError(f"trials must be a whole number of at least 1, but {value_shown(trials)} was given.")
     if isinstance(seed, list) and trials > 1:
         raise ConfigError(f"seed is a list and trials is {trials}: give a list of seeds, or one seed and trials.")
-    axes: dict[str, Sequence[Any]] = {
-        key: value if _is_axis(key, value) else [value] for key, value in choices.items()
-    }
+    axes: dict[str, Sequence[Any]] = {key: value if _is_axis(key, value) else [value] for key, value in choices.items()}
     if isinstance(seed, int) and not isinstance(seed, bool):
         axes["seed"] = range(seed, seed + trials)
     for key, values in axes.items():
-        if not values:
+        if not _size(values):
             raise ConfigError(f"{key} is an empty list: give at least one value.")
     return axes
 

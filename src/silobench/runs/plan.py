@@ -40,7 +40,6 @@ from silobench.runs.stored import run_id
 from silobench.spec import Bound, Registry, parse
 from silobench.tasks.objectives import OBJECTIVES
 
-
 _IN_WORDS = {"int_type": "a whole number", "float_type": "a number", "list_type": "text or a list of texts"}
 
 
@@ -207,7 +206,7 @@ def _check_keys(choices: Mapping[str, Any]) -> None:
         )
     if not isinstance(choices["dataset"], str):
         shown = value_shown(choices["dataset"])
-        raise ConfigError(f'dataset must be text in quotation marks, such as dataset = "digits", but {shown} was given.')
+        raise ConfigError(f'dataset must be text in quotation marks, as in dataset = "digits", but {shown} was given.')
 
 
 def _instead(key: str, choices: Mapping[str, Any]) -> str:
@@ -215,6 +214,8 @@ def _instead(key: str, choices: Mapping[str, Any]) -> str:
     solver = parse(str(choices.get("solver", "sgd"))).name
     if solver in SOLVERS.factories and key in inspect.signature(SOLVERS.factories[solver]).parameters:
         return f'{key} is an argument of solver: write solver = "{solver}({key}=...)".'
+    if key == "grid":
+        return "a [[grid]] table cannot contain another one."
     return suggest(key, [*Cell.model_fields, "trials", "grid"])
 
 

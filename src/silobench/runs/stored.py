@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,13 +22,11 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from silobench.atomic import replace_atomically
 from silobench.errors import RecordError
 from silobench.runs.label import Label
 from silobench.tasks.metrics import ACCURACY, BALANCED_ACCURACY, Metric
 
 FORMAT = 1
-PLANS_FOLDER = ".plans"  # of a results directory: one file per experiment, with the runs that it asks for
 REMEDY = "what is recorded elsewhere is untouched; move this directory away or delete it to run it anew."
 _FACTS = {
     "format": int, "id": str, "status": str, "created": str, "made_by": dict, "config": dict, "label": dict,
@@ -397,43 +394,17 @@ def read_runs(root: Path) -> list[StoredRun]:
     return [read_run(path) for path in run_paths(root)]
 
 
-@dataclass(frozen=True)
-class Results:
-    """The runs under a directory that can be read, and a sentence about each that cannot."""
-
-    runs: list[StoredRun]
-    problems: list[str]
-    not_started: frozenset[str] = frozenset()  # ids of runs that a command planned
-
-    @property
-    def unfinished(self) -> int:
-        return sum(not run.complete for run in self.runs)
-
-
-def read_results(root: Path) -> Results:
-    """Read every run under a directory. A damaged run is reported, and does not keep others from being read."""
-    runs, problems = [], []
-    for path in run_paths(root):
-        try:
-            runs.append(read_run(path))
-        except RecordError as error:
-            problems.append(str(error))
-    planned = {run for folder in _walk(root, PLANS_FOLDER) for run in read_planned(folder.parent)}
-    started = {path.name for path in run_paths(root)}
-    return Results(runs, problems, frozenset(planned - started))
-
-
 def run_paths(root: Path) -> list[Path]:
     """Return the directories of all runs under a directory, sorted; one without run.json is a run if it has rounds."""
     if not root.is_dir():
         raise RecordError(f"there is no directory {root}: run an experiment first, or check the path.")
-    paths = _walk(root, "run.json", "rounds.jsonl")
+    paths = files_under(root, "run.json", "rounds.jsonl")
     if not paths:
         raise RecordError(f"{root} holds no run: run an experiment with --out {root} first.")
     return sorted({path.parent for path in paths})
 
 
-def _walk(root: Path, *names: str) -> list[Path]:
+def files_under(root: Path, *names: str) -> list[Path]:
     """Return the files and folders with these names under a directory."""
     return [
         Path(folder, name)
@@ -441,38 +412,6 @@ def _walk(root: Path, *names: str) -> list[Path]:
         for name in names
         if name in files or name in folders
     ]
-
-
-# --- runs that a command planned ----------------------------------------------------------------------
-
-
-def read_planned(out: Path) -> dict[str, str]:
-    """Return the names, by id, of all runs that commands planned into a directory; files that are damaged are skipped."""
-    planned: dict[str, str] = {}
-    for file in sorted((out / PLANS_FOLDER).glob("*.json")):
-        planned |= _planned(file)
-    return planned
-
-
-def write_planned(out: Path, experiment: str, runs: Mapping[str, str], *, is_part: bool) -> None:
-    """Record the runs that a command is about to do, names by id, so that those never started can be counted.
-
-    A command replaces the list of an earlier one of the same experiment; `is_part` adds to it. A disk that cannot be
-    written is reported by the runs themselves.
-    """
-    file = out / PLANS_FOLDER / f"{sha256(experiment.encode())[:16]}.json"
-    content = {"experiment": experiment, "runs": {**(_planned(file) if is_part else {}), **runs}}
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace_atomically(file, json.dumps(content, indent=1, ensure_ascii=False).encode())
-
-
-def _planned(file: Path) -> dict[str, str]:
-    try:
-        runs = json.loads(file.read_bytes())["runs"]
-        return {str(run): str(name) for run, name in runs.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
 
 
 def interrupted_versions(path: Path) -> dict[str, str]:

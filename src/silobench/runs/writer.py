@@ -24,7 +24,16 @@ from filelock import FileLock, Timeout
 from silobench.atomic import replace_atomically
 from silobench.errors import RecordError
 from silobench.runs.checkpoint import arrays, pack, unpack
-from silobench.runs.stored import FORMAT, REMEDY, checkpoint_file, facts_digest, read_bytes, read_header, read_json, sha256
+from silobench.runs.stored import (
+    FORMAT,
+    REMEDY,
+    checkpoint_file,
+    facts_digest,
+    read_bytes,
+    read_header,
+    read_json,
+    sha256,
+)
 from silobench.training.state import RoundRecord, State
 
 _COMMIT_EVERY = 50  # times what a commit takes

@@ -9,7 +9,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
-from silobench.errors import SpecError, suggest
+from silobench.errors import SpecError, suggest, value_shown
 from silobench.spec.language import Spec, Value, canonical_name, parse, value_text
 
 P = ParamSpec("P")
@@ -117,7 +117,9 @@ class Registry(Generic[T]):
         parameters = inspect.signature(self._factory(spec.name)).parameters.values()
         known = {p.name.rstrip("_"): p.name for p in parameters if p.kind != p.VAR_POSITIONAL}
         if name not in known:
+            meant = _SYNONYMS.get(name, "")
             tail = suggest(name, known) if known else "it takes no arguments."
+            tail = f"did you mean {meant}?" if meant in known else tail
             raise SpecError(f"{spec.name} has no argument '{name}': {tail}")
         return known[name]
 
@@ -150,6 +152,13 @@ class Registry(Generic[T]):
         return next(row["signature"] for row in self.describe() if row["name"] == name)
 
 
+# Names that other libraries have for an argument, which no similar spelling would find.
+_SYNONYMS = {
+    "learning_rate": "lr", "batch_size": "batch", "momentum": "beta1", "local_epochs": "epochs", "wd": "weight_decay",
+}  # fmt: skip
+_IN_WORDS = {"a valid number": "a number", "a valid integer": "a whole number", "a valid string": "text"}
+
+
 def _built(value: Any) -> Any:
     return value.build() if isinstance(value, Bound) else value
 
@@ -169,8 +178,9 @@ def _checked(name: str, parameter: str, hint: Any, value: Any) -> Any:
     try:
         return _adapter(hint).validate_python(value, strict=True)
     except ValidationError as error:
-        shown = f"a {type(value).__name__}" if callable(value) else repr(value)
+        shown = f"a {type(value).__name__}" if callable(value) else value_shown(value)
         problem = error.errors()[0]["msg"].removeprefix("Input should be ")
+        problem = _IN_WORDS.get(problem, problem)
         raise SpecError(f"{name}: {parameter.rstrip('_')} must be {problem}, but {shown} was given.") from error
 
 
