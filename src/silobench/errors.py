@@ -15,7 +15,7 @@ of the failing code needs, and exits with code 1.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time
 from typing import Any
 
@@ -92,3 +92,15 @@ def value_shown(value: Any) -> str:
         return "a table"
     text = repr(list(value)) if isinstance(value, tuple) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def listed(items: Sequence[str], most: int = 10) -> str:
+    """Return items as a list in a sentence; only the first `most` are named.
+
+    >>> listed(["age", "sex", "ward"])
+    'age, sex and ward'
+    >>> listed(["a", "b", "c", "d"], most=2)
+    'a, b and 2 more'
+    """
+    named = [*items[:most], *([f"{len(items) - most} more"] if len(items) > most else [])]
+    return " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else "".join(named)

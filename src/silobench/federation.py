@@ -17,6 +17,7 @@ from silobench.data.dataset import Dataset, Features
 from silobench.errors import ConfigError
 from silobench.partitions import Partition
 from silobench.partitions import partition as cut
+from silobench.partitions.skew import apportion
 from silobench.rng import stream
 
 _EVALUATION_NUMBERS = 1 << 19  # in a batch for evaluation: more do not fit the processor's cache
@@ -37,7 +38,7 @@ class Party:
         return len(self.rows)
 
     @cached_property
-    def order_of_pass(self) -> dict[tuple[int, int], NDArray[np.int64]]:
+    def order_of_pass(self) -> dict[tuple[int, str, int], NDArray[np.int64]]:
         """The order of the rows in a pass over them, by (seed, pass); a cache of one entry."""
         return {}
 
@@ -132,14 +133,56 @@ class Federation:
         """Return the features and labels of the whole test set, batch by batch: what `Task.evaluate` reads."""
         return map(self.part, self.test_parts())
 
+    def own_test_rows(self, party: int) -> Tensor:
+        """Return the row numbers of the test set that belong to a party.
+
+        Every test row belongs to one party. Where parties are groups, it is the one that has the group of the row; a
+        row of a group that no party has belongs to none. Otherwise the rows of each class, or bin of a numeric target,
+        are dealt in proportion to the parties' own training rows of that class, drawn from the seed. Test pairs of a
+        verification belong to none. The parties are those of the partition, also after `pooled`.
+        """
+        return self._own_test_rows[party]
+
+    @cached_property
+    def _own_test_rows(self) -> tuple[Tensor, ...]:
+        test, parties, owners = self.dataset.test, len(self.partition), self.partition.owners
+        if self.dataset.task == "verification":
+            return tuple(torch.zeros(0, dtype=torch.int64) for _ in range(parties))
+        owner = owners(test) if owners else None
+        if owner is None:
+            owner = self._dealt_test_rows()
+        return tuple(_tensor(np.flatnonzero(owner == party)) for party in range(parties))
+
+    def _dealt_test_rows(self) -> NDArray[np.int64]:
+        """Return the party of every test row, dealt class by class; -1 for a class that no party has."""
+        dataset, draw = self.dataset, stream(self.seed, "own-test")
+        codes = dataset.bins.codes(dataset.test.y) if dataset.task == "regression" else dataset.test.y
+        counts = self._private_counts
+        owner = np.full(len(codes), -1, dtype=np.int64)
+        for code in np.unique(codes).tolist():
+            rows = draw.permutation(np.flatnonzero(codes == code))
+            if counts[:, code].any():
+                owner[rows] = np.repeat(np.arange(len(counts)), apportion(len(rows), counts[:, code]))
+        return owner
+
+    @property
+    def _private_counts(self) -> NDArray[np.int64]:
+        """The rows of each party and class, [parties, classes]; shared rows count for a class that only they have."""
+        partition, codes, classes = self.partition, self.dataset.codes, len(self.dataset.label_names)
+        private = [np.setdiff1d(rows, partition.shared, assume_unique=True) for rows in partition.rows]
+        counts, every = (
+            np.stack([np.bincount(codes[rows], minlength=classes) for rows in each])
+            for each in (private, partition.rows)
+        )
+        return np.where(counts.any(0), counts, every)
+
     def validation_parts(self, party: Party) -> list[Part]:
         """Return a party's validation rows in large batches."""
         return [Part(batch, None) for batch in party.validation.split(self._evaluation_batch) if len(batch)]
 
     @cached_property
     def _evaluation_batch(self) -> int:
-        least, most = _EVALUATION_ROWS
-        return max(least, min(most, _EVALUATION_NUMBERS // self.numbers_per_row))
+        return evaluation_batch(self.numbers_per_row)
 
     @cached_property
     def numbers_per_row(self) -> int:
@@ -258,6 +301,16 @@ def _held_out(
         return np.intersect1d(private, listed, assume_unique=True)[: len(rows) - 1]
     order = stream(seed, "validation", party=party).permutation(private)
     return np.sort(order[: min(round(share * len(private)), len(private) - 1)])
+
+
+def evaluation_batch(numbers_per_row: int) -> int:
+    """Return how many rows are scored at once; rounding may depend on it, so it is the same wherever rows are scored.
+
+    >>> evaluation_batch(64)
+    8000
+    """
+    least, most = _EVALUATION_ROWS
+    return max(least, min(most, _EVALUATION_NUMBERS // numbers_per_row))
 
 
 def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor | None = None) -> Tensor:

@@ -123,7 +123,7 @@ def test_one_changed_value_changes_the_checksum() -> None:
     one[3, 1] = 1e-6
     changed = [
         replace(whole, x=one),
-        replace(whole, x=x.astype(np.float64)),
+        replace(whole, x=x.astype(np.uint8)),
         replace(whole, y=np.array([0, 1, 1, 1])),
         replace(whole, groups={"site": np.array(["a", "b", "a", "a"])}),
     ]

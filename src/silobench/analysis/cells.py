@@ -103,6 +103,12 @@ class CellResult:
         return fmean(known) if len(known) == len(constants) else None
 
     @property
+    def constant_answer(self) -> str:
+        """The constant answer behind `baseline`; empty if it is unknown, or differs between trials."""
+        answers = {run.facts.objective.constant_answer for run in self.runs}
+        return answers.pop() if len(answers) == 1 else ""
+
+    @property
     def is_accuracy(self) -> bool:
         """Whether the cell is judged by accuracy, as the papers' cells are."""
         return self.metric.name == ACCURACY.name
@@ -138,10 +144,11 @@ class CellResult:
                 **self.score.as_json(),
             },
             "metrics": {
-                name: {"mean": finite(result.mean), "std": finite(result.std)}
-                for name, (_, result) in self.metrics.items()
+                name: {"mean": finite(result.mean), "std": finite(result.std), "constant": metric.constant}
+                for name, (metric, result) in self.metrics.items()
             },
             "baseline": self.baseline,
+            "constant_answer": self.constant_answer or None,
             "diverged": self.diverged,
             "emd_weighted": self.emd_weighted,
             "paper": self.paper and self.paper.as_json(),

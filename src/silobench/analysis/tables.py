@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from silobench.analysis.cells import CellResult
+from silobench.analysis.constants import beats_constant
 from silobench.analysis.groups import accuracy_text, by_metric, grouped, settings_of
 from silobench.analysis.specs import arguments, arguments_text, partition_kinds
 from silobench.analysis.units import duration, percent, size
@@ -15,6 +16,8 @@ from silobench.tasks.metrics import Metric
 
 BASELINES = ("solo", "combined")  # reference points: they are never marked as the best of a row
 GRID = "fedprox (best mu)"
+CONSTANT = "constant"  # the column of the best constant answer
+_MOST_NAMED = 5  # settings in a note
 _DEFAULT_MU = 0.01
 _SKEWS = ("label", "feature", "quantity", "natural", "mixed", "homogeneous")  # in the order of rows
 _SKEW_OF_KIND = {
@@ -57,11 +60,13 @@ def score_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     """Return the main metric by setting and algorithm, such as accuracy in percent; all cells have the same one.
 
     An entry is mean ± std over trials, with the published number and the difference to it. The best mean of a row is
-    marked if trials have a spread. FedProx over a grid of mu is one column with the best mu, unless `every` is set.
+    marked if trials have a spread and it beats the constant answer, which is the last column where runs state it.
+    FedProx over a grid of mu is one column with the best mu, unless `every` is set.
     """
     chosen, column = (list(cells) if every else best_of_grids(cells)), _columns(cells, every)
     algorithms, names = list(dict.fromkeys(map(column, chosen))), varying(chosen)
     kinds = [kind for kind in _SKEWS if any(skew_of(cell) == kind for cell in chosen)]
+    constant = [CONSTANT] if any(cell.baseline is not None for cell in chosen) else []
     rows, footer = [], []
     for kind in kinds:
         wins: Counter[str] = Counter()
@@ -71,13 +76,14 @@ def score_table(cells: Sequence[CellResult], every: bool = False) -> Table:
             best = _best(by_column)
             wins.update(best)
             scores = [_entry(by_column.get(name), name in best, name == GRID) for name in algorithms]
+            scores += entries(*(_constant_text(setting) for _ in constant))
             rows.append([Entry(kind), *entries(*(shown(setting[0], name, cells) for name in names)), *scores])
         if wins and len(settings) > 1:
             blank = [""] * (len(names) - 1)
-            footer.append(
-                entries(kind, f"times best of {len(settings)}", *blank, *(str(wins[name]) for name in algorithms))
-            )
-    return Table(_title(chosen), ["skew", *names, *algorithms], rows, _note(chosen, GRID in algorithms), footer)
+            counts = [str(wins[name]) for name in algorithms]
+            footer.append(entries(kind, f"times best of {len(settings)}", *blank, *counts, *("" for _ in constant)))
+    columns, is_marked = ["skew", *names, *algorithms, *constant], any(entry.best for row in rows for entry in row)
+    return Table(_title(chosen), columns, rows, _note(chosen, names, is_marked, GRID in algorithms), footer)
 
 
 def skew_of(cell: CellResult) -> str:
@@ -124,14 +130,18 @@ def _columns(cells: Sequence[CellResult], every: bool = False) -> Callable[[Cell
 
 
 def _best(by_column: dict[str, CellResult]) -> set[str]:
-    """Return the best means of a row, at the precision shown; empty without rivals, or without a spread."""
+    """Return the best means of a row, at the precision shown, that beat the constant answer.
+
+    Empty without rivals, or without a spread.
+    """
     rivals = {name: cell for name, cell in by_column.items() if name not in BASELINES}
     if len(rivals) < 2 or any(len(cell.seeds) == 1 for cell in rivals.values()):
         return set()
     metric = next(iter(rivals.values())).metric
     means = {name: round(cell.score.mean, metric.decimals) for name, cell in rivals.items()}
     best = metric.best(means.values())
-    return {name for name, mean in means.items() if mean == best != metric.failure}
+    tied = {name for name, mean in means.items() if mean == best != metric.failure}
+    return {name for name in tied if beats_constant(rivals[name]) is not False}
 
 
 def _entry(cell: CellResult | None, best: bool, of_grid: bool) -> Entry:
@@ -154,28 +164,49 @@ def beside(cell: CellResult) -> str:
     return f"paper {published}, {100 * (cell.score.mean - cell.paper.mean):+.1f}"
 
 
-def _note(cells: Sequence[CellResult], of_grid: bool) -> str:
-    notes = []
+def _note(cells: Sequence[CellResult], names: Sequence[str], is_marked: bool, of_grid: bool) -> str:
+    notes, algorithms = _unbeaten(cells, names), {str(cell.label["algorithm"]) for cell in cells}
     if max(len(cell.seeds) for cell in cells) == 1:
         notes.append("one trial has no spread, so no best is marked: --trials 3 or more gives one")
-    elif len({cell.label["algorithm"] for cell in cells} - set(BASELINES)) > 1:
+    elif is_marked:
         notes.append(
-            "* best mean of its row; a difference within the spread over trials says little (silobench compare)"
+            "* best mean of its row, or several that tie; a difference within the spread over trials says little "
+            "(silobench compare)"
         )
+        if baselines := [name for name in BASELINES if name in algorithms]:
+            notes.append(f"{' and '.join(baselines)}: baselines, never marked")
     if of_grid:
         notes.append(f"{GRID}: the mu with the best {cells[0].metric.title} on the test rows, as papers report it")
-    if not cells[0].is_accuracy:
-        notes += filter(None, [_constant_note(cells)])
+    if any(cell.baseline is not None for cell in cells):
+        notes.append(f"{CONSTANT}: the best constant answer on the test rows")
     return "; ".join(notes)
 
 
-def _constant_note(cells: Sequence[CellResult]) -> str:
-    """Return the score of the best constant answer, by dataset where there are several."""
-    known = {cell.dataset.name: cell.metric.text(cell.baseline) for cell in cells if cell.baseline is not None}
-    if len({cell.dataset.name for cell in cells}) == 1:
-        return "".join(f"the best constant answer has {text}" for text in known.values())
-    each = ", ".join(f"{text} on {name}" for name, text in known.items())
-    return f"the best constant answer has {each}" if known else ""
+def _constant_text(setting: Sequence[CellResult]) -> str:
+    """Return the score of the constant answer; empty if no run states it."""
+    known = [cell for cell in setting if cell.baseline is not None]
+    return known[0].metric.number(known[0].baseline or 0.0) if known else ""
+
+
+def _unbeaten(cells: Sequence[CellResult], names: Sequence[str]) -> list[str]:
+    """Return a sentence for each constant answer that no algorithm beats, with the settings in which none does."""
+    settings: dict[str, list[str]] = {}
+    for setting in settings_of(cells):
+        rivals = [cell for cell in setting if cell.label["algorithm"] not in BASELINES]
+        if rivals and all(beats_constant(cell) is False for cell in rivals):
+            answer, score = rivals[0].constant_answer, _constant_text(rivals)
+            always = f"always answering '{answer}'" if answer else "the constant answer"
+            name = " ".join(filter(None, (shown(rivals[0], name, cells) for name in names)))
+            settings.setdefault(f"{always} scores {score}", []).append(name)
+    return [
+        f"no algorithm beats the constant answer by more than noise on {_listed(where)}: {text}"
+        for text, where in settings.items()
+    ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def _title(cells: Sequence[CellResult]) -> str:
@@ -198,21 +229,47 @@ def _task(cells: Sequence[CellResult]) -> str:
 
 
 def metrics_table(cells: Sequence[CellResult]) -> Table:
-    """Return the metrics of each cell besides its main one; no rows where runs record only one."""
-    several = [cell for cell in cells if cell.runs[0].tested[-1].metrics and len(cell.metrics) > 1]
+    """Return the metrics of each cell besides its main one, and of the constant answer in each setting.
+
+    The main metric is shown next to those that only the final test has. There are no rows where runs record one metric.
+    """
+    several = [cell for cell in cells if _has_metrics(cell)]
     names = [*varying(several), "algorithm"] if several else []
-    others = {
+    final_only = any(cell.runs[0].facts.objective.extra for cell in several)
+    shown_metrics = {
         (metric.name, metric.unit): metric
         for cell in several
         for metric, _ in cell.metrics.values()
-        if metric.name != cell.metric.name
+        if final_only or metric.name != cell.metric.name
     }
-    rows = [
-        [*shown_choices(cell, names, several), *entries(*(_other(cell, metric) for metric in others.values()))]
-        for cell in several
-    ]
-    columns = [*names, *(metric.heading for metric in others.values())]
-    return Table("Other metrics in the last round (mean ± std over trials)", columns, rows)
+    rows = []
+    for setting in settings_of(several):
+        for cell in setting:
+            texts = [_other(cell, metric) for metric in shown_metrics.values()]
+            rows.append([*shown_choices(cell, names, several), *entries(*texts)])
+        constants = [_constant_of(setting[0], metric) for metric in shown_metrics.values()]
+        if any(constants):
+            choices = shown_choices(setting[0], names[:-1], several)
+            rows.append([*choices, *entries(CONSTANT, *constants)])
+    columns = [*names, *(metric.heading for metric in shown_metrics.values())]
+    title = "Metrics" if final_only else "Other metrics"
+    return Table(f"{title} in the last round (mean ± std over trials)", columns, rows, _metrics_note(rows))
+
+
+def _has_metrics(cell: CellResult) -> bool:
+    last = cell.runs[0].tested[-1]
+    return bool(last.metrics or last.final.metrics) and len(cell.metrics) > 1
+
+
+def _metrics_note(rows: Sequence[Sequence[Entry]]) -> str:
+    has_constants = any(entry.text == CONSTANT for row in rows for entry in row)
+    return f"{CONSTANT}: the best constant answer on the test rows, chosen for each metric" if has_constants else ""
+
+
+def _constant_of(cell: CellResult, metric: Metric) -> str:
+    """Return a metric of the constant answer as text; empty where the cell does not have it in this unit."""
+    same, _ = cell.metrics.get(metric.name, (None, None))
+    return "" if same is None or same.unit != metric.unit or same.constant is None else metric.number(same.constant)
 
 
 def _other(cell: CellResult, metric: Metric) -> str:

@@ -15,6 +15,7 @@ import typer
 
 from silobench import __version__
 from silobench.cli import data as cli_data
+from silobench.cli import models as cli_models
 from silobench.cli import results as cli_results
 from silobench.cli.options import DataDir, Device, Json, Out, Plugins
 from silobench.cli.partitions import partition
@@ -163,6 +164,8 @@ def run(
 
 for command in (cli_results.show, cli_results.claims, cli_results.report, cli_results.compare, partition):
     app.command()(command)
+app.command()(cli_models.predict)
+app.command()(cli_models.model)
 
 
 @app.command()
@@ -181,8 +184,8 @@ def doctor(json_: Json = False) -> None:
 
 KINDS = (
     "aggregates", "algorithms", "availabilities", "clocks", "codecs", "controllers", "datasets", "engines", "exchanges",
-    "executors", "measures", "models", "networks", "objectives", "paces", "partitions", "schedules", "selections",
-    "servers", "solvers", "starts", "suites", "transforms",
+    "executors", "measures", "metrics", "models", "networks", "objectives", "paces", "partitions", "schedules",
+    "selections", "servers", "solvers", "starts", "suites", "transforms",
 )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """The test of a model after a round: on the test rows, and on the validation rows of each party."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,26 +10,26 @@ from silobench.engines import Engine
 from silobench.tasks.metrics import ACCURACY
 from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
+from silobench.training.party import LocalRound
 from silobench.training.setting import Setting
 from silobench.training.state import State
 
 
 def evaluated(setting: Setting, engine: Engine, state: State, test_share: float | int) -> dict[str, Any]:
     """Score the shared model on a share of the test rows; where parties have their own models, all of these."""
-    federation, server, several = setting.federation, state.server, setting.has_party_models
-    objective = setting.task.objective
-    models = _party_models(setting, state) if several else [(server.params, server.buffers)]
+    federation, several, objective = setting.federation, setting.has_party_models, setting.task.objective
+    models = models_to_test(setting, engine, state)
     scores = engine.score(setting, models, federation.test_parts(test_share))
     values = [objective.values(score) for score in scores]
     summary: dict[str, Any] = {"loss": float(np.mean([score.loss for score in scores]))}
     if objective.has_classes:
         summary |= {
-            "accuracy": _mean([score.accuracy for score in scores]),
+            "accuracy": mean_of_known([score.accuracy for score in scores]),
             "class_accuracy": sum(scores, Score()).by_class,
         }
     if objective.metrics != (ACCURACY,):
         summary["metrics"] = {
-            metric.name: _mean([each[metric.name] for each in values]) for metric in objective.metrics
+            metric.name: mean_of_known([each[metric.name] for each in values]) for metric in objective.metrics
         }
     if several:
         main = [value for each in values if (value := each[objective.main.name]) is not None]
@@ -38,7 +39,7 @@ def evaluated(setting: Setting, engine: Engine, state: State, test_share: float 
     return summary
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def mean_of_known(values: Sequence[float | None]) -> float | None:
     """Return the mean of the values that are defined; None if there are none."""
     defined = [value for value in values if value is not None]
     return float(np.array(defined).mean()) if defined else None
@@ -63,7 +64,22 @@ def _on_validation_rows(setting: Setting, engine: Engine, models: Sequence[Weigh
     }
 
 
-def _party_models(setting: Setting, state: State) -> list[Weights]:
-    """Return the model of every party."""
-    memories = [state.memory.get(party.id, {}) for party in setting.federation.parties]
-    return [setting.model_at(state.server, memory) for memory in memories]
+def models_to_test(setting: Setting, engine: Engine, state: State) -> list[Weights]:
+    """Return the shared model; where parties have their own models, all of these."""
+    if not setting.has_party_models:
+        return [(state.server.params, state.server.buffers)]
+    return party_models(setting, engine, state)
+
+
+def party_models(setting: Setting, engine: Engine, state: State) -> list[Weights]:
+    """Return the model of every party as it is tested: after its adaptation, where the algorithm has one."""
+    server, parties, adapting = state.server, setting.federation.parties, setting.adapting
+    models = [setting.model_at(server, state.memory.get(party.id, {})) for party in parties]
+    if adapting is None:
+        return models
+    memory = {party.id: adapting.memory_of(model) for party, model in zip(parties, models, strict=True)}
+    # The learning rate is that of the round before the test.
+    broadcast = adapting.sent(replace(server, round=server.round - 1, extras={}))
+    _, replies = engine.train(LocalRound(adapting, broadcast, tuple(memory)), memory)
+    after = {party: memory for reply in replies for party, memory in reply.memory.items()}
+    return [adapting.model_at(server, after[party.id]) for party in parties]

@@ -10,6 +10,7 @@ import torch
 
 from silobench.loop.evaluation import evaluated
 from silobench.loop.exchanges import Meeting, Outcome
+from silobench.loop.final import final_test
 from silobench.loop.probe import ModelProbe
 from silobench.loop.schedule import Prelude, Schedule
 from silobench.loop.timing import Timing
@@ -99,6 +100,8 @@ class _Loop:
         after = self._state_after(done, phases, sum(traffic))
         watch.lap("aggregate")
         scores, after = self._tested(after)
+        if after.has_ended or after.server.round == schedule.rounds:
+            scores = {**scores, "final": final_test(setting, schedule.engine, after)}
         watch.lap("evaluate")
         return self._record(done, after, traffic, scores, watch)
 
@@ -168,6 +171,7 @@ class _Loop:
             validation=scores.get("validation"),
             validation_loss=scores.get("validation_loss"),
             metrics=scores.get("metrics", {}),
+            final=scores.get("final", {}),
             party_accuracy=scores.get("party_accuracy"),
             train_loss=tally.loss,
             cohort=turns.cohort,

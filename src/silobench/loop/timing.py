@@ -24,7 +24,7 @@ class Timing:
         setting, clock = self.schedule.setting, self.schedule.clock
         if clock.speed is None:
             return 0.0
-        rows = setting.solver.rows(setting.federation.parties[party].samples)
+        rows = setting.rows(setting.federation.parties[party].samples)
         return clock.computing(rows, party, setting.seed)
 
     def trip(self, party: int, down: int, up: int, sharing: int) -> float:

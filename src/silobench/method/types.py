@@ -6,7 +6,7 @@ arithmetic on ``[..., d]``. Algorithms and transforms import nothing else from s
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.spec.ranges import BelowOne as BelowOne
 from silobench.spec.ranges import Count as Count
+from silobench.spec.ranges import CountOrZero as CountOrZero
 from silobench.spec.ranges import Fraction as Fraction
 from silobench.spec.ranges import NonNegative as NonNegative
 from silobench.spec.ranges import Positive as Positive
@@ -211,6 +212,7 @@ class Local:
     first_lr: float  # learning rate of the first round: a threshold may follow the learning rate
     momentum: float  # of the solver, also if the algorithm applies it
     steps_per_epoch: int  # steps in one pass over the rows of the party
+    scratch: Memory = field(default_factory=dict)  # after the last step, where a `Direction` has any
 
     @property
     def delta(self) -> Vector:
@@ -251,6 +253,59 @@ class Pull:
     anchor: Vector | None = None  # None for the origin
     linear: Vector | None = None
     drift: Vector | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a local training that follows a `Direction`."""
+
+    params: Vector  # [d], or [models, d] where several models train side by side
+    gradient: Callable[..., Vector]
+    """(params, draw=0) -> gradient of the loss, with weight decay, on a batch of this step. Batches of different draws
+    are independent. Random numbers (dropout, augmentation) are the same in all gradients of a step, and only the first
+    of them counts for the loss of the round and for normalisation statistics."""
+    scratch: Memory  # passed on from step to step
+    lr: float
+
+
+Direction: TypeAlias = Callable[[Step], tuple[Vector, Memory]]  # (step) -> the solver's gradient, and the next scratch
+
+
+class Train(Protocol):
+    """Runs a local training of one party in one round. Each call is a training of its own."""
+
+    @property
+    def layout(self) -> Layout:
+        """The tensors of the model."""
+
+    def __call__(
+        self,
+        start: Vector,
+        name: str = "",
+        *,
+        pull: Pull = Pull(),  # noqa: B008  # it is a constant
+        direction: Direction | None = None,
+        scratch: Memory | None = None,
+        frozen: Collection[str] = (),
+        epochs: int | None = None,
+    ) -> Local:
+        """Train from `start` with the solver, and return the finished training.
+
+        The name decides the order of rows and the random numbers; without one they are those of FedAvg. A `direction`
+        replaces the gradient of each step, and gets `scratch`. Tensors in `frozen` stay as they are. `epochs` replaces
+        the solver's.
+        """
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """A training of each party on its own rows before its model is tested. Rounds and messages do not know it.
+
+    It has the steps of the solver; with `lr`, an epoch is one step of gradient descent on all rows of the party.
+    """
+
+    epochs: int = 1
+    lr: float | None = None
 
 
 def _no_extras(params: Vector) -> dict[str, Vector]:
@@ -326,11 +381,19 @@ class Algorithm:
     """Messages are mostly zeros, at other places for each party."""
     refuses: Callable[[Any], str | None] = lambda method: None
     """(method) -> why the algorithm cannot be combined with the other parts of the method, or None."""
+    trainings: Callable[[Train, Server, Memory], tuple[Local, Memory]] | None = None
+    """(train, server, memory) -> what `message` gets: a finished local training, and the memory. It calls `train` once
+    for each training of the round; `start`, `pull`, `correct` and `loss` are not used then. Only PyTorch runs it."""
+    effort: Callable[[float], float] | None = None
+    """(passes of the solver over a party's rows) -> passes of all trainings of a round together, for the virtual clock;
+    None if there is only the solver's training."""
+    adaptation: Adaptation | None = None
+    """How each party trains its model before it is tested; None if models are tested as they are."""
 
     @property
     def is_affine(self) -> bool:
         """Whether its steps are SGD on the task's loss plus a `Pull`, which does not need PyTorch."""
-        return self.correct is None and self.loss is None
+        return self.correct is None and self.loss is None and self.trainings is None
 
 
 def needs_linear_steps(reason: str) -> Callable[[Any], str | None]:
@@ -345,6 +408,7 @@ def needs_linear_steps(reason: str) -> Callable[[Any], str | None]:
 
 
 ALGORITHMS: Registry[Algorithm] = Registry("algorithm")
+ALGORITHMS.nested = ALGORITHMS  # as in finetune(fedavg)
 
 
 @dataclass(frozen=True)

@@ -35,3 +35,15 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)  # of the CPU and of every other device
         yield
+
+
+def random_state(device: torch.device) -> tuple[torch.Tensor, ...]:
+    """Return the state of torch's random numbers, for the CPU and for a CUDA device."""
+    return torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])
+
+
+def set_random_state(state: tuple[torch.Tensor, ...], device: torch.device) -> None:
+    """Restore a state that `random_state` returned."""
+    torch.set_rng_state(state[0])
+    for of_device in state[1:]:
+        torch.cuda.set_rng_state(of_device, device)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from silobench.data.dataset import Split
@@ -55,6 +56,10 @@ def octants() -> Skew:
                 f"octants divides points in 3 dimensions among 4 parties, but rows have shape {split.x.shape[1:]} and "
                 f"there are {parties} parties: use dataset fcube and parties = 4."
             )
-        return sorted_rows(Partition(rows_of(octant_pairs(split.x), parties)), "octants")
+        return sorted_rows(Partition(rows_of(octant_pairs(split.x), parties), owners=_octant_owners), "octants")
 
     return Skew(cut, natural=lambda split: 4)
+
+
+def _octant_owners(test: Split) -> NDArray[np.int64]:
+    return octant_pairs(test.x)

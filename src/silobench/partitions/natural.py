@@ -1,5 +1,6 @@
 """Natural skew: parties are the real silos that the data come from."""
 
+import functools
 from typing import Annotated, Any
 
 import numpy as np
@@ -35,16 +36,27 @@ def by_group(level: str = "", min_size: Annotated[int, Ge(0)] = 0) -> Skew:
         owner = np.full(len(groups), -1)
         for party, members in enumerate(np.array_split(order, parties)):
             owner[members] = party
-        owners = owner[codes.reshape(-1)]
-        held = np.flatnonzero(owners >= 0)
-        rows = tuple(held[part] for part in rows_of(owners[held], parties))
+        party_of_row = owner[codes.reshape(-1)]
+        held = np.flatnonzero(party_of_row >= 0)
+        rows = tuple(held[part] for part in rows_of(party_of_row[held], parties))
         names = tuple(str(name) for name in groups[large].tolist()) if one_each else ()
         notes = _notes(groups[sizes < min_size].tolist(), min_size, len(split) - len(held), len(split))
-        return sorted_rows(Partition(rows, names=names, notes=notes), "by-group")
+        column = level or next(iter(split.groups))
+        owners = functools.partial(_owners, column, groups, owner)
+        return sorted_rows(Partition(rows, names=names, notes=notes, owners=owners), "by-group")
 
     return Skew(
         cut, natural=lambda split: len(_large(np.unique(group_ids(split, level), return_counts=True)[1], min_size))
     )
+
+
+def _owners(level: str, groups: NDArray[Any], owner: NDArray[np.int64], test: Split) -> NDArray[np.int64] | None:
+    """Return the party that has the group of every test row, -1 for another group; None if test rows have no groups."""
+    if level not in test.groups:
+        return None
+    places: dict[Any, int] = dict(zip(groups.tolist(), owner.tolist(), strict=True))
+    ids, codes = np.unique(test.groups[level], return_inverse=True)
+    return np.array([places.get(group, -1) for group in ids.tolist()], dtype=np.int64)[codes.reshape(-1)]
 
 
 def _large(sizes: NDArray[np.int64], min_size: int) -> NDArray[np.int64]:

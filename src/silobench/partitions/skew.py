@@ -28,6 +28,9 @@ class Partition:
     shared: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # rows that several parties get
     warmup: int = 0  # epochs of training on the shared rows before the first round
     notes: tuple[str, ...] = ()  # for the user, such as which rows are unused
+    owners: Callable[[Split], NDArray[np.int64] | None] | None = field(default=None, repr=False, compare=False)
+    """Returns the party of every row of a test set, -1 for a row that belongs to no party. If it is None or returns
+    None, test rows are dealt by class: see `Federation.own_test_rows`."""
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -36,6 +36,7 @@ from silobench.runs.notices import reported
 from silobench.runs.plan import Binder, Cell, Plan, bind
 from silobench.runs.starts import STARTS
 from silobench.spec import Bound, Registry
+from silobench.tasks.metric_functions import METRICS
 from silobench.tasks.objectives import OBJECTIVES
 
 __all__ = [
@@ -55,6 +56,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "exchanges": EXCHANGES,
     "executors": EXECUTORS,
     "measures": MEASURES,
+    "metrics": METRICS,
     "models": MODELS,
     "networks": NETWORKS,
     "objectives": OBJECTIVES,

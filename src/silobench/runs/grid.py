@@ -152,4 +152,4 @@ def _axes(choices: dict[str, Any]) -> dict[str, Sequence[Any]]:
 
 
 def _is_axis(key: str, value: Any) -> bool:
-    return isinstance(value, list) and key != "measure"  # a run can have several measures
+    return isinstance(value, list) and key not in ("measure", "metric")  # a run can have several

@@ -1,6 +1,7 @@
 """Horizontal learning: parties hold different rows with the same columns. Data cut, network and method built."""
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -36,14 +37,16 @@ from silobench.runs.plan import Cell, Plan
 from silobench.runs.runnable import Kind, Runnable
 from silobench.runs.starts import STARTS, digest_of, started
 from silobench.spec import Registry
+from silobench.tasks.metric_functions import extra_metrics
 from silobench.tasks.metrics import Metric
-from silobench.tasks.task import task
+from silobench.tasks.objectives import is_uneven, largest_share
+from silobench.tasks.row_format import RowFormat
+from silobench.tasks.task import Task, task
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
 from silobench.training.stopwatch import Stopwatch
 
 _SKEWED = 0.5  # weighted earth mover's distance of labels above which averaged statistics fit no party
-_UNEVEN = 2 / 3  # share of the larger of two classes above which accuracy says little
 _Build: TypeAlias = Callable[[Registry[Any], str], Any]
 
 
@@ -84,8 +87,8 @@ class HorizontalRun:
         return started(self.setting, out / origin.id)
 
     def facts(self) -> dict[str, Any]:
-        """Return the content of run.json, without versions and status."""
-        train, federation = self.dataset.train, self.setting.federation
+        """Return the content of run.json, without versions and status, and that of encoder.json."""
+        train, federation, rows = self.dataset.train, self.setting.federation, RowFormat.of(self.dataset)
         partition = federation.partition
         return {
             "id": self.plan.id,
@@ -101,7 +104,9 @@ class HorizontalRun:
                 "classes": list(self.dataset.classes),
                 "licence": self.dataset.licence,
                 "notes": list(self.dataset.notes),
+                **rows.as_json(),
             },
+            "encoder": rows.encoder.as_json() if rows.encoder else None,
             "partition": {
                 "fingerprint": partition.fingerprint,
                 "parties": [party.name for party in federation.parties],
@@ -125,20 +130,31 @@ class HorizontalRun:
     def notes(self) -> tuple[str, ...]:
         """Sentences to show before the first round."""
         partition = self.setting.federation.partition
-        return (*self.dataset.notes, *self._advice, *partition.notes, *self.warnings)
+        task = self.setting.task
+        return (*self.dataset.notes, *task.notes, *self._advice, *self._penalty, *partition.notes, *self.warnings)
+
+    @property
+    def _penalty(self) -> tuple[str, ...]:
+        """A note about the penalty of an estimator, if the solver's weight decay is another one."""
+        decay, solver = self.setting.task.weight_decay, self.setting.solver
+        if decay is None or math.isclose(decay, solver.weight_decay, rel_tol=1e-3, abs_tol=1e-12):
+            return ()
+        return (
+            f"the penalty of {self.plan.cell.model} is a weight decay of {decay:.6g}, but that of the solver is "
+            f"{solver.weight_decay:g}: write weight_decay={decay:.6g} in solver to have it",
+        )
 
     @property
     def _advice(self) -> tuple[str, ...]:
-        """A note about metrics for two uneven classes, if the objective was left to silobench."""
-        dataset, y = self.dataset, self.dataset.train.y
-        if self.plan.cell.objective != "auto" or dataset.task != "classification" or len(dataset.classes) != 2:
+        """A note about metrics for uneven classes, if the objective was left to silobench."""
+        objective, dataset = self.setting.task.objective, self.dataset
+        if self.plan.cell.objective != "auto" or not is_uneven(dataset):
             return ()
-        share = max(y.mean(), 1 - y.mean())
-        if share <= _UNEVEN:
-            return ()
+        constant, names = objective.constants(dataset)[objective.main.name], [m.metric.title for m in objective.extra]
         return (
-            f'{share:.0%} of the training rows of {dataset.name} are of one class: objective = "binary" also reports '
-            "AUC, average precision and F1",
+            f"{largest_share(dataset):.0%} of the training rows of {dataset.name} are of one class, and always "
+            f"answering '{objective.constant_answer(dataset)}' has an accuracy of {objective.main.text(constant)}: the "
+            f"last round also reports {', '.join(names[:-1])} and {names[-1]}",
         )
 
     @cached_property
@@ -163,7 +179,7 @@ def prepare(plan: Plan, dataset: Dataset | None = None) -> HorizontalRun:
     _need_same_data(plan, dataset)
     dataset = pooled_split(dataset, cell.split, cell.seed)
     federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
-    network = task(cell.model, dataset, cell.seed, cell.objective).to(cell.device)
+    network = _with_metrics(task(cell.model, dataset, cell.seed, cell.objective), cell, dataset).to(cell.device)
     setting = Setting(_method(cell, _build), federation, network, cell.seed)
     return _assembled(plan, dataset, setting, _build, watch)
 
@@ -185,9 +201,20 @@ def check(plans: Sequence[Plan], settle: Callable[[Runnable], Engine]) -> None:
         cell, rows_of = plan.cell, _rows_of(plan.cell)
         _need_same_data(plan, data(cell.dataset))
         federation = cut(rows_of, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
-        task_of_run = network(rows_of, cell.model, cell.objective).to(cell.device)
+        task_of_run = _with_metrics(network(rows_of, cell.model, cell.objective), cell, rows(*rows_of)).to(cell.device)
         setting = Setting(_method(cell, build), federation, task_of_run, cell.seed)
         settle(_assembled(plan, rows(*rows_of), setting, build, Stopwatch()))
+
+
+def _with_metrics(task: Task, cell: Cell, dataset: Dataset) -> Task:
+    """Return the task with the metrics that the cell adds; those that the objective has already are not added."""
+    if not cell.metric:
+        return task
+    objective = task.objective
+    reported = [metric.name for metric in objective.metrics] + [extra.metric.name for extra in objective.extra]
+    added = extra_metrics(cell.metric, dataset, getattr(objective, "positive", 1))
+    extra = (*objective.extra, *(each for each in added if each.metric.name not in reported))
+    return replace(task, objective=replace(objective, extra=extra))
 
 
 def _rows_of(cell: Cell) -> tuple[str, str, int]:

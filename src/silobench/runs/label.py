@@ -20,6 +20,7 @@ LATER = {
     "device": "cpu",
     "objective": "auto",
     "split": "given",
+    "metric": "",
 }
 _DEFAULTS = {"server": "step", "controller": "fixed", "network": "link", "transforms": "", **LATER}
 
@@ -158,6 +159,11 @@ class Label(Mapping[str, Any]):
     @property
     def objective(self) -> Spec:
         return self._spec("objective")
+
+    @property
+    def metric(self) -> tuple[Spec, ...]:
+        """The metrics that were asked for besides those of the objective."""
+        return _terms(self.text("metric"), "+")
 
     @property
     def split(self) -> str:

@@ -38,6 +38,7 @@ from silobench.runs.label import LATER
 from silobench.runs.starts import STARTS, Start, digest_of
 from silobench.runs.stored import run_id
 from silobench.spec import Bound, Registry, parse
+from silobench.tasks.metric_functions import METRICS
 from silobench.tasks.objectives import OBJECTIVES
 
 _IN_WORDS = {"int_type": "a whole number", "float_type": "a number", "list_type": "text or a list of texts"}
@@ -75,6 +76,7 @@ class Cell(BaseModel):
     split: str = "given"
     seed: Annotated[int, Ge(0)] = 0
     measure: list[str] = []
+    metric: list[str] = []
     device: Device = "cpu"
 
 
@@ -179,6 +181,7 @@ class Binder:
             "start": [self.one(STARTS, cell.start)],
             "objective": [self.one(OBJECTIVES, cell.objective)],
             "measure": [self.one(MEASURES, measure) for measure in cell.measure],
+            "metric": [self.one(METRICS, metric) for metric in cell.metric],
         }
 
 
@@ -221,10 +224,10 @@ def _instead(key: str, choices: Mapping[str, Any]) -> str:
 
 def _cell(choices: Mapping[str, Any], data: _Data, dataset: str) -> Cell:
     defaults = {"model": "cnn" if len(data.shape) == 3 else "mlp", **data.defaults}
-    measure = choices.get("measure", [])
-    measures = [measure] if isinstance(measure, str) else measure
+    lists = {key: choices.get(key, []) for key in ("measure", "metric")}
+    lists = {key: [value] if isinstance(value, str) else value for key, value in lists.items()}
     try:
-        return Cell.model_validate({**defaults, **choices, "dataset": dataset, "measure": measures})
+        return Cell.model_validate({**defaults, **choices, "dataset": dataset, **lists})
     except ValidationError as error:
         raise ConfigError(_refusal(error.errors()[0])) from error
 
@@ -243,16 +246,21 @@ def _refusal(problem: ErrorDetails) -> str:
 
 
 def _references(specs: Mapping[str, list[Bound[Any]]]) -> dict[str, Any]:
-    """Digests of the files that specs read: other proportions, or another graph, are another run."""
+    """Digests of the files that specs read: other proportions, another graph or another network are another run."""
     likes = [dict(term.full.kwargs) for term in specs["partition"] if term.full.name == "like"]
     digests = [counts_digest(str(like["reference"]), str(like["level"])) for like in likes]
-    content = specs["exchange"][0].build().content
-    digests += [hashlib.sha256(content.encode()).hexdigest()] if content else []
+    contents = [specs[key][0].build().content for key in ("exchange", "model")]
+    digests += [text_digest(content) for content in contents if content]
     return {"references": digests} if digests else {}
 
 
+def text_digest(content: str) -> str:
+    """Return the digest of a file's text as a configuration states it."""
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
 def _texts(specs: Mapping[str, list[Bound[Any]]], form: str) -> dict[str, str]:
-    joints = {"partition": " + ", "transforms": " | ", "measure": " + "}
+    joints = {"partition": " + ", "transforms": " | ", "measure": " + ", "metric": " + "}
     return {key: joints.get(key, "").join(str(getattr(term, form)) for term in terms) for key, terms in specs.items()}
 
 

@@ -31,6 +31,7 @@ _CENTRALISED: dict[str, Any] = {
     "clock": "measured",
     "start": "random",
     "measure": [],
+    "metric": [],
 }
 
 

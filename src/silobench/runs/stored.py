@@ -2,6 +2,7 @@
 
     run.json        what was run, on what, with which versions; status; digest of rounds.jsonl when complete
     rounds.jsonl    one line per round
+    encoder.json    how columns of a table become the network's input; absent for other data
     checkpoint/     state.safetensors: everything that is needed to continue bit for bit
 
 The header of the checkpoint states the length and the digest of rounds.jsonl up to the last committed round. Lines
@@ -150,6 +151,8 @@ class ObjectiveFacts:
     reason: str = ""  # how it was detected; empty if the user set it
     spec: str = ""
     target: TargetFacts | None = None
+    extra: tuple[Metric, ...] = ()  # metrics that only the final test has
+    constant_answer: str = ""  # the best one, whose scores are the metrics' constants; empty if it is unknown
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "ObjectiveFacts":
@@ -162,6 +165,8 @@ class ObjectiveFacts:
             get("reason", ""),
             get("spec", ""),
             TargetFacts.from_json(target) if target else None,
+            tuple(map(Metric.from_json, get("extra", ()))),
+            get("constant_answer", ""),
         )
 
 
@@ -223,6 +228,57 @@ class RunFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class CalibrationFacts:
+    """How well a network's confidence agrees with its accuracy, over bins of equal width from 0 to 1."""
+
+    error: float | None  # expected calibration error
+    brier: float | None
+    rows: Sequence[int]  # by bin
+    confidence: Sequence[float]  # mean by bin; 0 without rows
+    accuracy: Sequence[float]
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "CalibrationFacts":
+        return cls(facts["error"], facts["brier"], facts["rows"], facts["confidence"], facts["accuracy"])
+
+
+@dataclass(frozen=True, slots=True)
+class PartyResult:
+    """The main metric of a party's model, or of the shared one, on the party's own test rows and on all of them."""
+
+    rows: int  # its own test rows
+    own: float | None  # on these; None where the metric is undefined, as without rows
+    all: float | None = None  # on all test rows; None where parties share one model
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "PartyResult":
+        return cls(facts["rows"], facts["own"], facts.get("all"))
+
+
+@dataclass(frozen=True, slots=True)
+class FinalFacts:
+    """The final test of a run, in its last record. Earlier runs have none, and all fields are then empty."""
+
+    confusion: Sequence[Sequence[int]] = ()  # rows by class and answer, over all models; empty above 100 classes
+    calibration: CalibrationFacts | None = None
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    parties: Mapping[str, PartyResult] = field(default_factory=dict)  # by name
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "FinalFacts":
+        get, calibration = facts.get, facts.get("calibration")
+        return cls(
+            get("confusion", ()),
+            CalibrationFacts.from_json(calibration) if calibration else None,
+            get("metrics", {}),
+            {name: PartyResult.from_json(result) for name, result in get("parties", {}).items()},
+        )
+
+
+_NOT_TESTED = FinalFacts()
+
+
+@dataclass(frozen=True, slots=True)
 class RoundRow:
     """One line of rounds.jsonl. The fields are those of `RoundRecord`, without its state."""
 
@@ -250,6 +306,7 @@ class RoundRow:
     reports: Mapping[str, float] = field(default_factory=dict)  # of transforms and the pace: means over parties
     replied: Sequence[int] | None = None  # parties that answered; None if all of the cohort did
     computing: float | None = None  # virtual seconds that the slowest party computed; None if that is measured
+    final: FinalFacts = _NOT_TESTED
 
     @property
     def tested(self) -> bool:
@@ -261,8 +318,9 @@ class RoundRow:
 
         Balanced accuracy follows from the accuracy by class where it is not recorded.
         """
-        if metric in self.metrics:
-            return self.metrics[metric]
+        for metrics in (self.metrics, self.final.metrics):
+            if metric in metrics:
+                return metrics[metric]
         if metric == ACCURACY.name:
             return self.accuracy
         if metric == BALANCED_ACCURACY.name:
@@ -307,6 +365,7 @@ class RoundRow:
             get("reports") or {},
             get("replied"),
             get("computing"),
+            FinalFacts.from_json(row["final"]) if row.get("final") else _NOT_TESTED,
         )
 
 
@@ -363,11 +422,16 @@ class StoredRun:
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
         """All metrics of the run, with balanced accuracy where it follows from the accuracy by class."""
-        recorded = self.facts.objective.metrics
+        recorded = (*self.facts.objective.metrics, *self.facts.objective.extra)
         derived = BALANCED_ACCURACY.name not in [metric.name for metric in recorded] and any(
             row.class_accuracy for row in self.tested
         )
         return (*recorded, BALANCED_ACCURACY) if derived else recorded
+
+    @property
+    def final(self) -> FinalFacts:
+        """The final test; that of a run from before there was one is empty."""
+        return self.rounds[-1].final if self.rounds else _NOT_TESTED
 
     def curve(self, metric: Metric | None = None) -> list[tuple[int, float]]:
         """Return the values of a metric by tested round, by default the main one; `metric.failure` if not finite."""
@@ -492,6 +556,11 @@ def _not_whole(path: Path) -> RecordError:
 def checkpoint_file(path: Path) -> Path:
     """Return where a run directory has its checkpoint."""
     return path / "checkpoint" / "state.safetensors"
+
+
+def encoder_file(path: Path) -> Path:
+    """Return where a run directory says how columns of a table become the network's input."""
+    return path / "encoder.json"
 
 
 def read_header(path: Path) -> dict[str, Any] | None:

@@ -28,6 +28,7 @@ from silobench.runs.stored import (
     FORMAT,
     REMEDY,
     checkpoint_file,
+    encoder_file,
     facts_digest,
     read_bytes,
     read_header,
@@ -174,8 +175,11 @@ def _check_versions(path: Path, before: Mapping[str, str], environment: Mapping[
 def _create(path: Path, facts: Mapping[str, Any]) -> None:
     if (path / "rounds.jsonl").exists():
         raise RecordError(f"{path / 'run.json'} is missing beside recorded rounds: {REMEDY}")
+    described = {key: value for key, value in facts.items() if key != "encoder"}
     with _writing(path):
-        replace_atomically(path / "run.json", _as_json({**facts, "status": "running"}))
+        if facts.get("encoder"):
+            replace_atomically(encoder_file(path), _as_json(facts["encoder"]))
+        replace_atomically(path / "run.json", _as_json({**described, "status": "running"}))
 
 
 def _drop_uncommitted(path: Path, state: State | None) -> tuple[int, Any]:

@@ -9,6 +9,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AllowInfNan
 
 Count: TypeAlias = Annotated[int, Ge(1)]
+CountOrZero: TypeAlias = Annotated[int, Ge(0)]
 Positive: TypeAlias = Annotated[float, Gt(0), AllowInfNan(False)]
 NonNegative: TypeAlias = Annotated[float, Ge(0), AllowInfNan(False)]
 Fraction: TypeAlias = Annotated[float, Ge(0), Le(1)]

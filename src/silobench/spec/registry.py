@@ -4,6 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 
 from pydantic import TypeAdapter, ValidationError
@@ -45,25 +46,37 @@ class Registry(Generic[T]):
         self.kind, self.nested = kind, nested
         self.factories: dict[str, Callable[..., T]] = {}
         self.added_later: dict[str, tuple[str, ...]] = {}
+        self.specs: dict[str, tuple[str, ...]] = {}
 
     @overload
     def register(self, factory: Callable[P, T]) -> Callable[P, T]: ...
     @overload
-    def register(self, *, added_later: tuple[str, ...]) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
+    def register(
+        self, *, added_later: tuple[str, ...] = (), specs: tuple[str, ...] = ()
+    ) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
 
-    def register(self, factory: Callable[P, T] | None = None, *, added_later: tuple[str, ...] = ()) -> Any:
+    def register(
+        self,
+        factory: Callable[P, T] | None = None,
+        *,
+        added_later: tuple[str, ...] = (),
+        specs: tuple[str, ...] = (),
+    ) -> Any:
         """Register a factory under its function name; calls from Python are then checked as specs are.
 
         Use it as ``@registry.register`` or ``@registry.register(added_later=("argument",))``. The full spec omits the
         arguments in `added_later` while they have their defaults, so runs from before they existed keep their ids.
+        An argument in `specs` is a nested spec also where it is written as a bare word; these arguments come first.
         """
         if factory is None:
-            return functools.partial(self._register, added_later=added_later)
-        return self._register(factory, added_later)
+            return functools.partial(self._register, added_later=added_later, specs=specs)
+        return self._register(factory, added_later, specs)
 
-    def _register(self, factory: Callable[P, T], added_later: tuple[str, ...]) -> Callable[P, T]:
+    def _register(
+        self, factory: Callable[P, T], added_later: tuple[str, ...], specs: tuple[str, ...] = ()
+    ) -> Callable[P, T]:
         name = canonical_name(factory.__name__)
-        self.added_later[name] = added_later
+        self.added_later[name], self.specs[name] = added_later, specs
 
         @functools.wraps(factory)
         def checked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -81,8 +94,9 @@ class Registry(Generic[T]):
         """Read a spec and check its name and arguments without calling the factory."""
         spec = parse(text) if isinstance(text, str) else text
         factory = self._factory(spec.name)
-        args = [self._inner(value) for value in spec.args]
-        kwargs = {self._parameter(spec, name): self._inner(value) for name, value in spec.kwargs}
+        places = list(inspect.signature(factory).parameters)[: len(spec.args)]
+        args = [self._inner(value, spec.name, name) for value, name in zip_longest(spec.args, places)]
+        kwargs = {self._parameter(spec, name): self._inner(value, spec.name, name) for name, value in spec.kwargs}
         bound = self._bind(spec.name, [_built(a) for a in args], {k: _built(v) for k, v in kwargs.items()})
         signature = inspect.signature(factory)
         written = signature.bind(*args, **kwargs).arguments
@@ -94,7 +108,9 @@ class Registry(Generic[T]):
         short = bound.arguments | {name: value.short for name, value in nested.items()}
         return Bound(
             full=_as_spec(spec.name, full, signature),
-            short=_as_spec(spec.name, {k: v for k, v in short.items() if v != defaults[k]}, signature),
+            short=_as_spec(
+                spec.name, {k: v for k, v in short.items() if v != defaults[k]}, signature, self.specs[spec.name]
+            ),
             build=lambda: factory(*bound.args, **bound.kwargs),
         )
 
@@ -115,7 +131,9 @@ class Registry(Generic[T]):
     def _parameter(self, spec: Spec, name: str) -> str:
         """Return the Python name of a spec's argument: ``as`` is ``as_``."""
         parameters = inspect.signature(self._factory(spec.name)).parameters.values()
-        known = {p.name.rstrip("_"): p.name for p in parameters if p.kind != p.VAR_POSITIONAL}
+        known = {p.name.rstrip("_"): p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        if name not in known and any(p.kind == p.VAR_KEYWORD for p in parameters):
+            return name
         if name not in known:
             meant = _SYNONYMS.get(name, "")
             tail = suggest(name, known) if known else "it takes no arguments."
@@ -123,11 +141,14 @@ class Registry(Generic[T]):
             raise SpecError(f"{spec.name} has no argument '{name}': {tail}")
         return known[name]
 
-    def _inner(self, value: Value) -> Any:
+    def _inner(self, value: Value, owner: str, parameter: str | None) -> Any:
         """Bind a nested spec; return any other value unchanged."""
+        is_spec = parameter in self.specs.get(owner, ())
+        if isinstance(value, str) and is_spec:
+            value = parse(value)
         if not isinstance(value, Spec):
             return value
-        if self.nested is None:
+        if self.nested is None or (self.nested is self and not is_spec):
             raise SpecError(
                 f"arguments of a {self.kind} cannot be specs, but '{value}' was given: quote it if it is text."
             )
@@ -142,8 +163,12 @@ class Registry(Generic[T]):
         except TypeError as error:
             raise SpecError(f"{name}: {error}; write {self._usage(name)}.") from error
         for parameter, value in bound.arguments.items():
-            many = signature.parameters[parameter].kind == inspect.Parameter.VAR_POSITIONAL
-            each = [_checked(name, parameter, hints.get(parameter, Any), v) for v in (value if many else [value])]
+            kind, hint = signature.parameters[parameter].kind, hints.get(parameter, Any)
+            if kind == inspect.Parameter.VAR_KEYWORD:
+                bound.arguments[parameter] = {key: _checked(name, key, hint, v) for key, v in value.items()}
+                continue
+            many = kind == inspect.Parameter.VAR_POSITIONAL
+            each = [_checked(name, parameter, hint, v) for v in (value if many else [value])]
             bound.arguments[parameter] = tuple(each) if many else each[0]
         bound.apply_defaults()
         return bound
@@ -163,12 +188,17 @@ def _built(value: Any) -> Any:
     return value.build() if isinstance(value, Bound) else value
 
 
-def _as_spec(name: str, arguments: dict[str, Any], signature: inspect.Signature) -> Spec:
+def _as_spec(name: str, arguments: dict[str, Any], signature: inspect.Signature, unnamed: tuple[str, ...] = ()) -> Spec:
+    """Return the spec of a call. Nested specs in `unnamed` are written as people do: finetune(fedavg)."""
     args: list[Value] = []
     kwargs: list[tuple[str, Value]] = []
     for key, value in arguments.items():
         if signature.parameters[key].kind == inspect.Parameter.VAR_POSITIONAL:
             args.extend(value)
+        elif key in unnamed and isinstance(value, Spec):
+            args.append(value if value.args or value.kwargs else value.name)
+        elif signature.parameters[key].kind == inspect.Parameter.VAR_KEYWORD:
+            kwargs.extend(sorted(value.items()))  # in one order, because the text names a run
         else:
             kwargs.append((key.rstrip("_"), value))
     return Spec(name, tuple(args), tuple(kwargs))
@@ -196,6 +226,8 @@ def _signature(parameter: inspect.Parameter) -> str:
     name = parameter.name.rstrip("_")
     if parameter.kind == inspect.Parameter.VAR_POSITIONAL:
         return f"{name}, ..."
+    if parameter.kind == inspect.Parameter.VAR_KEYWORD:
+        return "..."
     if parameter.default is inspect.Parameter.empty:
         return name
     default = parameter.default

@@ -1,20 +1,38 @@
 """One party's part of a round. Engines decide where it runs; the loop adds up the replies."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
+import torch
 from torch import Tensor
 
+from silobench.errors import ConfigError
 from silobench.federation import Party
 from silobench.method.solvers import Problem
-from silobench.method.types import Batch, Context, Local, Memory, Pull, Server, Update, Vector, send_delta
+from silobench.method.types import (
+    Batch,
+    Context,
+    Direction,
+    Layout,
+    Local,
+    Memory,
+    Pull,
+    Server,
+    Train,
+    Update,
+    Vector,
+    send_delta,
+)
 from silobench.models.devices import seeded
 from silobench.rng import torch_seed
 from silobench.training.setting import BUFFERS, Setting
 from silobench.training.state import PartyMemory, Reply
 from silobench.training.stopwatch import Stopwatch
 from silobench.vectors import moved
+
+Trainings: TypeAlias = Callable[[Train, Server, Memory], tuple[Local, Memory]]
 
 
 @dataclass(frozen=True)
@@ -36,6 +54,8 @@ class LocalRound:
         return replace(self, server=replace(self.server, params=self.setting.params_at(self.server.params, memory)))
 
     def _train(self, party: int, memory: PartyMemory) -> Reply:
+        if self.setting.method.algorithm.trainings is not None:
+            return self._train_several(party, memory, self.setting.method.algorithm.trainings)
         method, task, server, watch = self.setting.method, self.setting.task, self.server, Stopwatch()
         algorithm_memory, network = self.setting.algorithm_memory(memory), task.network
         network.buffers.copy_(self.setting.buffers_at(server, memory))
@@ -51,10 +71,22 @@ class LocalRound:
             buffers = network.buffers.clone().cpu()  # before a message that asks for a gradient runs the network again
             return self.reply(party, memory, algorithm_memory, local, momentum, buffers, watch)
 
+    def _train_several(self, party: int, memory: PartyMemory, trainings: Trainings) -> Reply:
+        """Run the trainings of an algorithm that has several in a round, or another than the usual one."""
+        watch, trainer = Stopwatch(), _Trainer(self, party, memory)
+        local, algorithm_memory = trainings(trainer, self.server, self.setting.algorithm_memory(memory))
+        solvers = dict(trainer.solvers)
+        with self.seeded(party):
+            momentum, buffers = solvers.pop(_solver_key(""), {}), trainer.buffers
+            reply = self.reply(party, memory, algorithm_memory, local, momentum, buffers, watch)
+        kept = {key: each for key, each in solvers.items() if each}
+        return replace(reply, memory={party: {**reply.memory[party], **kept}}) if kept else reply
+
     @contextmanager
-    def seeded(self, party: int) -> Iterator[None]:
-        """Seed torch's random numbers (dropout, augmentation) for this party and round."""
-        seed = torch_seed(self.setting.seed, "forward", self.server.round, party)
+    def seeded(self, party: int, training: str = "") -> Iterator[None]:
+        """Seed torch's random numbers (dropout, augmentation) for this party and round, and a training within it."""
+        purpose = f"forward {training}" if training else "forward"
+        seed = torch_seed(self.setting.seed, purpose, self.server.round, party)
         with seeded(seed, self.setting.task.network.params.device):
             yield
 
@@ -140,6 +172,57 @@ class LocalRound:
             memories[key] = {name: value for name, value in after.items() if name != BUFFERS}
             report |= reported[0] if reported else {}
         return _Encoding(update, memories, report)
+
+
+@dataclass
+class _Trainer:
+    """Runs the trainings of one party in a round, and collects what each of them leaves: a `Train`."""
+
+    local_round: LocalRound
+    party: int
+    memory: PartyMemory
+    solvers: dict[str, Memory] = field(default_factory=dict)  # memories of the solver, by owner
+    buffers: Vector = field(default_factory=lambda: torch.zeros(0))  # statistics after the last training
+
+    @property
+    def layout(self) -> Layout:
+        return self.local_round.setting.task.network.layout
+
+    def __call__(
+        self,
+        start: Vector,
+        name: str = "",
+        *,
+        pull: Pull = Pull(),  # noqa: B008  # it is a constant
+        direction: Direction | None = None,
+        scratch: Memory | None = None,
+        frozen: Collection[str] = (),
+        epochs: int | None = None,
+    ) -> Local:
+        key, server, setting = _solver_key(name), self.local_round.server, self.local_round.setting
+        if key in self.solvers:
+            raise ConfigError(f"two trainings of a round have the name '{name}': give each another name.")
+        solver = setting.solver if epochs is None else replace(setting.solver, epochs=epochs, steps=None)
+        problem = replace(self.local_round.problem(self.party), training=name)
+        state, network = self.memory.get(key, {}), setting.task.network
+        network.buffers.copy_(setting.buffers_at(server, self.memory))
+        with self.local_round.seeded(self.party, name):
+            if direction is None:
+                places = setting.places(frozen).to(network.params.device) if frozen else None
+                local, state = solver.train(problem, start, server, None, pull, state, places)
+            elif frozen or pull != Pull():
+                raise ConfigError(
+                    "a training has a direction besides a pull or frozen tensors: write these into the direction."
+                )
+            else:
+                local, state = solver.follow(problem, start, server, direction, scratch or {}, state)
+        self.solvers[key], self.buffers = state, network.buffers.clone().cpu()
+        return local
+
+
+def _solver_key(training: str) -> str:
+    """Return the owner of the solver's memory at a party, by the name of a training."""
+    return f"solver-{training}" if training else "solver"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """`Setting`: method, data and task of a run, and what follows from them for a party's model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -9,10 +9,13 @@ from torch import Tensor
 
 from silobench.errors import ConfigError, suggest
 from silobench.federation import Federation
+from silobench.method.algorithms import solo
 from silobench.method.method import Buffers, Method
 from silobench.method.solvers import Solver, has_sgd_steps
+from silobench.method.solvers.sgd import Sgd
 from silobench.method.types import Layout, Memory, Server, Update, Vector
 from silobench.models import CustomLoss
+from silobench.rng import torch_seed
 from silobench.tasks.task import Task, Weights
 from silobench.training.state import PartyMemory
 
@@ -47,13 +50,18 @@ class Setting:
     def personal(self) -> Tensor | None:
         """Which parameters stay with each party, [d] of booleans; None if all are shared."""
         algorithm, layout = self.method.algorithm, self.task.network.layout
-        names = frozenset(algorithm.personal(layout) if algorithm.personal else ())
-        for name in names.difference(layout.names):
+        places = self.places(algorithm.personal(layout) if algorithm.personal else ())
+        return places if places.any() else None
+
+    def places(self, names: Collection[str]) -> Tensor:
+        """Return which parameters belong to these tensors, [d] of booleans."""
+        layout = self.task.network.layout
+        for name in frozenset(names).difference(layout.names):
             raise ConfigError(f"the network has no tensor '{name}' to stay with parties: {suggest(name, layout.names)}")
         places = torch.zeros(layout.trainable, dtype=torch.bool)
         for name in names:
             places[layout.slices[name]] = True  # buffers are beyond the end: they stay with parties anyway
-        return places if places.any() else None
+        return places
 
     @cached_property
     def shared(self) -> Layout:
@@ -91,13 +99,32 @@ class Setting:
         """Whether every party has its own model, so that there is no shared model to test."""
         own_buffers = self.buffers == "local" and self.task.buffers.numel() > 0
         algorithm = self.method.algorithm
-        return self.mixes or algorithm.replica is not None or self.personal is not None or own_buffers
+        has_models = algorithm.replica is not None or algorithm.adaptation is not None
+        return self.mixes or has_models or self.personal is not None or own_buffers
 
     @property
     def is_affine(self) -> bool:
         """Whether parties only run SGD from the broadcast model, on the cross-entropy with at most a pull."""
         is_plain = self.task.objective.is_cross_entropy and has_sgd_steps(self.method.solver)
         return is_plain and self.method.algorithm.is_affine and self.personal is None
+
+    def rows(self, samples: int) -> int:
+        """Return how many rows a party with `samples` rows visits in a round, in all of its trainings."""
+        rows, effort = self.solver.rows(samples), self.method.algorithm.effort
+        return rows if effort is None else round(samples * effort(rows / samples))
+
+    @cached_property
+    def adapting(self) -> "Setting | None":
+        """The setting in which parties adapt their models before a test: each trains the model in its memory."""
+        adaptation, solver = self.method.algorithm.adaptation, self.method.solver
+        if adaptation is None:
+            return None
+        epochs, lr = adaptation.epochs, adaptation.lr
+        if lr is None:
+            solver = replace(solver, epochs=epochs, steps=None, keep_momentum=False)
+        else:
+            solver = Sgd(lr, 0.0, solver.weight_decay, epochs, None, None, keep_momentum=False)
+        return Setting(Method(solo(), solver), self.federation, self.task, torch_seed(self.seed, "adaptation"))
 
     def sent(self, server: Server) -> Server:
         """Return the server as it is broadcast: only the shared part of model and statistics."""
@@ -156,6 +183,12 @@ class Setting:
             server = replace(server, params=algorithm.replica(server, self.algorithm_memory(memory)))
         shared = server.params if self.personal is None else server.params[~self.personal]
         return self.params_at(shared, memory), self.buffers_at(server, memory)
+
+    @staticmethod
+    def memory_of(model: Weights) -> PartyMemory:
+        """Return the memory of a party with this model, for the setting `adapting`."""
+        params, buffers = model
+        return {"algorithm": {"model": params}, **({"network": {"buffers": buffers}} if buffers.numel() else {})}
 
     def local_model_at(self, server: Server, memory: PartyMemory) -> Weights:
         """Return a party's model, including local changes that it has not sent."""

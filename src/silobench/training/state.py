@@ -130,6 +130,7 @@ class RoundRecord:
     computing: float | None = None  # virtual seconds that the slowest party computed; None if that is measured
     metrics: Mapping[str, float | None] = field(default_factory=dict)  # on test rows, unless accuracy is the only one
     validation_loss: float | None = None  # on validation rows, where parties have any
+    final: Mapping[str, Any] = field(default_factory=dict)  # the final test, only after the last round: `final_test`
 
     @property
     def total_seconds(self) -> float:
@@ -137,7 +138,8 @@ class RoundRecord:
         return sum(spent for phase, spent in self.seconds.items() if phase != SLOWEST)
 
     def as_json(self) -> dict[str, Any]:
-        mappings, values = ("measures", "control", "reports", "metrics"), ("replied", "computing", "validation_loss")
+        mappings = ("measures", "control", "reports", "metrics", "final")
+        values = ("replied", "computing", "validation_loss")
         left_out = {"state", *(name for name in mappings if not getattr(self, name))}
         left_out |= {name for name in values if getattr(self, name) is None}
         row = {

@@ -13,9 +13,10 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from silobench.data.dataset import Split, nonzero_scale
+from silobench.data.dataset import Split
 from silobench.data.readers.checks import PUBLISHED, bad_line, is_number, shorten, unreadable
 from silobench.data.store.archives import PACKED
+from silobench.data.table.scaling import nonzero_scale
 from silobench.errors import DataError
 
 Sides: TypeAlias = tuple[Split, Split]  # training and test rows

@@ -51,7 +51,7 @@ def solver_refusal(setting: Setting) -> str | None:
 
 def work_by_party(local_round: LocalRound, parties: Iterable[int]) -> dict[int, float]:
     """Estimate the cost of training each party: parameters times rows visited."""
-    rows, size = local_round.setting.solver.rows, local_round.setting.task.network.layout.size
+    rows, size = local_round.setting.rows, local_round.setting.task.network.layout.size
     return {party: float(size * rows(local_round.party(party).samples)) for party in parties}
 
 

@@ -20,8 +20,8 @@ def _refusal(setting: Setting) -> str | None:
         return refusal
     if not compiled.can_run(setting):
         return (
-            "it needs the model cnn, mlp or linear, a classification dataset and an algorithm without its own loss or "
-            "gradient hook (not moon or fedrs)"
+            "it needs the model cnn, mlp or linear, a classification dataset and an algorithm without its own loss, "
+            "gradient or trainings (not moon, fedrs or ditto)"
         )
     return kernels.why_not()
 

@@ -25,8 +25,8 @@ def _refusal(setting: Setting) -> str | None:
     if can_stack(setting):
         return None
     return (
-        "it needs the model linear or mlp, classes and an algorithm without its own loss or gradient hook (not moon or "
-        "fedrs; on sparse rows, not fedprox, feddyn or scaffold(momentum=inside) either)"
+        "it needs the model linear or mlp, classes and an algorithm without its own loss, gradient or trainings (not "
+        "moon, fedrs or ditto; on sparse rows, not fedprox, feddyn or scaffold(momentum=inside) either)"
     )
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from silobench.federation import Federation, Party
 from silobench.method.types import Batch, Vector
+from silobench.models.devices import random_state, set_random_state
 from silobench.tasks.task import Task
 
 _GRADIENT_BATCH = 1000
@@ -26,6 +27,11 @@ class Problem:
     party: Party
     seed: int
     other_loss: Callable[[Batch], Tensor] | None = None
+    training: str = ""  # name of the training within a round: each has its own order of rows
+
+    def purpose(self, purpose: str) -> str:
+        """Return the purpose of a random stream of this training."""
+        return f"{purpose} {self.training}" if self.training else purpose
 
     def backward(self, rows: Tensor, augmented: bool = False) -> Tensor:
         """Return the loss on some rows at the network's parameters, and write its gradient to ``network.grad``."""
@@ -54,3 +60,29 @@ class Problem:
             self.backward(rows)
             total.add_(network.grad, alpha=len(rows) / self.party.samples)
         return total.cpu()
+
+
+class Slopes:
+    """The gradients of a training that follows a direction, at any parameters: `Step.gradient`."""
+
+    def __init__(self, problem: Problem, weight_decay: float):
+        self.loss = 0.0  # sum over the steps
+        self._problem, self._decay = problem, weight_decay
+        self._network = problem.task.network
+
+    def begin(self, batch: Callable[[int], Tensor]) -> None:
+        """Start the next step; `batch` returns the rows of each of its draws."""
+        self._batch, self._is_first, self._random = batch, True, random_state(self._network.params.device)
+
+    def __call__(self, params: Vector, draw: int = 0) -> Vector:
+        network = self._network
+        network.params.copy_(params)
+        set_random_state(self._random, network.params.device)
+        buffers = network.buffers.clone()
+        loss = self._problem.backward(self._batch(draw), augmented=True)
+        if self._is_first:
+            self.loss += float(loss)
+        else:
+            network.buffers.copy_(buffers)
+        self._is_first = False
+        return network.grad.add(params, alpha=self._decay) if self._decay else network.grad.clone()

@@ -3,7 +3,7 @@
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from silobench.errors import SpecError
 from silobench.method.schedules import SCHEDULES, first_value
-from silobench.method.solvers.problem import Problem
-from silobench.method.types import Knob, Local, Memory, Pull, Server, Vector, at
+from silobench.method.solvers.problem import Problem, Slopes
+from silobench.method.types import Direction, Knob, Local, Memory, Pull, Server, Step, Vector, at
 from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.vectors import moved
@@ -69,11 +69,16 @@ class Solver(ABC):
         correct: Correct | None,
         pull: Pull,
         memory: Memory,
+        frozen: Tensor | None = None,
     ) -> tuple[Local, Memory]:
-        """Train from `start`; return the finished training and the memory of the solver (its state)."""
+        """Train from `start`; return the finished training and the memory of the solver (its state).
+
+        Entries that are true in `frozen` stay as they are.
+        """
         network, lr, steps = problem.task.network, at(self.lr, server), 0
         params = network.params
         params.copy_(start)
+        origin = params.clone() if frozen is not None else params
         state, pull = self._state(params, memory), moved(pull, params.device)
         total_loss = torch.zeros((), device=params.device)
         for rows in self.batches(problem, server.round):
@@ -90,10 +95,39 @@ class Solver(ABC):
             self.step(params, grad, state, lr)
             if pull.drift is not None:
                 params.add_(pull.drift, alpha=-lr)
+            if frozen is not None:
+                torch.where(frozen, origin, params, out=params)
             steps += 1
         end = params.to("cpu", copy=True)
         local = self.local(problem, start, end, steps, lr, float(total_loss) / steps)
         return local, {name: value.cpu() for name, value in state.items()} if self.keep_momentum else {}
+
+    def follow(
+        self, problem: Problem, start: Vector, server: Server, direction: Direction, scratch: Memory, memory: Memory
+    ) -> tuple[Local, Memory]:
+        """Train as `train` does, with steps along a direction; `start` may be several models, [models, d]."""
+        device, lr, steps = problem.task.network.params.device, at(self.lr, server), 0
+        params, slopes = start.to(device, copy=True), Slopes(problem, self.weight_decay)
+        models, scratch = params.view(-1, params.shape[-1]), moved(scratch, device)
+        states = [self._state(model, _of_model(memory, place)) for place, model in enumerate(models)]
+        batches: dict[int, tuple[Tensor, ...]] = {}
+
+        def batch(draw: int) -> Tensor:
+            if draw not in batches:
+                name = f"{problem.training} draw {draw}" if draw else problem.training
+                batches[draw] = self.batches(replace(problem, training=name), server.round)
+            return batches[draw][steps]
+
+        for _ in range(self.count(problem.party.samples)):
+            slopes.begin(batch)
+            grads, scratch = direction(Step(params, slopes, scratch, lr))
+            for model, grad, state in zip(models, grads.view_as(models), states, strict=True):
+                self.step(model, grad, state, lr)
+            steps += 1
+        local = self.local(problem, start, params.cpu(), steps, lr, slopes.loss / steps)
+        kept = {f"{place}-{name}": value.cpu() for place, each in enumerate(states) for name, value in each.items()}
+        scratch = {name: value.cpu() for name, value in scratch.items()}
+        return replace(local, scratch=scratch), kept if self.keep_momentum else {}
 
     def _state(self, params: Vector, memory: Memory) -> dict[str, Vector]:
         """Return the state at the start of a round: a copy of the memory, or the initial one."""
@@ -158,7 +192,7 @@ class Solver(ABC):
         whole, rest = divmod(len(rows), size)
         sizes = [size] * whole + [rest] * (rest > 0)  # of one pass
         if self.steps is None:
-            order = stream(problem.seed, "order", round, problem.party.id)
+            order = stream(problem.seed, problem.purpose("order"), round, problem.party.id)
             return _tensor([order.permutation(rows) for _ in range(self.epochs)]), sizes * self.epochs
         # A number of steps: continue in the pass where the last round stopped, which follows from the round alone.
         first, skipped = divmod(round * self.steps, len(sizes))
@@ -169,12 +203,18 @@ class Solver(ABC):
         return visited[begin : begin + sum(chosen)], chosen
 
 
+def _of_model(memory: Memory, place: int) -> Memory:
+    """Return the state of the model at a place, from the memory of several."""
+    begin = f"{place}-"
+    return {name.removeprefix(begin): value for name, value in memory.items() if name.startswith(begin)}
+
+
 def _in_pass(problem: Problem, number: int) -> NDArray[np.int64]:
     """Return the rows of a party in the order of a pass. It is cached, because a round may be a single step of it."""
-    party, key = problem.party, (problem.seed, number)
+    party, key = problem.party, (problem.seed, problem.purpose("pass"), number)
     if key not in party.order_of_pass:
         party.order_of_pass.clear()
-        order = stream(problem.seed, "pass", number, party.id).permutation(party.rows.numpy())
+        order = stream(problem.seed, problem.purpose("pass"), number, party.id).permutation(party.rows.numpy())
         party.order_of_pass[key] = order
     return party.order_of_pass[key]
 

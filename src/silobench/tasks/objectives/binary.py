@@ -1,7 +1,7 @@
 """Two classes, one of them called positive: classification by cross-entropy, with metrics for uneven classes."""
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch.nn.functional as F
@@ -10,8 +10,15 @@ from torch import Tensor
 
 from silobench.data.dataset import Dataset
 from silobench.errors import ConfigError, suggest
+from silobench.tasks.formulas import auc, average_precision, balanced_accuracy, f1
 from silobench.tasks.metrics import ACCURACY, AUC, AVERAGE_PRECISION, BALANCED_ACCURACY, F1, Metric
-from silobench.tasks.objectives.cross_entropy import balanced_accuracy, count_classes
+from silobench.tasks.objectives.cross_entropy import (
+    Weighting,
+    class_weights,
+    count_classes,
+    largest_class,
+    weighted_loss,
+)
 from silobench.tasks.objectives.objective import OBJECTIVES, Fit, Objective, Values, main_first, need_task
 from silobench.tasks.score import Score
 
@@ -19,17 +26,18 @@ _METRICS = (AUC, AVERAGE_PRECISION, F1, BALANCED_ACCURACY, ACCURACY)
 _ANY_ROWS = (BALANCED_ACCURACY, ACCURACY)  # metrics that are defined on rows of one class
 
 
-@OBJECTIVES.register
+@OBJECTIVES.register(added_later=("weights",))
 def binary(
     main: Literal["auc", "average-precision", "f1", "balanced-accuracy", "accuracy"] = "auc",
     positive: str | int | float | bool | None = None,
+    weights: Weighting = "none",
 ) -> Fit:
     """Two classes: the loss is the cross-entropy; AUC, average precision, F1 and accuracies are reported.
 
     `positive` is the name of the positive class; by default it is the second class of the dataset, such as "yes" of
     "no" and "yes". Networks are trained bit for bit as with cross-entropy. AUC and average precision rank rows by the
     difference of the two outputs; equal differences are ties. They and F1 are undefined on rows of one class, where a
-    record has null.
+    record has null. With `weights=balanced` both classes count the same in training, whatever their sizes.
     """
 
     def fit(dataset: Dataset) -> Objective:
@@ -42,7 +50,10 @@ def binary(
         name = dataset.classes[1] if positive is None else str(positive)
         if name not in dataset.classes:
             raise ConfigError(f"{dataset.name} has no class '{name}' to be positive: {suggest(name, dataset.classes)}")
-        return Binary(*main_first(_METRICS, main), positive=dataset.classes.index(name))
+        metrics, place = main_first(_METRICS, main), dataset.classes.index(name)
+        if weights == "none":
+            return Binary(*metrics, positive=place)
+        return WeightedBinary(*metrics, positive=place, weights=class_weights(dataset))
 
     return fit
 
@@ -92,46 +103,26 @@ class Binary(Objective):
             ACCURACY.name: max(share, 1 - share),
         }
 
+    def constant_answer(self, dataset: Dataset) -> str:
+        if self.main == ACCURACY:
+            return largest_class(dataset)
+        return dataset.classes[self.positive] if self.main == F1 else ""  # for the others, any answer is as good
 
-def auc(ranks: NDArray[np.float64], positive: NDArray[np.bool_]) -> float | None:
-    """Return the probability that a positive row ranks above a negative one; a tie counts half. None with one class.
-
-    >>> auc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]))
-    0.75
-    """
-    _, codes = np.unique(ranks, return_inverse=True)
-    positives, negatives = (np.bincount(codes.reshape(-1)[mask]) for mask in (positive, ~positive))
-    if not (len(positives) and len(negatives)):
-        return None
-    size = max(len(positives), len(negatives))
-    positives, negatives = (np.pad(counts, (0, size - len(counts))) for counts in (positives, negatives))
-    below = np.cumsum(negatives) - negatives  # negative rows that rank lower
-    wins = int((positives * (2 * below + negatives)).sum())  # in halves: exact, because these are integers
-    return wins / (2 * int(positives.sum()) * int(negatives.sum()))
+    def metric_inputs(self, outputs: Tensor, y: Tensor) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        order = [1 - self.positive, self.positive]
+        return (y.numpy() == self.positive).astype(np.int64), self.scores(outputs)[:, order]
 
 
-def average_precision(ranks: NDArray[np.float64], positive: NDArray[np.bool_]) -> float | None:
-    """Return Σ (recall - recall before) · precision over all thresholds, from the highest. None without positive rows.
+@dataclass(frozen=True)
+class WeightedBinary(Binary):
+    """Classification of rows of two classes, in which each row counts with the weight of its class."""
 
-    >>> round(average_precision(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True])), 6)
-    0.833333
-    """
-    total = int(positive.sum())
-    if not total:
-        return None
-    order = np.argsort(-ranks, kind="stable")
-    last_of_tie = np.append(np.diff(ranks[order]) != 0, True) if len(order) else np.zeros(0, np.bool_)
-    hits = np.cumsum(positive[order])[last_of_tie]
-    answers = (np.flatnonzero(last_of_tie) + 1).astype(np.float64)
-    return float((np.diff(hits, prepend=0) * (hits / answers)).sum() / total)
+    name: ClassVar[str] = "weighted binary"
+    is_cross_entropy: ClassVar[bool] = False
+    weights: tuple[float, ...] = ()  # by class
 
+    def loss(self, outputs: Tensor, y: Tensor) -> Tensor:
+        return weighted_loss(outputs, y, self.weights) / len(y)
 
-def f1(hits: NDArray[np.int64], rows: NDArray[np.int64], positive: int) -> float | None:
-    """Return the F1 score of the positive class; None if it has neither rows nor answers.
-
-    >>> f1(np.array([7, 2]), np.array([8, 4]), positive=1).__round__(6)
-    0.571429
-    """
-    wrong = int((rows - hits).sum())  # false alarms and misses
-    correct = 2 * int(hits[positive])
-    return correct / (correct + wrong) if correct + wrong else None
+    def score(self, outputs: Tensor, y: Tensor) -> Score:
+        return replace(super().score(outputs, y), total_loss=float(weighted_loss(outputs, y, self.weights)))

@@ -1,15 +1,15 @@
 """Classification by cross-entropy, with metrics for even and uneven classes."""
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from silobench.data.dataset import Dataset
+from silobench.tasks.formulas import balanced_accuracy, macro_f1
 from silobench.tasks.metrics import ACCURACY, BALANCED_ACCURACY, MACRO_F1
 from silobench.tasks.objectives.objective import OBJECTIVES, Fit, Objective, Values, main_first, need_task
 from silobench.tasks.score import Counts, Score
@@ -17,17 +17,26 @@ from silobench.tasks.score import Counts, Score
 PREDICTED = "predicted"  # how many rows a network assigns to each class
 
 
-@OBJECTIVES.register
-def cross_entropy(main: Literal["accuracy", "balanced-accuracy", "macro-f1"] = "accuracy") -> Fit:
+Weighting: TypeAlias = Literal["none", "balanced"]
+
+
+@OBJECTIVES.register(added_later=("weights",))
+def cross_entropy(
+    main: Literal["accuracy", "balanced-accuracy", "macro-f1"] = "accuracy", weights: Weighting = "none"
+) -> Fit:
     """Classification: the loss is the cross-entropy; accuracy, balanced accuracy and macro-F1 are reported.
 
     Balanced accuracy is the mean of the accuracies on each class. Macro-F1 is the mean of the F1 scores of the classes
-    that occur among the test rows or among the answers, as in scikit-learn.
+    that occur among the test rows or among the answers, as in scikit-learn. With `weights=balanced` rare classes count
+    as much as frequent ones: see `class_weights`.
     """
 
     def fit(dataset: Dataset) -> Objective:
         need_task("cross-entropy", dataset, "classification", "classes")
-        return CrossEntropy(*main_first((ACCURACY, BALANCED_ACCURACY, MACRO_F1), main))
+        metrics = main_first((ACCURACY, BALANCED_ACCURACY, MACRO_F1), main)
+        if weights == "none":
+            return CrossEntropy(*metrics)
+        return WeightedCrossEntropy(*metrics, weights=class_weights(dataset))
 
     return fit
 
@@ -71,6 +80,56 @@ class CrossEntropy(Objective):
             MACRO_F1.name: f1_of_largest / present,
         }
 
+    def constant_answer(self, dataset: Dataset) -> str:
+        return "" if self.main == BALANCED_ACCURACY else largest_class(dataset)
+
+
+@dataclass(frozen=True)
+class WeightedCrossEntropy(CrossEntropy):
+    """Classification in which each row counts with the weight of its class, in training and in the recorded loss."""
+
+    name: ClassVar[str] = "weighted cross-entropy"
+    is_cross_entropy: ClassVar[bool] = False  # compiled code knows no weights
+    weights: tuple[float, ...] = ()  # by class
+
+    @property
+    def counts_hits(self) -> bool:
+        return False
+
+    def loss(self, outputs: Tensor, y: Tensor) -> Tensor:
+        return weighted_loss(outputs, y, self.weights) / len(y)
+
+    def score(self, outputs: Tensor, y: Tensor) -> Score:
+        return replace(super().score(outputs, y), total_loss=float(weighted_loss(outputs, y, self.weights)))
+
+
+def class_weights(dataset: Dataset) -> tuple[float, ...]:
+    """Return a weight for each class, so that all classes count the same: n / (k n_c), as scikit-learn's "balanced".
+
+    n_c of the n training rows of all parties together are of class c, and k classes occur; parties would share these
+    counts before the first round. The mean weight of a training row is 1.
+    """
+    counts = np.bincount(np.delete(dataset.train.y, dataset.validation), minlength=len(dataset.classes))
+    present = int((counts > 0).sum())
+    weights = np.where(counts > 0, counts.sum() / (present * np.maximum(counts, 1)), 1.0)
+    return tuple(weights.tolist())
+
+
+def weighted_loss(outputs: Tensor, y: Tensor, weights: tuple[float, ...]) -> Tensor:
+    """Return the sum of the weighted losses of rows.
+
+    A mean divides it by the rows and not by their weights, as PyTorch would: at a party with a single class, weights
+    would then cancel out.
+    """
+    weight = torch.tensor(weights, dtype=outputs.dtype, device=outputs.device)
+    return F.cross_entropy(outputs, y, weight=weight, reduction="sum")
+
+
+def largest_class(dataset: Dataset) -> str:
+    """Return the name of the most frequent class of the test rows; for test pairs, their most frequent answer."""
+    names = ("different", "same") if dataset.task == "verification" else dataset.classes
+    return names[int(np.bincount(dataset.test.y.astype(np.int64)).argmax())]
+
 
 def plain() -> CrossEntropy:
     """Return the objective of plain classification, which reports accuracy only."""
@@ -80,24 +139,3 @@ def plain() -> CrossEntropy:
 def count_classes(labels: Tensor, classes: int) -> Counts:
     """Return how many labels there are of each class."""
     return torch.bincount(labels, minlength=classes).numpy()
-
-
-def balanced_accuracy(hits: NDArray[np.int64], rows: NDArray[np.int64]) -> float:
-    """Return the mean accuracy of the classes that have rows.
-
-    >>> balanced_accuracy(np.array([9, 1, 0]), np.array([10, 2, 0]))
-    0.7
-    """
-    present = rows > 0
-    return float((hits[present] / rows[present]).mean())
-
-
-def macro_f1(hits: NDArray[np.int64], rows: NDArray[np.int64], predicted: NDArray[np.int64]) -> float:
-    """Return the mean F1 score of the classes that have rows or answers.
-
-    >>> macro_f1(np.array([9, 1, 0]), np.array([10, 2, 0]), np.array([10, 2, 0])).__round__(6)
-    0.7
-    """
-    both = rows + predicted
-    present = both > 0
-    return float((2 * hits[present] / both[present]).mean())

@@ -5,11 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from silobench.data.dataset import Dataset
 from silobench.errors import ConfigError
 from silobench.spec import Registry
+from silobench.tasks.metric_functions import ExtraMetric
 from silobench.tasks.metrics import Metric
 from silobench.tasks.score import Score
 
@@ -21,16 +24,19 @@ class Objective(ABC):
     """The objective of a task on one dataset.
 
     `metrics` are all that a run reports, and `main` is the one that it is judged by. `reason` is how the objective was
-    detected; it is empty if the user chose it.
+    detected; it is empty if the user chose it. `extra` are metrics that are computed once, on the final test.
     """
 
     main: Metric
     metrics: tuple[Metric, ...]
     reason: str = ""
+    extra: tuple[ExtraMetric, ...] = ()
 
     name: ClassVar[str]
     has_classes: ClassVar[bool] = True
     """Whether a row belongs to a class, so that there is an accuracy."""
+    has_probabilities: ClassVar[bool] = True
+    """Whether the softmax of the outputs of a network for classes is the probability of each class."""
     is_cross_entropy: ClassVar[bool] = False
     """Whether networks are trained with the mean cross-entropy. Every engine can compute that, so `loss` is not called
     by all of them."""
@@ -61,13 +67,33 @@ class Objective(ABC):
         """Return the score of a network on some rows."""
         return self.score(module(x).cpu(), y.cpu())
 
+    def scores(self, outputs: Tensor) -> NDArray[np.float64]:
+        """Return a network's outputs as scores: probabilities ``[n, classes]``, or predicted numbers ``[n]``."""
+        return outputs.double().softmax(1).numpy() if self.has_classes else self.predictions(outputs)
+
+    def metric_inputs(self, outputs: Tensor, y: Tensor) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Return labels and scores as a `MetricFunction` gets them; of two classes, number 1 is the positive one."""
+        return y.numpy() if self.has_classes else y.double().numpy(), self.scores(outputs)
+
     @abstractmethod
     def values(self, score: Score) -> Values:
         """Return the values of all metrics for the score of a whole test."""
 
+    def predictions(self, outputs: Tensor) -> NDArray[Any]:
+        """Return the answer to each row: the number of a class, or a number in the units of the target."""
+        return outputs.argmax(1).numpy() if self.has_classes else outputs.squeeze(1).double().numpy()
+
+    def probabilities(self, outputs: Tensor) -> NDArray[np.float64] | None:
+        """Return the probability of each class for each row; None if outputs have no such meaning."""
+        return outputs.double().softmax(1).numpy() if self.has_classes and self.has_probabilities else None
+
     def constants(self, dataset: Dataset) -> Values:
         """Return the values of metrics for the best constant answer on the test rows, as far as they are known."""
         return {}
+
+    def constant_answer(self, dataset: Dataset) -> str:
+        """Return the constant answer with the best main metric, as text; empty if any answer is as good, or unknown."""
+        return ""
 
     def target(self, dataset: Dataset) -> dict[str, Any]:
         """Return facts about a numeric target for run.json; empty if there are classes."""
@@ -75,13 +101,15 @@ class Objective(ABC):
 
     def as_json(self, spec: str, dataset: Dataset) -> dict[str, Any]:
         """Return the facts that are written to run.json."""
-        constants, target = self.constants(dataset), self.target(dataset)
+        constants, target, answer = self.constants(dataset), self.target(dataset), self.constant_answer(dataset)
         return {
             "name": self.name,
             "spec": spec if spec != "auto" else self.name,
             "reason": self.reason,
             "main": self.main.name,
             "metrics": [{**metric.as_json(), "constant": constants.get(metric.name)} for metric in self.metrics],
+            **({"extra": [each.metric.as_json() for each in self.extra]} if self.extra else {}),
+            **({"constant_answer": answer} if answer else {}),
             **({"target": target} if target else {}),
         }
 

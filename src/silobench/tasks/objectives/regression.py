@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from silobench.data.dataset import Dataset
@@ -91,6 +92,9 @@ class Regression(Objective):
             sums={"errors": totals.numpy()},
         )
 
+    def predictions(self, outputs: Tensor) -> NDArray[Any]:
+        return (outputs.squeeze(1).double() * self.scale + self.mean).numpy()
+
     def values(self, score: Score) -> Values:
         absolute, squared, shifted, shifted_squares = score.sums["errors"].tolist()
         mse, spread = squared / score.count, shifted_squares - shifted**2 / score.count
@@ -111,6 +115,11 @@ class Regression(Objective):
             "rmse": math.sqrt(mse),
             "r2": 0.0 if y.min() < y.max() else None,
         }
+
+    def constant_answer(self, dataset: Dataset) -> str:
+        y = dataset.test.y.astype(np.float64)
+        number = f"{float(np.median(y) if self.main.name == 'mae' else y.mean()):.4g}"
+        return f"{number} {dataset.unit}".rstrip()
 
     def target(self, dataset: Dataset) -> dict[str, Any]:
         return {

@@ -1,0 +1,135 @@
+"""The final test, after the last round of a run: confusions, calibration, further metrics, and each party's results.
+
+PyTorch scores the rows, whatever the engine: compiled code counts correct rows by class only, and these results need
+the outputs for single rows. Existing fields of a record do not depend on it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from silobench.engines import Engine
+from silobench.federation import Federation
+from silobench.loop.evaluation import mean_of_known, models_to_test
+from silobench.tasks.calibration import Calibration, calibration
+from silobench.tasks.formulas import confusion
+from silobench.tasks.objectives import Objective, Values
+from silobench.tasks.score import Score
+from silobench.training.setting import Setting
+from silobench.training.state import State
+
+MOST_CLASSES = 100  # of a confusion matrix in a record
+
+
+def final_test(setting: Setting, engine: Engine, state: State) -> dict[str, Any]:
+    """Return what the last record of a run says besides its scores; empty where test rows are pairs.
+
+    Where parties have their own models, each is tested on all test rows: confusions and calibration are those of all
+    models together, and metrics are means over models.
+    """
+    objective, federation = setting.task.objective, setting.federation
+    if type(objective).score_of is not Objective.score_of:  # it does not judge the outputs for single rows
+        return {}
+    several, parties = setting.has_party_models, _Parties(federation, objective)
+    test_setting = replace(setting, task=replace(setting.task, objective=_Outputs(objective.main, objective.metrics)))
+    whole, parts = _Whole(), federation.test_parts()
+    for place, model in enumerate(models_to_test(setting, engine, state)):
+        (score,) = engine.score(test_setting, [model], parts)  # one by one: outputs of all models may not fit memory
+        rows = _Rows(torch.from_numpy(score.joined("outputs")), torch.from_numpy(score.joined("labels")))
+        whole.add(objective, rows)
+        parties.add(rows, place if several else None)
+    return whole.as_json(objective) | parties.as_json()
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The outputs of a model on rows, and the labels of these."""
+
+    outputs: Tensor
+    y: Tensor
+
+    def take(self, rows: Tensor) -> "_Rows":
+        return _Rows(self.outputs[rows], self.y[rows])
+
+    def main(self, objective: Objective) -> float | None:
+        """Return the main metric; None without rows, or where it is undefined."""
+        return objective.values(objective.score(self.outputs, self.y))[objective.main.name] if len(self.y) else None
+
+
+@dataclass
+class _Whole:
+    """Results on all test rows, over models."""
+
+    table: NDArray[np.int64] | None = None
+    calibration: Calibration | None = None
+    metrics: list[Values] = field(default_factory=list)  # by model
+
+    def add(self, objective: Objective, rows: _Rows) -> None:
+        if objective.has_classes:
+            answers, y = rows.outputs.argmax(1).numpy(), rows.y.numpy()
+            table = confusion(y, answers, rows.outputs.shape[1])
+            self.table = table if self.table is None else self.table + table
+            if (probabilities := objective.probabilities(rows.outputs)) is not None:
+                of_model = calibration(y, answers, probabilities)
+                self.calibration = of_model if self.calibration is None else self.calibration + of_model
+        if objective.extra:
+            inputs = objective.metric_inputs(rows.outputs, rows.y)
+            self.metrics.append({extra.metric.name: extra.value(*inputs) for extra in objective.extra})
+
+    def as_json(self, objective: Objective) -> dict[str, Any]:
+        facts: dict[str, Any] = {}
+        if self.table is not None and len(self.table) <= MOST_CLASSES:
+            facts["confusion"] = self.table.tolist()
+        if self.calibration is not None:
+            facts["calibration"] = self.calibration.as_json()
+        names = [extra.metric.name for extra in objective.extra]
+        if names:
+            facts["metrics"] = {name: mean_of_known([each[name] for each in self.metrics]) for name in names}
+        return facts
+
+
+class _Parties:
+    """Results by party: the main metric on its own test rows and, if it has its own model, on all test rows."""
+
+    def __init__(self, federation: Federation, objective: Objective) -> None:
+        partition, self.objective = federation.partition, objective
+        self.rows = [federation.own_test_rows(party) for party in range(len(partition))]
+        self.names = partition.names or tuple(map(str, range(len(partition))))
+        self.copies = [party if partition.noisy_test else 0 for party in range(len(partition))]
+        self.test_rows = len(federation.dataset.test)
+        self.results: list[dict[str, Any]] = [{"rows": len(rows), "own": None} for rows in self.rows]
+
+    def add(self, rows: _Rows, party: int | None) -> None:
+        """Add the results of a party's own model, or of the model of all parties if `party` is None."""
+        for place in range(len(self.rows)) if party is None else (party,):
+            copy = self.rows[place] + self.copies[place] * self.test_rows  # its copy of the test rows has its noise
+            self.results[place]["own"] = rows.take(copy).main(self.objective)
+        if party is not None:
+            self.results[party]["all"] = rows.main(self.objective)
+
+    def as_json(self) -> dict[str, Mapping[str, Any]]:
+        """Return the results by the name of the party; nothing if no test row belongs to a party."""
+        has_rows = any(len(rows) for rows in self.rows)
+        return {"parties": dict(zip(self.names, self.results, strict=True))} if has_rows else {}
+
+
+@dataclass(frozen=True)
+class _Outputs(Objective):
+    """An objective whose score has the outputs for every row, in order."""
+
+    name: ClassVar[str] = "outputs"
+    is_cross_entropy: ClassVar[bool] = True  # so that a setting accepts it, whatever the loss of its algorithm
+
+    def loss(self, outputs: Tensor, y: Tensor) -> Tensor:
+        raise NotImplementedError  # nothing is trained with it
+
+    def score(self, outputs: Tensor, y: Tensor) -> Score:
+        return Score(answers={"outputs": (outputs.numpy(),), "labels": (y.numpy(),)})
+
+    def values(self, score: Score) -> Values:
+        return {}
