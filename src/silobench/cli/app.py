@@ -221,9 +221,8 @@ def list_(
         return
     from silobench.cli.terminal import print_list
 
-    print_list(kind, rows)
-    if kind == "suites":
-        print("Run one with `silobench run SUITE --scale smoke|laptop|paper`; --json shows what each scale contains.")
+    run = "Run one with `silobench run SUITE --scale smoke|laptop|paper`; --json shows what each scale contains."
+    print_list(kind, rows, run if kind == "suites" else "")
 
 
 def _describe(kind: str) -> list[dict[str, str]]:
