@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from silobench.analysis.constants import beats_constant
+from silobench.analysis.constants import beats_constant, versus_constant
 from silobench.analysis.export import scores_csv
 from silobench.analysis.tables import CONSTANT, metrics_table, score_table, score_tables
 from silobench.runs.stored import StoredRun
@@ -84,7 +84,27 @@ def test_the_bound_by_hand() -> None:
     assert gains.mean() > of_rows
     assert gains.mean() < stats.t.ppf(0.95, 2) * gains.std(ddof=1) / math.sqrt(3) + of_rows
     (cell,) = cells(trials(tables))
+    assert versus_constant(cell) == "unclear"
     assert beats_constant(cell) is False
+
+
+def test_the_best_of_several_needs_a_larger_gain() -> None:
+    """What one algorithm shows with an error of 0.05, the best of ten must show with 0.005."""
+    (cell,) = cells(trials([confusion(840, won) for won in (35, 36, 40)]))
+    assert [beats_constant(cell, rivals) for rivals in (1, 10)] == [True, False]
+
+
+def test_two_trials_that_differ_widely_leave_the_question_open() -> None:
+    objective = {"name": "cross-entropy", "main": "accuracy", "metrics": [{**ACCURACY.as_json(), "constant": 0.1}]}
+    groups = [
+        [stored([share], seed, algorithm=name, objective=objective) for seed, share in enumerate((0.45, 0.65))]
+        for name in ("fedavg", "scaffold")
+    ]
+    table = score_table(cells(*groups))
+    assert marked(table) == [[]]
+    start = "the spread over trials is too large to say that an algorithm beats the constant answer on mnist iid"
+    assert table.note.startswith(start)
+    assert "no algorithm beats" not in table.note
 
 
 def test_a_model_without_any_knowledge_passes_in_at_most_one_of_twenty_cases() -> None:
