@@ -97,7 +97,7 @@ def parquet(
     names = {"label": label, "group": group, "drop": drop, "text": text, "dates": dates}
     choices = Choices(scale, epsilon, text_features=text_features, date_order=date_order, many=many)
     source = Source(path, Path(path).stem, write_spec, f"parquet(path={path}, label={label}, task=classification)")
-    table = read_parquet(Path(path))
+    table = read_parquet(Path(path), drop=as_names(drop))
     return table_dataset(source, table, names, choices, task, unit, lambda whole: hold_out(whole, test))
 
 

@@ -19,7 +19,7 @@ from silobench.data.encoder import (
     NumberColumn,
     TextColumn,
 )
-from silobench.data.table.cells import BadCells, Decimal, RawColumn
+from silobench.data.table.cells import BadCells, Decimal, RawColumn, release_memory
 from silobench.data.table.dates import AmbiguousDatesError, DateOrder, parse_dates
 from silobench.data.table.scaling import Scaling
 from silobench.data.table.words import tokens
@@ -92,14 +92,14 @@ class Plan:
 class Progress:
     """Log how far a slow step is, every two seconds."""
 
-    def __init__(self, what: str, total: int):
-        self.what, self.total, self.done, self.last = what, total, 0, time.monotonic()
+    def __init__(self, what: str, total: int, unit: str = "columns"):
+        self.what, self.total, self.unit, self.done, self.last = what, total, unit, 0, time.monotonic()
 
     def step(self) -> None:
         self.done += 1
         if time.monotonic() - self.last > 2:
             self.last = time.monotonic()
-            _LOG.info("%s: %d of %d columns", self.what, self.done, self.total)
+            _LOG.info("%s: %d of %d %s", self.what, self.done, self.total, self.unit)
 
 
 # --- what a column becomes ---------------------------------------------------------------------------
@@ -111,6 +111,7 @@ def plan_columns(source: str, columns: dict[str, RawColumn], choices: Choices, p
     for name in list(columns):
         _plan_column(plan, name, columns.pop(name), choices, place)
         progress.step()
+    release_memory()
     return plan
 
 
