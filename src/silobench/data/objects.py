@@ -326,8 +326,8 @@ def _splits(dataset: Any, test: Any) -> list[Any]:
     for side in sides[:1] + [side for side in sides[1:] if side is not None]:
         if not hasattr(side, "column_names") or not hasattr(side, "__len__"):
             raise DataError(
-                f"from_huggingface needs a Dataset or a DatasetDict in memory, but an object of type {type(side).__name__} was given: "
-                "load it without streaming."
+                f"from_huggingface needs a Dataset or a DatasetDict in memory, but an object of type "
+                f"{type(side).__name__} was given: load it without streaming."
             )
     return [side for side in sides if side is not None]
 

@@ -200,11 +200,10 @@ def _check_quotes(text: _Text, mark: str) -> bool:
         elif b"\n" in match[0] or b"\r" in match[0]:
             has_breaks = True
     if bad:
-        places = listed([f"line {text.line(place)}" for place in bad[:_SHOWN]])
-        more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
+        places = listed([f"line {text.line(place)}" for place in bad[:_SHOWN]] + [""] * len(bad[_SHOWN:]), _SHOWN)
         raise DataError(
-            f"{text.path} has a quotation mark that is not closed where its cell ends ({places}{more}): close it, or "
-            "write it twice inside a quoted cell."
+            f"{text.path} has a quotation mark that is not closed where its cell ends ({places}): close it, or write "
+            "it twice inside a quoted cell."
         )
     return has_breaks
 
@@ -254,9 +253,8 @@ def _explain(text: _Text, mark: str, width: int, problem: Exception | None) -> D
     if count < 2:
         return DataError(f"{text.path} has {count} lines: a header and at least one row are needed, so add them.")
     if bad:
-        more = f" and {len(bad) - _SHOWN} more such lines" if len(bad) > _SHOWN else ""
         those = "that line" if len(bad) == 1 else "those lines"
-        return DataError(f"{text.path} has {listed(bad[:_SHOWN])}{more} but {width} in the header: correct {those}.")
+        return DataError(f"{text.path} has {listed(bad, _SHOWN)} but {width} in the header: correct {those}.")
     return DataError(f"{text.path} cannot be read as CSV ({shorten(str(problem))}): save it again.")
 
 
