@@ -24,7 +24,6 @@ from precision import bound
 from silobench.errors import ConfigError
 from silobench.tasks.task import Task
 
-
 HALVES = (slice(0, 60), slice(60, 120))
 
 

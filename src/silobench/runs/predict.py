@@ -343,8 +343,8 @@ def _with_weights(network: Network, weights: Weights) -> Network:
     """Return a copy of a network with these weights."""
     if weights[0].shape != network.params.shape:
         raise ConfigError(
-            f"the state has a model of {len(weights[0])} numbers, but the task's has {len(network.params)}: give the task "
-            "that the state was trained with."
+            f"the state has a model of {len(weights[0])} numbers, but the task's has {len(network.params)}: give the "
+            "task that the state was trained with."
         )
     filled = Network(network.__reduce__()[1][0])
     with torch.no_grad():
