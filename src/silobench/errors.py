@@ -8,10 +8,11 @@
     ├── PartitionError   a partition that is impossible for this dataset
     ├── RecordError      a run directory that is damaged, busy or not writable
     ├── RunError         code that failed during a run: a plugin, or a bug in silobench
+    │   └── HookError    a function of a plugin that failed, or returned something else than is expected
     └── StoppedError     Ctrl-C: not an error, but reported in the same way
 
-The command line prints the message and exits with code 2. Only a `RunError` also prints its traceback, which the author
-of the failing code needs, and exits with code 1.
+The command line prints the message and exits with code 2. With `silobench --debug` it also prints the traceback, which
+the author of failing code needs.
 """
 
 import difflib
@@ -59,6 +60,10 @@ class RunError(SilobenchError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class HookError(RunError):
+    """A function of a plugin failed, or returned something else than is expected; the message names it."""
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -253,7 +253,7 @@ def test_specs_print_as_people_write_them() -> None:
 
 # --- binding -----------------------------------------------------------------------------------------
 
-CANDIDATES = [1, 2, 0.5, 0.25, True, None, "x", "a b", "100Mbps", "full", (3, 5), ("a", "it's")]
+CANDIDATES = [1, 2, 0.5, 0.25, True, None, "x", "a b", "100Mbps", "full", (3, 5), ("a", "it's"), "fedavg"]
 
 
 def _accepted(registry: Registry[Any], name: str) -> list[Spec]:

@@ -108,7 +108,7 @@ def judged(rule: Rule, evidence: Sequence[Evidence]) -> Verdict:
 
 def judge(cells: Cells, findings: Sequence[Finding]) -> list[Claim]:
     """Judge findings by the cells that have accuracy as their main metric: findings are statements about accuracy."""
-    studied = [cell for cell in cells if cell.is_accuracy]
+    studied = [cell for cell in cells if cell.is_accuracy and not cell.label.has_replaced_parts]
     return [Claim(finding, list(finding.look(studied))) for finding in findings]
 
 

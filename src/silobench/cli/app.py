@@ -17,7 +17,7 @@ from silobench import __version__
 from silobench.cli import data as cli_data
 from silobench.cli import models as cli_models
 from silobench.cli import results as cli_results
-from silobench.cli.options import DataDir, Device, Json, Out, Plugins
+from silobench.cli.options import DataDir, Device, Json, LoadedPlugins, Out, Plugins
 from silobench.cli.partitions import partition
 from silobench.cli.results import Profile
 from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
@@ -40,21 +40,34 @@ app.add_typer(cli_data.app)
 
 def main() -> None:
     """Run a command. An error that a user can cause prints one sentence and exits with code 2."""
+    global _debugging
+    _debugging = False
     _print_log_messages()
     try:
         app(prog_name="silobench")
     except StoppedError as error:
         print(error, file=sys.stderr)
         sys.exit(130)
-    except RunError as error:
-        print(error.details, file=sys.stderr)
-        _fail(str(error), code=1)
     except SilobenchError as error:
-        _fail(str(error))
+        _fail(_explained(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as in `silobench list ... | head`
     except OSError as error:
         _fail(f"the operating system reported '{error.strerror}': check disk space and permissions.")
+
+
+_DEBUG = "SILOBENCH_DEBUG"
+_debugging = False
+
+
+def _explained(error: SilobenchError) -> str:
+    """Return the sentence of an error. Print its traceback before, if --debug asks for it; else say how to see it."""
+    details = error.details if isinstance(error, RunError) else ""
+    if _debugging or os.environ.get(_DEBUG, "0") not in ("", "0"):
+        print(details or "".join(traceback.format_exception(error)), file=sys.stderr)
+        return str(error)
+    hint = "; `silobench --debug ...` shows the traceback." if details else ""
+    return str(error).rstrip(".") + (hint or ".")
 
 
 class _ToStderr(logging.Handler):
@@ -85,8 +98,12 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error too; so does SILOBENCH_DEBUG=1.")
+    ] = False,
 ) -> None:
-    pass
+    global _debugging
+    _debugging = debug
 
 
 @app.command()
@@ -178,12 +195,12 @@ KINDS = (
 def list_(
     kind: Annotated[str, typer.Argument(help=f"What to list: {', '.join(KINDS)}.")],
     json_: Json = False,
-    plugin: Plugins = None,
+    plugin: LoadedPlugins = None,
 ) -> None:
     """List the names that a spec can use, with their arguments."""
     if kind not in KINDS:
         raise ConfigError(f"there is no list of '{kind}': {suggest(kind, KINDS)}")
-    rows = _describe(kind, plugin or [])
+    rows = _describe(kind)
     if json_:
         print(json.dumps(rows, indent=1))
         return
@@ -194,15 +211,13 @@ def list_(
         print("Run one with `silobench run SUITE --scale smoke|laptop|paper`; --json shows what each scale contains.")
 
 
-def _describe(kind: str, plugins: list[Path]) -> list[dict[str, str]]:
+def _describe(kind: str) -> list[dict[str, str]]:
     if kind == "suites":
         from silobench.papers import suites
 
         return suites.describe()
     from silobench.runs import experiment
 
-    for file in plugins:
-        experiment.load_plugin(file)
     return experiment.REGISTRIES[kind].describe()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from silobench.cli.options import Json
+from silobench.cli.options import Json, LoadedPlugins
 from silobench.errors import ConfigError, RecordError, suggest
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def show(
     details: Annotated[
         bool,
         typer.Option(
-            "--details", help="Show best and last round, steadiness, and the worst class and party of each cell."
+            "--details",
+            help="Show best and last round, steadiness, calibration, confusions, and the worst class and party of each "
+            "cell.",
         ),
     ] = False,
     target: Annotated[
@@ -42,41 +44,71 @@ def show(
         ),
     ] = None,
     profile: Profile = False,
+    parties: Annotated[
+        bool,
+        typer.Option(
+            "--parties", help="Show the score of each party by name on its own test rows, and the worst and best party."
+        ),
+    ] = False,
     json_: Json = False,
+    plugin: LoadedPlugins = None,
 ) -> None:
     """Show finished runs as tables: accuracy, or another main metric, with the published number beside it; costs.
 
     Runs of a paper's experiments also get that paper's tables.
     """
+    from silobench.analysis.confusion import confusion_tables
     from silobench.analysis.details import checked_target, details_tables
     from silobench.cli.terminal import print_table
     from silobench.runs.stored import read_runs
 
     if form not in FORMATS:
         raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
-    if form != "terminal" and (json_ or details or profile or target is not None):
+    if form != "terminal" and (json_ or details or profile or parties or target is not None):
         raise ConfigError(f"--format {form} writes the table of scores only: leave the other options out.")
     runs = read_runs(directory)
     checked_target(target, runs)
     if json_:
-        _print_json(runs, target, every)
+        _print_json(runs, target, every, parties)
     elif form == "terminal":
         print_tables(runs, profile, every)
+        cells = _finished(runs, directory) if details or parties or target is not None else []
         if details or target is not None:
-            for table in details_tables(_finished(runs, directory), target):
+            for table in (*details_tables(cells, target), *(confusion_tables(cells) if details else ())):
                 print_table(table)
+        if parties:
+            _print_parties(cells)
     else:
         _print_text(_finished(runs, directory), form, every)
 
 
-def _print_json(runs: "list[StoredRun]", target: float | None, every: bool) -> None:
+def _print_parties(cells: "list[CellResult]") -> None:
+    from silobench.analysis.parties import parties_tables
+    from silobench.cli.terminal import print_table
+
+    tables = parties_tables(cells)
+    for table in tables:
+        print_table(table)
+    if not tables:
+        print("these runs have no results by party: run them again with this version, which tests each party's rows.")
+
+
+def _print_json(runs: "list[StoredRun]", target: float | None, every: bool, parties: bool) -> None:
     from silobench.analysis.details import details
+    from silobench.analysis.measured import measures_json
+    from silobench.analysis.parties import party_results
     from silobench.analysis.ranking import ranking, rankings
     from silobench.papers import collect_cells, paper_facts
 
     cells = collect_cells(runs)
     facts = {
-        "cells": [cell.as_json() | details(cell, target) for cell in cells],
+        "cells": [
+            cell.as_json()
+            | details(cell, target)
+            | {"measures": measures_json(cell)}
+            | ({"party_results": party_results(cell)} if parties else {})
+            for cell in cells
+        ],
         "ranking": ranking(cells, every=every).as_json(),
         "rankings": rankings(cells, every),
         "unfinished": sum(not run.complete for run in runs),
@@ -111,10 +143,15 @@ def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = F
     from silobench.analysis.ranking import ranking_tables
     from silobench.analysis.tables import cost_table, score_tables
     from silobench.cli.terminal import print_table
-    from silobench.papers import collect_cells, paper_tables
+    from silobench.papers import collect_cells, other_measures, paper_tables
 
     if cells := collect_cells(runs):
-        for table in (*score_tables(cells, every), *paper_tables(cells), *ranking_tables(cells, every)):
+        for table in (
+            *score_tables(cells, every),
+            *paper_tables(cells),
+            *other_measures(cells),
+            *ranking_tables(cells, every),
+        ):
             if table.rows:
                 print_table(table)
         print_table(cost_table(cells))
@@ -132,6 +169,7 @@ def claims(
     ] = "*",
     evidence: Annotated[bool, typer.Option("--evidence", help="Show every piece of evidence.")] = False,
     json_: Json = False,
+    plugin: LoadedPlugins = None,
 ) -> None:
     """Judge the findings of the papers by these runs: supported, contradicted or undecided, with the evidence."""
     from silobench.analysis.claims import claims_table, evidence_table, judge
@@ -157,15 +195,16 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "--out", help="The page to write; DIR/report.html by default.")
     ] = None,
+    plugin: LoadedPlugins = None,
 ) -> None:
     """Write finished runs as one HTML file: tables, partitions and training curves. The page loads nothing."""
-    from silobench.papers import FINDINGS, collect_cells, paper_sections
+    from silobench.papers import FINDINGS, collect_cells, other_measure_sections, paper_sections
     from silobench.report.page import write_report
     from silobench.runs.stored import read_runs
 
     cells = collect_cells(read_runs(directory))
     path, title = output or directory / "report.html", f"silobench: {directory.name}"
-    page = write_report(cells, path, title, paper_sections(cells), FINDINGS)
+    page = write_report(cells, path, title, [*paper_sections(cells), *other_measure_sections(cells)], FINDINGS)
     print(f"report: {page.resolve()}")
 
 
@@ -195,6 +234,7 @@ def compare(
     ] = None,
     only: Annotated[str, typer.Option(help="Only settings that match this glob, as in 'digits / *dirichlet*'.")] = "*",
     json_: Json = False,
+    plugin: LoadedPlugins = None,
 ) -> None:
     """Compare two algorithms on equal settings and seeds: Bayesian tests with a region of practical equivalence."""
     from silobench.analysis import compare as comparing

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from silobench.errors import SpecError
 from silobench.rng import stream
 from silobench.spec import Registry
+from silobench.spec.contract import Contract
 from silobench.spec.ranges import Latency, Spread
 
 
@@ -41,7 +42,7 @@ class Network:
         return self.latency + 8 * size / rate
 
 
-NETWORKS: Registry[Network] = Registry("network")
+NETWORKS: Registry[Network] = Registry("network", Contract(Network, "an sb.Network(...)"))
 _UNITS = {"k": 1e3, "m": 1e6, "g": 1e9}
 
 

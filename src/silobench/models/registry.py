@@ -5,10 +5,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, get_type_hints, overload
 
+from torch import nn
+
 from silobench.errors import ConfigError
 from silobench.models.model import Model
 from silobench.models.sources import SIZE_NAMES, as_model, signature_of
 from silobench.spec import Registry
+from silobench.spec.contract import Contract, Form, expects
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PLAIN = (bool, int, float, str, tuple, type(None))  # values that a spec can state
@@ -81,4 +84,11 @@ def _hints(source: Callable[..., Any]) -> dict[str, Any]:
         return {}
 
 
-MODELS = ModelRegistry("model")
+MODELS = ModelRegistry(
+    "model",
+    Contract(
+        Model,
+        "an sb.Model(module) or a torch.nn.Module",
+        {"module": Form("sizes", expects(nn.Module, "a torch.nn.Module"))},
+    ),
+)

@@ -10,6 +10,7 @@ from torch import nn
 from silobench.errors import ConfigError, SilobenchError, suggest
 from silobench.models.estimators import is_estimator, of_estimator
 from silobench.models.model import Model, Sizes
+from silobench.spec.contract import Origin, described
 
 SIZE_NAMES = ("inputs", "outputs", "shape", "classes", "vocabulary", "sizes")  # arguments that silobench provides
 
@@ -60,10 +61,9 @@ def _needed(product: Any, function: Callable[..., Any]) -> Any:
     """Return what a function returned, if it may be a model."""
     if isinstance(product, Model) or is_estimator(product) or (callable(product) and product is not function):
         return product
-    returned = "None" if product is None else f"a {type(product).__name__}"
     raise ConfigError(
-        f"{_name(function)} returned {returned}, but a model is needed: return a torch.nn.Module, a function that "
-        "returns one, or an sb.Model."
+        f"{Origin.of(function, 'model', _name(function))} returned {described(product)}, but a model is needed: return a "
+        "torch.nn.Module, a function that returns one, or an sb.Model."
     )
 
 

@@ -33,7 +33,7 @@ from silobench.models import MODELS
 from silobench.models.devices import Device, resolved
 from silobench.partitions import bind_sum
 from silobench.partitions.label import counts_digest
-from silobench.runs.label import LATER
+from silobench.runs.label import LATER, PLUGIN
 from silobench.runs.starts import STARTS, Start, digest_of
 from silobench.runs.stored import run_id
 from silobench.spec import Bound, Registry, parse
@@ -139,7 +139,7 @@ class Binder:
             **_references(specs),
             **({"start_model": digest_of(start.path)} if start.path else {}),
         }
-        label = {"dataset": str(name.short), **_texts(specs, "short"), **plain}
+        label = {"dataset": _shown(name), **_texts(specs, "short"), **plain}
         return Plan(cell, _without_later(config), _without_later(label), origin=self.bind(origin) if origin else None)
 
     def _in_lockstep(self, cell: Cell) -> Cell:
@@ -251,7 +251,19 @@ def text_digest(content: str) -> str:
 
 def _texts(specs: Mapping[str, list[Bound[Any]]], form: str) -> dict[str, str]:
     joints = {"partition": " + ", "transforms": " | ", "measure": " + ", "metric": " + "}
-    return {key: joints.get(key, "").join(str(getattr(term, form)) for term in terms) for key, terms in specs.items()}
+    text = _shown if form == "short" else _stated
+    return {key: joints.get(key, "").join(map(text, terms)) for key, terms in specs.items()}
+
+
+def _stated(term: Bound[Any]) -> str:
+    return str(term.full)
+
+
+def _shown(term: Bound[Any]) -> str:
+    """Return a spec as tables show it; a part of a plugin with the name of a built-in one also shows the plugin."""
+    if not term.replaced_by:
+        return str(term.short)
+    return str(replace(term.short, kwargs=(*term.short.kwargs, (PLUGIN, term.replaced_by))))
 
 
 def _without_later(choices: dict[str, Any]) -> dict[str, Any]:

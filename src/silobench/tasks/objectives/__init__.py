@@ -3,6 +3,7 @@
 A new one is a file with a subclass of `Objective` and a function decorated with `OBJECTIVES.register`, and a line here.
 """
 
+import silobench.tasks.objectives.checks  # noqa: F401  # it states what objectives of plugins must return
 from silobench.tasks.objectives.auto import auto as auto
 from silobench.tasks.objectives.auto import is_uneven as is_uneven
 from silobench.tasks.objectives.auto import largest_share as largest_share
