@@ -11,7 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
-from silobench.errors import ConfigError, SpecError, suggest
+from silobench.errors import ConfigError, SpecError, suggest, value_shown
 from silobench.spec.contract import Contract, Origin, call, described, with_article
 from silobench.spec.language import Spec, Value, canonical_name, parse, value_text
 
@@ -199,7 +199,9 @@ class Registry(Generic[T]):
         if name not in known and any(p.kind == p.VAR_KEYWORD for p in parameters):
             return name
         if name not in known:
+            meant = _SYNONYMS.get(name, "")
             tail = suggest(name, known) if known else "it takes no arguments."
+            tail = f"did you mean {meant}?" if meant in known else tail
             raise SpecError(f"{spec.name} has no argument '{name}': {tail}")
         return known[name]
 
@@ -265,6 +267,13 @@ def part_name(part: Any, kind: str) -> str:
     return f"the {name}" if name else f"this {kind}"
 
 
+# Names that other libraries have for an argument, which no similar spelling would find.
+_SYNONYMS = {
+    "learning_rate": "lr", "batch_size": "batch", "momentum": "beta1", "local_epochs": "epochs", "wd": "weight_decay",
+}  # fmt: skip
+_IN_WORDS = {"a valid number": "a number", "a valid integer": "a whole number", "a valid string": "text"}
+
+
 def _built(value: Any) -> Any:
     return value.build() if isinstance(value, Bound) else value
 
@@ -289,8 +298,9 @@ def _checked(name: str, parameter: str, hint: Any, value: Any) -> Any:
     try:
         return _adapter(hint).validate_python(value, strict=True)
     except ValidationError as error:
-        shown = f"a {type(value).__name__}" if callable(value) else repr(value)
+        shown = f"a {type(value).__name__}" if callable(value) else value_shown(value)
         problem = error.errors()[0]["msg"].removeprefix("Input should be ")
+        problem = _IN_WORDS.get(problem, problem)
         raise SpecError(f"{name}: {parameter.rstrip('_')} must be {problem}, but {shown} was given.") from error
 
 
