@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +54,23 @@ def net(inputs, outputs):
 """
 
 
+FROZEN = """
+
+def frozen(inputs, outputs):
+    module = net(inputs, outputs)
+    module[0].requires_grad_(False)
+    return module
+"""
+PLUGIN = """
+import silobench as sb
+from torch import nn
+
+@sb.MODELS.register
+def flat_of_mine(inputs, outputs):
+    return nn.Linear(inputs, outputs)
+"""
+
+
 def _run(
     folder: Path, out: Path, capsys: pytest.CaptureFixture[str], dataset: str = CLASSES, **choices: Any
 ) -> StoredRun:
@@ -63,7 +79,7 @@ def _run(
         key: choices.pop(key) for key in ("engine", "workers") if key in choices
     }
     cell = {
-        "dataset": dataset.format(folder=folder), "partition": "by(hospital)", "model": "mlp(8)",
+        "dataset": dataset.format(folder=folder), "partition": "by-group", "model": "mlp(8)",
         "solver": "sgd(lr=0.05, epochs=2, batch=16)", "rounds": 4, **choices,
     }  # fmt: skip
     file = write(
@@ -173,15 +189,15 @@ def test_a_run_in_python_is_used_without_files() -> None:
     assert (np.array(data.classes)[shares.argmax(1)] == sb.predict(task, data.test.x, state=last)).all()
     with pytest.raises(ConfigError, match="all parties share one model, so that of 'a' is not another"):
         sb.predict(task, data.test.x, state=last, party="a")
-    with pytest.raises(ConfigError, match="give state=record.state of the last record"):
+    with pytest.raises(ConfigError, match=r"give state=record.state of the last record"):
         sb.predict(task, data.test.x)
-    with pytest.raises(ConfigError, match="needs the path of a run, an sb.Task or an sb.Setting, but got a int"):
+    with pytest.raises(ConfigError, match=r"needs the path of a run, an sb.Task or an sb.Setting, but got a int"):
         sb.predict(3, data.test.x)  # type: ignore[arg-type]
 
 
 def test_a_setting_knows_the_models_of_its_parties() -> None:
     data = sb.load("digits")
-    federation, task = sb.federate(data, "label-count(k=3)", parties=3), sb.task("linear", data)
+    federation, task = sb.federate(data, "label-count(k=4)", parties=3), sb.task("linear", data)
     method = sb.Method(sb.solo(), sb.sgd(epochs=1))
     *_, last = sb.rounds(method, federation, task, rounds=2)
     setting = sb.Setting(method, federation, task, 0)
@@ -193,12 +209,12 @@ def test_a_setting_knows_the_models_of_its_parties() -> None:
 
 
 @pytest.fixture(scope="module")
-def trained(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoredRun]:
+def trained(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
     """A finished run whose data are read from its encoder only: the CSV is no longer there."""
     out = tmp_path_factory.mktemp("trained")
     write(out / "patients.csv", (folder / "patients.csv").read_text())
     choices = {
-        "dataset": CLASSES.format(folder=out), "partition": "by(hospital)", "model": "linear",
+        "dataset": CLASSES.format(folder=out), "partition": "by-group", "model": "linear",
         "solver": "sgd(epochs=1)", "rounds": 2,
     }  # fmt: skip
     from silobench.runs.execute import execute
@@ -209,7 +225,7 @@ def trained(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     list(execute(prepare(planned), out / "runs", "inline"))
     (out / "patients.csv").unlink()
     (run,) = read_runs(out / "runs")
-    yield run
+    return run
 
 
 def test_neither_the_data_nor_the_label_is_needed(trained: StoredRun, tmp_path: Path, folder: Path) -> None:
@@ -263,10 +279,21 @@ def test_an_older_run_reads_its_data_again(folder: Path, tmp_path: Path, capsys:
     facts = json.loads((run.path / "run.json").read_text())
     for key in ("shape", "dtype"):
         del facts["dataset"][key]
+    del facts["facts_sha256"]
     write(run.path / "run.json", json.dumps(facts))
     encoder_file(run.path).unlink()
     assert (sb.predict(run.path, frame) == expected).all()
     assert len(data.test) == len(expected)
+
+
+def test_a_changed_encoder_is_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = _run(folder, tmp_path / "runs", capsys)
+    file = encoder_file(run.path)
+    write(file, file.read_text().replace("lung", "eyes"))
+    with pytest.raises(RecordError, match=r"encoder.json was changed: delete it"):
+        sb.predict(run.path, folder / "patients.csv")
+    file.unlink()
+    assert len(sb.predict(run.path, folder / "patients.csv")) == 300
 
 
 def test_changed_data_are_not_used_in_their_place(
@@ -276,7 +303,7 @@ def test_changed_data_are_not_used_in_their_place(
     run = _run(tmp_path, tmp_path / "runs", capsys)
     encoder_file(run.path).unlink()
     write(table, table.read_text().replace("heart", "brain"))
-    with pytest.raises(DataError, match="has changed since .* was made: restore it as it was then"):
+    with pytest.raises(DataError, match=r"has changed since .* was made: restore it as it was then"):
         sb.predict(run.path, table)
 
 
@@ -342,7 +369,7 @@ def test_one_of_several_runs_is_chosen_by_its_name(
     table, out = folder / "patients.csv", tmp_path / "runs"
     text = f"""
 dataset = "{CLASSES.format(folder=folder)}"
-partition = "by(hospital)"
+partition = "by-group"
 algorithm = ["fedavg", "solo"]
 model = "linear"
 solver = "sgd(epochs=1)"
@@ -367,11 +394,8 @@ trials = 2
 
 
 def test_a_model_of_a_plugin_needs_the_plugin(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = "import silobench as sb\nfrom torch import nn\n\n@sb.MODELS.register\ndef flat_of_mine(inputs, outputs):\n    return nn.Linear(inputs, outputs)\n"  # noqa: E501
-    plugin, out = write(tmp_path / "mine.py", code), tmp_path / "runs"
-    text = (
-        f'dataset = "{CLASSES.format(folder=folder)}"\npartition = "by(hospital)"\nmodel = "flat-of-mine"\nrounds = 1\n'
-    )
+    plugin, out = write(tmp_path / "mine.py", PLUGIN), tmp_path / "runs"
+    text = f'dataset = "{CLASSES.format(folder=folder)}"\npartition = "by-group"\nmodel = "flat-of-mine"\nrounds = 1\n'
     experiment = write(tmp_path / "e.toml", text)
     table = folder / "patients.csv"
     try:
@@ -383,7 +407,7 @@ def test_a_model_of_a_plugin_needs_the_plugin(folder: Path, tmp_path: Path, caps
         assert "comes from a plugin (mine.py " in without.err
         assert "load it with --plugin FILE" in without.err
         assert _predict(capsys, out, table, "--plugin", plugin).code == 0
-        write(plugin, code + "# changed\n")
+        write(plugin, PLUGIN + "# changed\n")
         assert "which has changed since or is missing" in _predict(capsys, out, table, "--plugin", plugin).err
     finally:
         MODELS.factories.pop("flat-of-mine", None)
@@ -392,10 +416,7 @@ def test_a_model_of_a_plugin_needs_the_plugin(folder: Path, tmp_path: Path, caps
 def test_frozen_weights_come_back_with_the_seed(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = (
-        MODEL
-        + "\n\ndef frozen(inputs, outputs):\n    module = net(inputs, outputs)\n    module[0].requires_grad_(False)\n    return module\n"
-    )  # noqa: E501
+    code = MODEL + FROZEN
     file = write(tmp_path / "net.py", code)
     run = _run(folder, tmp_path / "runs", capsys, model=f"module(path={file}:frozen)", seed=5)
     frame, data = _test_rows(run, folder)
