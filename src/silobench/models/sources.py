@@ -62,8 +62,8 @@ def _needed(product: Any, function: Callable[..., Any]) -> Any:
     if isinstance(product, Model) or is_estimator(product) or (callable(product) and product is not function):
         return product
     raise ConfigError(
-        f"{Origin.of(function, 'model', _name(function))} returned {described(product)}, but a model is needed: return a "
-        "torch.nn.Module, a function that returns one, or an sb.Model."
+        f"{Origin.of(function, 'model', _name(function))} returned {described(product)}, but a model is needed: return "
+        "a torch.nn.Module, a function that returns one, or an sb.Model."
     )
 
 
