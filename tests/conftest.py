@@ -19,9 +19,20 @@ from silobench.data.dataset import Dataset, Split
 from silobench.federation import Federation, Party
 from silobench.models import Network
 from silobench.partitions import Partition
+from silobench.runs.experiment import REGISTRIES
 from silobench.tasks.task import Task, task
 
 torch.set_num_threads(1)  # also where something had imported it before
+
+
+@pytest.fixture(autouse=True)
+def _registries_as_before() -> Iterator[None]:
+    """Forget what a test registers: two plugins of the same name are refused in one process."""
+    before = {kind: dict(registry.factories) for kind, registry in REGISTRIES.items()}
+    yield
+    for kind, registry in REGISTRIES.items():
+        registry.factories.clear()
+        registry.factories.update(before[kind])
 
 
 def _split(sizes: tuple[int, ...], features: int, classes: int, rng: np.random.Generator) -> Split:

@@ -7,7 +7,7 @@ import runpy
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import reduce
 from itertools import pairwise
 from operator import add
@@ -25,7 +25,6 @@ import silobench as sb
 from commands import PATIENCE, call, write
 from laws import Toy, bits, close, models, run
 from precision import bound
-from silobench.runs.experiment import REGISTRIES
 from silobench.runs.stored import read_runs
 
 ROOT = Path(__file__).parent.parent
@@ -48,15 +47,6 @@ parties = 5
 solver = "sgd(lr=0.1, epochs=1)"
 rounds = 3
 """
-
-
-@pytest.fixture(autouse=True)
-def _registries_as_before() -> Iterator[None]:
-    before = {kind: dict(registry.factories) for kind, registry in REGISTRIES.items()}
-    yield
-    for kind, registry in REGISTRIES.items():
-        registry.factories.clear()
-        registry.factories.update(before[kind])
 
 
 @pytest.fixture

@@ -135,6 +135,8 @@ from .partitions import Skew as Skew
 from .partitions import measure as measure
 from .partitions import partition as partition
 from .rng import stream as stream
+from .runs.predict import predict as predict
+from .runs.predict import to_sklearn as to_sklearn
 from .spec.ranges import BelowOne as BelowOne
 from .spec.ranges import Count as Count
 from .spec.ranges import CountOrZero as CountOrZero

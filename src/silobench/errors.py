@@ -8,14 +8,17 @@
     ├── PartitionError   a partition that is impossible for this dataset
     ├── RecordError      a run directory that is damaged, busy or not writable
     ├── RunError         code that failed during a run: a plugin, or a bug in silobench
+    │   └── HookError    a function of a plugin that failed, or returned something else than is expected
     └── StoppedError     Ctrl-C: not an error, but reported in the same way
 
-The command line prints the message and exits with code 2. Only a `RunError` also prints its traceback, which the author
-of the failing code needs, and exits with code 1.
+The command line prints the message and exits with code 2. With `silobench --debug` it also prints the traceback, which
+the author of failing code needs.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, time
+from typing import Any
 
 
 class SilobenchError(Exception):
@@ -61,6 +64,10 @@ class RunError(SilobenchError):
         return str(self.args[0])
 
 
+class HookError(RunError):
+    """A function of a plugin failed, or returned something else than is expected; the message names it."""
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return the end of an error message about an unknown name.
 
@@ -74,3 +81,31 @@ def suggest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {close[0]}?"
     return f"choose from {', '.join(options)}."
+
+
+def value_shown(value: Any) -> str:
+    """Return a value of an experiment as its author writes it, shortened if it is long.
+
+    >>> value_shown(True), value_shown("many"), value_shown({"a": 1}), value_shown([1, 2])
+    ('true', "'many'", 'a table', '[1, 2]')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, date | datetime | time):
+        return f"the date or time {value.isoformat()}"
+    if isinstance(value, dict):
+        return "a table"
+    text = repr(list(value)) if isinstance(value, tuple) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def listed(items: Sequence[str], most: int = 10) -> str:
+    """Return items as a list in a sentence; only the first `most` are named.
+
+    >>> listed(["age", "sex", "ward"])
+    'age, sex and ward'
+    >>> listed(["a", "b", "c", "d"], most=2)
+    'a, b and 2 more'
+    """
+    named = [*items[:most], *([f"{len(items) - most} more"] if len(items) > most else [])]
+    return " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else "".join(named)

@@ -182,8 +182,7 @@ class Federation:
 
     @cached_property
     def _evaluation_batch(self) -> int:
-        least, most = _EVALUATION_ROWS
-        return max(least, min(most, _EVALUATION_NUMBERS // self.numbers_per_row))
+        return evaluation_batch(self.numbers_per_row)
 
     @cached_property
     def numbers_per_row(self) -> int:
@@ -302,6 +301,16 @@ def _held_out(
         return np.intersect1d(private, listed, assume_unique=True)[: len(rows) - 1]
     order = stream(seed, "validation", party=party).permutation(private)
     return np.sort(order[: min(round(share * len(private)), len(private) - 1)])
+
+
+def evaluation_batch(numbers_per_row: int) -> int:
+    """Return how many rows are scored at once; rounding may depend on it, so it is the same wherever rows are scored.
+
+    >>> evaluation_batch(64)
+    8000
+    """
+    least, most = _EVALUATION_ROWS
+    return max(least, min(most, _EVALUATION_NUMBERS // numbers_per_row))
 
 
 def as_input(x: "Tensor | sparse.csr_matrix", rows: Tensor | None = None) -> Tensor:

@@ -252,7 +252,7 @@ def test_a_class_that_no_training_row_has_is_still_a_class(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_code_that_fails_in_a_run_is_named_with_its_traceback(
+def test_code_that_fails_in_a_run_is_named(
     workers: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     plugin = write(
@@ -268,9 +268,11 @@ def test_code_that_fails_in_a_run_is_named_with_its_traceback(
     file = write(tmp_path / "e.toml", TINY + "trials = 2\n")
     options = ["--plugin", plugin, "--set", "algorithm=broken", "--workers", workers, "--out", tmp_path / "runs"]
     result = call(capsys, "run", file, *options)
-    assert result.code == 1
-    assert "in absorb" in result.err
-    assert re.search(r"broken / seed [01] failed with KeyError: 'wrong'", result.err.splitlines()[-1])
+    assert result.code == 2
+    assert "in absorb" not in result.err
+    named = r"broken / seed [01] failed in round 1: the hook `absorb` of the algorithm broken \(mine.py, line 3\) raised"
+    assert re.search(named + " KeyError: 'wrong'", result.err.splitlines()[-1])
+    assert "in absorb" in call(capsys, "--debug", "run", file, *options).err
 
 
 def test_the_same_table_with_other_content_is_another_row(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

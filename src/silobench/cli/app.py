@@ -15,10 +15,12 @@ import typer
 
 from silobench import __version__
 from silobench.cli import data as cli_data
+from silobench.cli import models as cli_models
 from silobench.cli import results as cli_results
-from silobench.cli.options import DataDir, Device, Json, Out, Plugins
+from silobench.cli.options import DataDir, Device, Json, LoadedPlugins, Out, Plugins
 from silobench.cli.partitions import partition
 from silobench.cli.results import Profile
+from silobench.cli.usage import UsageError, sentence
 from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
 from silobench.processes import cores, start_server
 
@@ -39,21 +41,39 @@ app.add_typer(cli_data.app)
 
 def main() -> None:
     """Run a command. An error that a user can cause prints one sentence and exits with code 2."""
+    global _debugging
+    _debugging = False
     _print_log_messages()
     try:
-        app(prog_name="silobench")
+        code = app(prog_name="silobench", standalone_mode=False)
+    except UsageError as error:
+        _fail_usage(error)
     except StoppedError as error:
         print(error, file=sys.stderr)
         sys.exit(130)
-    except RunError as error:
-        print(error.details, file=sys.stderr)
-        _fail(str(error), code=1)
     except SilobenchError as error:
-        _fail(str(error))
+        _fail(_explained(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as in `silobench list ... | head`
     except OSError as error:
-        _fail(f"the operating system reported '{error.strerror}': check disk space and permissions.")
+        place = f" for {error.filename}" if error.filename else ""
+        _fail(f"the operating system reported '{error.strerror}'{place}: check the path, disk space and permissions.")
+    else:
+        sys.exit(code or 0)
+
+
+_DEBUG = "SILOBENCH_DEBUG"
+_debugging = False
+
+
+def _explained(error: SilobenchError) -> str:
+    """Return the sentence of an error. Print its traceback before, if --debug asks for it; else say how to see it."""
+    details = error.details if isinstance(error, RunError) else ""
+    if _debugging or os.environ.get(_DEBUG, "0") not in ("", "0"):
+        print(details or "".join(traceback.format_exception(error)), file=sys.stderr)
+        return str(error)
+    hint = "; `silobench --debug ...` shows the traceback." if details else ""
+    return str(error).rstrip(".") + (hint or ".")
 
 
 class _ToStderr(logging.Handler):
@@ -69,8 +89,16 @@ def _print_log_messages() -> None:
 
 
 def _fail(sentence: str, code: int = 2) -> None:
-    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+    words = [word if len(word) <= 200 else f"{word[:60]}...{word[-60:]}" for word in sentence.split()]
+    print(f"error: {' '.join(words)}", file=sys.stderr)
     sys.exit(code)
+
+
+def _fail_usage(error: Exception) -> None:
+    """Exit with a sentence about the command line, or without one after help that a group of commands prints."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.exit(2)
+    _fail(sentence(error))
 
 
 def _version(show: bool) -> None:
@@ -84,8 +112,12 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error too; so does SILOBENCH_DEBUG=1.")
+    ] = False,
 ) -> None:
-    pass
+    global _debugging
+    _debugging = debug
 
 
 @app.command()
@@ -94,7 +126,7 @@ def demo(out: Out = Path("runs/demo"), device: Device = None) -> None:
     from silobench.papers import suites
 
     overrides = {"device": device} if device else {}
-    cli_results.print_tables(_run_all(_read(suites.path("demo")), out, overrides))
+    cli_results.print_tables(_run_all(_read(suites.path("demo")), out, overrides, name="demo"))
     cli_results.report(out)
 
 
@@ -142,12 +174,15 @@ def run(
     path = _experiment_path(experiment)
     choices = _scaled(_read(path), scale)
     options: dict[str, Any] = {"only": only, "engine": engine, "workers": workers, "plugins": plugin or ()}
-    runs = _run_all(choices, out, overrides, **options, records_only=records_only)
+    name = " ".join([experiment, *([f"--scale {scale}"] if scale else []), *map(str, overrides.items())])
+    runs = _run_all(choices, out, overrides, **options, records_only=records_only, name=name)
     cli_results.print_tables(runs, profile)
 
 
 for command in (cli_results.show, cli_results.claims, cli_results.report, cli_results.compare, partition):
     app.command()(command)
+app.command()(cli_models.predict)
+app.command()(cli_models.model)
 
 
 @app.command()
@@ -175,31 +210,28 @@ KINDS = (
 def list_(
     kind: Annotated[str, typer.Argument(help=f"What to list: {', '.join(KINDS)}.")],
     json_: Json = False,
-    plugin: Plugins = None,
+    plugin: LoadedPlugins = None,
 ) -> None:
     """List the names that a spec can use, with their arguments."""
     if kind not in KINDS:
         raise ConfigError(f"there is no list of '{kind}': {suggest(kind, KINDS)}")
-    rows = _describe(kind, plugin or [])
+    rows = _describe(kind)
     if json_:
         print(json.dumps(rows, indent=1))
         return
     from silobench.cli.terminal import print_list
 
-    print_list(kind, rows)
-    if kind == "suites":
-        print("Run one with `silobench run SUITE --scale smoke|laptop|paper`; --json shows what each scale contains.")
+    run = "Run one with `silobench run SUITE --scale smoke|laptop|paper`; --json shows what each scale contains."
+    print_list(kind, rows, run if kind == "suites" else "")
 
 
-def _describe(kind: str, plugins: list[Path]) -> list[dict[str, str]]:
+def _describe(kind: str) -> list[dict[str, str]]:
     if kind == "suites":
         from silobench.papers import suites
 
         return suites.describe()
     from silobench.runs import experiment
 
-    for file in plugins:
-        experiment.load_plugin(file)
     return experiment.REGISTRIES[kind].describe()
 
 
@@ -259,13 +291,18 @@ def _run_all(
     workers: int | None = None,
     plugins: Sequence[Path] = (),
     records_only: bool = False,
+    name: str,
 ) -> "list[StoredRun]":
-    """Check all runs, then do those that are not finished. Runs without their dataset are reported and skipped."""
+    """Check all runs, then do those that are not finished. Runs without their dataset are reported and skipped.
+
+    `name` is that of the experiment with its overrides: the list of its runs is stored under it.
+    """
     if (workers or cores()) > 1 and engine != "debug":
         start_server()  # it imports what workers need while this process imports too
     from silobench.engines import ENGINES
     from silobench.runs import experiment
     from silobench.runs.prepare import check, is_complete
+    from silobench.runs.results import write_planned
     from silobench.runs.stored import read_run
 
     plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
@@ -274,6 +311,7 @@ def _run_all(
         print(f"skipped {count} runs: {reason}", file=sys.stderr)
     missing = [plan for plan in plans if not is_complete(plan, out)]
     check(missing, out, chosen)  # every error of a choice comes before any round
+    write_planned(out, name, {plan.id: plan.name for plan in plans}, is_part=only != "*")
     workers = workers or chosen.workers or cores()
     with _tracebacks(chosen.is_debug):
         _sweep(missing, out, engine, workers, plugins, total=len(plans), live=not chosen.is_debug)

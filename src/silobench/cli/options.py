@@ -33,10 +33,20 @@ Device = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory for the runs.")]
-Plugins = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--plugin",
-        help="Python file that registers your own algorithms, models, codecs, exchanges or other parts. Repeatable.",
-    ),
-]
+_PLUGIN = (
+    "Python file that registers your own parts: algorithms, models, partitions, objectives, metrics, measures, "
+    "transforms, datasets, or anything else that `silobench list` has. Repeatable."
+)
+
+
+def _load_plugins(paths: list[Path] | None) -> list[Path] | None:
+    if paths:
+        from silobench.runs.experiment import load_plugin
+
+        for path in paths:
+            load_plugin(path)
+    return paths
+
+
+Plugins = Annotated[list[Path] | None, typer.Option("--plugin", help=_PLUGIN)]
+LoadedPlugins = Annotated[list[Path] | None, typer.Option("--plugin", callback=_load_plugins, help=_PLUGIN)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from silobench.cli.options import DataDir, Json
+from silobench.cli.options import DataDir, Json, LoadedPlugins
 
 if TYPE_CHECKING:
     from silobench.data import Dataset
@@ -29,6 +29,7 @@ def partition(
         typer.Option(help="Write each party's training row numbers to this directory, as CSV and npz."),
     ] = None,
     json_: Json = False,
+    plugin: LoadedPlugins = None,
     data_dir: DataDir = None,
 ) -> None:
     """Partition a dataset among parties and measure the skew. Nothing is trained."""

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from silobench.data.bins import Bins, quantile_bins
+from silobench.data.conversion import as_array, features_array, labels_array
+from silobench.data.encoder import Encoder
+from silobench.data.table.scaling import nonzero_scale
 from silobench.errors import DataError
 
 Features: TypeAlias = Any  # NDArray[Any], or a scipy CSR matrix (scipy ships no type hints)
@@ -46,7 +49,7 @@ class Dataset:
     train: Split
     test: Split
     classes: tuple[str, ...]  # empty for regression
-    licence: str
+    licence: str = "the user's own"
     notes: tuple[str, ...] = ()  # how the rows were preprocessed, for the user to read
     defaults: Mapping[str, str] = field(default_factory=dict)  # experiment settings that suit it, such as a model
     task: TaskKind = "classification"
@@ -57,8 +60,11 @@ class Dataset:
     unit: str = ""  # unit of a numeric label, such as years
     validation: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
     """Row numbers of training rows that are for validation; see `splits`."""
+    encoder: Encoder | None = field(default=None, repr=False, compare=False)
+    """How the columns of a table became features; None if the rows were not columns of a table."""
 
     def __post_init__(self) -> None:
+        self._convert()
         for part, split in (("training", self.train), ("test", self.test)):
             _check(self.name, part, split)
             if self.task == "classification" or (self.task == "verification" and part == "training"):
@@ -75,6 +81,23 @@ class Dataset:
                 f"dataset {self.name} has test labels of type {self.test.y.dtype} for the task {self.task}: use "
                 "booleans for pairs (verification), and numbers for any other task."
             )
+
+    def _convert(self) -> None:
+        """Replace lists, tensors and arrays of other types by the arrays that are needed."""
+        object.__setattr__(self, "classes", tuple(map(str, self.classes)))
+        for side, part in (("train", "training"), ("test", "test")):
+            split = getattr(self, side)
+            if not isinstance(split, Split):
+                raise DataError(
+                    f"dataset {self.name} has {part} rows of type {type(split).__name__}: give silobench.Split(x, y)."
+                )
+            x = features_array(f"dataset {self.name} has {part} features", split.x, bool(self.vocabulary))
+            source, pairs = f"dataset {self.name} has {part} labels", self.task == "verification" and side == "test"
+            classes = None if self.task == "regression" else self.classes
+            y = split.y if pairs else labels_array(source, split.y, classes)
+            groups = {level: as_array(f"dataset {self.name} has groups", ids) for level, ids in split.groups.items()}
+            if x is not split.x or y is not split.y or any(groups[k] is not split.groups[k] for k in groups):
+                object.__setattr__(self, side, Split(x, y, groups))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -133,19 +156,24 @@ def _check_classes(name: str, part: str, y: Labels, classes: int) -> None:
 
 def encode_labels(name: str, raw: NDArray[Any]) -> tuple[Labels, tuple[str, ...]]:
     """Encode labels as 0..K-1 in sorted order and return them with the class names; refuse a single class."""
-    if raw.dtype.kind == "f" and not np.isfinite(raw).all():
-        raise DataError(f"dataset {name} has NaN or infinite labels: fill or remove those rows.")
     values, codes = np.unique(raw, return_inverse=True)
-    if len(raw) >= 20 and len(values) > len(raw) // 2:
+    return encode_codes(name, values, codes.reshape(-1))
+
+
+def encode_codes(name: str, values: NDArray[Any], codes: NDArray[np.int64]) -> tuple[Labels, tuple[str, ...]]:
+    """Return `encode_labels` of labels that are given as distinct sorted values and the code of each row."""
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise DataError(f"dataset {name} has NaN or infinite labels: fill or remove those rows.")
+    if len(codes) >= 20 and len(values) > len(codes) // 2:
         raise DataError(
-            f"dataset {name} has {len(values)} different labels in {len(raw)} rows: "
+            f"dataset {name} has {len(values)} different labels in {len(codes)} rows: "
             "class labels are needed, not measurements, so choose another label column."
         )
     if len(values) < 2:
         raise DataError(
             f"dataset {name} has only the label {values.tolist()}: at least two classes are needed, so add rows."
         )
-    return codes.reshape(-1).astype(np.int64), tuple(str(v) for v in values.tolist())
+    return codes.astype(np.int64), tuple(str(v) for v in values.tolist())
 
 
 def hold_out(split: Split, share: float, seed: int = 0) -> tuple[Split, Split]:
@@ -174,11 +202,6 @@ def standardise(train: Split, test: Split, columns: NDArray[np.bool_] | None = N
         mean, scale = np.where(columns, mean, 0), np.where(columns, scale, 1)
     scaled = [((s.x - mean) / scale).astype(np.float32) for s in (train, test)]
     return replace(train, x=scaled[0]), replace(test, x=scaled[1])
-
-
-def nonzero_scale(mean: NDArray[np.float64], deviation: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the deviation of each column, but 1 for a constant column, whose deviation is a rounding error."""
-    return np.where(deviation > 1e-12 * np.abs(mean), deviation, 1)
 
 
 def concatenate(splits: Sequence[Split]) -> Split:

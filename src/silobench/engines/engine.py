@@ -12,6 +12,7 @@ from silobench.federation import Part
 from silobench.method.types import Count
 from silobench.processes import cores
 from silobench.spec import Registry
+from silobench.spec.contract import Contract
 from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
 from silobench.training.party import LocalRound
@@ -98,7 +99,7 @@ class Engine:
         return self.mode
 
 
-ENGINES: Registry[Engine] = Registry("engine")
+ENGINES: Registry[Engine] = Registry("engine", Contract(Engine, "an sb.Engine(...)"))
 
 
 @ENGINES.register

@@ -9,8 +9,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from silobench.errors import ConfigError
 from silobench.method.types import Count
 from silobench.spec import Registry
+from silobench.spec.contract import Contract, Origin, described
 from silobench.training.state import PartyMemory
 
 
@@ -116,7 +118,14 @@ class InProcess:
             yield News(place, result, final=True)
 
 
-EXECUTORS: Registry[Executor] = Registry("executor")
+def _complete(executor: Any, origin: Origin) -> None:
+    """Refuse an executor that lacks a member."""
+    missing = [name for name in ("workers", "memories", "start", "results", "news") if not hasattr(executor, name)]
+    if missing:
+        raise ConfigError(f"{origin} returned {described(executor)} without {', '.join(missing)}: see docs/engines.md.")
+
+
+EXECUTORS: Registry[Executor] = Registry("executor", Contract(object, "an sb.Executor", trial=_complete))
 
 
 @EXECUTORS.register

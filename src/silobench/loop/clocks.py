@@ -1,14 +1,15 @@
 """Clocks: how long parties compute, on the virtual clock."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from annotated_types import Ge
 
 from silobench.rng import stream
 from silobench.spec import Registry
+from silobench.spec.contract import Contract, Form, described
 from silobench.spec.ranges import Spread
 
 
@@ -27,7 +28,14 @@ class Clock:
         return rows / self.speed(seed, party) if self.speed else 0.0
 
 
-CLOCKS: Registry[Clock] = Registry("clock")
+def _speed(value: Any, arguments: Sequence[Any]) -> str | None:
+    is_speed = isinstance(value, int | float) and 0 < value < math.inf
+    return None if is_speed else f"{described(value)}, but rows per second are expected: a number above 0"
+
+
+CLOCKS: Registry[Clock] = Registry(
+    "clock", Contract(Clock, "an sb.Clock(speed)", {"speed": Form("seed, party", _speed)})
+)
 
 
 @CLOCKS.register

@@ -73,9 +73,10 @@ class _Whole:
         if objective.has_classes:
             answers, y = rows.outputs.argmax(1).numpy(), rows.y.numpy()
             table = confusion(y, answers, rows.outputs.shape[1])
-            of_model = calibration(y, answers, objective.predictions(rows.outputs))
             self.table = table if self.table is None else self.table + table
-            self.calibration = of_model if self.calibration is None else self.calibration + of_model
+            if (probabilities := objective.probabilities(rows.outputs)) is not None:
+                of_model = calibration(y, answers, probabilities)
+                self.calibration = of_model if self.calibration is None else self.calibration + of_model
         if objective.extra:
             inputs = objective.metric_inputs(rows.outputs, rows.y)
             self.metrics.append({extra.metric.name: extra.value(*inputs) for extra in objective.extra})

@@ -1,5 +1,6 @@
 """The round loop: a generator of `RoundRecord`. It writes nothing and stops when its caller stops asking."""
 
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -8,6 +9,7 @@ from typing import Any
 
 import torch
 
+from silobench.errors import HookError, RunError
 from silobench.loop.evaluation import evaluated
 from silobench.loop.exchanges import Meeting, Outcome
 from silobench.loop.final import final_test
@@ -34,7 +36,7 @@ def run_rounds(schedule: Schedule, state: State | None = None) -> Iterator[Round
     loop = _Loop(replace(schedule.steered(), engine=schedule.engine.settled(setting)))
     state = state or initial_state(setting, loop.prelude.clock)
     while state.server.round < schedule.rounds and not state.has_ended:
-        with one_thread():
+        with one_thread(), _counted(state.server.round + 1):
             record = loop.round(state)
         state = record.state
         yield record
@@ -64,6 +66,15 @@ def one_thread() -> Iterator[None]:
     finally:
         torch.set_num_threads(threads)
         torch.set_flush_denormal(flush_before)
+
+
+@contextmanager
+def _counted(round: int) -> Iterator[None]:
+    """Add the round to an error of a hook that is not called for a single party."""
+    try:
+        yield
+    except HookError as error:
+        raise RunError(f"round {round}: {error}", error.details or traceback.format_exc()) from error
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,16 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from silobench.loop.prelude import with_prelude
 from silobench.loop.schedule import Schedule
+from silobench.method.checks import pair, sentence, tensors
 from silobench.method.types import Memory
 from silobench.spec import Registry
+from silobench.spec.contract import Contract, Form, described
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
 
@@ -30,7 +32,44 @@ class Measure:
     """(schedule) -> why this cannot be measured in such a run, or None: for what the setting does not state."""
 
 
-MEASURES: Registry[Measure] = Registry("measure")
+def _is_observe(value: Any, arguments: Sequence[Any]) -> str | None:
+    return None if callable(value) else f"{described(value)}, but a function observe(record) is expected"
+
+
+def _is_observed(value: Any, arguments: Sequence[Any]) -> str | None:
+    """Check what a function `observe` returns."""
+    problem = pair(value, "a pair (findings, memory)")
+    return problem or _not_json(value[0], "the findings") or tensors(value[1], "the memory")
+
+
+def _not_json(value: Any, what: str) -> str | None:
+    """Return what is wrong with findings; None for numbers, texts, None, and dictionaries and lists of them."""
+    if isinstance(value, Mapping):
+        unnamed = [name for name in value if not isinstance(name, str)]
+        if unnamed:
+            return f"{described(unnamed[0])} as a name in {what}, but names are texts: write str(...)"
+        return next(filter(None, (_not_json(inner, f"'{name}' of {what}") for name, inner in value.items())), None)
+    if what == "the findings":
+        return f"{described(value)}, but findings are expected: a dictionary of numbers by name"
+    if isinstance(value, list | tuple):
+        return next(filter(None, (_not_json(inner, f"an entry of {what}") for inner in value)), None)
+    if value is None or isinstance(value, str | int | float):
+        return None
+    return f"{described(value)} as {what}, but a number is expected: write float(...)"
+
+
+MEASURES: Registry[Measure] = Registry(
+    "measure",
+    Contract(
+        Measure,
+        "an sb.Measure(begin, ...)",
+        {
+            "begin": Form("course, state, memory", _is_observe, inner=("observe", Form("record", _is_observed))),
+            "check": Form("setting, cohort"),
+            "refuses": Form("course", sentence),
+        },
+    ),
+)
 
 
 def measured(
@@ -55,4 +94,6 @@ def _finite(value: Any) -> Any:
     """Return a value with None for numbers that are not finite: JSON has no NaN and no infinity."""
     if isinstance(value, dict):
         return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

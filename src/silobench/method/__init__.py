@@ -2,3 +2,5 @@
 
 They are values and functions; `training`, `engines` and `loop` put them to work.
 """
+
+import silobench.method.checks  # noqa: F401  # it states what the hooks of plugins must return

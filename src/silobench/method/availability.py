@@ -1,17 +1,26 @@
 """Availability: which parties of a cohort answer."""
 
-from collections.abc import Callable
-from typing import Annotated, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeAlias
 
 from annotated_types import Ge, Lt
 
-from silobench.method.selection import Cohort
+from silobench.method.selection import Cohort, no_cohort
 from silobench.rng import stream
 from silobench.spec import Registry
+from silobench.spec.contract import Contract, Form
 
 Availability: TypeAlias = Callable[[Cohort, int, int], Cohort]  # (cohort, seed, round) -> the parties that answer
 
-AVAILABILITIES: Registry[Availability] = Registry("availability")
+
+def _is_available(value: Any, arguments: Sequence[Any]) -> str | None:
+    return no_cohort(value, arguments[0], "those parties of the cohort that answer")
+
+
+AVAILABILITIES: Registry[Availability] = Registry(
+    "availability",
+    Contract(None, "a function (cohort, seed, round)", {"available": Form("cohort, seed, round", _is_available)}),
+)
 
 
 @AVAILABILITIES.register

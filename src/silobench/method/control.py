@@ -1,11 +1,12 @@
 """Controllers set knobs between rounds. These are the values that a controller and the round loop exchange."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from silobench.method.types import Dial, Memory, Server
 from silobench.spec import Registry
+from silobench.spec.contract import Contract, Form, expects
 from silobench.spec.renaming import renamed
 from silobench.tasks.metrics import ACCURACY, Metric
 
@@ -70,7 +71,15 @@ class Controller:
     """(dials of the method) -> the controller for these dials; raises `ConfigError` if there is none it can set."""
 
 
-CONTROLLERS: Registry[Controller] = Registry("controller")
+CONTROLLER = Contract(
+    Controller,
+    "an sb.Controller(steer, ...)",
+    {"steer": Form("server, memory, probe", expects(Orders, "an sb.Orders"))},
+)
+CONTROLLERS: Registry[Controller] = Registry(
+    "controller",
+    replace(CONTROLLER, hooks={**CONTROLLER.hooks, "dialled": Form("dials", contract=CONTROLLER)}),
+)
 
 
 @CONTROLLERS.register

@@ -1,8 +1,8 @@
 """Selections: which parties take part in a round. They depend on the federation only, not on training."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,36 @@ from silobench.errors import ConfigError
 from silobench.federation import Federation
 from silobench.rng import stream
 from silobench.spec import Registry
+from silobench.spec.contract import Contract, Form, described
 
 Cohort: TypeAlias = tuple[int, ...]
 Selection: TypeAlias = Callable[[Federation, int, int, int], Cohort]  # (federation, count, seed, round) -> ascending
 
-SELECTIONS: Registry[Selection] = Registry("selection")
+
+def _is_cohort(value: Any, arguments: Sequence[Any]) -> str | None:
+    """Check the cohort that a selection returns."""
+    federation, count = arguments[:2]
+    return no_cohort(value, range(len(federation.parties)), f"{count} parties", count)
+
+
+def no_cohort(value: Any, parties: Collection[int], text: str, count: int | None = None) -> str | None:
+    """Return what is wrong with the numbers of parties; None if nothing is. `text` says which are expected."""
+    expected = f"but a tuple with the numbers of {text} is expected, as int and ascending"
+    if not isinstance(value, tuple) or not all(type(party) is int for party in value):
+        kinds = f" with {described(value[0])}" if isinstance(value, tuple | list) and value else ""
+        return f"{described(value)}{kinds}, {expected}"
+    is_right = list(value) == sorted(set(value)) and set(value) <= set(parties)
+    return None if is_right and count in (None, len(value)) else f"{value}, {expected}"
+
+
+SELECTIONS: Registry[Selection] = Registry(
+    "selection",
+    Contract(
+        None,
+        "a function (federation, count, seed, round)",
+        {"select": Form("federation, count, seed, round", _is_cohort)},
+    ),
+)
 
 
 def cohort_size(parties: int, participation: float | int) -> int:

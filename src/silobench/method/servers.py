@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping
 
 import torch
 
+from silobench.method.checks import SERVER
 from silobench.method.types import BelowOne, Positive, ServerOptimizer, Vector
 from silobench.spec import Registry
 
-SERVERS: Registry[ServerOptimizer] = Registry("server optimizer")
+SERVERS: Registry[ServerOptimizer] = Registry("server optimizer", SERVER)
 State = Mapping[str, Vector]
 
 

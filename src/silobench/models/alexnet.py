@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from silobench.models.layers import convolution, initialise_convolutions, overlapping_pool, scaled
-from silobench.models.model import MODELS, Model, Sizes, image_shape
+from silobench.models.model import Model, Sizes, image_shape
 from silobench.models.network import Classifier
 from silobench.models.norms import GroupSize, Norm, NormName, RenormFrom, norm_of
+from silobench.models.registry import MODELS
 from silobench.spec.ranges import Positive
 
 

@@ -8,9 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from silobench.models.model import MODELS, Model, Sizes, image_shape
+from silobench.models.model import Model, Sizes, image_shape
 from silobench.models.network import CustomLoss
 from silobench.models.pooling import relu_of_pool
+from silobench.models.registry import MODELS
 from silobench.spec.ranges import Count, NonNegative
 
 

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from silobench.models.layers import convolution, initialise_convolutions, overlapping_pool, scaled
-from silobench.models.model import MODELS, Model, Sizes, image_shape
+from silobench.models.model import Model, Sizes, image_shape
 from silobench.models.network import Classifier
 from silobench.models.norms import GroupSize, Norm, NormName, RenormFrom, norm_of
+from silobench.models.registry import MODELS
 from silobench.spec.ranges import Positive
 
 # Szegedy et al., Table 1. Channels of a block: 1x1; 1x1 before 3x3; 3x3; 1x1 before 5x5; 5x5; 1x1 after the pool.

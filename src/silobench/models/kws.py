@@ -6,9 +6,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError
-from silobench.models.model import MODELS, Model, Sizes
+from silobench.models.model import Model, Sizes
 from silobench.models.network import Classifier
 from silobench.models.norms import GroupSize, Norm, NormName, RenormFrom, norm_of
+from silobench.models.registry import MODELS
 
 _SIZES = {"small": (28, 30, 16), "medium": (64, 48, 16), "large": (60, 76, 58)}  # two convolutions, the low-rank layer
 

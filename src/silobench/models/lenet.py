@@ -6,9 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from silobench.models.model import MODELS, Model, Sizes, image_shape
+from silobench.models.model import Model, Sizes, image_shape
 from silobench.models.network import Classifier
 from silobench.models.norms import GroupSize, Norm, NormName, RenormFrom, norm_of
+from silobench.models.registry import MODELS
 
 
 @MODELS.register(added_later=("renorm_from",))

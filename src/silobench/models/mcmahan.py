@@ -7,10 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from silobench.data.augment import random_windows
-from silobench.models.model import MODELS, Model, Sizes, image_shape
+from silobench.models.model import Model, Sizes, image_shape
 from silobench.models.network import Classifier
 from silobench.models.norms import NORM_ARGUMENTS, GroupSize, Norm, NormName, RenormFrom, norm_of
 from silobench.models.pooling import relu_of_pool
+from silobench.models.registry import MODELS
 from silobench.spec.ranges import Count
 
 _RADIUS, _ALPHA, _BETA = 4, 0.001 / 9, 0.75  # of the tutorial's local response normalisation

@@ -1,4 +1,4 @@
-"""`Model`, an architecture that becomes a torch module once the shape of its input is known, and their registry."""
+"""`Model`: an architecture that becomes a torch module once the shape of its input is known."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from silobench.errors import ConfigError
+from silobench.models.lazy import initialise_lazy
 from silobench.rng import torch_seed
-from silobench.spec import Registry
 
 
 @dataclass(frozen=True)
@@ -27,26 +27,44 @@ class Sizes:
         """The count of numbers in a row."""
         return int(torch.Size(self.shape).numel())
 
+    @property
+    def outputs(self) -> int:
+        """The count of outputs of a network: another name of `classes`."""
+        return self.classes
+
 
 @dataclass(frozen=True)
 class Model:
-    """An architecture; `build` returns the module for given sizes, initialised from a seed."""
+    """An architecture; `build` returns the module for given sizes, initialised from a seed.
+
+    `reads_words` is None for a network that may read rows of numbers or of words. `name` is shown in messages, and
+    `content` is the text of the file that a user's network is read from: it is part of a run's identity.
+    """
 
     module: Callable[[Sizes], nn.Module]
-    reads_words: bool = False
+    reads_words: bool | None = False
+    name: str = ""
+    content: str = ""
 
     def build(self, sizes: Sizes, seed: int) -> nn.Module:
         """Return the module for these sizes."""
-        if self.reads_words != bool(sizes.vocabulary):
+        if self.reads_words is not None and self.reads_words != bool(sizes.vocabulary):
             rows, remedy = ("numbers", "cnn, mlp or linear") if self.reads_words else ("word numbers", "bag")
             raise ConfigError(f"this model cannot read rows of {rows}: use {remedy}.")
         # torch initialises from its global generator, so its state is saved and restored.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(torch_seed(seed, "init"))
-            return self.module(sizes)
+            module = self.module(sizes)
+            if not isinstance(module, nn.Module):
+                raise ConfigError(
+                    f"the model {self.name} returned {_kind(module)}, but a torch.nn.Module is needed: return a module."
+                )
+            initialise_lazy(module, sizes.shape, bool(sizes.vocabulary))
+            return module
 
 
-MODELS: Registry[Model] = Registry("model")
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def image_shape(model: str, sizes: Sizes, least: int) -> tuple[int, int, int]:

@@ -50,6 +50,9 @@ class CustomLoss(Classifier):
 class Network:
     """A module with its parameters in one flat vector: writing to `params` changes the weights, backward fills `grad`.
 
+    Frozen parameters (`requires_grad` is False), buffers of integers and buffers that are not persistent are constants
+    of the module: they are in no vector, so they are neither trained, sent nor stored.
+
     >>> network = Network(nn.Linear(2, 1))
     >>> _ = network.params.copy_(torch.tensor([1.0, 2.0, 3.0]))
     >>> network.module(torch.tensor([[1.0, 1.0]])).item()
@@ -59,7 +62,7 @@ class Network:
     def __init__(self, module: nn.Module):
         self.module = module
         tensors = dict(_tensors(module))
-        trainable = sum(p.numel() for p in module.parameters())
+        trainable = sum(p.numel() for p in module.parameters() if p.requires_grad)
         self.layout = Layout(tuple(tensors), tuple(t.shape for t in tensors.values()), trainable, _norms(module))
         flat = torch.cat([t.detach().flatten() for t in tensors.values()])
         self.params: Vector = flat[:trainable]
@@ -125,6 +128,7 @@ def _norms(module: nn.Module) -> frozenset[str]:
 
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield the parameters, then the floating-point buffers; integer buffers are only counters."""
-    yield from module.named_parameters()
-    yield from ((name, b) for name, b in module.named_buffers() if b.is_floating_point())
+    """Yield the trained parameters, then the floating-point buffers that are part of the module's state."""
+    yield from ((name, p) for name, p in module.named_parameters() if p.requires_grad)
+    persistent = module.state_dict(keep_vars=True).keys()
+    yield from ((name, b) for name, b in module.named_buffers() if b.is_floating_point() and name in persistent)

@@ -45,13 +45,44 @@ def norm_of(name: NormName, group_size: int, renorm_from: int) -> Norm | None:
     return layers[name]
 
 
-class BatchNorm(nn.BatchNorm2d):
-    """Torch's BatchNorm, except that a batch with one value per channel is normalised by the running statistics."""
+class _SingleValues(nn.Module):
+    """A BatchNorm of torch, except that a batch with one value per channel is normalised by the running statistics."""
+
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    weight: nn.Parameter
+    bias: nn.Parameter
+    eps: float
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.training and x.numel() == x.shape[1]:  # torch raises: a value minus its own mean is always 0
+        is_tracked = self.running_mean is not None
+        if self.training and is_tracked and x.numel() == x.shape[1]:  # torch raises: a value minus its mean is always 0
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
-        return super().forward(x)
+        return super().forward(x)  # type: ignore[no-any-return]  # torch types module calls as Any
+
+
+class BatchNorm(_SingleValues, nn.BatchNorm2d):
+    """Torch's BatchNorm of images, for batches of any size."""
+
+
+class BatchNorm1d(_SingleValues, nn.BatchNorm1d):
+    """Torch's BatchNorm of vectors, for batches of any size."""
+
+
+class BatchNorm3d(_SingleValues, nn.BatchNorm3d):
+    """Torch's BatchNorm of volumes, for batches of any size."""
+
+
+def accept_single_rows(module: nn.Module) -> None:
+    """Let the BatchNorm layers of a module take batches of one row, as a party's last batch may be."""
+    kinds: dict[type[nn.Module], type[nn.Module]] = {
+        nn.BatchNorm1d: BatchNorm1d,
+        nn.BatchNorm2d: BatchNorm,
+        nn.BatchNorm3d: BatchNorm3d,
+    }
+    for layer in module.modules():
+        if kind := kinds.get(type(layer)):
+            layer.__class__ = kind
 
 
 class BatchRenorm(BatchNorm):

@@ -5,9 +5,10 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-from silobench.models.model import MODELS, Model, Sizes, image_shape
+from silobench.models.model import Model, Sizes, image_shape
 from silobench.models.network import Classifier
 from silobench.models.norms import NORM_ARGUMENTS, GroupSize, Norm, NormName, RenormFrom, norm_of
+from silobench.models.registry import MODELS
 
 
 @MODELS.register(added_later=NORM_ARGUMENTS)

@@ -9,7 +9,8 @@ from typing import Any
 
 from silobench.analysis.cells import CellResult, Published, PublishedCost, collect
 from silobench.analysis.claims import Finding
-from silobench.analysis.groups import Cells
+from silobench.analysis.groups import Cells, grouped
+from silobench.analysis.measured import measure_tables
 from silobench.analysis.tables import Table
 from silobench.papers.paper import Paper
 from silobench.report.drawing import Section
@@ -27,12 +28,14 @@ FINDINGS: tuple[Finding, ...] = tuple(finding for paper in PAPERS for finding in
 
 def published_accuracy(label: Label, parties: int) -> Published | None:
     """Return the accuracy that a paper prints for a setting; None if no paper has it."""
-    return next(filter(None, (paper.accuracy(label, parties) for paper in PAPERS)), None)
+    studies = () if label.has_replaced_parts else PAPERS
+    return next(filter(None, (paper.accuracy(label, parties) for paper in studies)), None)
 
 
 def published_cost(label: Label, parties: int) -> PublishedCost | None:
     """Return the cost of a round that a paper prints for a setting; None if no paper has it."""
-    return next(filter(None, (paper.cost(label, parties) for paper in PAPERS)), None)
+    studies = () if label.has_replaced_parts else PAPERS
+    return next(filter(None, (paper.cost(label, parties) for paper in studies)), None)
 
 
 def collect_cells(runs: Iterable[StoredRun]) -> list[CellResult]:
@@ -41,8 +44,8 @@ def collect_cells(runs: Iterable[StoredRun]) -> list[CellResult]:
 
 
 def _by_accuracy(cells: Cells) -> list[CellResult]:
-    """Return the cells that are judged by accuracy: papers state nothing about other metrics."""
-    return [cell for cell in cells if cell.is_accuracy]
+    """Return the cells that are judged by accuracy and have no replaced parts: papers state nothing about others."""
+    return [cell for cell in cells if cell.is_accuracy and not cell.label.has_replaced_parts]
 
 
 def paper_tables(cells: Cells) -> list[Table]:
@@ -50,6 +53,27 @@ def paper_tables(cells: Cells) -> list[Table]:
     studied = _by_accuracy(cells)
     tables = (table(studied) for paper in PAPERS for table in paper.tables)
     return [table for table in tables if table.rows]
+
+
+def _measures_shown(cell: CellResult) -> frozenset[str]:
+    """Return the measures of a cell that tables of papers show."""
+    studied = bool(_by_accuracy([cell]))
+    return frozenset(name for paper in PAPERS for name in paper.measures) if studied else frozenset()
+
+
+def other_measures(cells: Cells) -> list[Table]:
+    """Return tables of the measures that no table of a paper shows."""
+    return [
+        table for group in grouped(cells, _measures_shown) for table in measure_tables(group, _measures_shown(group[0]))
+    ]
+
+
+def other_measure_sections(cells: Cells) -> list[Section]:
+    """Return sections of the HTML page for the measures that no section of a paper shows."""
+    from silobench.report.measures import measure_sections  # loads matplotlib
+
+    groups = grouped(cells, _measures_shown)
+    return [section for group in groups for section in measure_sections(group, _measures_shown(group[0]))]
 
 
 def paper_facts(cells: Cells) -> dict[str, list[dict[str, Any]]]:

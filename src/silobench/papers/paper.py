@@ -43,6 +43,8 @@ class Paper:
     """(label, number of parties) -> the cost of a round that the paper prints for this setting."""
     tables: Sequence[Callable[[Cells], Table]] = ()
     """Tables of `silobench show`; those without rows are left out."""
+    measures: Sequence[str] = ()
+    """Measures that these tables and sections show; those of others are shown in tables of their own."""
     facts: Mapping[str, Callable[[Cells], list[dict[str, Any]]]] = field(default_factory=dict)
     """Values that `silobench show --json` adds, by key."""
     sections: Callable[[Cells], Sequence[Section]] = _no_sections

@@ -12,6 +12,7 @@ from silobench.data.bins import as_codes
 from silobench.data.dataset import Split
 from silobench.errors import PartitionError
 from silobench.spec import Registry
+from silobench.spec.contract import Contract, Form, described, expects
 
 Rows: TypeAlias = NDArray[np.int64]
 Counts: TypeAlias = NDArray[np.int64]  # [parties, classes]
@@ -63,7 +64,52 @@ class Skew:
     moves_rows: bool = False
 
 
-PARTITIONS: Registry[Skew] = Registry("partition")
+def _is_cut(value: Any, arguments: Sequence[Any]) -> str | None:
+    """Check the partition that a hook `cut` returns."""
+    split, parties, _ = arguments
+    return _is_partition(value, len(split), parties)
+
+
+def _is_refined(value: Any, arguments: Sequence[Any]) -> str | None:
+    """Check the partition that a hook `refine` returns."""
+    split, before, _ = arguments
+    return _is_partition(value, len(split), len(before))
+
+
+def _is_partition(value: Any, rows: int, parties: int) -> str | None:
+    if not isinstance(value, Partition):
+        return f"{described(value)}, but an sb.Partition(rows) is expected"
+    if not isinstance(value.rows, tuple) or len(value.rows) != parties:
+        return f"{described(value.rows)} as rows, but a tuple with an array of each of {parties} parties is expected"
+    for party, own in enumerate(value.rows):
+        if not isinstance(own, np.ndarray) or own.ndim != 1 or own.dtype.kind not in "iu":
+            return f"{described(own)} as rows of party {party}, but an array of row numbers (int64) is expected"
+        if not len(own):
+            return f"no rows for party {party}, but every party needs some: divide them in another way"
+        if own.min() < 0 or own.max() >= rows or len(np.unique(own)) < len(own):
+            return (
+                f"rows of party {party} that are not row numbers from 0 to {rows - 1}, each at most once: correct them"
+            )
+    return None
+
+
+def _is_count(value: Any, arguments: Sequence[Any]) -> str | None:
+    return None if type(value) is int and value >= 1 else f"{described(value)}, but a number of parties is expected"
+
+
+PARTITIONS: Registry[Skew] = Registry(
+    "partition",
+    Contract(
+        Skew,
+        "an sb.Skew(cut, ...)",
+        {
+            "cut": Form("split, parties, rng", _is_cut),
+            "refine": Form("split, partition, rng", _is_refined),
+            "after": Form("skew", expects(Skew, "an sb.Skew")),
+            "natural": Form("split", _is_count),
+        },
+    ),
+)
 
 
 def sorted_rows(partition: Partition, spec: str) -> Partition:

@@ -12,7 +12,7 @@ from typing import Any
 
 from silobench.data import DATASETS
 from silobench.engines import ENGINES, EXECUTORS
-from silobench.errors import AbsentError, ConfigError
+from silobench.errors import AbsentError, ConfigError, SilobenchError, StoppedError
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.network import NETWORKS
@@ -32,9 +32,12 @@ from silobench.models import MODELS
 from silobench.partitions import PARTITIONS, bind_sum
 from silobench.runs.grid import ABOUT, at_scale, expand, override, read_experiment
 from silobench.runs.label import distinguishing
+from silobench.runs.notices import reported
 from silobench.runs.plan import Binder, Cell, Plan, bind
 from silobench.runs.starts import STARTS
 from silobench.spec import Bound, Registry
+from silobench.spec.contract import last_line
+from silobench.spec.registry import loading
 from silobench.tasks.metric_functions import METRICS
 from silobench.tasks.objectives import OBJECTIVES
 
@@ -87,7 +90,8 @@ def plan_present(
     cells = [cell for row in expand(choices) for cell in _oracle_cells(row)]
     reasons = {name: _absence(name, binder) for name in dict.fromkeys(map(_dataset_of, cells))}
     absent = [cell for cell in cells if reasons[_dataset_of(cell)]]
-    plans = _ordered([binder.bind(cell) for cell in cells if not reasons[_dataset_of(cell)]])
+    present = [cell for cell in cells if not reasons[_dataset_of(cell)]]
+    plans = _ordered([binder.bind(cell) for cell in reported(present, "planning")])
     chosen = _with_origins([plan for plan in plans if fnmatch(plan.name, only)], plans)
     counts = Counter(reasons[_dataset_of(cell)] for cell in absent if fnmatch(_rough_name(cell), only))
     if not chosen and counts:
@@ -106,10 +110,26 @@ def load_plugin(path: Path) -> str:
     if not path.is_file():
         raise ConfigError(f"there is no plugin file {path}: check the path.")
     try:
-        runpy.run_path(str(path))
-    except Exception as error:
-        raise ConfigError(f"the plugin {path} fails when it is loaded: {type(error).__name__}: {error}.") from error
+        with loading():
+            runpy.run_path(str(path.resolve()))
+    except SilobenchError as error:
+        raise ConfigError(f"the plugin {path} cannot be used: {error}") from error
+    except KeyboardInterrupt as error:
+        raise StoppedError(f"stopped while the plugin {path} was loaded; nothing was run.") from error
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"the plugin {path} fails when it is loaded: {_load_failure(path, error)}.") from error
     return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
+
+
+def _load_failure(path: Path, error: BaseException) -> str:
+    """Return what went wrong in a plugin file, and in which line."""
+    line = last_line(error.__traceback__, str(path.resolve()))
+    where = f" in line {line}" if line else ""
+    if isinstance(error, ImportError) and "relative import" in str(error):
+        return f"it has a relative import{where}, but a plugin is a single file: put everything into it"
+    if isinstance(error, SystemExit):
+        return f"it ends the program with sys.exit({error.code}){where}: remove that"
+    return f"{type(error).__name__}{where}: {' '.join(str(error).split())}"
 
 
 def _oracle_cells(cell: dict[str, Any]) -> list[dict[str, Any]]:

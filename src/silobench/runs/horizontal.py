@@ -1,6 +1,7 @@
 """Horizontal learning: parties hold different rows with the same columns. Data cut, network and method built."""
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,6 +32,7 @@ from silobench.method.solvers import SOLVERS
 from silobench.method.transforms import bind_chain
 from silobench.partitions import Sharing, measure, sharing
 from silobench.partitions.measures import count, emd_weighted
+from silobench.runs.notices import reported
 from silobench.runs.plan import Cell, Plan
 from silobench.runs.runnable import Kind, Runnable
 from silobench.runs.starts import STARTS, digest_of, started
@@ -38,6 +40,7 @@ from silobench.spec import Registry
 from silobench.tasks.metric_functions import extra_metrics
 from silobench.tasks.metrics import Metric
 from silobench.tasks.objectives import is_uneven, largest_share
+from silobench.tasks.row_format import RowFormat
 from silobench.tasks.task import Task, task
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
@@ -70,10 +73,13 @@ class HorizontalRun:
 
     def records(self, engine: Engine, out: Path, state: State | None) -> Iterator[RoundRecord]:
         """Yield the rounds that remain after `state`, with what the measures find."""
-        schedule = replace(self.schedule, setting=self._with_start_model(out), engine=engine)
-        schedule = with_prelude(schedule)
+        schedule = self.ready(engine, out)
         records = run_rounds(schedule, state)
         return measured(records, self.measures, schedule, state) if self.measures else records
+
+    def ready(self, engine: Engine, out: Path) -> Schedule:
+        """Return the schedule of the rounds: with its engine, its initial model, and after what precedes round 1."""
+        return with_prelude(replace(self.schedule, setting=self._with_start_model(out), engine=engine))
 
     def _with_start_model(self, out: Path) -> Setting:
         """Return the setting with the model of the run that was made first, if there is one."""
@@ -84,8 +90,8 @@ class HorizontalRun:
         return started(self.setting, out / origin.id)
 
     def facts(self) -> dict[str, Any]:
-        """Return the content of run.json, without versions and status."""
-        train, federation = self.dataset.train, self.setting.federation
+        """Return the content of run.json, without versions and status, and that of encoder.json."""
+        train, federation, rows = self.dataset.train, self.setting.federation, RowFormat.of(self.dataset)
         partition = federation.partition
         return {
             "id": self.plan.id,
@@ -101,7 +107,9 @@ class HorizontalRun:
                 "classes": list(self.dataset.classes),
                 "licence": self.dataset.licence,
                 "notes": list(self.dataset.notes),
+                **rows.as_json(),
             },
+            "encoder": rows.encoder.as_json() if rows.encoder else None,
             "partition": {
                 "fingerprint": partition.fingerprint,
                 "parties": [party.name for party in federation.parties],
@@ -125,7 +133,19 @@ class HorizontalRun:
     def notes(self) -> tuple[str, ...]:
         """Sentences to show before the first round."""
         partition = self.setting.federation.partition
-        return (*self.dataset.notes, *self._advice, *partition.notes, *self.warnings)
+        task = self.setting.task
+        return (*self.dataset.notes, *task.notes, *self._advice, *self._penalty, *partition.notes, *self.warnings)
+
+    @property
+    def _penalty(self) -> tuple[str, ...]:
+        """A note about the penalty of an estimator, if the solver's weight decay is another one."""
+        decay, solver = self.setting.task.weight_decay, self.setting.solver
+        if decay is None or math.isclose(decay, solver.weight_decay, rel_tol=1e-3, abs_tol=1e-12):
+            return ()
+        return (
+            f"the penalty of {self.plan.cell.model} is a weight decay of {decay:.6g}, but that of the solver is "
+            f"{solver.weight_decay:g}: write weight_decay={decay:.6g} in solver to have it",
+        )
 
     @property
     def _advice(self) -> tuple[str, ...]:
@@ -180,7 +200,7 @@ def check(plans: Sequence[Plan], settle: Callable[[Runnable], Engine]) -> None:
     network = functools.lru_cache(maxsize=1)(
         lambda rows_of, model, objective: task(model, rows(*rows_of), 0, objective)
     )
-    for plan in sorted(plans, key=_shared_work):
+    for plan in reported(sorted(plans, key=_shared_work), "checking"):
         cell, rows_of = plan.cell, _rows_of(plan.cell)
         _need_same_data(plan, data(cell.dataset))
         federation = cut(rows_of, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)

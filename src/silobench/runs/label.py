@@ -22,6 +22,7 @@ LATER = {
     "split": "given",
     "metric": "",
 }
+PLUGIN = "plugin"  # the argument of a spec in a label whose name was taken by a plugin
 _DEFAULTS = {"server": "step", "controller": "fixed", "network": "link", "transforms": "", **LATER}
 
 
@@ -176,6 +177,15 @@ class Label(Mapping[str, Any]):
     @property
     def device(self) -> str:
         return self.text("device")
+
+    @property
+    def has_replaced_parts(self) -> bool:
+        """Whether a plugin has replaced a part of silobench that this run used."""
+        names = ("dataset", "model", "algorithm", "solver", "server", "selection", "controller", "network")
+        later = ("exchange", "aggregate", "availability", "pace", "clock", "start", "objective")
+        parts = [self._spec(name) for name in (*names, *later) if self.text(name)]
+        every = (*parts, *self.partition, *self.transforms, *self.measure)
+        return any(name == PLUGIN for part in every for name, _ in part.kwargs)
 
     @property
     def parties(self) -> int | None:

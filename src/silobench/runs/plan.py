@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
@@ -13,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from silobench.data import DATASETS, load
 from silobench.data.splits import split_text
-from silobench.errors import ConfigError, suggest
+from silobench.errors import ConfigError, suggest, value_shown
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.network import NETWORKS
@@ -33,12 +34,14 @@ from silobench.models import MODELS
 from silobench.models.devices import Device, resolved
 from silobench.partitions import bind_sum
 from silobench.partitions.label import counts_digest
-from silobench.runs.label import LATER
+from silobench.runs.label import LATER, PLUGIN
 from silobench.runs.starts import STARTS, Start, digest_of
 from silobench.runs.stored import run_id
 from silobench.spec import Bound, Registry, parse
 from silobench.tasks.metric_functions import METRICS
 from silobench.tasks.objectives import OBJECTIVES
+
+_IN_WORDS = {"int_type": "a whole number", "float_type": "a number", "list_type": "text or a list of texts"}
 
 
 class Cell(BaseModel):
@@ -139,7 +142,7 @@ class Binder:
             **_references(specs),
             **({"start_model": digest_of(start.path)} if start.path else {}),
         }
-        label = {"dataset": str(name.short), **_texts(specs, "short"), **plain}
+        label = {"dataset": _shown(name), **_texts(specs, "short"), **plain}
         return Plan(cell, _without_later(config), _without_later(label), origin=self.bind(origin) if origin else None)
 
     def _in_lockstep(self, cell: Cell) -> Cell:
@@ -204,6 +207,9 @@ def _check_keys(choices: Mapping[str, Any]) -> None:
         raise ConfigError(
             'an experiment needs a dataset: write dataset = "digits", or another of `silobench list datasets`.'
         )
+    if not isinstance(choices["dataset"], str):
+        shown = value_shown(choices["dataset"])
+        raise ConfigError(f'dataset must be text in quotation marks, as in dataset = "digits", but {shown} was given.')
 
 
 def _instead(key: str, choices: Mapping[str, Any]) -> str:
@@ -211,6 +217,8 @@ def _instead(key: str, choices: Mapping[str, Any]) -> str:
     solver = parse(str(choices.get("solver", "sgd"))).name
     if solver in SOLVERS.factories and key in inspect.signature(SOLVERS.factories[solver]).parameters:
         return f'{key} is an argument of solver: write solver = "{solver}({key}=...)".'
+    if key == "grid":
+        return "a [[grid]] table cannot contain another one."
     return suggest(key, [*Cell.model_fields, "trials", "grid"])
 
 
@@ -230,23 +238,42 @@ def _refusal(problem: ErrorDetails) -> str:
     default, needed = Cell.model_fields[key].default, problem["msg"].removeprefix("Input should be ")
     if kind == "string_type":
         example = f', such as {key} = "{default}"' if default and isinstance(default, str) else ""
-        return f"{key} must be text in quotation marks{example}, but {value!r} was given."
-    hint = f": a count is a whole number, such as {int(value)}." if kind == "less_than_equal" else "."
-    return f"{key} must be {needed}, but {value!r} was given{hint}"
+        return f"{key} must be text in quotation marks{example}, but {value_shown(value)} was given."
+    needed = _IN_WORDS.get(kind, needed)
+    is_count = kind == "less_than_equal" and math.isfinite(value)
+    hint = f": a count is a whole number, such as {int(value)}." if is_count else "."
+    return f"{key} must be {needed}, but {value_shown(value)} was given{hint}"
 
 
 def _references(specs: Mapping[str, list[Bound[Any]]]) -> dict[str, Any]:
-    """Digests of the files that specs read: other proportions, or another graph, are another run."""
+    """Digests of the files that specs read: other proportions, another graph or another network are another run."""
     likes = [dict(term.full.kwargs) for term in specs["partition"] if term.full.name == "like"]
     digests = [counts_digest(str(like["reference"]), str(like["level"])) for like in likes]
-    content = specs["exchange"][0].build().content
-    digests += [hashlib.sha256(content.encode()).hexdigest()] if content else []
+    contents = [specs[key][0].build().content for key in ("exchange", "model")]
+    digests += [text_digest(content) for content in contents if content]
     return {"references": digests} if digests else {}
+
+
+def text_digest(content: str) -> str:
+    """Return the digest of a file's text as a configuration states it."""
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _texts(specs: Mapping[str, list[Bound[Any]]], form: str) -> dict[str, str]:
     joints = {"partition": " + ", "transforms": " | ", "measure": " + ", "metric": " + "}
-    return {key: joints.get(key, "").join(str(getattr(term, form)) for term in terms) for key, terms in specs.items()}
+    text = _shown if form == "short" else _stated
+    return {key: joints.get(key, "").join(map(text, terms)) for key, terms in specs.items()}
+
+
+def _stated(term: Bound[Any]) -> str:
+    return str(term.full)
+
+
+def _shown(term: Bound[Any]) -> str:
+    """Return a spec as tables show it; a part of a plugin with the name of a built-in one also shows the plugin."""
+    if not term.replaced_by:
+        return str(term.short)
+    return str(replace(term.short, kwargs=(*term.short.kwargs, (PLUGIN, term.replaced_by))))
 
 
 def _without_later(choices: dict[str, Any]) -> dict[str, Any]:

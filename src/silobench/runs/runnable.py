@@ -31,7 +31,10 @@ class Runnable(Protocol):
         """The metric that the run is judged by."""
 
     def facts(self) -> dict[str, Any]:
-        """Return the content of run.json, without versions and status: at least the keys that `stored` needs."""
+        """Return the content of run.json, without versions and status: at least the keys that `stored` needs.
+
+        `encoder`, where there is one, is stored as encoder.json: how columns of a table become the network's input.
+        """
 
     def settled(self, engine: Engine, previous: str | None) -> Engine:
         """Return the engine with one mode: `previous` is that of an interrupted run, which continues as it started."""

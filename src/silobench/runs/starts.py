@@ -13,6 +13,7 @@ from silobench.method.types import Count
 from silobench.runs.checkpoint import load_state
 from silobench.runs.stored import StoredRun, checkpoint_file, read_run
 from silobench.spec import Registry, Spec
+from silobench.spec.contract import Contract
 from silobench.training.setting import Setting
 
 # The run of centralised SGD that another run starts from has the same choices, except for these.
@@ -56,7 +57,7 @@ class Start:
 
 __all__ = ["STARTS", "Start", "digest_of", "started", "warmed_up"]
 
-STARTS: Registry[Start] = Registry("start")
+STARTS: Registry[Start] = Registry("start", Contract(Start, "a Start(...)"))
 
 
 @STARTS.register

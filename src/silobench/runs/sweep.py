@@ -16,7 +16,7 @@ from typing import Literal
 
 from silobench.data import Dataset, load
 from silobench.engines import ENGINES, Engine, Job
-from silobench.errors import RunError, SilobenchError
+from silobench.errors import HookError, RunError, SilobenchError
 from silobench.method.solvers import SOLVERS
 from silobench.runs.execute import execute
 from silobench.runs.experiment import load_plugin
@@ -190,6 +190,8 @@ def _context(out: Path, plugins: Sequence[Path]) -> WorkerContext:
 def _events(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None = None) -> Generator[Event]:
     try:
         yield from _rounds(plan, out, engine, dataset)
+    except HookError as error:  # before the first round, or after it
+        raise _failure(plan, f"because {error}", error.details or traceback.format_exc()) from error
     except RunError as error:  # it starts with the round and the party
         raise _failure(plan, f"in {error}", error.details) from error
     except SilobenchError:

@@ -24,7 +24,17 @@ from filelock import FileLock, Timeout
 from silobench.atomic import replace_atomically
 from silobench.errors import RecordError
 from silobench.runs.checkpoint import arrays, pack, unpack
-from silobench.runs.stored import FORMAT, REMEDY, checkpoint_file, read_bytes, read_header, read_json, sha256
+from silobench.runs.stored import (
+    FORMAT,
+    REMEDY,
+    checkpoint_file,
+    encoder_file,
+    facts_digest,
+    read_bytes,
+    read_header,
+    read_json,
+    sha256,
+)
 from silobench.training.state import RoundRecord, State
 
 _COMMIT_EVERY = 50  # times what a commit takes
@@ -165,8 +175,11 @@ def _check_versions(path: Path, before: Mapping[str, str], environment: Mapping[
 def _create(path: Path, facts: Mapping[str, Any]) -> None:
     if (path / "rounds.jsonl").exists():
         raise RecordError(f"{path / 'run.json'} is missing beside recorded rounds: {REMEDY}")
+    described = {key: value for key, value in facts.items() if key != "encoder"}
     with _writing(path):
-        replace_atomically(path / "run.json", _as_json({**facts, "status": "running"}))
+        if facts.get("encoder"):
+            replace_atomically(encoder_file(path), _as_json(facts["encoder"]))
+        replace_atomically(path / "run.json", _as_json({**described, "status": "running"}))
 
 
 def _drop_uncommitted(path: Path, state: State | None) -> tuple[int, Any]:
@@ -195,4 +208,5 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _as_json(facts: Mapping[str, Any]) -> bytes:
+    facts = {**facts, "facts_sha256": facts_digest(facts)}
     return json.dumps(facts, indent=1, ensure_ascii=False).encode()  # no newline: any cut leaves broken JSON

@@ -2,15 +2,17 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import count, zip_longest
 from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
-from silobench.errors import SpecError, suggest
+from silobench.errors import ConfigError, SpecError, suggest, value_shown
+from silobench.spec.contract import Contract, Origin, call, described, with_article
 from silobench.spec.language import Spec, Value, canonical_name, parse, value_text
 
 P = ParamSpec("P")
@@ -24,12 +26,29 @@ class Bound(Generic[T]):
     full: Spec
     short: Spec
     build: Callable[[], T]
+    replaced_by: str = ""  # the plugin file whose function has taken the name of another one
+
+
+_loads = count(1)
+_load = 0  # the number of the plugin file that is being loaded; 0 while none is
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Load a plugin file: a name that it registers twice is refused, and one from an earlier loading is not."""
+    global _load
+    before, _load = _load, next(_loads)
+    try:
+        yield
+    finally:
+        _load = before
 
 
 class Registry(Generic[T]):
     """The named factories of one kind, with helpful errors for unknown names and bad arguments.
 
-    `nested` is the registry for specs inside arguments, as in ``sgd(lr=exponential(...))``.
+    `nested` is the registry for specs inside arguments, as in ``sgd(lr=exponential(...))``. `contract` states what
+    factories return; it is enforced for those of plugins.
 
     >>> colours: Registry[str] = Registry("colour")
     >>> @colours.register
@@ -42,8 +61,8 @@ class Registry(Generic[T]):
     silobench.errors.SpecError: there is no colour 'gray': did you mean grey?
     """
 
-    def __init__(self, kind: str, nested: "Registry[Any] | None" = None):
-        self.kind, self.nested = kind, nested
+    def __init__(self, kind: str, contract: Contract | None = None, nested: "Registry[Any] | None" = None):
+        self.kind, self.contract, self.nested = kind, contract, nested
         self.factories: dict[str, Callable[..., T]] = {}
         self.added_later: dict[str, tuple[str, ...]] = {}
         self.specs: dict[str, tuple[str, ...]] = {}
@@ -52,7 +71,7 @@ class Registry(Generic[T]):
     def register(self, factory: Callable[P, T]) -> Callable[P, T]: ...
     @overload
     def register(
-        self, *, added_later: tuple[str, ...] = (), specs: tuple[str, ...] = ()
+        self, *, added_later: tuple[str, ...] = (), specs: tuple[str, ...] = (), replace: bool = False
     ) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
 
     def register(
@@ -61,30 +80,74 @@ class Registry(Generic[T]):
         *,
         added_later: tuple[str, ...] = (),
         specs: tuple[str, ...] = (),
+        replace: bool = False,
     ) -> Any:
         """Register a factory under its function name; calls from Python are then checked as specs are.
 
         Use it as ``@registry.register`` or ``@registry.register(added_later=("argument",))``. The full spec omits the
         arguments in `added_later` while they have their defaults, so runs from before they existed keep their ids.
-        An argument in `specs` is a nested spec also where it is written as a bare word; these arguments come first.
+        An argument in `specs` is a nested spec also where it is written as a bare word; these arguments come first. A
+        name that is taken is refused, unless `replace` is set. A file that is loaded again may register its names
+        again, and so may a notebook.
         """
         if factory is None:
-            return functools.partial(self._register, added_later=added_later, specs=specs)
-        return self._register(factory, added_later, specs)
+            return functools.partial(self._register, added_later=added_later, specs=specs, replace=replace)
+        return self._register(factory, added_later, specs, replace)
 
     def _register(
-        self, factory: Callable[P, T], added_later: tuple[str, ...], specs: tuple[str, ...] = ()
+        self, factory: Callable[P, T], added_later: tuple[str, ...], specs: tuple[str, ...], replace: bool
     ) -> Callable[P, T]:
-        name = canonical_name(factory.__name__)
+        name = self._name(factory)
+        origin = Origin.of(factory, self.kind, name, _load, replace)
+        before = origin_of(self.factories.get(name))
+        if before and not origin.is_plugin and before.is_plugin and before.replaces:
+            return self.factories[name]  # a plugin came before the module with the function that it replaces
+        self._need_free_name(origin, before)
         self.added_later[name], self.specs[name] = added_later, specs
 
         @functools.wraps(factory)
         def checked(*args: P.args, **kwargs: P.kwargs) -> T:
             bound = self._bind(name, args, dict(kwargs))
-            return factory(*bound.args, **bound.kwargs)
+            return self._product(factory, bound, origin)
 
+        setattr(checked, _ORIGIN, origin)
         self.factories[name] = checked
         return checked
+
+    def _name(self, factory: Any) -> str:
+        """Return the name of a factory in specs."""
+        if callable(factory) and getattr(factory, "__name__", "").isidentifier():
+            return canonical_name(factory.__name__)
+        raise ConfigError(
+            f"register needs a function with a name, but {described(factory)} was given: write @... .register above a "
+            f"function that returns {self._example}."
+        )
+
+    @property
+    def _example(self) -> str:
+        return self.contract.example if self.contract else with_article(self.kind)
+
+    def _need_free_name(self, origin: Origin, before: Origin | None) -> None:
+        if before is None or origin.replaces or origin.is_again(before) or not (before.is_plugin or origin.is_plugin):
+            return
+        owner = f"{before.file_name}, line {before.line}," if before.is_plugin else "silobench"
+        raise ConfigError(
+            f"{origin} has a name that is taken: {owner} has {with_article(self.kind)} of this name, so choose another name, or "
+            "write .register(replace=True) to replace that one."
+        )
+
+    def _product(self, factory: Callable[P, T], bound: inspect.BoundArguments, origin: Origin) -> T:
+        """Call a factory; check what it returns if it is a plugin's, and note the name for messages."""
+        if not origin.is_plugin:
+            product = factory(*bound.args, **bound.kwargs)
+        else:
+            product = call(factory, bound, origin)
+            product = self.contract.checked(product, origin) if self.contract else product
+        try:
+            object.__setattr__(product, _NAME, f"{self.kind} {origin.name}")
+        except (AttributeError, TypeError):  # a number, or a value with slots
+            pass
+        return product
 
     def build(self, text: str) -> T:
         """Read a spec and call its factory."""
@@ -98,7 +161,7 @@ class Registry(Generic[T]):
         args = [self._inner(value, spec.name, name) for value, name in zip_longest(spec.args, places)]
         kwargs = {self._parameter(spec, name): self._inner(value, spec.name, name) for name, value in spec.kwargs}
         bound = self._bind(spec.name, [_built(a) for a in args], {k: _built(v) for k, v in kwargs.items()})
-        signature = inspect.signature(factory)
+        signature, origin = inspect.signature(factory), origin_of(factory)
         written = signature.bind(*args, **kwargs).arguments
         nested = {name: value for name, value in written.items() if isinstance(value, Bound)}
         defaults = {name: p.default for name, p in signature.parameters.items()}
@@ -112,6 +175,7 @@ class Registry(Generic[T]):
                 spec.name, {k: v for k, v in short.items() if v != defaults[k]}, signature, self.specs[spec.name]
             ),
             build=lambda: factory(*bound.args, **bound.kwargs),
+            replaced_by=origin.file_name if origin and origin.replaces else "",
         )
 
     def describe(self) -> list[dict[str, str]]:
@@ -131,9 +195,13 @@ class Registry(Generic[T]):
     def _parameter(self, spec: Spec, name: str) -> str:
         """Return the Python name of a spec's argument: ``as`` is ``as_``."""
         parameters = inspect.signature(self._factory(spec.name)).parameters.values()
-        known = {p.name.rstrip("_"): p.name for p in parameters if p.kind != p.VAR_POSITIONAL}
+        known = {p.name.rstrip("_"): p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        if name not in known and any(p.kind == p.VAR_KEYWORD for p in parameters):
+            return name
         if name not in known:
+            meant = _SYNONYMS.get(name, "")
             tail = suggest(name, known) if known else "it takes no arguments."
+            tail = f"did you mean {meant}?" if meant in known else tail
             raise SpecError(f"{spec.name} has no argument '{name}': {tail}")
         return known[name]
 
@@ -153,20 +221,57 @@ class Registry(Generic[T]):
     def _bind(self, name: str, args: Any, kwargs: dict[str, Any]) -> inspect.BoundArguments:
         """Return the checked arguments of a call, with defaults filled in."""
         factory = inspect.unwrap(self._factory(name))
-        signature, hints = inspect.signature(factory), get_type_hints(factory, include_extras=True)
+        signature, hints = inspect.signature(factory), self._hints(factory, name)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
             raise SpecError(f"{name}: {error}; write {self._usage(name)}.") from error
         for parameter, value in bound.arguments.items():
-            many = signature.parameters[parameter].kind == inspect.Parameter.VAR_POSITIONAL
-            each = [_checked(name, parameter, hints.get(parameter, Any), v) for v in (value if many else [value])]
+            kind, hint = signature.parameters[parameter].kind, hints.get(parameter, Any)
+            if kind == inspect.Parameter.VAR_KEYWORD:
+                bound.arguments[parameter] = {key: _checked(name, key, hint, v) for key, v in value.items()}
+                continue
+            many = kind == inspect.Parameter.VAR_POSITIONAL
+            each = [_checked(name, parameter, hint, v) for v in (value if many else [value])]
             bound.arguments[parameter] = tuple(each) if many else each[0]
         bound.apply_defaults()
         return bound
 
+    def _hints(self, factory: Callable[..., Any], name: str) -> dict[str, Any]:
+        try:
+            return get_type_hints(factory, include_extras=True)
+        except Exception as error:  # annotations are code, which may be wrong in any way
+            origin = Origin.of(factory, self.kind, name)
+            raise ConfigError(f"{origin} has annotations that cannot be read ({error}): correct them.") from error
+
     def _usage(self, name: str) -> str:
         return next(row["signature"] for row in self.describe() if row["name"] == name)
+
+
+_ORIGIN = "__silobench_origin__"
+_NAME = "__silobench_name__"
+
+
+def origin_of(factory: Callable[..., Any] | None) -> Origin | None:
+    """Return where a registered factory comes from; None for another function."""
+    return getattr(factory, _ORIGIN, None)
+
+
+def part_name(part: Any, kind: str) -> str:
+    """Return how a message names a part: by its name if a registry made it.
+
+    >>> part_name(object(), "aggregate")
+    'this aggregate'
+    """
+    name = getattr(part, _NAME, None)
+    return f"the {name}" if name else f"this {kind}"
+
+
+# Names that other libraries have for an argument, which no similar spelling would find.
+_SYNONYMS = {
+    "learning_rate": "lr", "batch_size": "batch", "momentum": "beta1", "local_epochs": "epochs", "wd": "weight_decay",
+}  # fmt: skip
+_IN_WORDS = {"a valid number": "a number", "a valid integer": "a whole number", "a valid string": "text"}
 
 
 def _built(value: Any) -> Any:
@@ -182,6 +287,8 @@ def _as_spec(name: str, arguments: dict[str, Any], signature: inspect.Signature,
             args.extend(value)
         elif key in unnamed and isinstance(value, Spec):
             args.append(value if value.args or value.kwargs else value.name)
+        elif signature.parameters[key].kind == inspect.Parameter.VAR_KEYWORD:
+            kwargs.extend(sorted(value.items()))  # in one order, because the text names a run
         else:
             kwargs.append((key.rstrip("_"), value))
     return Spec(name, tuple(args), tuple(kwargs))
@@ -191,8 +298,9 @@ def _checked(name: str, parameter: str, hint: Any, value: Any) -> Any:
     try:
         return _adapter(hint).validate_python(value, strict=True)
     except ValidationError as error:
-        shown = f"a {type(value).__name__}" if callable(value) else repr(value)
+        shown = f"a {type(value).__name__}" if callable(value) else value_shown(value)
         problem = error.errors()[0]["msg"].removeprefix("Input should be ")
+        problem = _IN_WORDS.get(problem, problem)
         raise SpecError(f"{name}: {parameter.rstrip('_')} must be {problem}, but {shown} was given.") from error
 
 
@@ -208,6 +316,8 @@ def _signature(parameter: inspect.Parameter) -> str:
     name = parameter.name.rstrip("_")
     if parameter.kind == inspect.Parameter.VAR_POSITIONAL:
         return f"{name}, ..."
+    if parameter.kind == inspect.Parameter.VAR_KEYWORD:
+        return "..."
     if parameter.default is inspect.Parameter.empty:
         return name
     default = parameter.default

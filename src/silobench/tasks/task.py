@@ -2,19 +2,27 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
-from torch import Tensor
+from scipy import sparse
+from torch import Tensor, nn
 
 from silobench.data.dataset import Dataset
 from silobench.errors import ConfigError
-from silobench.models import MODELS, Classifier, CustomLoss, Network, Sizes
+from silobench.federation import as_input
+from silobench.models import MODELS, Classifier, CustomLoss, Model, Network, Sizes, as_model
+from silobench.models.estimators import LinearEstimator
+from silobench.models.modules import Trial, averageable
 from silobench.tasks.objectives import OBJECTIVES, Objective, plain
+from silobench.tasks.objectives.regression import Regression
+from silobench.tasks.row_format import RowFormat
 from silobench.tasks.score import Score
 from silobench.vectors import Vector
 
 Weights: TypeAlias = tuple[Vector, Vector]  # parameters and buffers of a network
+_TRIAL_ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,9 @@ class Task:
     initial: Vector
     buffers: Vector
     objective: Objective = field(default_factory=plain)
+    rows: RowFormat | None = None  # None if the task was put together without a dataset
+    notes: tuple[str, ...] = ()  # about a user's network, to show before the first round
+    weight_decay: float | None = None  # of an estimator: the solver's factor that equals its penalty
 
     @property
     def device(self) -> str:
@@ -40,7 +51,10 @@ class Task:
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the mean loss at the network's current parameters: the objective's, or the network's own."""
-        module = self.network.module
+        return self.loss_of(self.network.module, x, y)
+
+    def loss_of(self, module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        """Return the mean loss of a module: the objective's, or the module's own."""
         return module.loss(x, y) if isinstance(module, CustomLoss) else self.objective.loss(module(x), y)
 
     def evaluate(self, params: Vector, buffers: Vector, batches: Iterable[tuple[Tensor, Tensor]]) -> Score:
@@ -58,22 +72,75 @@ class Task:
         return scores
 
 
-def task(model: str, dataset: Dataset, seed: int = 0, objective: str = "auto") -> Task:
-    """Build the network of a model spec, such as ``"mlp(32, 16, 8)"``, for a dataset and an objective."""
-    fitted = OBJECTIVES.build(objective)(dataset)
+def task(model: Any, dataset: Dataset, seed: int = 0, objective: str = "auto") -> Task:
+    """Build the network of a model for a dataset and an objective.
+
+    `model` is a spec, such as ``"mlp(32, 16, 8)"``, a torch.nn.Module, a class or a function that returns one, or a
+    linear estimator of scikit-learn: see docs/models.md.
+    """
+    source = MODELS.build(model) if isinstance(model, str) else as_model(model)
+    name = source.name or str(model)
+    fitted = OBJECTIVES.build(_objective_of(source, dataset, objective))(dataset)
     sizes = Sizes(dataset.shape, fitted.outputs(dataset), len(dataset.vocabulary))
     try:
-        network = Network(MODELS.build(model).build(sizes, seed))
+        module = source.build(sizes, seed)
+        is_custom = not type(module).__module__.startswith("silobench.")
+        notes = averageable(module, name) if is_custom else ()
+        network = Network(module)
     except (RuntimeError, MemoryError) as error:  # torch raises either if memory is not enough
-        raise ConfigError(f"the model {model} cannot be built for rows of shape {dataset.shape}: {error}.") from error
-    if dataset.task == "verification" and not isinstance(network.module, Classifier):
+        raise ConfigError(f"the model {name} cannot be built for rows of shape {dataset.shape}: {error}.") from error
+    _check_loss(name, network.module, dataset, fitted)
+    decay = None
+    if isinstance(source, LinearEstimator):
+        source.start(network.module, dataset.classes, *_target_units(fitted))
+        decay = source.weight_decay(len(dataset.train) - len(dataset.validation))
+    built = Task(network, network.params.clone(), network.buffers.clone(), fitted, RowFormat.of(dataset), notes, decay)
+    if not is_custom:
+        return built
+    trial = _trial(name, built, dataset, sizes.outputs)
+    return replace(built, notes=(*notes, *trial.notes(built.loss_of)))
+
+
+def _objective_of(model: Model, dataset: Dataset, objective: str) -> str:
+    """Return the spec of the objective: an estimator has its own loss, and is for classes or for numbers."""
+    if not isinstance(model, LinearEstimator):
+        return objective
+    task = "regression" if model.kind == "numbers" else "classification"
+    if dataset.task != task:
         raise ConfigError(
-            f"the model {model} has no separate `features`, by which two images of {dataset.name} are compared: "
+            f"{model.name} predicts {model.kind}, but the task of {dataset.name} is {dataset.task}: use an estimator "
+            "that suits it."
+        )
+    if model.objective != "auto" and objective not in ("auto", model.objective):
+        raise ConfigError(
+            f"{model.name} has its own loss, that of the objective {model.objective}, but the objective {objective} "
+            "was chosen too: leave out the objective."
+        )
+    return model.objective if objective == "auto" else objective
+
+
+def _target_units(objective: Objective) -> tuple[float, float]:
+    """Return the mean and the scale by which a numeric target is standardised; 0 and 1 for any other."""
+    return (objective.mean, objective.scale) if isinstance(objective, Regression) else (0.0, 1.0)
+
+
+def _check_loss(name: str, module: nn.Module, dataset: Dataset, objective: Objective) -> None:
+    if dataset.task == "verification" and not isinstance(module, Classifier):
+        raise ConfigError(
+            f"the model {name} has no separate `features`, by which two images of {dataset.name} are compared: "
             "make it a silobench.models.Classifier, or use face-cnn."
         )
-    if isinstance(network.module, CustomLoss) and not fitted.is_cross_entropy:
+    if isinstance(module, CustomLoss) and not objective.is_cross_entropy:
         raise ConfigError(
-            f"the model {model} has its own loss for classes, but the objective of {dataset.name} is {fitted.name}: "
+            f"the model {name} has its own loss for classes, but the objective of {dataset.name} is {objective.name}: "
             "use a model without its own loss, such as cnn or mlp."
         )
-    return Task(network, network.params.clone(), network.buffers.clone(), fitted)
+
+
+def _trial(name: str, task: Task, dataset: Dataset, outputs: int) -> Trial:
+    """Return the trial of a user's network on a few training rows."""
+    x = dataset.train.x[:_TRIAL_ROWS]
+    rows = as_input(x if sparse.issparse(x) else torch.from_numpy(np.array(x)))
+    y, objective = torch.from_numpy(np.array(dataset.train.y[:_TRIAL_ROWS])), task.objective
+    has_softmax = objective.has_classes and objective.has_probabilities
+    return Trial(name, task.network.module, rows, y, outputs, objective.name, has_softmax)

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from silobench.data.dataset import Labels
 from silobench.errors import DataError
 
 PUBLISHED = "use the published file, or correct that line"
@@ -44,7 +43,7 @@ def unreadable(path: Path, error: Exception, form: str = "", advice: str = "use 
     return DataError(f"{path} cannot be read{form and f' as {form}'} ({error}): {advice}.")
 
 
-def check_labels(path: Path, labels: NDArray[Any], classes: int) -> Labels:
+def check_labels(path: Path, labels: NDArray[Any], classes: int) -> NDArray[np.int64]:
     """Return labels as int64; raise an error that names the first row whose label is not in 0 to classes - 1."""
     bad = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(bad):

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from silobench.data.dataset import Dataset, Split, encode_labels, nonzero_scale
+from silobench.data.dataset import Dataset, Split, encode_labels
 from silobench.data.store import archives
 from silobench.data.store.cache import stored
 from silobench.data.store.directory import Files
+from silobench.data.table.scaling import nonzero_scale
 from silobench.errors import DataError, suggest
 
 KEYWORDS = ("yes", "no", "up", "down", "left", "right", "on", "off", "stop", "go")

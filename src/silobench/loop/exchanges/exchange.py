@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from silobench.method import checks
 from silobench.method.selection import Cohort
 from silobench.method.types import Context, Phase, Server, Update, Vector
 from silobench.spec import Registry
+from silobench.spec.contract import Contract, Form, expects
 from silobench.training.party import transform_key
 from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory, Reply, Tally
@@ -115,4 +118,19 @@ class Exchange:
     """(setting) -> why it cannot be combined with the method or the federation, or None."""
 
 
-EXCHANGES: Registry[Exchange] = Registry("exchange")
+def _phases(value: Any, arguments: Sequence[Any]) -> str | None:
+    return checks.phases(value)
+
+
+EXCHANGES: Registry[Exchange] = Registry(
+    "exchange",
+    Contract(
+        Exchange,
+        "an sb.Exchange(...) or sb.mixing(...)",
+        {
+            "combine": Form("meeting", expects(Outcome, "an sb.Outcome")),
+            "phases": Form("setting, cohort, answer, sizes", _phases),
+            "refuses": Form("setting", checks.sentence),
+        },
+    ),
+)

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
 from silobench.loop.exchanges.exchange import Exchange, Meeting, Outcome
+from silobench.method.checks import like
 from silobench.method.selection import Cohort
 from silobench.method.types import Algorithm, Phase, Vector, send_delta
+from silobench.spec.contract import Form, described, inner_hook
 from silobench.training.setting import Setting
 from silobench.training.state import Tally
 
@@ -24,6 +27,8 @@ def mixing(
     the server; `refuses` is asked after that.
     """
 
+    mix = inner_hook(mix, "mix", Form("meeting, trained", _mixed))
+
     def combine(meeting: Meeting) -> Outcome:
         tally, server, trained = Tally(), meeting.server, dict[int, Vector]()
         for reply in meeting.replies:
@@ -39,6 +44,17 @@ def mixing(
     return Exchange(
         combine, phases, needs_each=True, mixes=True, refuses=lambda setting: _refusal(setting) or refuses(setting)
     )
+
+
+def _mixed(value: Any, arguments: Sequence[Any]) -> str | None:
+    """Check the models that a hook `mix` returns."""
+    trained: Mapping[int, Vector] = arguments[1]
+    if not isinstance(value, Mapping) or set(value) - set(trained):
+        return f"{described(value)}, but a model of each party that trained is expected: a dictionary by party"
+    problems = (
+        like(model, arguments[0].server.params, f"the model of party {party}") for party, model in value.items()
+    )
+    return next(filter(None, problems), None)
 
 
 def _refusal(setting: Setting) -> str | None:

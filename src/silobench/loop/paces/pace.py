@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
+from silobench.method.checks import finite_number
 from silobench.method.types import Memory, Update, Vector
 from silobench.spec import Registry
+from silobench.spec.contract import Contract, Form, described
 from silobench.training.setting import BUFFERS
 from silobench.training.state import Reply
 
@@ -26,7 +29,22 @@ class Pace:
     """(server steps since the party was sent the model) -> factor of its message."""
 
 
-PACES: Registry[Pace] = Registry("pace")
+def _takes(value: Any, arguments: Sequence[Any]) -> str | None:
+    count = len(arguments[0])
+    is_count = type(value) is int and 1 <= value <= count
+    return None if is_count else f"{described(value)}, but a number of messages from 1 to {count} is expected"
+
+
+def _discount(value: Any, arguments: Sequence[Any]) -> str | None:
+    return finite_number(value, "the factor of a message")
+
+
+PACES: Registry[Pace] = Registry(
+    "pace",
+    Contract(
+        Pace, "an sb.Pace(takes, ...)", {"takes": Form("arrivals", _takes), "discount": Form("staleness", _discount)}
+    ),
+)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """`Codec`: how one part of a message is laid out on the wire."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from silobench.spec import Registry
+from silobench.spec.contract import Form as HookForm
+from silobench.spec.contract import Origin, described, hooked, is_ours
 
 Array: TypeAlias = NDArray[Any]
 Content: TypeAlias = bytes | memoryview
@@ -59,7 +61,8 @@ class Packed:
     @classmethod
     def of(cls, part: Tensor, codec: Codec) -> "Packed":
         array = np.ascontiguousarray(part.numpy()).reshape(tuple(part.shape))  # NumPy makes a scalar a vector of one
-        return cls(codec.pack(array), Form(array.shape, array.dtype), codec)
+        pack = _hook(codec.pack, "pack", "array", packs)
+        return cls(pack(array), Form(array.shape, array.dtype), codec)
 
     @property
     def nbytes(self) -> int:
@@ -67,8 +70,29 @@ class Packed:
 
     def unpack(self) -> Tensor:
         """Return the part as it arrives."""
-        array = self.codec.unpack(self.content, self.form)
+        unpack = _hook(self.codec.unpack, "unpack", "content, form", unpacks)
+        array = unpack(self.content, self.form)
         return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def _hook(function: Callable[..., Any], name: str, arguments: str, check: Callable[..., str | None]) -> Any:
+    """Return a function of a codec, which a plugin may name without a registry, so that its errors name it."""
+    if is_ours(function):
+        return function
+    return hooked(function, name, Origin.of(function, "codec", ""), HookForm(arguments, check))
+
+
+def packs(value: Any, arguments: Sequence[Any]) -> str | None:
+    """Check what `Codec.pack` returns."""
+    return None if isinstance(value, bytes | memoryview) else f"{described(value)}, but bytes are expected"
+
+
+def unpacks(value: Any, arguments: Sequence[Any]) -> str | None:
+    """Check what `Codec.unpack` returns."""
+    form: Form = arguments[1]
+    if isinstance(value, np.ndarray) and (value.shape, value.dtype) == tuple(form):
+        return None
+    return f"{described(value)}, but an array of shape {form.shape} and type {form.dtype} is expected"
 
 
 CODECS: Registry[Codec] = Registry("codec")

@@ -1,16 +1,28 @@
 """The registry of schedules, the value of a schedule in the first round, and a check of validation rows."""
 
-from typing import Annotated, TypeAlias
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeAlias
 
 import torch
 from annotated_types import Ge
 
 from silobench.errors import ConfigError
+from silobench.method.checks import finite_number
 from silobench.method.types import Knob, Server, at
 from silobench.spec import Registry
+from silobench.spec.contract import Contract, Form
 
 Round: TypeAlias = Annotated[int, Ge(0)]  # counted from 0
-SCHEDULES: Registry[Knob] = Registry("schedule")
+
+
+def _is_rate(value: Any, arguments: Sequence[Any]) -> str | None:
+    return finite_number(value, "the learning rate of a round")
+
+
+SCHEDULES: Registry[Knob] = Registry(
+    "schedule",
+    Contract(None, "a number, or a function (server)", {"schedule": Form("server", _is_rate)}, others=(int, float)),
+)
 SCHEDULES.nested = SCHEDULES  # a schedule may lead to another one
 
 FIRST = Server(torch.zeros(0), {}, {}, 0, 1, {})  # the server in the first round, as far as a schedule reads it

@@ -2,10 +2,10 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from silobench.errors import SpecError
+from silobench.method.checks import tensors
 from silobench.method.schedules import SCHEDULES, first_value
 from silobench.method.solvers.problem import Problem, Slopes
 from silobench.method.types import Direction, Knob, Local, Memory, Pull, Server, Step, Vector, at
 from silobench.rng import stream
 from silobench.spec import Registry
+from silobench.spec.contract import Contract, Form, Origin, described, hooked
 from silobench.vectors import moved
 
 Correct = Callable[[Vector, Vector], Vector]  # (gradient, params) -> gradient
@@ -223,7 +225,24 @@ def _tensor(parts: list[NDArray[np.int64]]) -> Tensor:
     return torch.from_numpy(parts[0] if len(parts) == 1 else np.concatenate(parts))
 
 
-SOLVERS: Registry[Solver] = Registry("solver", nested=SCHEDULES)
+def _tried(solver: Solver, origin: Origin) -> None:
+    """Take a step of a plugin's solver, so that its errors come before the first round."""
+    params = torch.zeros(3)
+    initial = hooked(solver.initial, "initial", origin, Form("params", _is_state))
+    step = hooked(solver.step, "step", origin, Form("params, grad, state, lr", _is_in_place))
+    with torch.no_grad():
+        step(params, torch.ones(3), initial(params), 0.1)
+
+
+def _is_state(value: Any, arguments: Sequence[Any]) -> str | None:
+    return tensors(value, "the state of the solver")
+
+
+def _is_in_place(value: Any, arguments: Sequence[Any]) -> str | None:
+    return None if value is None else f"{described(value)}, but None is expected: change params and state in place"
+
+
+SOLVERS: Registry[Solver] = Registry("solver", Contract(Solver, "an sb.Solver", trial=_tried), SCHEDULES)
 
 
 def check_passes(kind: str, epochs: int, steps: int | None) -> None:

@@ -6,6 +6,10 @@ from silobench.analysis.groups import Cells
 from silobench.papers.hsieh2020.bsp_loss import bsp_loss_table, bsp_losses
 from silobench.papers.hsieh2020.decisions import decisions_json, steering_table
 from silobench.papers.hsieh2020.diagnostics import (
+    DELTA,
+    NORMS,
+    REPLICAS,
+    TRAVELLING,
     causes_json,
     delta_table,
     norms_table,
@@ -42,6 +46,7 @@ PAPER = Paper(
         replicas_table,
         norms_table,
     ),
+    measures=(TRAVELLING, DELTA, REPLICAS, NORMS),
     facts={
         "bsp_loss": lambda cells: [loss.as_json() for loss in bsp_losses(cells)],
         "savings": lambda cells: [saving.as_json() for saving in savings(cells)],

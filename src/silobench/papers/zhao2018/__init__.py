@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from silobench.analysis.groups import Cells
 from silobench.papers.paper import Paper
-from silobench.papers.zhao2018.divergence import divergence_table, divergences
+from silobench.papers.zhao2018.divergence import MEASURE, divergence_table, divergences
 from silobench.papers.zhao2018.emd import emd_json, emd_table
 from silobench.papers.zhao2018.findings import FINDINGS, NAME
 from silobench.papers.zhao2018.loss import loss_table, losses
@@ -26,6 +26,7 @@ PAPER = Paper(
     findings=FINDINGS,
     accuracy=accuracy,
     tables=(loss_table, emd_table, divergence_table, sharing_table),
+    measures=(MEASURE,),
     facts={
         "emd": emd_json,
         "divergence": lambda cells: [divergence.as_json() for divergence in divergences(cells)],

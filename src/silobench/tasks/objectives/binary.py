@@ -110,7 +110,7 @@ class Binary(Objective):
 
     def metric_inputs(self, outputs: Tensor, y: Tensor) -> tuple[NDArray[Any], NDArray[np.float64]]:
         order = [1 - self.positive, self.positive]
-        return (y.numpy() == self.positive).astype(np.int64), self.predictions(outputs)[:, order]
+        return (y.numpy() == self.positive).astype(np.int64), self.scores(outputs)[:, order]
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ class Objective(ABC):
     name: ClassVar[str]
     has_classes: ClassVar[bool] = True
     """Whether a row belongs to a class, so that there is an accuracy."""
+    has_probabilities: ClassVar[bool] = True
+    """Whether the softmax of the outputs of a network for classes is the probability of each class."""
     is_cross_entropy: ClassVar[bool] = False
     """Whether networks are trained with the mean cross-entropy. Every engine can compute that, so `loss` is not called
     by all of them."""
@@ -65,17 +67,25 @@ class Objective(ABC):
         """Return the score of a network on some rows."""
         return self.score(module(x).cpu(), y.cpu())
 
-    def predictions(self, outputs: Tensor) -> NDArray[np.float64]:
+    def scores(self, outputs: Tensor) -> NDArray[np.float64]:
         """Return a network's outputs as scores: probabilities ``[n, classes]``, or predicted numbers ``[n]``."""
-        return outputs.double().softmax(1).numpy() if self.has_classes else outputs.double().squeeze(1).numpy()
+        return outputs.double().softmax(1).numpy() if self.has_classes else self.predictions(outputs)
 
     def metric_inputs(self, outputs: Tensor, y: Tensor) -> tuple[NDArray[Any], NDArray[np.float64]]:
         """Return labels and scores as a `MetricFunction` gets them; of two classes, number 1 is the positive one."""
-        return y.numpy() if self.has_classes else y.double().numpy(), self.predictions(outputs)
+        return y.numpy() if self.has_classes else y.double().numpy(), self.scores(outputs)
 
     @abstractmethod
     def values(self, score: Score) -> Values:
         """Return the values of all metrics for the score of a whole test."""
+
+    def predictions(self, outputs: Tensor) -> NDArray[Any]:
+        """Return the answer to each row: the number of a class, or a number in the units of the target."""
+        return outputs.argmax(1).numpy() if self.has_classes else outputs.squeeze(1).double().numpy()
+
+    def probabilities(self, outputs: Tensor) -> NDArray[np.float64] | None:
+        """Return the probability of each class for each row; None if outputs have no such meaning."""
+        return outputs.double().softmax(1).numpy() if self.has_classes and self.has_probabilities else None
 
     def constants(self, dataset: Dataset) -> Values:
         """Return the values of metrics for the best constant answer on the test rows, as far as they are known."""

@@ -92,7 +92,7 @@ class Regression(Objective):
             sums={"errors": totals.numpy()},
         )
 
-    def predictions(self, outputs: Tensor) -> NDArray[np.float64]:
+    def predictions(self, outputs: Tensor) -> NDArray[Any]:
         return (outputs.squeeze(1).double() * self.scale + self.mean).numpy()
 
     def values(self, score: Score) -> Values:

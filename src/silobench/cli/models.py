@@ -1,0 +1,108 @@
+"""The commands that use trained models: predict, model."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from silobench.cli.options import DataDir, Json, Plugins
+from silobench.errors import ConfigError, RecordError, suggest
+
+if TYPE_CHECKING:
+    from silobench.runs.predict import TrainedModel
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a run, or of runs of which one is chosen.")]
+Party = Annotated[
+    str | None, typer.Option("--party", help="Name of a party, where every party has its own model (fedbn, solo).")
+]
+Only = Annotated[
+    str, typer.Option(help="Choose the run whose name ('dataset / partition / algorithm / seed 0') matches this glob.")
+]
+FORMATS = {"torch": ".pt", "safetensors": ".safetensors", "onnx": ".onnx"}
+
+
+def predict(
+    run: Run,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows as a CSV, Parquet or .npy file.")],
+    party: Party = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Add the probability of each class to each line.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="CSV file to write; printed by default.")] = None,
+    only: Only = "*",
+    json_: Json = False,
+    plugin: Plugins = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Predict the rows of a file with the model of a finished run: one line per row."""
+    model = _model(run, party, only, plugin or ())
+    answers = model.predictions(file).tolist()
+    shares = model.probabilities(file).tolist() if probabilities else None
+    if json_:
+        facts = {"run": str(model.run.path if model.run else run), "predictions": answers}
+        content = json.dumps(facts | ({"classes": model.rows.classes, "probabilities": shares} if shares else {}))
+    else:
+        content = _as_csv(answers, model.rows.classes, shares)
+    if out is None:
+        print(content.rstrip("\n"))
+    else:
+        _write(out, content)
+        print(f"predictions of {len(answers)} rows: {out}")
+
+
+def _as_csv(answers: Sequence[Any], classes: Sequence[str], shares: Sequence[Sequence[float]] | None) -> str:
+    """Return predictions as a CSV with the number of the row, counted from 1."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row", "prediction", *(f"p({name})" for name in (classes if shares else ()))])
+    for row, answer in enumerate(answers):
+        writer.writerow([row + 1, answer, *(shares[row] if shares else ())])
+    return text.getvalue()
+
+
+def _write(path: Path, content: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise RecordError(f"{path} cannot be written ({error.strerror}): choose another --out.") from error
+
+
+def model(
+    run: Run,
+    form: Annotated[str, typer.Option("--format", help="torch, safetensors or onnx.")] = "torch",
+    out: Annotated[Path | None, typer.Option("--out", help="File to write; model.pt or so by default.")] = None,
+    party: Party = None,
+    only: Only = "*",
+    plugin: Plugins = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Write the trained network of a finished run to a file, and print how to use it."""
+    if form not in FORMATS:
+        raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
+    from silobench.runs.model_files import write_model
+
+    path = out or Path(f"model{FORMATS[form]}")
+    lines = write_model(_model(run, party, only, plugin or ()), form, path)
+    print(f"model: {path}", file=sys.stderr)
+    print("\n".join(lines))
+
+
+def _model(run: Path, party: str | None, only: str, plugins: Sequence[Path]) -> "TrainedModel":
+    from silobench.runs.experiment import load_plugin
+    from silobench.runs.predict import chosen_run, trained_model
+
+    digests = [load_plugin(path) for path in plugins]
+    chosen = chosen_run(run, only)
+    for digest in chosen.config.get("plugins", ()) if digests else ():
+        if digest not in digests:
+            raise ConfigError(
+                f"{chosen.path} was made with the plugin {digest.split()[0]}, which has changed since or is missing: "
+                "give it with --plugin as it was then."
+            )
+    return trained_model(chosen.path, party=party)

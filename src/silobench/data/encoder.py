@@ -1,0 +1,328 @@
+"""`Encoder`: how the raw columns of a table become features, as learnt from the training rows.
+
+A run stores it as JSON, so that the rows of a new file become the features that its model knows.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from silobench.data.table.cells import BadCells, RawColumn, raw_column
+from silobench.data.table.dates import DateOrder, date_features, parse_dates
+from silobench.data.table.scaling import Scale, apply_scales
+from silobench.data.table.words import PADDING, hashed_words, place_and_sign, tokens, word_row
+from silobench.errors import DataError, listed
+
+MISSING_CATEGORY = "(missing)"
+_LOG = logging.getLogger("silobench")
+_BLOCK = 8192  # rows of hashed texts that are written at a time
+_SHOWN = 3  # groups that a message lists
+
+
+class BadColumnError(Exception):
+    """A column of a new table cannot be read as it was in training; the message says what it has."""
+
+
+# --- columns -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A column of numbers: one feature, which is scaled."""
+
+    kind: ClassVar[str] = "number"
+    name: str
+    decimal: str = "."
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def numbers(self, column: RawColumn) -> list[NDArray[np.float64]]:
+        values = column.numbers(self.decimal)
+        if values is None:
+            raise BadColumnError(f"'{_first_text(column, self.decimal)}' in column '{self.name}'")
+        if isinstance(values, BadCells):
+            raise BadColumnError(f"'{values.cells[0][1]}' in column '{self.name}'")
+        return [values]
+
+
+@dataclass(frozen=True)
+class DateColumn:
+    """A column of dates: days since `origin`, month and weekday, which are scaled like numbers."""
+
+    kind: ClassVar[str] = "date"
+    name: str
+    origin: str
+    order: DateOrder = "auto"
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return (f"{self.name} (days)", f"{self.name} (month)", f"{self.name} (weekday)")
+
+    def numbers(self, column: RawColumn) -> list[NDArray[np.float64]]:
+        dates = column.values if column.kind == "date" else self._parse(column)
+        return date_features(dates, np.datetime64(self.origin, "s"))
+
+    def _parse(self, column: RawColumn) -> NDArray[np.datetime64]:
+        dates = parse_dates(column.factor.texts, self.order)
+        if dates is None:
+            raise BadColumnError(f"a text that is not a date in column '{self.name}'")
+        return dates[column.factor.codes]
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A column of categories: one feature of 0 and 1 per category. An unknown category is all zeros."""
+
+    kind: ClassVar[str] = "category"
+    name: str
+    categories: tuple[str, ...]
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}={category}" for category in self.categories)
+
+    def write(self, column: RawColumn, rows: NDArray[np.int64] | slice, out: NDArray[np.float32]) -> None:
+        place = {category: place for place, category in enumerate(self.categories)}
+        places = np.array([place.get(text or MISSING_CATEGORY, -1) for text in column.factor.texts], np.int64)
+        codes = places[column.factor.codes[rows]]
+        out[:] = 0
+        known = np.flatnonzero(codes >= 0)
+        out[known, codes[known]] = 1
+
+
+@dataclass(frozen=True)
+class HashColumn:
+    """A column of many categories: each adds 1 or -1 to one of `width` features; a missing cell is all zeros."""
+
+    kind: ClassVar[str] = "hash"
+    name: str
+    width: int
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}#{place}" for place in range(self.width))
+
+    def write(self, column: RawColumn, rows: NDArray[np.int64] | slice, out: NDArray[np.float32]) -> None:
+        texts, codes = column.factor.texts, column.factor.codes[rows]
+        pairs = [place_and_sign(text, self.width) if text else (0, 0) for text in texts]
+        places, signs = np.array(pairs, np.int64).reshape(-1, 2).T
+        out[:] = 0
+        out[np.arange(len(codes)), places[codes]] = signs[codes]
+
+
+@dataclass(frozen=True)
+class TextColumn:
+    """A column of texts: its words are hashed into `width` features."""
+
+    kind: ClassVar[str] = "text"
+    name: str
+    width: int
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple(f"{self.name}#{place}" for place in range(self.width))
+
+    def write(self, column: RawColumn, rows: NDArray[np.int64] | slice, out: NDArray[np.float32]) -> None:
+        texts, codes = column.factor.texts, column.factor.codes[rows]
+        for begin in range(0, len(codes), _BLOCK):
+            wanted, places = np.unique(codes[begin : begin + _BLOCK], return_inverse=True)
+            hashed = np.stack([hashed_words(texts[code], self.width) for code in wanted])
+            out[begin : begin + _BLOCK] = hashed[places.reshape(-1)]
+
+
+@dataclass(frozen=True)
+class WordsColumn:
+    """The only column of a table of texts: rows of `length` word numbers, padded at the end."""
+
+    kind: ClassVar[str] = "words"
+    name: str
+    vocabulary: tuple[str, ...]
+    length: int
+
+    def rows(self, column: RawColumn) -> NDArray[np.int32]:
+        index = {word: code for code, word in enumerate(self.vocabulary)}
+        texts, codes = column.factor.texts, column.factor.codes
+        table = np.full((len(texts), self.length), PADDING, np.int32)
+        for row, text in zip(table, texts, strict=True):
+            numbers = word_row(tokens(text), index, self.length)
+            row[: len(numbers)] = numbers
+        return table[codes]
+
+
+NumericColumn = NumberColumn | DateColumn
+PlainColumn = CategoryColumn | HashColumn | TextColumn
+FeatureColumn = NumericColumn | PlainColumn
+_KINDS: Mapping[str, Callable[..., Any]] = {
+    c.kind: c for c in (NumberColumn, DateColumn, CategoryColumn, HashColumn, TextColumn, WordsColumn)
+}
+
+
+def _first_text(column: RawColumn, decimal: str) -> str:
+    """Return the first cell that is not a number."""
+    for text in column.factor.texts:
+        if text and not isinstance(RawColumn("text", _one(text)).numbers(decimal), np.ndarray):
+            return text
+    return "a date"
+
+
+def _one(text: str) -> Any:
+    import pyarrow as pa
+
+    return pa.chunked_array([pa.array([text], pa.large_string())])
+
+
+# --- the whole table ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """How raw columns become features. `encode` of the training columns returns the training features, bit for bit.
+
+    `scales` has the scale of every numeric feature. With a `group` column, `group_scales` has those of each group, and
+    rows of an unknown group are scaled by the pooled `scales`.
+    """
+
+    parts: tuple[FeatureColumn | WordsColumn, ...]
+    scales: Mapping[str, Scale] = field(default_factory=dict)
+    group: str = ""
+    group_scales: Mapping[str, Mapping[str, Scale]] = field(default_factory=dict)
+    sep: str = "auto"
+    encoding: str = "auto"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the raw columns that are needed."""
+        names = [part.name for part in self.parts]
+        return (*names, self.group) if self.group and self.group not in names else tuple(names)
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features; empty for rows of words."""
+        return tuple(name for part in self.parts if not isinstance(part, WordsColumn) for name in part.features)
+
+    def encode(self, columns: Mapping[str, Any]) -> NDArray[Any]:
+        """Return the features of raw columns: arrays, lists or Series of texts, numbers or dates, by name."""
+        self.check(columns, "the table")
+        return self._encode({name: raw_column(name, columns[name]) for name in self.columns}, "the table")
+
+    def read(self, path: Path) -> NDArray[Any]:
+        """Return the features of the rows of a CSV or Parquet file."""
+        from silobench.data.table.files import read_columns  # imported here because pyarrow takes a moment
+
+        columns = read_columns(Path(path), self.columns, sep=self.sep, encoding=self.encoding)
+        self.check(columns, str(path))
+        return self._encode(columns, str(path))
+
+    def check(self, columns: Mapping[str, Any], source: str) -> None:
+        """Refuse a table that lacks columns; `source` names it in the message."""
+        absent = [name for name in self.columns if name not in columns]
+        if absent:
+            raise DataError(
+                f"{source} has no column {listed(absent)}, which the features are made of: add "
+                f"{'it' if len(absent) == 1 else 'them'}."
+            )
+
+    def _encode(self, columns: Mapping[str, RawColumn], source: str) -> NDArray[Any]:
+        sizes = {len(columns[name]) for name in self.columns}
+        if len(sizes) > 1:
+            raise DataError(f"{source} has columns of {listed(sorted(map(str, sizes)))} rows: give equally many.")
+        if isinstance(self.parts[0], WordsColumn):
+            return self.parts[0].rows(columns[self.parts[0].name])
+        out = np.empty((sizes.pop(), len(self.features)), np.float32)
+        groups = row_texts(columns[self.group]) if self.group else None
+        problems = self._write_parts(columns, out, groups)
+        if problems:
+            raise DataError(
+                f"{source} has {listed(problems)}: numbers and dates are needed there, as in the training rows, so "
+                "correct them."
+            )
+        return out
+
+    def _write_parts(
+        self, columns: Mapping[str, RawColumn], out: NDArray[np.float32], groups: NDArray[Any] | None
+    ) -> list[str]:
+        begin, problems = 0, []
+        for part in self.parts:
+            assert not isinstance(part, WordsColumn)
+            target = out[:, begin : begin + len(part.features)]
+            begin += len(part.features)
+            try:
+                if isinstance(part, NumericColumn):
+                    for place, values in enumerate(part.numbers(columns[part.name])):
+                        feature = part.features[place]
+                        by_group = {group: scales[feature] for group, scales in self.group_scales.items()}
+                        target[:, place] = apply_scales(values, self.scales[feature], by_group, groups)
+                else:
+                    part.write(columns[part.name], slice(None), target)
+            except BadColumnError as error:
+                problems.append(str(error))
+        if groups is not None:
+            self._report_unknown(groups)
+        return problems
+
+    def _report_unknown(self, groups: NDArray[Any]) -> None:
+        unknown = sorted(set(np.unique(groups).tolist()) - set(self.group_scales))
+        if unknown:
+            shown = ", ".join(unknown[:_SHOWN]) + (", ..." if len(unknown) > _SHOWN else "")
+            _LOG.warning("rows of unknown groups are scaled by the pooled training rows: %s", shown)
+
+    # --- JSON ----------------------------------------------------------------------------------------
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the encoder as JSON values; `from_json` returns an equal encoder."""
+        return {
+            "version": 1,
+            "columns": [{"kind": part.kind, **dataclasses.asdict(part)} for part in self.parts],
+            "scales": {name: dataclasses.asdict(scale) for name, scale in self.scales.items()},
+            "group": self.group,
+            "group_scales": {
+                group: {name: dataclasses.asdict(scale) for name, scale in scales.items()}
+                for group, scales in self.group_scales.items()
+            },
+            "sep": self.sep,
+            "encoding": self.encoding,
+        }
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "Encoder":
+        """Return the encoder of `as_json`; refuse facts that have another form."""
+        try:
+            if facts["version"] != 1:
+                raise ValueError(f"version {facts['version']}")
+            return cls(
+                tuple(_part(one) for one in facts["columns"]),
+                _scales(facts["scales"]),
+                facts["group"],
+                {group: _scales(scales) for group, scales in facts["group_scales"].items()},
+                facts["sep"],
+                facts["encoding"],
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                f"the stored encoder cannot be read ({type(error).__name__}: {error}): use the file that the run wrote."
+            ) from error
+
+
+def _part(facts: Mapping[str, Any]) -> Any:
+    arguments: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()
+    }
+    return _KINDS[arguments.pop("kind")](**arguments)
+
+
+def _scales(facts: Mapping[str, Any]) -> dict[str, Scale]:
+    return {name: Scale(**scale) for name, scale in facts.items()}
+
+
+def row_texts(column: RawColumn) -> NDArray[Any]:
+    """Return the texts of a column, one per row."""
+    return np.array(column.factor.texts)[column.factor.codes]

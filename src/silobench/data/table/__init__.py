@@ -1,0 +1,1 @@
+"""Tables: raw columns, how they are read from files, and how they become features."""

@@ -1,0 +1,114 @@
+"""Trained networks as files of other tools: torch, safetensors and ONNX."""
+
+import io
+import logging
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from silobench.atomic import replace_atomically
+from silobench.errors import ConfigError, RecordError
+from silobench.runs.predict import TrainedModel
+from silobench.tasks.objectives.regression import Regression
+
+
+def write_model(model: TrainedModel, form: str, path: Path) -> tuple[str, ...]:
+    """Write a trained network to a file; return lines of Python that load it and use it for `rows`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_atomically(path, FORMATS[form](model))
+    except OSError as error:
+        raise RecordError(f"{path} cannot be written ({error.strerror}): choose another --out.") from error
+    return _usage(model, form, path)
+
+
+def _tensors(model: TrainedModel) -> dict[str, Tensor]:
+    """Return the state of the network, each tensor in memory of its own: the network has views of one vector."""
+    return {name: tensor.detach().clone().contiguous() for name, tensor in model.network.module.state_dict().items()}
+
+
+def _torch(model: TrainedModel) -> bytes:
+    content = io.BytesIO()
+    torch.save(_tensors(model), content)
+    return content.getvalue()
+
+
+def _safetensors(model: TrainedModel) -> bytes:
+    from safetensors.torch import save
+
+    return save(_tensors(model), {"model": model.spec})
+
+
+def _onnx(model: TrainedModel) -> bytes:
+    try:
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ConfigError("ONNX needs more packages: install them with pip install 'silobench[onnx]'.") from error
+    rows = _example(model)
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")  # about the exporter's own parts
+            program = torch.onnx.export(
+                _Answers(model).eval(),
+                (rows,),
+                input_names=["rows"],
+                output_names=["outputs"],
+                dynamic_shapes={"rows": {0: torch.export.Dim("n")}},
+                dynamo=True,
+                verbose=False,
+            )
+            assert program is not None
+            return bytes(program.model_proto.SerializeToString())
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [""])[0]
+        raise ConfigError(
+            f"the network {model.spec} cannot be written as ONNX ({type(error).__name__}: {first}): use --format torch."
+        ) from error
+
+
+class _Answers(nn.Module):
+    """The network as others use it: a numeric target is answered in its own units."""
+
+    def __init__(self, model: TrainedModel):
+        super().__init__()
+        self.module, objective = model.network.module, model.objective
+        self.units = (objective.mean, objective.scale) if isinstance(objective, Regression) else None
+
+    def forward(self, rows: Tensor) -> Tensor:
+        outputs: Tensor = self.module(rows)
+        return outputs if self.units is None else outputs * self.units[1] + self.units[0]
+
+
+def _example(model: TrainedModel) -> Tensor:
+    """Return rows of zeros as the network reads them."""
+    rows = np.zeros((2, *model.rows.shape), model.rows.dtype if model.rows.vocabulary else np.float32)
+    return torch.from_numpy(rows)
+
+
+FORMATS: dict[str, Callable[[TrainedModel], bytes]] = {"torch": _torch, "safetensors": _safetensors, "onnx": _onnx}
+
+
+def _usage(model: TrainedModel, form: str, path: Path) -> tuple[str, ...]:
+    """Return three lines of Python that load a file and compute the outputs for `rows`, a float32 array."""
+    if form == "onnx":
+        return (
+            "import onnxruntime",
+            f"session = onnxruntime.InferenceSession({str(path)!r})",
+            "outputs = session.run(None, {'rows': rows})[0]",
+        )
+    sizes = model.sizes
+    built = f"net = sb.MODELS.build({model.spec!r}).build(sb.{sizes!r}, seed={model.seed})"
+    if form == "torch":
+        imports, state = "import silobench as sb, torch", f"torch.load({str(path)!r}, weights_only=True)"
+    else:
+        imports, state = (
+            "import silobench as sb, torch, safetensors.torch",
+            f"safetensors.torch.load_file({str(path)!r})",
+        )
+    return imports, built, f"net.load_state_dict({state}); outputs = net.eval()(torch.as_tensor(rows))"

@@ -1,0 +1,96 @@
+"""New rows for a trained network: arrays, data frames and files become the features that it was trained on."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from silobench.data.dataset import Features
+from silobench.errors import DataError
+from silobench.tasks.row_format import RowFormat
+
+_BYTES = 255
+
+
+def features(rows: Any, form: RowFormat, encoder: Callable[[], Any]) -> Features:
+    """Return rows as the stored features of a dataset with this format.
+
+    `rows` is an array or a tensor of features, a mapping of columns, a data frame, or the path of a CSV, Parquet or
+    .npy file. `encoder` returns the encoder of columns, or None; it is called only for columns.
+    """
+    if isinstance(rows, str | Path):
+        return _of_file(Path(rows), form, encoder)
+    if isinstance(rows, Mapping) or hasattr(rows, "columns"):
+        columns = {str(name): rows[name] for name in (rows if isinstance(rows, Mapping) else rows.columns)}
+        known = encoder()
+        if known is not None:
+            return known.encode(columns)
+        rows = np.column_stack([np.asarray(column) for column in columns.values()])
+    return _of_array(rows, form)
+
+
+def _of_file(path: Path, form: RowFormat, encoder: Callable[[], Any]) -> Features:
+    if not path.is_file():
+        raise DataError(f"there is no file {path}: check the path.")
+    if path.suffix == ".npy":
+        try:
+            return _of_array(np.load(path, allow_pickle=False), form)
+        except (ValueError, OSError) as error:
+            raise DataError(f"{path} is not an array of numbers that NumPy saved: {error}.") from error
+    known = encoder()
+    if known is None:
+        raise DataError(
+            f"the network was not trained on a table with named columns, so it cannot read {path}: give rows of shape "
+            f"{form.shape} as an array, or as a .npy file."
+        )
+    return known.read(path)
+
+
+def _of_array(rows: Any, form: RowFormat) -> Features:
+    if sparse.issparse(rows):
+        x: Any = rows.tocsr().astype(np.float32)
+    else:
+        x = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else np.asarray(rows)
+        x = _converted(x, form)
+    if tuple(x.shape[1:]) != form.shape:
+        columns = getattr(form.encoder, "columns", ())
+        remedy = f"; for the columns {', '.join(columns[:5])}, give a data frame" if columns else ""
+        raise DataError(
+            f"the rows have the shape {tuple(x.shape)}, but the network reads rows of shape {form.shape}: give an "
+            f"array of shape {('n', *form.shape)}{remedy}.".replace("'n'", "n")
+        )
+    if not len(x.data if sparse.issparse(x) else x):
+        raise DataError("there are no rows to predict: give at least one.")
+    return x
+
+
+def _converted(x: NDArray[Any], form: RowFormat) -> NDArray[Any]:
+    """Return an array in a type that the network reads: bytes stay bytes only where it was trained on bytes."""
+    if x.dtype.kind not in "biuf":
+        raise DataError(f"the rows are an array of type {x.dtype}, but numbers are needed: convert them to numbers.")
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        raise DataError("the rows have NaN or infinite values: fill them in first.")
+    if form.vocabulary:
+        return x.astype(form.dtype)
+    if form.dtype == "uint8" and x.dtype.kind in "iu":
+        if x.size and not 0 <= x.min() <= x.max() <= _BYTES:
+            raise DataError(f"the rows have values from {x.min()} to {x.max()}, but pixels are 0 to {_BYTES}.")
+        return x.astype(np.uint8)
+    return x.astype(np.float32)
+
+
+def as_stored(x: Features) -> "Tensor | sparse.csr_matrix":
+    """Return features as a federation stores them: a tensor, or a CSR matrix."""
+    return x if sparse.issparse(x) else torch.from_numpy(np.ascontiguousarray(x))
+
+
+def numbers_per_row(x: Features) -> int:
+    """Return how many numbers a row has; the average of the nonzero ones if rows are sparse."""
+    if sparse.issparse(x):
+        return max(1, int(x.nnz) // int(x.shape[0]))
+    return max(1, int(np.prod(x.shape[1:])))

@@ -1,0 +1,348 @@
+"""A trained network: from a run directory, or from a run in Python, to answers for new rows."""
+
+import functools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from silobench.data import Dataset, load
+from silobench.data.encoder import Encoder
+from silobench.engines import auto, inline
+from silobench.errors import ConfigError, DataError, RecordError, suggest
+from silobench.federation import Federation, as_input, evaluation_batch
+from silobench.loop.evaluation import party_models
+from silobench.loop.exchanges import EXCHANGES
+from silobench.loop.loop import one_thread
+from silobench.method.algorithms import ALGORITHMS
+from silobench.method.method import Method
+from silobench.method.solvers import SOLVERS
+from silobench.models import MODELS, Network, Sizes
+from silobench.models.estimators import fit_estimator
+from silobench.models.modules import averageable
+from silobench.runs.checkpoint import load_state
+from silobench.runs.horizontal import prepare
+from silobench.runs.label import distinguishing
+from silobench.runs.new_rows import as_stored, features, numbers_per_row
+from silobench.runs.plan import Cell, bind, text_digest
+from silobench.runs.stored import StoredRun, checkpoint_file, encoder_file, read_facts, read_run, run_paths
+from silobench.tasks.objectives import OBJECTIVES, Objective, plain
+from silobench.tasks.objectives.hinge import Hinge
+from silobench.tasks.objectives.regression import Regression
+from silobench.tasks.row_format import RowFormat
+from silobench.tasks.task import Task, Weights
+from silobench.training.setting import Setting
+from silobench.training.state import RoundRecord, State
+
+Source: TypeAlias = "str | Path | Task | Setting"
+_MOST_PARTIES = 10  # that a message lists
+_SHOWN = 3  # names that a message lists
+_SOFTMAX = ("cross-entropy", "binary", "verification")  # objectives whose answers need no data of the run
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A trained network, its objective, and how rows enter it."""
+
+    network: Network
+    objective: Objective
+    rows: RowFormat
+    spec: str = ""  # of the model, with all its arguments
+    sizes: Sizes | None = None
+    seed: int = 0
+    run: "StoredRun | None" = None
+
+    def outputs(self, rows: Any) -> Tensor:
+        """Return the outputs of the network for rows, computed as in a test: with one thread, in the same batches."""
+        x = features(rows, self.rows, self.encoder)
+        stored, size, count = as_stored(x), evaluation_batch(numbers_per_row(x)), x.shape[0]
+        module = self.network.module.eval()
+        with one_thread(), torch.no_grad():
+            parts = [module(as_input(stored[begin : begin + size])) for begin in range(0, count, size)]
+        return torch.cat(parts)
+
+    def encoder(self) -> Any:
+        """Return the encoder of columns: the stored one, or else that of the dataset if it is on this machine."""
+        if self.rows.encoder is not None or self.run is None:
+            return self.rows.encoder
+        return _dataset_of(self.run).encoder
+
+    def predictions(self, rows: Any) -> NDArray[Any]:
+        """Return the name of the class, or the number, that the network answers for each row."""
+        answers = self.objective.predictions(self.outputs(rows))
+        return np.array(self.rows.classes)[answers] if self.objective.has_classes else answers
+
+    def probabilities(self, rows: Any) -> NDArray[np.float64]:
+        """Return the probability of each class for each row."""
+        probabilities = self.objective.probabilities(self.outputs(rows))
+        if probabilities is None:
+            raise ConfigError(
+                f"the objective {self.objective.name} has no probabilities: leave out probabilities, or train with "
+                "cross-entropy."
+            )
+        return probabilities
+
+
+def predict(
+    run: Source,
+    rows: Any,
+    *,
+    state: State | RoundRecord | None = None,
+    party: str | None = None,
+    probabilities: bool = False,
+    only: str = "*",
+) -> NDArray[Any]:
+    """Return the answers of a trained model for new rows: names of classes, or numbers in the target's units.
+
+    `run` is a run directory, a directory with one finished run (or one whose name matches `only`), or a task or setting
+    of a run in Python with its last `state`. `rows` is an array, a data frame, or the path of a CSV, Parquet or .npy
+    file. `party` is the name of a party whose own model answers. With `probabilities`, the result has a column per
+    class.
+    """
+    model = trained_model(run, state=state, party=party, only=only)
+    return model.probabilities(rows) if probabilities else model.predictions(rows)
+
+
+def to_sklearn(
+    run: Source,
+    estimator: Any = None,
+    *,
+    state: State | RoundRecord | None = None,
+    party: str | None = None,
+    only: str = "*",
+) -> Any:
+    """Return a fitted estimator of scikit-learn with the coefficients of a trained linear model.
+
+    `estimator` is copied; without one it is a LogisticRegression, or a LinearRegression for numbers. Its rows are the
+    features of the dataset, one line per row.
+    """
+    model = trained_model(run, state=state, party=party, only=only)
+    if estimator is None:
+        from sklearn import linear_model
+
+        estimator = linear_model.LogisticRegression() if model.rows.classes else linear_model.LinearRegression()
+    objective = model.objective
+    units = (objective.mean, objective.scale) if isinstance(objective, Regression) else (0.0, 1.0)
+    return fit_estimator(estimator, model.network.module, model.rows.classes, objective.name, *units)
+
+
+def trained_model(
+    run: Source, *, state: State | RoundRecord | None = None, party: str | None = None, only: str = "*"
+) -> TrainedModel:
+    """Return the trained network of a run; see `predict` for the arguments."""
+    if isinstance(run, str | Path):
+        if state is not None:
+            raise ConfigError("a run directory has its own state: leave out state.")
+        return _of_run(chosen_run(Path(run), only), party)
+    task = run.task if isinstance(run, Setting) else run
+    if not isinstance(task, Task):
+        raise ConfigError(f"predict needs the path of a run, an sb.Task or an sb.Setting, but got a {_kind(run)}.")
+    if state is None:
+        raise ConfigError("a task does not know what was learnt: give state=record.state of the last record.")
+    if task.rows is None:
+        raise ConfigError("this task was put together without a dataset: build it with sb.task(model, dataset).")
+    last = state.state if isinstance(state, RoundRecord) else state
+    weights = _weights(run, last, party) if isinstance(run, Setting) else _shared(last, party)
+    return TrainedModel(_with_weights(task.network, weights), task.objective, task.rows)
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+# --- which run ---------------------------------------------------------------------------------------
+
+
+def chosen_run(path: Path, only: str = "*") -> StoredRun:
+    """Return the finished run at a path, or the one finished run below it whose name matches a glob."""
+    if (path / "run.json").is_file():
+        run = read_run(path)
+        if not run.complete:
+            raise RecordError(f"{path} is not finished: run the same experiment again to finish it first.")
+        return run
+    runs = [run for run in map(read_run, run_paths(path)) if run.complete]
+    if not runs:
+        raise RecordError(f"no run in {path} is finished: run the experiment to its end first.")
+    names = _names(runs)
+    matching = [place for place, name in enumerate(names) if fnmatch(name, only)]
+    if len(matching) == 1:
+        return runs[matching[0]]
+    if not matching:
+        raise ConfigError(f"--only '{only}' matches none of {len(runs)} finished runs, such as '{names[0]}'.")
+    shown = "; ".join(names[place] for place in matching[:_SHOWN])
+    more = f"; and {len(matching) - _SHOWN} more" if len(matching) > _SHOWN else ""
+    raise ConfigError(
+        f"{path} has {len(matching)} finished runs{'' if only == '*' else f' that match {only!r}'}: choose one with "
+        f"--only and a part of its name, such as --only '*{names[matching[0]].split(' / ', 2)[-1]}', or give its "
+        f"directory; they are {shown}{more}."
+    )
+
+
+def _names(runs: Sequence[StoredRun]) -> list[str]:
+    """Return the names of runs as `silobench run` shows them."""
+    always = ("dataset", "partition", "algorithm")
+    others = distinguishing([run.label for run in runs], but=(*always, "seed"))
+    return [" / ".join((*(run.label.text(key) for key in (*always, *others)), f"seed {run.seed}")) for run in runs]
+
+
+# --- from a run directory ----------------------------------------------------------------------------
+
+
+def _of_run(run: StoredRun, party: str | None) -> TrainedModel:
+    if not checkpoint_file(run.path).is_file():
+        raise RecordError(
+            f"the model of {run.path} was deleted (--records-only): delete this directory and run the experiment again "
+            "without --records-only."
+        )
+    rows, objective = _row_format(run), _objective(run)
+    outputs = len(run.dataset.classes) if objective.has_classes else 1
+    sizes = Sizes(rows.shape, outputs, rows.vocabulary)
+    model = MODELS.build(_known_model(run))
+    _need_same_file(run, model.content)
+    module = model.build(sizes, run.seed)
+    if not type(module).__module__.startswith("silobench."):
+        averageable(module, model.name)
+    network = Network(module)
+    state = load_state(run.path)
+    if (len(network.params), len(network.buffers)) != (len(state.server.params), len(state.server.buffers)):
+        raise RecordError(
+            f"the model {run.config['model']} has {len(network.params)} numbers, but that of {run.path} has "
+            f"{len(state.server.params)}: use the code that the run was made with."
+        )
+    task = Task(network, network.params.clone(), network.buffers.clone(), objective, rows)
+    weights = _weights_of_run(run, task, state, party)
+    return TrainedModel(
+        _with_weights(network, weights), objective, rows, str(run.config["model"]), sizes, run.seed, run
+    )
+
+
+def _known_model(run: StoredRun) -> str:
+    """Return the spec of a run's model; raise `ConfigError` if a plugin that has it was not loaded."""
+    spec = str(run.config["model"])
+    if run.config.model.name not in MODELS.factories:
+        plugins = ", ".join(run.config.get("plugins", ["unknown"]))
+        raise ConfigError(
+            f"the model {spec} of {run.path} comes from a plugin ({plugins}): "
+            "load it with --plugin FILE, or import it before sb.predict."
+        )
+    return spec
+
+
+def _need_same_file(run: StoredRun, content: str) -> None:
+    if content and text_digest(content) not in run.config.get("references", ()):
+        raise ConfigError(
+            f"the file of {run.config['model']} has changed since {run.path} was made: restore it as it was then."
+        )
+
+
+def _row_format(run: StoredRun) -> RowFormat:
+    """Return the format of a run's rows from its directory, or else from its dataset."""
+    facts = read_facts(run.path)["dataset"]
+    if "shape" not in facts:  # a run from before it was recorded
+        return RowFormat.of(_dataset_of(run))
+    return RowFormat.from_json(facts, run.dataset.classes, _stored_encoder(run.path))
+
+
+def _stored_encoder(path: Path) -> Any:
+    file = encoder_file(path)
+    if not file.is_file():
+        return None
+    try:
+        return Encoder.from_json(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{file} is damaged: delete it, and the training data will be read again.") from error
+
+
+def _objective(run: StoredRun) -> Objective:
+    """Return an objective that can answer, from what a run records; other objectives are fitted to the data again."""
+    facts = run.facts.objective
+    if facts.name == Regression.name and facts.target is not None and facts.target.std is not None:
+        return Regression(facts.main, facts.metrics, mean=facts.target.mean or 0.0, scale=facts.target.std)
+    if facts.name == Hinge.name:
+        return Hinge(facts.main, facts.metrics)
+    if facts.name.removeprefix("weighted ") in _SOFTMAX:
+        return plain()
+    return OBJECTIVES.build(facts.spec)(_dataset_of(run))
+
+
+def _dataset_of(run: StoredRun) -> Dataset:
+    """Load the data of a run; refuse data that has changed."""
+    dataset = _load(str(run.config["dataset"]))
+    if dataset.checksum != run.dataset.checksum:
+        raise DataError(f"{run.config['dataset']} has changed since {run.path} was made: restore it as it was then.")
+    return dataset
+
+
+_load = functools.lru_cache(maxsize=1)(load)
+
+
+# --- whose model -------------------------------------------------------------------------------------
+
+
+def _weights_of_run(run: StoredRun, task: Task, state: State, party: str | None) -> Weights:
+    """Return the shared model of a run, or a party's. Data are read only for a model that depends on rows."""
+    config = run.config
+    algorithm, solver = ALGORITHMS.build(str(config["algorithm"])), SOLVERS.build(str(config["solver"]))
+    mixes = EXCHANGES.build(config.text("exchange")).mixes and not algorithm.silent
+    no_rows = cast(Federation, None)  # a model is put together from vectors only
+    setting = Setting(
+        Method(algorithm, solver, buffers=cast(Any, config.buffers)), no_rows, task, run.seed, mixes=mixes
+    )
+    if not setting.has_party_models:
+        return _shared(state, party)
+    number = 0 if algorithm.pooled else _number(party, run.partition.parties)
+    if algorithm.adaptation is not None or number not in state.memory:
+        return _weights_from_rows(run, state, number)
+    return setting.model_at(state.server, state.memory[number])
+
+
+def _weights_from_rows(run: StoredRun, state: State, number: int) -> Weights:
+    """Return a party's model that the checkpoint lacks: it is trained for each test, or is the initial one."""
+    choices = {key: value for key, value in run.config.items() if key in Cell.model_fields and key != "measure"}
+    _dataset_of(run)  # refuses data that has changed
+    prepared = prepare(bind(choices, {key: run.config[key] for key in ("plugins",) if key in run.config}))
+    engine = prepared.settled(auto(workers=1), run.facts.environment.get("engine"))
+    setting = prepared.ready(engine, run.path.parent).setting
+    with one_thread():
+        return party_models(setting, engine, state)[number]
+
+
+def _weights(setting: Setting, state: State, party: str | None) -> Weights:
+    """Return the shared model of a run in Python, or a party's."""
+    if not setting.has_party_models:
+        return _shared(state, party)
+    number = _number(party, [each.name for each in setting.federation.parties])
+    with one_thread():
+        return party_models(setting, inline(), state)[number]
+
+
+def _number(party: str | None, names: Sequence[str]) -> int:
+    """Return the number of a party by its name."""
+    shown = ", ".join(names[:_MOST_PARTIES]) + (", ..." if len(names) > _MOST_PARTIES else "")
+    if party is None:
+        raise ConfigError(f"every party has its own model: choose one with --party (or party=...) from {shown}.")
+    if party not in names:
+        raise ConfigError(f"there is no party '{party}': {suggest(party, names)}")
+    return list(names).index(party)
+
+
+def _shared(state: State, party: str | None) -> Weights:
+    if party is not None:
+        raise ConfigError(f"all parties share one model, so that of '{party}' is not another: leave out the party.")
+    return state.server.params, state.server.buffers
+
+
+def _with_weights(network: Network, weights: Weights) -> Network:
+    """Return a copy of a network with these weights."""
+    filled = Network(network.__reduce__()[1][0])
+    with torch.no_grad():
+        filled.params.copy_(weights[0])
+        filled.buffers.copy_(weights[1])
+    return filled

@@ -1,0 +1,802 @@
+"""Wrong plugins: one sentence that names the hook, the file and what is expected, exit code 2, no traceback."""
+
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from commands import Result, call, write
+
+TINY = """
+dataset = "fcube"
+partition = "octants"
+model = "linear"
+solver = "sgd(lr=0.01, epochs=1, batch=512)"
+rounds = 2
+"""
+HEAD = "import silobench as sb, torch, numpy as np, sys\nfrom dataclasses import dataclass, replace\n\n"
+
+
+class Case(NamedTuple):
+    """A plugin that registers `mine`, the choices of the experiment, and fragments of the message."""
+
+    code: str
+    choice: str
+    fragments: tuple[str, ...]
+
+
+def algorithm(body: str, fields: str, *fragments: str) -> Case:
+    return part("ALGORITHMS", body, f"sb.Algorithm({fields})", "algorithm = 'mine'", *fragments)
+
+
+def part(registry: str, body: str, result: str, choice: str, *fragments: str) -> Case:
+    """Return a plugin with some functions, and a registered function that returns `result`."""
+    code = f"{textwrap.dedent(body).strip()}\n\n\n@sb.{registry}.register\ndef mine():\n    return {result}\n"
+    return Case(code, choice, fragments)
+
+
+def run(capsys: pytest.CaptureFixture[str], folder: Path, case: Case, *options: str) -> Result:
+    plugin = write(folder / "plug.py", HEAD + case.code)
+    file = write(folder / "e.toml", TINY + case.choice + "\n")
+    first = [option for option in options if option == "--debug"]
+    others = [option for option in options if option != "--debug"]
+    return call(capsys, *first, "run", file, "--plugin", plugin, "--workers", "1", "--out", folder / "runs", *others)
+
+
+def refused(result: Result, *fragments: str) -> None:
+    assert result.code == 2, result.err
+    assert "Traceback" not in result.err
+    errors = [line for line in result.err.splitlines() if "error: " in line]
+    assert len(errors) == 1, result.err
+    for fragment in fragments:
+        assert fragment in errors[0], errors[0]
+
+
+MESSAGE = """
+def message(local, server, memory):
+    {}
+"""
+ABSORB = """
+def absorb(server, update):
+    {}
+"""
+EXTRAS = """
+def extras(params):
+    return {"velocity": torch.zeros_like(params)}
+
+
+"""
+MEMORY = """
+def memory(params):
+    return {"seen": torch.zeros_like(params)}
+
+
+"""
+
+# --- algorithms ---------------------------------------------------------------------------------------
+
+ALGORITHMS = {
+    "not registered": Case("def mine():\n    return sb.Algorithm()\n", "algorithm = 'mine'", ("there is no algorithm",)),
+    "another name": Case(
+        "@sb.ALGORITHMS.register\ndef other():\n    return sb.Algorithm()\n",
+        "algorithm = 'mine'",
+        ("there is no algorithm 'mine'",),
+    ),
+    "name twice": Case(
+        "@sb.ALGORITHMS.register\ndef mine():\n    return sb.Algorithm()\n\n\n" * 2,
+        "algorithm = 'mine'",
+        ("the algorithm mine (plug.py, line 9) has a name that is taken", "line 4,", "replace=True"),
+    ),
+    "built-in name": Case(
+        "@sb.ALGORITHMS.register\ndef fedavg():\n    return sb.Algorithm()\n",
+        "algorithm = 'fedavg'",
+        ("the algorithm fedavg (plug.py, line 4)", "silobench has an algorithm", "replace=True"),
+    ),
+    "import error": Case("import nowhere\n", "", ("ModuleNotFoundError in line 4: No module named 'nowhere'",)),
+    "relative import": Case("from . import other\n", "", ("a relative import in line 4", "a plugin is a single file")),
+    "syntax error": Case("def mine(:\n", "", ("SyntaxError", "line 4")),
+    "exit": Case("sys.exit(3)\n", "", ("it ends the program with sys.exit(3) in line 4",)),
+    "wrong hook name": algorithm(
+        ABSORB.format("return update"),
+        "aborb=absorb",
+        "the algorithm mine (plug.py, line 10) gives Algorithm a hook 'aborb'",
+        "did you mean absorb?",
+    ),
+    "returns None": Case(
+        "@sb.ALGORITHMS.register\ndef mine():\n    sb.Algorithm()\n",
+        "algorithm = 'mine'",
+        ("the algorithm mine (plug.py, line 4) returned None, but it must return an sb.Algorithm(...)",),
+    ),
+    "returns text": part("ALGORITHMS", "", "'fedavg'", "algorithm = 'mine'", "returned the text 'fedavg'"),
+    "returns a transform": part("ALGORITHMS", "", "sb.clip()", "algorithm = 'mine'", "returned a Transform, but"),
+    "factory raises": part("ALGORITHMS", "", "1 / 0", "algorithm = 'mine'", "line 9) raised ZeroDivisionError"),
+    "shape": algorithm(
+        ABSORB.format("return update.mean()['delta'][:3], server.extras"),
+        "absorb=absorb",
+        "failed in round 1: the hook `absorb` of the algorithm mine (plug.py, line 4) returned a tensor of shape (3,)",
+        "but the direction of the server is expected: a tensor of shape (8,) and type float32",
+        "finished rounds are kept",
+    ),
+    "raise": algorithm(
+        "def pull(server, memory):\n    a = 1\n    raise ValueError('not yet')",
+        "pull=pull",
+        "round 1, party 0: the hook `pull` of the algorithm mine (plug.py, line 6) raised ValueError: not yet",
+    ),
+    "exit in a hook": algorithm(
+        "def pull(server, memory):\n    sys.exit(3)", "pull=pull", "ended the program with sys.exit(3): let it return"
+    ),
+    "no tuple": algorithm(
+        ABSORB.format("return update.mean()['delta']"),
+        "absorb=absorb",
+        "returned a tensor of shape (8,) and type float32, but a pair (direction, extras) is expected",
+    ),
+    "wrong key": algorithm(
+        ABSORB.format("return update.mean()['control'], server.extras"),
+        "absorb=absorb",
+        "(plug.py, line 5) raised KeyError: 'control'; extras has no names, total has delta",
+    ),
+    "arity": algorithm(
+        "def message(local, memory):\n    return None",
+        "message=message",
+        "the hook `message` of the algorithm mine (plug.py, line 4) is called with (local, server, memory), but it takes "
+        "(local, memory): define it as message(local, server, memory).",
+    ),
+    "message": algorithm(
+        MESSAGE.format("return local.delta, memory"),
+        "message=message",
+        "the hook `message` of the algorithm mine (plug.py, line 4) returned a tensor of shape (8,) and type float32, "
+        "but the message is expected: an sb.Update",
+    ),
+    "message without memory": algorithm(
+        MESSAGE.format("return sb.Update.of(local.samples, delta=local.delta)"),
+        "message=message",
+        "returned an Update, but a pair (update, memory) is expected",
+    ),
+    "another part": algorithm(
+        MESSAGE.format("return sb.Update.of(local.samples, detla=local.delta), memory"),
+        "message=message",
+        "an update with 'detla', but 'delta' is expected, because the hook `absorb` is FedAvg's",
+    ),
+    "pull": algorithm("def pull(server, memory):\n    return 0.1", "pull=pull", "returned 0.1, but an sb.Pull is"),
+    "pull with a shape": algorithm(
+        "def pull(server, memory):\n    return sb.Pull(0.1, server.params[:2])",
+        "pull=pull",
+        "returned a tensor of shape (2,) and type float32, but the anchor of an sb.Pull is expected",
+    ),
+    "pull with a tensor as strength": algorithm(
+        "def pull(server, memory):\n    return sb.Pull(torch.tensor(0.1), server.params)",
+        "pull=pull",
+        "but the strength of an sb.Pull is expected: a finite number",
+    ),
+    "correct": algorithm(
+        "def correct(grad, params, server, memory):\n    return float(grad.norm())",
+        "correct=correct",
+        "round 1, party 0, step 1: the hook `correct` of the algorithm mine (plug.py, line 4) returned",
+        "but a gradient is expected: a tensor of shape (8,) and type float32",
+    ),
+    "loss": algorithm(
+        "def loss(batch, server, memory):\n    return 0.0",
+        "loss=loss",
+        "step 1: the hook `loss` of the algorithm mine (plug.py, line 4) returned 0.0, but a loss is expected",
+    ),
+    "loss without gradient": algorithm(
+        "def loss(batch, server, memory):\n    return torch.tensor(1.0)",
+        "loss=loss",
+        "type float32 without a gradient, but a loss is expected",
+    ),
+    "memory": algorithm(
+        "def memory(params):\n    return {'seen': 0}",
+        "memory=memory",
+        "the hook `memory` of the algorithm mine (plug.py, line 4) returned 0 as 'seen' of the memory, but a tensor",
+    ),
+    "forgotten memory": algorithm(
+        MEMORY + MESSAGE.format("return sb.Update.of(local.samples, delta=local.delta), {}"),
+        "memory=memory, message=message",
+        "the hook `message`",
+        "returned a memory without 'seen', but all names must stay",
+    ),
+    "float64": algorithm(
+        MESSAGE.format("return sb.Update.of(local.samples, delta=local.delta.double()), memory"),
+        "message=message",
+        "type float64 as 'delta' of the message, but the type float32 is expected: write .to(torch.float32)",
+    ),
+    "float64 at the server": algorithm(
+        ABSORB.format("return update.mean()['delta'].double(), server.extras"),
+        "absorb=absorb",
+        "type float64, but the direction of the server is expected",
+    ),
+    "forgotten extras": algorithm(
+        EXTRAS + ABSORB.format("return update.mean()['delta'], {}"),
+        "extras=extras, absorb=absorb",
+        "the hook `absorb` of the algorithm mine (plug.py, line 9) returned extras without 'velocity', but all names",
+    ),
+    "extras": algorithm(
+        "def extras(params):\n    return torch.zeros_like(params)",
+        "extras=extras",
+        "the hook `extras`",
+        "but the extras is expected: a dictionary of tensors",
+    ),
+    "broadcast of other extras": algorithm(
+        EXTRAS,
+        "extras=extras, broadcast=('control',)",
+        "returned extras without control, but `broadcast` names them",
+    ),
+    "broadcast as text": algorithm(
+        EXTRAS,
+        "extras=extras, broadcast='velocity'",
+        "`broadcast` of the algorithm mine (plug.py, line 8) is the text 'velocity', but a tuple of names",
+    ),
+    "hook as text": algorithm(
+        "", "message='delta'", "the hook `message` of the algorithm mine (plug.py, line 7) is the text 'delta'"
+    ),
+    "flag as text": algorithm("", "lockstep='no'", "`lockstep` of the algorithm mine", "but True or False is expected"),
+    "start": algorithm(
+        "def start(server, memory):\n    return None",
+        "start=start",
+        "the hook `start`",
+        "returned None, but the model at which training starts is expected",
+    ),
+    "personal": algorithm(
+        "def personal(layout):\n    return 'bias'", "personal=personal", "the hook `personal`", "the text 'bias', but names"
+    ),
+    "replica": algorithm(
+        "def replica(server, memory):\n    return memory['model']",
+        "replica=replica",
+        "the hook `replica` of the algorithm mine (plug.py, line 5) raised KeyError: 'model'",
+    ),
+    "trainings": algorithm(
+        "def trainings(train, server, memory):\n    return train(server.params)",
+        "trainings=trainings",
+        "the hook `trainings` of the algorithm mine (plug.py, line 4) returned a Local, but a pair (training, memory)",
+    ),
+    "refuses": algorithm(
+        "def refuses(method):\n    return True",
+        "refuses=refuses",
+        "the hook `refuses`",
+        "returned True, but a sentence is expected, or None",
+    ),
+    "annotations": Case(
+        "@sb.ALGORITHMS.register\ndef mine(mu: 'Number' = 1):\n    return sb.Algorithm()\n",
+        "algorithm = 'mine'",
+        ("the algorithm mine (plug.py, line 4) has annotations that cannot be read", "Number"),
+    ),
+    "a class": Case(
+        "@sb.ALGORITHMS.register\nclass Mine:\n    pass\n",
+        "algorithm = 'Mine'",
+        ("returned a Mine, but it must return an sb.Algorithm(...)",),
+    ),
+    "text in register": Case(
+        "@sb.ALGORITHMS.register('mine')\ndef mine():\n    return sb.Algorithm()\n",
+        "algorithm = 'mine'",
+        ("register needs a function with a name, but the text 'mine' was given",),
+    ),
+}  # fmt: skip
+
+
+# --- other parts --------------------------------------------------------------------------------------
+
+ENCODE = """
+def encode(update, memory, context):
+    {}
+"""
+TRANSFORM = "transforms = 'mine'"
+CUT = """
+def cut(split, parties, rng):
+    {}
+"""
+PARTITION = "partition = 'mine'\nparties = 2"
+OBSERVE = """
+def begin(course, state, memory):
+    def observe(record):
+        {}
+
+    return observe
+"""
+MEASURE = "measure = 'mine'"
+OBJECTIVE = """
+@dataclass(frozen=True)
+class Mine(sb.Objective):
+    name = "mine"
+
+    def loss(self, outputs, y):
+        {}
+
+    def score(self, outputs, y):
+        {}
+
+    def values(self, score):
+        {}
+
+
+def fit(dataset):
+    metric = sb.Metric("mine", "mine", True)
+    return Mine(metric, (metric,))
+"""
+LOSS, SCORE = "return outputs.square().mean()", "return sb.Score(total_loss=1.0, rows=np.array([len(y)]))"
+
+
+def codec(pack: str, unpack: str, *fragments: str) -> Case:
+    body = f"""
+def pack(array):
+    {pack}
+
+
+def unpack(content, form):
+    {unpack}
+
+
+def encode(update, memory, context):
+    return update.coded(sb.Codec(pack, unpack)), memory
+"""
+    return part("TRANSFORMS", body, "sb.Transform(encode)", TRANSFORM, *fragments)
+
+
+OTHERS = {
+    # transforms
+    "transform returns a function": part(
+        "TRANSFORMS",
+        ENCODE.format("return update, memory"),
+        "encode",
+        TRANSFORM,
+        "the transform mine (plug.py, line 8) returned the function encode, but it must return an sb.Transform(encode",
+    ),
+    "encode without memory": part(
+        "TRANSFORMS",
+        ENCODE.format("return update"),
+        "sb.Transform(encode)",
+        TRANSFORM,
+        "round 1, party 0: the hook `encode` of the transform mine (plug.py, line 4) returned an Update, but (update,",
+    ),
+    "encode with a shape": part(
+        "TRANSFORMS",
+        ENCODE.format("return update.map(lambda part: part[:2]), memory"),
+        "sb.Transform(encode)",
+        TRANSFORM,
+        "of shape (2,) and type float32, but 'delta' of the update is expected: a tensor of shape (8,)",
+    ),
+    "encode in float64": part(
+        "TRANSFORMS",
+        ENCODE.format("return update.map(torch.Tensor.double), memory"),
+        "sb.Transform(encode)",
+        TRANSFORM,
+        "type float64, but 'delta' of the update is expected",
+    ),
+    "encode without a part": part(
+        "TRANSFORMS",
+        ENCODE.format("return sb.Update.of(1.0, change=update.mean()['delta']), memory"),
+        "sb.Transform(encode)",
+        TRANSFORM,
+        "an update without 'delta' in its total, but every part must stay",
+    ),
+    "encode reports text": part(
+        "TRANSFORMS",
+        ENCODE.format("return update, memory, {'rate': 'high'}"),
+        "sb.Transform(encode)",
+        TRANSFORM,
+        "returned the text 'high', but 'rate' of a report is expected: a finite number",
+    ),
+    "encode arity": part(
+        "TRANSFORMS",
+        "def encode(update):\n    return update",
+        "sb.Transform(encode)",
+        TRANSFORM,
+        "is called with (update, memory, context), but it takes (update)",
+    ),
+    "transform with an unknown hook": part(
+        "TRANSFORMS",
+        ENCODE.format("return update, memory"),
+        "sb.Transform(encode, decoder=encode)",
+        TRANSFORM,
+        "gives Transform a hook 'decoder', which it does not have: did you mean decode?",
+    ),
+    "decode": part(
+        "TRANSFORMS",
+        ENCODE.format("return update, memory") + "\n\ndef decode(update, context):\n    return None",
+        "sb.Transform(encode, decode)",
+        TRANSFORM,
+        "round 1: the hook `decode` of the transform mine (plug.py, line 8) returned None, but the decoded update",
+    ),
+    # codecs
+    "pack to text": codec(
+        "return 'bytes'", "return content", "the hook `pack` of the codec (plug.py, line 4) returned the text 'bytes'"
+    ),
+    "pack raises": codec("return array.missing", "return content", "(plug.py, line 5) raised AttributeError"),
+    "unpack a shape": codec(
+        "return array.tobytes()",
+        "return np.zeros(3, form.dtype)",
+        "the hook `unpack` of the codec (plug.py, line 8) returned an array of shape (3,) and type float32, but an array",
+    ),
+    "unpack a type": codec(
+        "return array.tobytes()",
+        "return np.zeros(form.shape)",
+        "type float64, but an array of shape (8,) and type float32 is expected",
+    ),
+    "unpack arity": part(
+        "CODECS",
+        "",
+        "sb.Codec(lambda array: b'', lambda content: None)",
+        "algorithm = 'mine'\ntransforms = ''",
+        "there is no algorithm 'mine'",
+    ),
+    # aggregates
+    "combine": part(
+        "AGGREGATES",
+        "def combine(updates):\n    return torch.stack([update.total['delta'] for update in updates]).mean(0)",
+        "sb.Aggregate(combine)",
+        "aggregate = 'mine'",
+        "round 1: the hook `combine` of the aggregate mine (plug.py, line 4) returned a tensor of shape (8,)",
+        "but the aggregate is expected: an sb.Update",
+    ),
+    "combine without a part": part(
+        "AGGREGATES",
+        "def combine(updates):\n    return sb.Update.of(1.0, mean=torch.zeros(8))",
+        "sb.Aggregate(combine)",
+        "aggregate = 'mine'",
+        "an update without 'delta' in its total",
+    ),
+    "combine raises": part(
+        "AGGREGATES",
+        "def combine(updates):\n    return updates.mean()",
+        "sb.Aggregate(combine)",
+        "aggregate = 'mine'",
+        "(plug.py, line 5) raised AttributeError: 'list' object has no attribute 'mean'",
+    ),
+    "least": part(
+        "AGGREGATES",
+        "def combine(updates):\n    return updates[0]",
+        "sb.Aggregate(combine, least=0)",
+        "aggregate = 'mine'",
+        "`least` of the aggregate mine (plug.py, line 8) is 0, but a number of messages of at least 1 is needed",
+    ),
+    # partitions
+    "partition returns rows": part(
+        "PARTITIONS", "", "[[0, 1], [2]]", PARTITION, "the partition mine (plug.py, line 7) returned a list of 2, but it"
+    ),
+    "cut returns a list": part(
+        "PARTITIONS",
+        CUT.format("return [np.arange(10), np.arange(10, 20)]"),
+        "sb.Skew(cut)",
+        PARTITION,
+        "the hook `cut` of the partition mine (plug.py, line 4) returned a list of 2, but an sb.Partition(rows) is",
+    ),
+    "parties": part(
+        "PARTITIONS",
+        CUT.format("return sb.Partition((np.arange(10),))"),
+        "sb.Skew(cut)",
+        PARTITION,
+        "returned a tuple of 1 as rows, but a tuple with an array of each of 2 parties is expected",
+    ),
+    "rows as floats": part(
+        "PARTITIONS",
+        CUT.format("return sb.Partition((np.zeros(2), np.ones(2)))"),
+        "sb.Skew(cut)",
+        PARTITION,
+        "type float64 as rows of party 0, but an array of row numbers (int64) is expected",
+    ),
+    "rows outside": part(
+        "PARTITIONS",
+        CUT.format("return sb.Partition((np.arange(5), np.arange(5) + len(split)))"),
+        "sb.Skew(cut)",
+        PARTITION,
+        "returned rows of party 1 that are not row numbers from 0 to",
+    ),
+    "rows twice": part(
+        "PARTITIONS",
+        CUT.format("return sb.Partition((np.arange(5), np.array([7, 7])))"),
+        "sb.Skew(cut)",
+        PARTITION,
+        "each at most once",
+    ),
+    "no rows": part(
+        "PARTITIONS",
+        CUT.format("return sb.Partition((np.arange(5), np.arange(0)))"),
+        "sb.Skew(cut)",
+        PARTITION,
+        "returned no rows for party 1",
+    ),
+    "cut arity": part(
+        "PARTITIONS",
+        "def cut(split, parties):\n    return None",
+        "sb.Skew(cut)",
+        PARTITION,
+        "is called with (split, parties, rng), but it takes (split, parties)",
+    ),
+    # measures
+    "begin": part(
+        "MEASURES",
+        "def begin(course, state, memory):\n    return {'share': 1.0}",
+        "sb.Measure(begin)",
+        MEASURE,
+        "the hook `begin` of the measure mine (plug.py, line 4) returned a dict, but a function observe(record)",
+    ),
+    "observe without memory": part(
+        "MEASURES",
+        OBSERVE.format("return {'share': 1.0}"),
+        "sb.Measure(begin)",
+        MEASURE,
+        "the hook `observe` of the measure mine (plug.py, line 5) returned a dict, but a pair (findings, memory)",
+    ),
+    "findings with a tensor": part(
+        "MEASURES",
+        OBSERVE.format("return {'norm': record.state.server.params.norm()}, {}"),
+        "sb.Measure(begin)",
+        MEASURE,
+        "as 'norm' of the findings, but a number is expected: write float(...)",
+    ),
+    "findings by number": part(
+        "MEASURES",
+        OBSERVE.format("return {0: 1.0}, {}"),
+        "sb.Measure(begin)",
+        MEASURE,
+        "returned 0 as a name in the findings, but names are texts",
+    ),
+    "memory of numbers": part(
+        "MEASURES",
+        OBSERVE.format("return {}, {'seen': 1.0}"),
+        "sb.Measure(begin)",
+        MEASURE,
+        "returned 1.0 as 'seen' of the memory, but a tensor is expected: write torch.tensor(...)",
+    ),
+    "observe raises": part(
+        "MEASURES",
+        OBSERVE.format("return record.accurcy, {}"),
+        "sb.Measure(begin)",
+        MEASURE,
+        "(plug.py, line 6) raised AttributeError",
+        "finished rounds are kept",
+    ),
+    # objectives
+    "objective returns no function": part(
+        "OBJECTIVES", "", "sb.Metric('a', 'a', True)", "objective = 'mine'", "returned a Metric, but it must return a function"
+    ),
+    "fit returns None": part(
+        "OBJECTIVES",
+        "def fit(dataset):\n    pass",
+        "fit",
+        "objective = 'mine'",
+        "the hook `fit` of the objective mine (plug.py, line 4) returned None, but an sb.Objective is expected",
+    ),
+    "loss of rows": part(
+        "OBJECTIVES",
+        OBJECTIVE.format("return outputs.square().sum(1)", SCORE, "return {'mine': 1.0}"),
+        "fit",
+        "objective = 'mine'",
+        "the hook `loss` of the objective mine (plug.py, line 8) returned a tensor of shape (8,) and type float32, but",
+    ),
+    "score": part(
+        "OBJECTIVES",
+        OBJECTIVE.format(LOSS, "return 0.5", "return {'mine': 1.0}"),
+        "fit",
+        "objective = 'mine'",
+        "the hook `score` of the objective mine (plug.py, line 11) returned 0.5, but an sb.Score is expected",
+    ),
+    "values": part(
+        "OBJECTIVES",
+        OBJECTIVE.format(LOSS, SCORE, "return {'other': 1.0}"),
+        "fit",
+        "objective = 'mine'",
+        "the hook `values` of the objective mine (plug.py, line 14) returned no value of 'mine'",
+    ),
+    "abstract objective": part(
+        "OBJECTIVES",
+        "class Mine(sb.Objective):\n    name = 'mine'\n\n\ndef fit(dataset):\n    return Mine(None, ())",
+        "fit",
+        "objective = 'mine'",
+        "(plug.py, line 9) raised TypeError: Can't instantiate abstract class Mine",
+    ),
+    # models
+    "a builder as model": part(
+        "MODELS",
+        "def build(sizes):\n    return torch.nn.Linear(sizes.inputs, sizes.classes)",
+        "'linear'",
+        "model = 'mine'",
+        "the model mine (plug.py, line 8) returned the text 'linear', but a model is needed: return a torch.nn.Module",
+    ),
+    "module returns None": part(
+        "MODELS",
+        "def module(sizes):\n    pass",
+        "sb.Model(module)",
+        "model = 'mine'",
+        "the hook `module` of the model mine (plug.py, line 4) returned None, but a torch.nn.Module is expected",
+    ),
+    "module raises": part(
+        "MODELS",
+        "def module(sizes):\n    return torch.nn.Linear(sizes.features, 2)",
+        "sb.Model(module)",
+        "model = 'mine'",
+        "(plug.py, line 5) raised AttributeError: 'Sizes' object has no attribute 'features'",
+    ),
+    # selections and availabilities
+    "selection returns a list": part(
+        "SELECTIONS",
+        "def select(federation, count, seed, round):\n    return [0, 1]",
+        "select",
+        "participation = 2\nselection = 'mine'",
+        "round 1: the hook `select` of the selection mine (plug.py, line 4) returned a list of 2 with 0, but a tuple with",
+    ),
+    "selection of numpy": part(
+        "SELECTIONS",
+        "def select(federation, count, seed, round):\n    return tuple(np.arange(count))",
+        "select",
+        "participation = 2\nselection = 'mine'",
+        "as int and ascending",
+    ),
+    "selection of too many": part(
+        "SELECTIONS",
+        "def select(federation, count, seed, round):\n    return (0, 1, 2)",
+        "select",
+        "participation = 2\nselection = 'mine'",
+        "returned (0, 1, 2), but a tuple with the numbers of 2 parties is expected",
+    ),
+    "selection as a tuple": part(
+        "SELECTIONS", "", "(0, 1)", "selection = 'mine'", "returned a tuple of 2, but it must return a function (federation"
+    ),
+    "selection arity": part(
+        "SELECTIONS",
+        "",
+        "lambda federation, count: (0,)",
+        "selection = 'mine'",
+        "is called with (federation, count, seed, round), but it takes (federation, count)",
+    ),
+    "availability of others": part(
+        "AVAILABILITIES",
+        "def available(cohort, seed, round):\n    return (7,)",
+        "available",
+        "availability = 'mine'",
+        "the hook `available` of the availability mine",
+        "returned (7,), but a tuple with the numbers of those parties",
+    ),
+    # servers, solvers, schedules, paces, clocks, exchanges, controllers
+    "server optimizer": part(
+        "SERVERS",
+        "def apply(params, direction, state):\n    return params + direction",
+        "sb.ServerOptimizer(lambda params: {}, apply)",
+        "server = 'mine'",
+        "round 1: the hook `apply` of the server optimizer mine (plug.py, line 4) returned a tensor",
+        "but a pair (params, state) is expected",
+    ),
+    "solver without a step": part(
+        "SOLVERS",
+        "class Mine(sb.Solver):\n    kind = 'mine'",
+        "Mine(0.1, 0.0, 0.0, 1, None, 64, False)",
+        "solver = 'mine'",
+        "the solver mine (plug.py, line 10) raised TypeError: Can't instantiate abstract class Mine",
+    ),
+    "solver that returns params": part(
+        "SOLVERS",
+        """
+        class Mine(sb.Solver):
+            kind = "mine"
+
+            def initial(self, params):
+                return {}
+
+            def step(self, params, grad, state, lr):
+                return params - lr * grad
+        """,
+        "Mine(0.1, 0.0, 0.0, 1, None, 64, False)",
+        "solver = 'mine'",
+        "the hook `step` of the solver mine (plug.py, line 10) returned a tensor",
+        "change params and state in place",
+    ),
+    "schedule": part(
+        "SCHEDULES", "", "'fast'", "solver = 'sgd(lr=mine())'", "returned the text 'fast', but it must return a number"
+    ),
+    "schedule of a round": part(
+        "SCHEDULES",
+        "def rate(server):\n    return None",
+        "rate",
+        "solver = 'sgd(lr=mine())'",
+        "the hook `schedule` of the schedule mine (plug.py, line 4) returned None, but the learning rate",
+    ),
+    "pace": part(
+        "PACES",
+        "",
+        "sb.Pace(lambda arrivals: 0)",
+        "pace = 'mine'\nclock = 'device'",
+        "the hook `takes` of the pace mine (plug.py, line 9) returned 0, but a number of messages from 1 to 4",
+    ),
+    "clock": part("CLOCKS", "", "sb.Clock(lambda seed, party: 0)", "clock = 'mine'", "returned 0, but rows per second"),
+    "exchange": part(
+        "EXCHANGES",
+        "",
+        "sb.Exchange(lambda meeting: None)",
+        "exchange = 'mine'",
+        "the hook `combine` of the exchange mine (plug.py, line 9) returned None, but an sb.Outcome is expected",
+    ),
+    "mix": part(
+        "EXCHANGES",
+        "def mix(meeting, trained):\n    return list(trained.values())",
+        "sb.mixing(mix, lambda setting, cohort, answer, sizes: [])",
+        "exchange = 'mine'",
+        "the hook `mix` of the exchange mine (plug.py, line 4) returned a list of 4, but a model of each party",
+    ),
+    "controller": part(
+        "CONTROLLERS",
+        "",
+        "sb.Controller(lambda server, memory, probe: {})",
+        "controller = 'mine'",
+        "the hook `steer` of the controller mine (plug.py, line 9) returned a dict, but an sb.Orders is expected",
+    ),
+    "network": part("NETWORKS", "", "'10Mbps'", "network = 'mine'", "returned the text '10Mbps', but it must return an sb.N"),
+    "dataset": part("DATASETS", "", "np.zeros((3, 2))", "dataset = 'mine'", "the dataset mine (plug.py", "an sb.Dataset"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_wrong_algorithm(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+    refused(run(capsys, tmp_path, ALGORITHMS[name]), *ALGORITHMS[name].fragments)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_wrong_part(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+    case = OTHERS[name]
+    key = case.choice.split(" = ")[0]
+    text = "".join(line + "\n" for line in TINY.strip().splitlines() if not line.startswith(f"{key} = "))
+    plugin, file = write(tmp_path / "plug.py", HEAD + case.code), write(tmp_path / "e.toml", text + case.choice + "\n")
+    result = call(capsys, "run", file, "--plugin", plugin, "--workers", "1", "--out", tmp_path / "runs")
+    refused(result, *case.fragments)
+
+
+# --- files, tracebacks, workers -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "fragment"),
+    [(b"\x00\xff\xfe", "fails when it is loaded: "), (None, "there is no plugin file"), ("folder", "there is no plugin f")],
+)
+def test_a_file_that_is_not_a_plugin(capsys, tmp_path: Path, content: bytes | str | None, fragment: str) -> None:
+    plugin = tmp_path / "plug.py"
+    if isinstance(content, bytes):
+        plugin.write_bytes(content)
+    elif content:
+        plugin.mkdir()
+    for command in (["run", write(tmp_path / "e.toml", TINY)], ["list", "models"], ["partition", "digits", "iid"]):
+        refused(call(capsys, *command, "--plugin", plugin), fragment)
+
+
+def test_not_a_number_is_a_result(capsys, tmp_path: Path) -> None:
+    case = algorithm(ABSORB.format("return update.mean()['delta'] * float('nan'), server.extras"), "absorb=absorb")
+    result = run(capsys, tmp_path, case)
+    assert result.code == 0, result.err
+    assert "†" in result.out
+
+
+def test_ctrl_c_while_a_plugin_is_loaded(capsys, tmp_path: Path) -> None:
+    result = run(capsys, tmp_path, Case("raise KeyboardInterrupt\n", "", ()))
+    assert result.code == 130
+    assert "stopped while the plugin" in result.err
+    assert "Traceback" not in result.err
+
+
+BROKEN = algorithm("def pull(server, memory):\n    return memory['anchor']", "pull=pull")
+
+
+def test_debug_shows_the_traceback_and_the_sentence(capsys, monkeypatch, tmp_path: Path) -> None:
+    refused(run(capsys, tmp_path, BROKEN), "`silobench --debug ...` shows the traceback")
+    for options, variable in (("--debug",), "0"), ((), "1"):
+        monkeypatch.setenv("SILOBENCH_DEBUG", variable)
+        result = run(capsys, tmp_path, BROKEN, *options)
+        assert result.code == 2
+        assert "Traceback (most recent call last)" in result.err
+        assert "return memory['anchor']" in result.err
+        assert "error: fcube / octants / mine / seed 0 failed in round 1, party 0: the hook `pull`" in result.err
+    monkeypatch.delenv("SILOBENCH_DEBUG")
+    refused(run(capsys, tmp_path, BROKEN))
+
+
+def test_debug_shows_the_traceback_of_a_wrong_choice(capsys) -> None:
+    result = call(capsys, "--debug", "list", "algorithm")
+    assert result.code == 2
+    assert "Traceback (most recent call last)" in result.err
+    assert result.err.strip().splitlines()[-1].startswith("error: there is no list of 'algorithm'")
+
+
+def test_a_hook_in_a_worker_process_is_named_too(capsys, tmp_path: Path) -> None:
+    for choices in ("seed = [0, 1]", ""):
+        case = BROKEN._replace(choice=f"{BROKEN.choice}\n{choices}")
+        plugin, file = write(tmp_path / "plug.py", HEAD + case.code), write(tmp_path / "e.toml", TINY + case.choice)
+        command = ["run", file, "--plugin", plugin, "--workers", "2", "--engine", "pool(workers=2)"]
+        result = call(capsys, *command, "--out", tmp_path / "runs")
+        refused(result, "the hook `pull` of the algorithm mine (plug.py, line 5) raised KeyError: 'anchor'")
