@@ -18,7 +18,7 @@ from silobench.data.encoder import Encoder
 from silobench.engines import auto, inline
 from silobench.errors import ConfigError, DataError, RecordError, suggest
 from silobench.federation import Federation, as_input, evaluation_batch
-from silobench.loop.evaluation import party_models
+from silobench.loop.evaluation import models_to_test
 from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.loop import one_thread
 from silobench.method.algorithms import ALGORITHMS
@@ -311,7 +311,7 @@ def _weights_from_rows(run: StoredRun, state: State, number: int) -> Weights:
     engine = prepared.settled(auto(workers=1), run.facts.environment.get("engine"))
     setting = prepared.ready(engine, run.path.parent).setting
     with one_thread():
-        return party_models(setting, engine, state)[number]
+        return models_to_test(setting, engine, state)[number]
 
 
 def _weights(setting: Setting, state: State, party: str | None) -> Weights:
@@ -320,7 +320,7 @@ def _weights(setting: Setting, state: State, party: str | None) -> Weights:
         return _shared(state, party)
     number = _number(party, [each.name for each in setting.federation.parties])
     with one_thread():
-        return party_models(setting, inline(), state)[number]
+        return models_to_test(setting, inline(), state)[number]
 
 
 def _number(party: str | None, names: Sequence[str]) -> int:
