@@ -132,6 +132,7 @@ from .method.types import Train as Train
 from .method.types import Transform as Transform
 from .method.types import Update as Update
 from .method.types import Vector as Vector
+from .method.types import last_layers as last_layers
 from .models import MODELS as MODELS
 from .models import Model as Model
 from .models import Sizes as Sizes
