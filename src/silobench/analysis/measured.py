@@ -146,8 +146,7 @@ def measures_json(cell: CellResult) -> dict[str, dict[str, Any]]:
     names = [term.name for term in cell.label.measure if cells_with([cell], term.name)]
     return {
         name: {
-            str(seed): list(run.measured(name).values())[-1]
-            for seed, run in zip(cell.seeds, cell.runs, strict=True)
+            str(seed): list(run.measured(name).values())[-1] for seed, run in zip(cell.seeds, cell.runs, strict=True)
         }
         for name in names
     }

@@ -28,13 +28,14 @@ class Clock:
         return rows / self.speed(seed, party) if self.speed else 0.0
 
 
-
 def _speed(value: Any, arguments: Sequence[Any]) -> str | None:
     is_speed = isinstance(value, int | float) and 0 < value < math.inf
     return None if is_speed else f"{described(value)}, but rows per second are expected: a number above 0"
 
 
-CLOCKS: Registry[Clock] = Registry("clock", Contract(Clock, "an sb.Clock(speed)", {"speed": Form("seed, party", _speed)}))
+CLOCKS: Registry[Clock] = Registry(
+    "clock", Contract(Clock, "an sb.Clock(speed)", {"speed": Form("seed, party", _speed)})
+)
 
 
 @CLOCKS.register

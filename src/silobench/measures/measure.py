@@ -32,7 +32,6 @@ class Measure:
     """(schedule) -> why this cannot be measured in such a run, or None: for what the setting does not state."""
 
 
-
 def _is_observe(value: Any, arguments: Sequence[Any]) -> str | None:
     return None if callable(value) else f"{described(value)}, but a function observe(record) is expected"
 

@@ -13,7 +13,6 @@ from silobench.spec.contract import Contract, Form
 Availability: TypeAlias = Callable[[Cohort, int, int], Cohort]  # (cohort, seed, round) -> the parties that answer
 
 
-
 def _is_available(value: Any, arguments: Sequence[Any]) -> str | None:
     return no_cohort(value, arguments[0], "those parties of the cohort that answer")
 

@@ -54,7 +54,11 @@ def tensors(value: Any, what: str) -> str | None:
 def complete(value: Mapping[str, Tensor], before: Mapping[str, Tensor], what: str) -> str | None:
     """Return which names are missing from named tensors that had them before; None if all are there."""
     missing = ", ".join(f"'{name}'" for name in before if name not in value)
-    return f"{what} without {missing}, but all names must stay: return them, also where they do not change" if missing else None
+    return (
+        f"{what} without {missing}, but all names must stay: return them, also where they do not change"
+        if missing
+        else None
+    )
 
 
 def pair(value: Any, what: str) -> str | None:
@@ -150,7 +154,9 @@ def _loss(value: Any, arguments: Sequence[Any]) -> str | None:
     if isinstance(value, Tensor) and value.dim() == 0 and value.requires_grad:
         return None
     gradient = " without a gradient" if isinstance(value, Tensor) and not value.requires_grad else ""
-    return f"{described(value)}{gradient}, but a loss is expected: a tensor with a single number, computed from the batch"
+    return (
+        f"{described(value)}{gradient}, but a loss is expected: a tensor with a single number, computed from the batch"
+    )
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,10 @@ class _Message:
             return problem
         if "delta" not in update.total:
             names = ", ".join(f"'{name}'" for name in {**update.total, **update.sums})
-            return f"an update with {names}, but 'delta' is expected, because the hook `absorb` is FedAvg's: rename it, or write `absorb`"
+            return (
+                f"an update with {names}, but 'delta' is expected, because the hook `absorb` is FedAvg's: rename it, "
+                "or write `absorb`"
+            )
         return like(update.total["delta"], local.start, "'delta' of the message")
 
 
@@ -291,7 +300,9 @@ def _decoded(value: Any, arguments: Sequence[Any]) -> str | None:
 
 
 def _unsent(value: Any, arguments: Sequence[Any]) -> str | None:
-    return None if value is None or isinstance(value, Tensor) else f"{described(value)}, but a tensor is expected, or None"
+    return (
+        None if value is None or isinstance(value, Tensor) else f"{described(value)}, but a tensor is expected, or None"
+    )
 
 
 def _agreed(value: Any, arguments: Sequence[Any]) -> str | None:

@@ -72,7 +72,9 @@ class Controller:
 
 
 CONTROLLER = Contract(
-    Controller, "an sb.Controller(steer, ...)", {"steer": Form("server, memory, probe", expects(Orders, "an sb.Orders"))}
+    Controller,
+    "an sb.Controller(steer, ...)",
+    {"steer": Form("server, memory, probe", expects(Orders, "an sb.Orders"))},
 )
 CONTROLLERS: Registry[Controller] = Registry(
     "controller",

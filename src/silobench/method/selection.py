@@ -18,7 +18,6 @@ Cohort: TypeAlias = tuple[int, ...]
 Selection: TypeAlias = Callable[[Federation, int, int, int], Cohort]  # (federation, count, seed, round) -> ascending
 
 
-
 def _is_cohort(value: Any, arguments: Sequence[Any]) -> str | None:
     """Check the cohort that a selection returns."""
     federation, count = arguments[:2]

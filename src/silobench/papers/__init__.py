@@ -63,7 +63,9 @@ def _measures_shown(cell: CellResult) -> frozenset[str]:
 
 def other_measures(cells: Cells) -> list[Table]:
     """Return tables of the measures that no table of a paper shows."""
-    return [table for group in grouped(cells, _measures_shown) for table in measure_tables(group, _measures_shown(group[0]))]
+    return [
+        table for group in grouped(cells, _measures_shown) for table in measure_tables(group, _measures_shown(group[0]))
+    ]
 
 
 def other_measure_sections(cells: Cells) -> list[Section]:

@@ -64,7 +64,6 @@ class Skew:
     moves_rows: bool = False
 
 
-
 def _is_cut(value: Any, arguments: Sequence[Any]) -> str | None:
     """Check the partition that a hook `cut` returns."""
     split, parties, _ = arguments
@@ -88,7 +87,7 @@ def _is_partition(value: Any, rows: int, parties: int) -> str | None:
         if not len(own):
             return f"no rows for party {party}, but every party needs some: divide them in another way"
         if own.min() < 0 or own.max() >= rows or len(np.unique(own)) < len(own):
-            return f"rows of party {party} that are not row numbers from 0 to {rows - 1}, each at most once: correct them"
+            return f"rows of party {party} that are not row numbers from 0 to {rows - 1}, each at most once"
     return None
 
 

@@ -51,7 +51,9 @@ def _mixed(value: Any, arguments: Sequence[Any]) -> str | None:
     trained: Mapping[int, Vector] = arguments[1]
     if not isinstance(value, Mapping) or set(value) - set(trained):
         return f"{described(value)}, but a model of each party that trained is expected: a dictionary by party"
-    problems = (like(model, arguments[0].server.params, f"the model of party {party}") for party, model in value.items())
+    problems = (
+        like(model, arguments[0].server.params, f"the model of party {party}") for party, model in value.items()
+    )
     return next(filter(None, problems), None)
 
 

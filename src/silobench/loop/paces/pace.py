@@ -29,7 +29,6 @@ class Pace:
     """(server steps since the party was sent the model) -> factor of its message."""
 
 
-
 def _takes(value: Any, arguments: Sequence[Any]) -> str | None:
     count = len(arguments[0])
     is_count = type(value) is int and 1 <= value <= count

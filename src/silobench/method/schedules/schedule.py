@@ -21,9 +21,7 @@ def _is_rate(value: Any, arguments: Sequence[Any]) -> str | None:
 
 SCHEDULES: Registry[Knob] = Registry(
     "schedule",
-    Contract(
-        None, "a number, or a function (server)", {"schedule": Form("server", _is_rate)}, others=(int, float)
-    ),
+    Contract(None, "a number, or a function (server)", {"schedule": Form("server", _is_rate)}, others=(int, float)),
 )
 SCHEDULES.nested = SCHEDULES  # a schedule may lead to another one
 

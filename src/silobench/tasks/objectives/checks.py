@@ -74,6 +74,4 @@ def _try(objective: Objective, arguments: Sequence[Any], origin: Origin) -> None
     hooked(objective.values, "values", origin, _are_values(objective))(judged)
 
 
-OBJECTIVES.contract = Contract(
-    None, "a function fit(dataset)", {"fit": Form("dataset", _is_objective, trial=_try)}
-)
+OBJECTIVES.contract = Contract(None, "a function fit(dataset)", {"fit": Form("dataset", _is_objective, trial=_try)})
