@@ -21,7 +21,8 @@ from silobench.training.state import RoundRecord
 
 Toy: TypeAlias = Callable[..., tuple[Federation, Task]]  # the fixture `toy`
 SCAFFOLDS = [f"scaffold(option={o}, momentum={m})" for o in (1, 2) for m in ("outside", "inside")]
-BY_TORCH = ["moon(mu=0.5)", "fedrs(alpha=0.5)"]  # with a custom loss
+SEVERAL_TRAININGS = ["ditto(lam=0.5)", "apfl", "perfedavg(variant=HF)", "pfedme"]
+BY_TORCH = ["moon(mu=0.5)", "fedrs(alpha=0.5)", *SEVERAL_TRAININGS]  # which no other engine trains
 EVERY = [
     "fedavg",
     "fedprox(mu=0.1)",
@@ -33,6 +34,7 @@ EVERY = [
     "feddyn(alpha=0.1)",
     "fedbn",
     *BY_TORCH,
+    "finetune(fedavg)",
 ]
 
 SOLVER = sgd(lr=0.1, momentum=0.9, weight_decay=0.01, epochs=2, batch=8)

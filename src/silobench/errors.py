@@ -17,6 +17,8 @@ the author of failing code needs.
 
 import difflib
 from collections.abc import Iterable, Sequence
+from datetime import date, datetime, time
+from typing import Any
 
 
 class SilobenchError(Exception):
@@ -79,6 +81,22 @@ def suggest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {close[0]}?"
     return f"choose from {', '.join(options)}."
+
+
+def value_shown(value: Any) -> str:
+    """Return a value of an experiment as its author writes it, shortened if it is long.
+
+    >>> value_shown(True), value_shown("many"), value_shown({"a": 1}), value_shown([1, 2])
+    ('true', "'many'", 'a table', '[1, 2]')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, date | datetime | time):
+        return f"the date or time {value.isoformat()}"
+    if isinstance(value, dict):
+        return "a table"
+    text = repr(list(value)) if isinstance(value, tuple) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def listed(items: Sequence[str], most: int = 10) -> str:

@@ -8,8 +8,6 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from silobench.errors import ConfigError
-
 T = TypeVar("T")
 Vector: TypeAlias = Tensor  # [..., d]
 
@@ -49,22 +47,15 @@ class Layout:
             if place.stop <= vector.shape[-1]
         }
 
-    def last(self, layers: int) -> frozenset[str]:
-        """Return the trainable tensors of the last layers. A layer is a module with tensors, in order of definition.
-
-        >>> shapes = (torch.Size([2, 3]), torch.Size([2]), torch.Size([4, 2]))
-        >>> sorted(Layout(("hidden.weight", "hidden.bias", "out.weight"), shapes, trainable=16).last(1))
-        ['out.weight']
-        """
-        trainable = [name for name, place in self.slices.items() if place.stop <= self.trainable]
-        modules = list(dict.fromkeys(name.rpartition(".")[0] for name in trainable))
-        if layers >= len(modules):
-            raise ConfigError(
-                f"layers={layers} would stay with parties, but the network has {len(modules)}, so nothing would be "
-                "shared: give fewer layers, or use a network with more."
-            )
-        kept = modules[len(modules) - layers :]
-        return frozenset(name for name in trainable if name.rpartition(".")[0] in kept)
+    @property
+    def layers(self) -> dict[str, tuple[str, ...]]:
+        """The trainable tensors of each layer: of each module that has any, in the order of definition."""
+        layers: dict[str, tuple[str, ...]] = {}
+        for name, place in self.slices.items():
+            if place.stop <= self.trainable:
+                module = name.rpartition(".")[0]
+                layers[module] = (*layers.get(module, ()), name)
+        return layers
 
     def without(self, names: Collection[str]) -> "Layout":
         """Return the layout of vectors that lack these trainable tensors."""

@@ -156,7 +156,9 @@ def test_a_table_of_claims_names_the_parts_without_runs() -> None:
     finding = Finding("a-1", "A", "It is so.", {"first": "most", "second": "all", "third": "all"}, iter, "suite")
     pieces = [Evidence("first", "", "", "", True), Evidence("second", "", "", "", True, counts=False)]
     (partly,), (never,) = (claims_table([Claim(finding, evidence)]).rows for evidence in (pieces, []))
-    assert partly[-1].text == "1 for, 0 against, 0 open; no runs for: second, third"
+    lacking = "no runs test it, and the claim needs it too (silobench run suite)"
+    assert partly[-1].text == f"first: for in 1 comparison; second: {lacking}; third: {lacking}"
+    assert partly[1].text == "undecided: 1 of 3 parts tested"
     assert never[-1].text == "no runs for it yet: silobench run suite"
 
 

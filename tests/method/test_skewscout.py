@@ -322,7 +322,7 @@ def test_an_oracle_is_many_runs(skewed) -> None:
     assert of_fedavg[1].id == plan({**choices, "algorithm": "fedavg(iter_local=5)", "controller": "fixed"})[0].id
     of_warmup = plan({**choices, "algorithm": "dgc", "controller": "oracle(grid=[8, 1.5])"})
     assert [planned.label["algorithm"] for planned in of_warmup[1:]] == ["dgc(warmup=8.0)", "dgc(warmup=1.5)"]
-    with pytest.raises(SpecError, match="iter_local must be a valid integer"):
+    with pytest.raises(SpecError, match="iter_local must be a whole number"):
         plan({**choices, "algorithm": "fedavg(iter_local=20)", "controller": "oracle(grid=[5.5])"})
     with_top_k = plan({**choices, "algorithm": "bsp", "transforms": "top-k"})
     assert [planned.cell.transforms for planned in with_top_k] == ["", "top-k(fraction=0.3)", "top-k(fraction=0.1)"]

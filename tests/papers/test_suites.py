@@ -173,7 +173,7 @@ def test_the_scale_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
 def test_records_alone_are_enough_for_tables(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     options = ["--only", "fcube*fedavg*seed 0", "--set", "rounds=1", "--records-only", "--out", tmp_path]
     assert call(capsys, "run", "niid-table3", *options).code == 0
-    assert {file.name for file in tmp_path.glob("*/*")} - {".lock"} == {"rounds.jsonl", "run.json"}
+    assert {file.name for file in tmp_path.glob("[!.]*/*")} - {".lock"} == {"rounds.jsonl", "run.json"}
     assert "fcube" in call(capsys, "show", tmp_path).out
     assert "2 of 2 runs are already finished" in call(capsys, "run", "niid-table3", *options).err
 

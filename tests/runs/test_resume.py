@@ -67,6 +67,6 @@ def test_ctrl_c_says_that_the_run_can_go_on(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "run the same command again to resume" in err
     assert "Traceback" not in err
-    run = next(iter((tmp_path / "runs").iterdir()))
+    (run,) = (file.parent for file in (tmp_path / "runs").glob("*/run.json"))
     assert len(read_run(run).rounds) >= 2
     assert json.loads((run / "run.json").read_text())["status"] == "running"

@@ -98,7 +98,7 @@ def test_a_description_that_lacks_a_part_is_refused_by_name(finished: Path, tmp_
             read_run(copy)
     if key in ("dataset", "partition", "records"):
         (copy / "run.json").write_text(json.dumps({**facts, key: {}}))
-        with pytest.raises(RecordError, match=r"run\.json is damaged|no.* run description"):
+        with pytest.raises(RecordError, match=r"run\.json is damaged|no.* run description|was changed"):
             read_run(copy)
 
 

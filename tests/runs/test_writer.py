@@ -15,7 +15,7 @@ from silobench.runs.checkpoint import load_state
 from silobench.runs.execute import execute
 from silobench.runs.experiment import plan, read_experiment
 from silobench.runs.prepare import prepare
-from silobench.runs.stored import read_json, read_run, read_runs, run_id
+from silobench.runs.stored import facts_digest, read_json, read_run, read_runs, run_id
 from silobench.runs.writer import open_run
 
 
@@ -143,7 +143,8 @@ def test_one_changed_bit_of_a_checkpoint_is_found(tmp_path: Path) -> None:
 def test_a_run_of_other_code_is_not_resumed(tmp_path: Path, origin: str) -> None:
     path = _run(tmp_path, 3, stop_after=2)
     facts = json.loads((path / "run.json").read_text())
-    facts["made_by"][origin] = "other"
+    facts = {**facts, "made_by": {**facts["made_by"], origin: "other"}}
+    facts["facts_sha256"] = facts_digest(facts)
     (path / "run.json").write_text(json.dumps(facts))
     with pytest.raises(RecordError, match=f"started with {origin} other"):
         _run(tmp_path, 3)
@@ -153,7 +154,7 @@ def test_a_run_that_does_not_name_its_cpu_is_resumed(tmp_path: Path) -> None:
     """Earlier versions named the processor for the native step only."""
     path = _run(tmp_path, 3, stop_after=2)
     facts = json.loads((path / "run.json").read_text())
-    del facts["made_by"]["cpu"]
+    del facts["made_by"]["cpu"], facts["facts_sha256"]
     (path / "run.json").write_text(json.dumps(facts))
     assert len(read_run(_run(tmp_path, 3)).rounds) == 3
 

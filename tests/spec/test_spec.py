@@ -253,7 +253,7 @@ def test_specs_print_as_people_write_them() -> None:
 
 # --- binding -----------------------------------------------------------------------------------------
 
-CANDIDATES = [1, 2, 0.5, 0.25, True, None, "x", "a b", "100Mbps", "full", (3, 5), ("a", "it's")]
+CANDIDATES = [1, 2, 0.5, 0.25, True, None, "x", "a b", "100Mbps", "full", (3, 5), ("a", "it's"), "fedavg"]
 
 
 def _accepted(registry: Registry[Any], name: str) -> list[Spec]:
@@ -385,20 +385,20 @@ def test_unknown_names_and_arguments_suggest_the_nearest(registry: Registry[Any]
     ("registry", "text", "message"),
     [
         (PARTITIONS, "label-count(k=0)", "label-count: k must be greater than or equal to 1, but 0 was given."),
-        (PARTITIONS, "label-count(k=2.5)", "k must be a valid integer, but 2.5"),
-        (PARTITIONS, "label-count(k='2')", "k must be a valid integer, but '2'"),
-        (PARTITIONS, "label-count(k=true)", "k must be a valid integer, but True"),
-        (PARTITIONS, "label-count(k=[2])", "k must be a valid integer, but (2,)"),
+        (PARTITIONS, "label-count(k=2.5)", "k must be a whole number, but 2.5"),
+        (PARTITIONS, "label-count(k='2')", "k must be a whole number, but '2'"),
+        (PARTITIONS, "label-count(k=true)", "k must be a whole number, but true"),
+        (PARTITIONS, "label-count(k=[2])", "k must be a whole number, but [2]"),
         (PARTITIONS, "Dir(0)", "beta must be greater than 0, but 0"),
         (PARTITIONS, "Dir(1e999)", "beta must be a finite number, but inf"),
-        (PARTITIONS, "Dir(none)", "beta must be a valid number, but None"),
+        (PARTITIONS, "Dir(none)", "beta must be a number, but None"),
         (PARTITIONS, "Dir(0.5, balance=1)", "balance must be a valid boolean, but 1"),
         (PARTITIONS, "label-percent(101)", "percent must be less than or equal to 100, but 101"),
         (PARTITIONS, "noise(0.1, as=sdt)", "as must be 'variance' or 'std', but 'sdt'"),
         (ALGORITHMS, "fedprox(mu=-0.1)", "mu must be greater than or equal to 0, but -0.1"),
         (ALGORITHMS, "scaffold(option=3)", "option must be 1 or 2, but 3"),
         (SOLVERS, "sgd(momentum=1)", "momentum must be less than 1, but 1"),
-        (SOLVERS, "sgd(lr=fast)", "lr must be a valid number, but 'fast'"),
+        (SOLVERS, "sgd(lr=fast)", "lr must be a number, but 'fast'"),
         (SCHEDULES, "step(0.1, at=[1, x])", "at must be"),
         (MODELS, "mlp(32, 0)", "widths must be greater than or equal to 1, but 0"),
         (NETWORKS, "link(latency=-1)", "latency must be greater than or equal to 0, but -1"),

@@ -144,10 +144,11 @@ class CellResult:
                 **self.score.as_json(),
             },
             "metrics": {
-                name: {"mean": finite(result.mean), "std": finite(result.std), "constant": metric.constant}
-                for name, (metric, result) in self.metrics.items()
+                name: {"mean": finite(result.mean), "std": finite(result.std)}
+                for name, (_, result) in self.metrics.items()
             },
             "baseline": self.baseline,
+            "constants": {name: metric.constant for name, (metric, _) in self.metrics.items()},
             "constant_answer": self.constant_answer or None,
             "diverged": self.diverged,
             "emd_weighted": self.emd_weighted,

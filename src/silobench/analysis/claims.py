@@ -115,21 +115,67 @@ def judge(cells: Cells, findings: Sequence[Finding]) -> list[Claim]:
 # --- tables -------------------------------------------------------------------------------------------
 
 
-def claims_table(claims: Sequence[Claim], more: str = "--evidence shows every piece") -> Table:
-    """Return one row per claim; `more` states where the evidence is shown."""
-    rows = []
-    for claim in claims:
-        pieces = [piece.holds for piece in claim.evidence if piece.counts]
-        evidence = f"{pieces.count(True)} for, {pieces.count(False)} against, {pieces.count(None)} open"
-        if not pieces:
-            evidence = f"no runs for it yet: silobench run {claim.finding.suite}"
-        elif claim.parts_without_runs:
-            evidence += f"; no runs for: {', '.join(claim.parts_without_runs)}"
-        rows.append(entries(claim.finding.id, claim.verdict, claim.finding.statement, evidence))
-    note = f"for, against: decided by a test, with a probability above 0.95; {more}"
+def claims_table(
+    claims: Sequence[Claim], more: str = "--evidence shows every piece", *, with_untested: bool = True
+) -> Table:
+    """Return one row per claim; `more` states where the evidence is shown.
+
+    Without `with_untested`, claims that have no evidence in these runs are only counted, below the table.
+    """
+    shown = [claim for claim in claims if with_untested or claim.evidence]
+    rows = [
+        entries(claim.finding.id, _verdict_text(claim), claim.finding.statement, evidence_text(claim))
+        for claim in shown
+    ]
+    note = f"for, against: comparisons decided by a test, with a probability above 0.95; {more}"
+    if len(shown) < len(claims):
+        note += f"; {untested_text(len(claims) - len(shown), len(claims))}"
     return Table(
         "Findings of the papers, judged by these runs", ["claim", "verdict", "statement", "evidence"], rows, note
     )
+
+
+def untested_text(untested: int, total: int) -> str:
+    """Return a line about the claims that these runs say nothing about."""
+    some = "1 claim needs" if untested == 1 else f"{untested} of {total} claims need"
+    return f"{some} other runs: --all lists them, with the suites that test them"
+
+
+def _verdict_text(claim: Claim) -> str:
+    parts, untested = len(claim.finding.parts), len(claim.parts_without_runs)
+    return f"{claim.verdict}: {parts - untested} of {parts} parts tested" if 0 < untested < parts else claim.verdict
+
+
+def evidence_text(claim: Claim) -> str:
+    """Return how many comparisons are for and against each part of the statement, and which parts have no runs.
+
+    >>> finding = Finding("a-1", "A", "Both.", {"x is fast": "most", "y is steady": "most"}, iter, "suite")
+    >>> evidence_text(Claim(finding, [Evidence("x is fast", "", "", "", True)] * 9))
+    'x is fast: for in 9 comparisons; y is steady: no runs test it, and the claim needs it too (silobench run suite)'
+    """
+    parts, untested = claim.finding.parts, claim.parts_without_runs
+    if len(untested) == len(parts):
+        return f"no runs for it yet: silobench run {claim.finding.suite}"
+    texts = []
+    for part, rule in parts.items():
+        name = f"{part}: " if len(parts) > 1 else ""
+        pieces = [piece for piece in claim.evidence if piece.part == part and piece.counts]
+        needed = f"no runs test it, and the claim needs it too (silobench run {claim.finding.suite})"
+        texts.append(name + (_tally(rule, pieces) if pieces else needed))
+    return "; ".join(texts)
+
+
+def _tally(rule: Rule, pieces: Sequence[Evidence]) -> str:
+    """Return how many comparisons are for, against and open, and why they do not decide, if they do not."""
+    holds = [piece.holds for piece in pieces]
+    counts = {"for": holds.count(True), "against": holds.count(False), "open": holds.count(None)}
+    parts = [f"{word} in {count}" for word, count in counts.items() if count]
+    total = f"of {len(pieces)} " if len(parts) > 1 else ""
+    text = f"{', '.join(parts)} {total}comparison{'s' * (len(pieces) > 1)}"
+    if judged(rule, pieces) != "undecided":
+        return text
+    few = counts["for"] + counts["against"] <= len(pieces) / 2
+    return f"{text}, {'too few of them decided' if few else 'too mixed to decide'}"
 
 
 def evidence_table(claim: Claim) -> Table:

@@ -1,12 +1,14 @@
 """Details of a score: best and last round, steadiness, rounds and bytes to a target, classes and parties."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 from silobench.analysis.cells import CellResult, finite
+from silobench.analysis.confusion import calibration, confusion
 from silobench.analysis.groups import SETTLED, by_metric
+from silobench.analysis.parties import own_test_summary, worst_party_text
 from silobench.analysis.statistics import (
     bytes_to,
     class_accuracy,
@@ -46,18 +48,23 @@ def details_table(cells: Sequence[CellResult], target: float | None = None) -> T
     if metric.is_share and (target or 0.0) > 1:
         target = None  # it is meant for another metric
     names = [*varying(cells), "algorithm"]
-    rows = [entries(*(shown(cell, name, cells) for name in names), *_texts(cell, target)) for cell in cells]
+    is_calibrated = any(calibration(cell) for cell in cells)
+    rows = [
+        entries(*(shown(cell, name, cells) for name in names), *_texts(cell, target, is_calibrated)) for cell in cells
+    ]
     reached = [f"{what} to {_target_text(metric, target)}" for what in ("rounds", "bytes") if target is not None]
     steady = f"std of last {_LAST} tests"
     classes = ["worst class"] if metric.name == ACCURACY.name else []
-    columns = ["last round", "best round", steady, *reached, *classes, "parties", "worst party"]
+    calibrated = ["calibration error"] if is_calibrated else []
+    columns = ["last round", "best round", steady, *reached, *classes, *calibrated, "parties", "worst party"]
     note = (
         f"{', '.join(filter(None, (metric.unit_text, 'mean ± std over trials')))}; {steady}: - for runs of fewer than "
         f"{SETTLED} rounds or {_LAST} tests, which have not settled; parties: mean ± std over parties of the "
-        f"{metric.title} on rows they hold out"
+        f"{metric.title} on rows they hold out, or on their own test rows"
     )
     expected = ", or (expected) of the class accuracies by each party's own labels" if classes else ""
-    return Table(f"Behind the {metric.title}", [*names, *columns], rows, note + expected)
+    gap = "; calibration error: mean gap between confidence and accuracy, percentage points" if is_calibrated else ""
+    return Table(f"Behind the {metric.title}", [*names, *columns], rows, note + expected + gap)
 
 
 def _target_text(metric: Metric, target: float) -> str:
@@ -83,6 +90,9 @@ def details(cell: CellResult, target: float | None = None) -> dict[str, Any]:
         }
         if parties
         else None,
+        "own_test": own_test_summary(cell),
+        "confusion": confusion(cell),
+        "calibration": calibration(cell),
     }
     if target is not None:
         facts["rounds_to_target"] = [rounds_to(curve, target, metric) for curve in curves]
@@ -102,23 +112,53 @@ def _facts(values: Iterable[float]) -> dict[str, float | None] | None:
     return {"mean": finite(over.mean), "std": over.std, "least": finite(over.worst), "most": finite(over.best)}
 
 
-def _texts(cell: CellResult, target: float | None) -> list[str]:
+def _texts(cell: CellResult, target: float | None, is_calibrated: bool) -> list[str]:
     facts, metric = details(cell, target), cell.metric
     reached: list[str] = []
     if target is not None:
         reached = [_until(facts["rounds_to_target"], "{:.0f}".format), _until(facts["bytes_to_target"], size)]
-    classes = [accuracy for accuracy in facts["class_accuracy"] or [] if accuracy is not None]
-    parties = facts["party_accuracy"]
-    worst_class = [metric.number(min(classes)) if classes else ""] if cell.is_accuracy else []
+    error = (facts["calibration"] or {}).get("error")
     return [
         _number(facts["last"], metric),
         _number(facts["best"], metric),
         _number(facts["stability"], metric) if _is_settled(cell) else "-",
         *reached,
-        *worst_class,
-        _of_parties(parties, metric) if parties else "",
-        metric.number(parties["worst"]) if parties else "",
+        *([_worst_class(cell, facts["class_accuracy"])] if cell.is_accuracy else []),
+        *([("" if error is None else f"{100 * error:.1f}")] if is_calibrated else []),
+        *_party_texts(cell, facts),
     ]
+
+
+def _worst_class(cell: CellResult, accuracies: Sequence[float | None] | None) -> str:
+    """Return the accuracy on the worst class, and its name; test pairs have no classes by name."""
+    known = {place: value for place, value in enumerate(accuracies or ()) if value is not None}
+    if not known:
+        return ""
+    worst, classes = min(known, key=lambda place: known[place]), cell.dataset.classes
+    name = f" ({classes[worst]})" if cell.dataset.task == "classification" and worst < len(classes) else ""
+    return cell.metric.number(known[worst]) + name
+
+
+def _party_texts(cell: CellResult, facts: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the mean over parties, and the worst party: on rows they hold out, on their own test rows, or expected."""
+    parties, tested, metric = facts["party_accuracy"], facts["own_test"], cell.metric
+    if tested and (parties is None or parties["kind"] != "measured"):
+        return metric.number(tested["mean"], tested["std"]), worst_party_text(cell)
+    if parties is None:
+        return "", ""
+    name = _worst_names(cell)
+    return _of_parties(parties, metric), metric.number(parties["worst"]) + (f" ({name})" if name else "")
+
+
+def _worst_names(cell: CellResult) -> str:
+    """Return the name of the worst party of each trial, each name once."""
+    names: dict[str, None] = {}
+    for run in cell.runs:
+        known, parties = party_accuracy(run), run.partition.parties
+        values = {place: value for place, value in enumerate(known.each if known else ()) if value is not None}
+        if values and len(parties) >= len(values):
+            names[parties[min(values, key=lambda place: run.metric.gain(values[place], 0.0))]] = None
+    return ", ".join(names)
 
 
 def _is_settled(cell: CellResult) -> bool:

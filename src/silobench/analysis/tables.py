@@ -82,8 +82,9 @@ def score_table(cells: Sequence[CellResult], every: bool = False) -> Table:
             blank = [""] * (len(names) - 1)
             counts = [str(wins[name]) for name in algorithms]
             footer.append(entries(kind, f"times best of {len(settings)}", *blank, *counts, *("" for _ in constant)))
-    columns, is_marked = ["skew", *names, *algorithms, *constant], any(entry.best for row in rows for entry in row)
-    return Table(_title(chosen), columns, rows, _note(chosen, names, is_marked, GRID in algorithms), footer)
+    marks = max(sum(entry.best for entry in row) for row in rows)
+    columns = ["skew", *names, *algorithms, *constant]
+    return Table(_title(chosen), columns, rows, _note(chosen, names, marks, GRID in algorithms), footer)
 
 
 def skew_of(cell: CellResult) -> str:
@@ -164,15 +165,16 @@ def beside(cell: CellResult) -> str:
     return f"paper {published}, {100 * (cell.score.mean - cell.paper.mean):+.1f}"
 
 
-def _note(cells: Sequence[CellResult], names: Sequence[str], is_marked: bool, of_grid: bool) -> str:
+def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid: bool) -> str:
+    """Return how to read the table; `marks` is the largest number of entries that are marked in a row."""
     notes, algorithms = _unbeaten(cells, names), {str(cell.label["algorithm"]) for cell in cells}
     if max(len(cell.seeds) for cell in cells) == 1:
         notes.append("one trial has no spread, so no best is marked: --trials 3 or more gives one")
-    elif is_marked:
+    elif marks:
         notes.append(
-            "* best mean of its row, or several that tie; a difference within the spread over trials says little "
-            "(silobench compare)"
+            "* best mean of its row; a difference within the spread over trials says little (silobench compare)"
         )
+        notes += ["equal means are all marked"] if marks > 1 else []
         if baselines := [name for name in BASELINES if name in algorithms]:
             notes.append(f"{' and '.join(baselines)}: baselines, never marked")
     if of_grid:
@@ -354,7 +356,13 @@ def varying(cells: Sequence[CellResult]) -> list[str]:
     others = distinguishing([cell.label for cell in cells], but=(*always, "algorithm"))
     if "parties" not in others and _party_counts_differ(cells):
         others = ["parties", *others]
-    return always + others
+    return always + _without_metric(others, cells)
+
+
+def _without_metric(names: Sequence[str], cells: Sequence[CellResult]) -> list[str]:
+    """Leave out the key `metric`, which does not change what is trained, unless only it tells cells apart."""
+    without = len({cell.label.without("metric") for cell in cells})
+    return [name for name in names if name != "metric" or without < len(cells)]
 
 
 def _party_counts_differ(cells: Sequence[CellResult]) -> bool:

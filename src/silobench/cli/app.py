@@ -20,6 +20,7 @@ from silobench.cli import results as cli_results
 from silobench.cli.options import DataDir, Device, Json, LoadedPlugins, Out, Plugins
 from silobench.cli.partitions import partition
 from silobench.cli.results import Profile
+from silobench.cli.usage import UsageError, sentence
 from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
 from silobench.processes import cores, start_server
 
@@ -44,7 +45,9 @@ def main() -> None:
     _debugging = False
     _print_log_messages()
     try:
-        app(prog_name="silobench")
+        code = app(prog_name="silobench", standalone_mode=False)
+    except UsageError as error:
+        _fail_usage(error)
     except StoppedError as error:
         print(error, file=sys.stderr)
         sys.exit(130)
@@ -53,7 +56,10 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as in `silobench list ... | head`
     except OSError as error:
-        _fail(f"the operating system reported '{error.strerror}': check disk space and permissions.")
+        place = f" for {error.filename}" if error.filename else ""
+        _fail(f"the operating system reported '{error.strerror}'{place}: check the path, disk space and permissions.")
+    else:
+        sys.exit(code or 0)
 
 
 _DEBUG = "SILOBENCH_DEBUG"
@@ -83,8 +89,16 @@ def _print_log_messages() -> None:
 
 
 def _fail(sentence: str, code: int = 2) -> None:
-    print(f"error: {' '.join(sentence.split())}", file=sys.stderr)
+    words = [word if len(word) <= 200 else f"{word[:60]}...{word[-60:]}" for word in sentence.split()]
+    print(f"error: {' '.join(words)}", file=sys.stderr)
     sys.exit(code)
+
+
+def _fail_usage(error: Exception) -> None:
+    """Exit with a sentence about the command line, or without one after help that a group of commands prints."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.exit(2)
+    _fail(sentence(error))
 
 
 def _version(show: bool) -> None:
@@ -112,7 +126,7 @@ def demo(out: Out = Path("runs/demo"), device: Device = None) -> None:
     from silobench.papers import suites
 
     overrides = {"device": device} if device else {}
-    cli_results.print_tables(_run_all(_read(suites.path("demo")), out, overrides))
+    cli_results.print_tables(_run_all(_read(suites.path("demo")), out, overrides, name="demo"))
     cli_results.report(out)
 
 
@@ -160,7 +174,8 @@ def run(
     path = _experiment_path(experiment)
     choices = _scaled(_read(path), scale)
     options: dict[str, Any] = {"only": only, "engine": engine, "workers": workers, "plugins": plugin or ()}
-    runs = _run_all(choices, out, overrides, **options, records_only=records_only)
+    name = " ".join([experiment, *([f"--scale {scale}"] if scale else []), *map(str, overrides.items())])
+    runs = _run_all(choices, out, overrides, **options, records_only=records_only, name=name)
     cli_results.print_tables(runs, profile)
 
 
@@ -206,9 +221,8 @@ def list_(
         return
     from silobench.cli.terminal import print_list
 
-    print_list(kind, rows)
-    if kind == "suites":
-        print("Run one with `silobench run SUITE --scale smoke|laptop|paper`; --json shows what each scale contains.")
+    run = "Run one with `silobench run SUITE --scale smoke|laptop|paper`; --json shows what each scale contains."
+    print_list(kind, rows, run if kind == "suites" else "")
 
 
 def _describe(kind: str) -> list[dict[str, str]]:
@@ -277,13 +291,18 @@ def _run_all(
     workers: int | None = None,
     plugins: Sequence[Path] = (),
     records_only: bool = False,
+    name: str,
 ) -> "list[StoredRun]":
-    """Check all runs, then do those that are not finished. Runs without their dataset are reported and skipped."""
+    """Check all runs, then do those that are not finished. Runs without their dataset are reported and skipped.
+
+    `name` is that of the experiment with its overrides: the list of its runs is stored under it.
+    """
     if (workers or cores()) > 1 and engine != "debug":
         start_server()  # it imports what workers need while this process imports too
     from silobench.engines import ENGINES
     from silobench.runs import experiment
     from silobench.runs.prepare import check, is_complete
+    from silobench.runs.results import write_planned
     from silobench.runs.stored import read_run
 
     plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
@@ -292,6 +311,7 @@ def _run_all(
         print(f"skipped {count} runs: {reason}", file=sys.stderr)
     missing = [plan for plan in plans if not is_complete(plan, out)]
     check(missing, out, chosen)  # every error of a choice comes before any round
+    write_planned(out, name, {plan.id: plan.name for plan in plans}, is_part=only != "*")
     workers = workers or chosen.workers or cores()
     with _tracebacks(chosen.is_debug):
         _sweep(missing, out, engine, workers, plugins, total=len(plans), live=not chosen.is_debug)

@@ -12,6 +12,8 @@ from silobench.errors import ConfigError, RecordError, suggest
 
 if TYPE_CHECKING:
     from silobench.analysis.cells import CellResult
+    from silobench.analysis.claims import Claim
+    from silobench.runs.results import Results
     from silobench.runs.stored import StoredRun
 
 FORMATS = ("terminal", "markdown", "latex", "csv")
@@ -31,7 +33,9 @@ def show(
     details: Annotated[
         bool,
         typer.Option(
-            "--details", help="Show best and last round, steadiness, and the worst class and party of each cell."
+            "--details",
+            help="Show best and last round, steadiness, calibration, confusions, and the worst class and party of each "
+            "cell.",
         ),
     ] = False,
     target: Annotated[
@@ -42,6 +46,12 @@ def show(
         ),
     ] = None,
     profile: Profile = False,
+    parties: Annotated[
+        bool,
+        typer.Option(
+            "--parties", help="Show the score of each party by name on its own test rows, and the worst and best party."
+        ),
+    ] = False,
     json_: Json = False,
     plugin: LoadedPlugins = None,
 ) -> None:
@@ -49,39 +59,96 @@ def show(
 
     Runs of a paper's experiments also get that paper's tables.
     """
+    from silobench.analysis.confusion import confusion_tables
     from silobench.analysis.details import checked_target, details_tables
     from silobench.cli.terminal import print_table
-    from silobench.runs.stored import read_runs
+    from silobench.runs.results import read_results
 
     if form not in FORMATS:
         raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
-    if form != "terminal" and (json_ or details or profile or target is not None):
+    if form != "terminal" and (json_ or details or profile or parties or target is not None):
         raise ConfigError(f"--format {form} writes the table of scores only: leave the other options out.")
-    runs = read_runs(directory)
+    results = read_results(directory)
+    runs = _readable(results)
     checked_target(target, runs)
     if json_:
-        _print_json(runs, target, every)
+        _print_json(results, target, every, parties)
     elif form == "terminal":
         print_tables(runs, profile, every)
+        print_missing(results)
+        cells = _finished(runs, directory) if details or parties or target is not None else []
         if details or target is not None:
-            for table in details_tables(_finished(runs, directory), target):
+            for table in (*details_tables(cells, target), *(confusion_tables(cells) if details else ())):
                 print_table(table)
+        if parties:
+            _print_parties(cells)
     else:
         _print_text(_finished(runs, directory), form, every)
+    _report_damage(results)
 
 
-def _print_json(runs: "list[StoredRun]", target: float | None, every: bool) -> None:
+def _print_parties(cells: "list[CellResult]") -> None:
+    from silobench.analysis.parties import parties_tables
+    from silobench.cli.terminal import print_table
+
+    tables = parties_tables(cells)
+    for table in tables:
+        print_table(table)
+    if not tables:
+        print("these runs have no results by party: run them again with this version, which tests each party's rows.")
+
+
+def _readable(results: "Results") -> "list[StoredRun]":
+    """Return the runs that can be read; raise what is wrong with the others if there are none."""
+    if not results.runs:
+        _report_damage(results)
+    return results.runs
+
+
+def _report_damage(results: "Results") -> None:
+    """Raise an error about damaged runs, after everything else was shown."""
+    damaged, total = len(results.problems), len(results.problems) + len(results.runs)
+    if damaged == 1:
+        raise RecordError(f"1 of {total} runs is left out: {results.problems[0]}")
+    if damaged:
+        raise RecordError(f"{damaged} of {total} runs are left out, the first because {results.problems[0]}")
+
+
+def print_missing(results: "Results") -> None:
+    """Print how many runs are not finished, and how many of those that were planned have not been started."""
+    unfinished, absent = results.unfinished, len(results.not_started)
+    total = len(results.runs) + len(results.problems) + absent
+    verb, have = "run is" if unfinished == 1 else "runs are", "has" if absent == 1 else "have"
+    texts = {
+        (True, False): f"{unfinished} of {total} runs {verb.split()[-1]} not finished",
+        (True, True): f"{unfinished} {verb} not finished and {absent} of {total} {have} not been started",
+        (False, True): f"{absent} of {total} runs {have} not been started",
+    }
+    if text := texts.get((bool(unfinished), bool(absent))):
+        print(f"{text}: run the same experiment again to continue.")
+
+
+def _print_json(results: "Results", target: float | None, every: bool, parties: bool) -> None:
     from silobench.analysis.details import details
     from silobench.analysis.measured import measures_json
+    from silobench.analysis.parties import party_results
     from silobench.analysis.ranking import ranking, rankings
     from silobench.papers import collect_cells, paper_facts
 
-    cells = collect_cells(runs)
+    cells = collect_cells(results.runs)
     facts = {
-        "cells": [cell.as_json() | details(cell, target) | {"measures": measures_json(cell)} for cell in cells],
+        "cells": [
+            cell.as_json()
+            | details(cell, target)
+            | {"measures": measures_json(cell)}
+            | ({"party_results": party_results(cell)} if parties else {})
+            for cell in cells
+        ],
         "ranking": ranking(cells, every=every).as_json(),
         "rankings": rankings(cells, every),
-        "unfinished": sum(not run.complete for run in runs),
+        "unfinished": results.unfinished,
+        "not_started": len(results.not_started),
+        "left_out": results.problems,
         **paper_facts(cells),
     }
     print(json.dumps(facts, indent=1))
@@ -108,7 +175,7 @@ def _finished(runs: "list[StoredRun]", directory: Path) -> "list[CellResult]":
 
 
 def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = False) -> None:
-    """Print all tables of finished runs, and how many runs are not finished."""
+    """Print all tables of finished runs."""
     from silobench.analysis.profile import profile_table
     from silobench.analysis.ranking import ranking_tables
     from silobench.analysis.tables import cost_table, score_tables
@@ -127,9 +194,6 @@ def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = F
         print_table(cost_table(cells))
         if profile:
             print_table(profile_table(cells))
-    unfinished = sum(not run.complete for run in runs)
-    if unfinished:
-        print(f"{unfinished} of {len(runs)} runs are not finished: run the same experiment again to continue.")
 
 
 def claims(
@@ -138,26 +202,41 @@ def claims(
         str, typer.Option(help="Only claims whose id matches this glob, such as 'niid-6' or 'zhao-*'.")
     ] = "*",
     evidence: Annotated[bool, typer.Option("--evidence", help="Show every piece of evidence.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="List also the claims that these runs say nothing about.")
+    ] = False,
     json_: Json = False,
     plugin: LoadedPlugins = None,
 ) -> None:
     """Judge the findings of the papers by these runs: supported, contradicted or undecided, with the evidence."""
-    from silobench.analysis.claims import claims_table, evidence_table, judge
+    from silobench.analysis.claims import judge
     from silobench.papers import FINDINGS
-    from silobench.runs.stored import read_runs
+    from silobench.runs.results import read_results
 
     findings = [finding for finding in FINDINGS if fnmatch(finding.id, only)]
     if not findings:
         raise ConfigError(f"--only '{only}' matches no claim: {suggest(only, [f.id for f in FINDINGS])}")
-    verdicts = judge(_finished(read_runs(directory), directory), findings)
+    results = read_results(directory)
+    verdicts = judge(_finished(_readable(results), directory), findings)
     if json_:
         print(json.dumps([claim.as_json() for claim in verdicts], indent=1))
-        return
+    else:
+        _print_claims(verdicts, evidence or only != "*", all_ or only != "*")
+    _report_damage(results)
+
+
+def _print_claims(claims: "list[Claim]", evidence: bool, with_untested: bool) -> None:
+    from silobench.analysis.claims import claims_table, evidence_table, untested_text
     from silobench.cli.terminal import print_table
 
-    print_table(claims_table(verdicts))
-    for claim in verdicts if evidence or only != "*" else ():
-        print_table(evidence_table(claim))
+    table = claims_table(claims, with_untested=with_untested)
+    if not table.rows:
+        print(f"{untested_text(len(claims), len(claims))}.")
+        return
+    print_table(table)
+    for claim in claims if evidence else ():
+        if claim.evidence:
+            print_table(evidence_table(claim))
 
 
 def report(
@@ -170,12 +249,15 @@ def report(
     """Write finished runs as one HTML file: tables, partitions and training curves. The page loads nothing."""
     from silobench.papers import FINDINGS, collect_cells, other_measure_sections, paper_sections
     from silobench.report.page import write_report
-    from silobench.runs.stored import read_runs
+    from silobench.runs.results import read_results
 
-    cells = collect_cells(read_runs(directory))
+    results = read_results(directory)
+    cells = collect_cells(_readable(results))
     path, title = output or directory / "report.html", f"silobench: {directory.name}"
     page = write_report(cells, path, title, [*paper_sections(cells), *other_measure_sections(cells)], FINDINGS)
     print(f"report: {page.resolve()}")
+    print_missing(results)
+    _report_damage(results)
 
 
 def compare(
@@ -210,12 +292,14 @@ def compare(
     from silobench.analysis import compare as comparing
     from silobench.analysis.cells import collect
     from silobench.cli.terminal import print_table
-    from silobench.runs.stored import read_runs
+    from silobench.runs.results import read_results
 
-    cells = collect(read_runs(directory))
+    results = read_results(directory)
+    cells = collect(_readable(results))
     question = comparing.checked_question(metric, rope, rho, target, comparing.matching(cells, only) or cells)
     comparison = comparing.compare(cells, a, b, question, only)
     if json_:
         print(json.dumps(comparison.as_json(), indent=1))
     else:
         print_table(comparing.comparison_table(comparison))
+    _report_damage(results)

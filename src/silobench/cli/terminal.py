@@ -1,5 +1,6 @@
 """Output for people: tables, a heatmap, progress bars. Plain lines if the output is not a terminal."""
 
+import textwrap
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,10 +9,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from silobench.analysis.units import size
+from silobench.cli.layout import Grid, Item, lay_out, wrap
 
 if TYPE_CHECKING:
     from silobench.analysis.tables import Entry, Table
@@ -32,34 +33,39 @@ def _console() -> Console:
 
 def print_table(table: "Table") -> None:
     console = _console()
-    console.print(table.title, style="italic", highlight=False)
-    shown = RichTable(header_style="bold", box=None, pad_edge=False)
-    for column in table.columns:
-        shown.add_column(Text(column), overflow="fold")
-    for row in table.rows:
-        shown.add_row(*map(_entry, row))
-    for place, row in enumerate(table.footer):
-        if place == 0:
-            shown.add_row()
-        shown.add_row(*map(_entry, row))
-    console.print(shown)
+    _print_text(console, table.title, "italic")
+    _print_grid(console, grid_of(table))
     if table.note:
-        console.print(table.note, style="dim", highlight=False, markup=False)
+        _print_text(console, table.note, "dim")
     console.print()
 
 
-def _entry(entry: "Entry") -> Text:
-    text = Text(entry.text + (" *" if entry.best else ""), style="bold green" if entry.best else "")
-    return text.append(f" ({entry.paper})", style="not bold dim") if entry.paper else text
+def grid_of(table: "Table") -> Grid:
+    rows, footer = ([list(map(_item, row)) for row in rows] for rows in (table.rows, table.footer))
+    return Grid(table.columns, rows, footer)
 
 
-def print_list(kind: str, rows: Sequence[dict[str, str]]) -> None:
-    shown = RichTable(box=None, header_style="bold", pad_edge=False, show_lines=False)
-    shown.add_column(kind, overflow="fold", ratio=2)
-    shown.add_column("description", overflow="fold", ratio=3)
-    for row in rows:
-        shown.add_row(Text(row["signature"]), Text(row["summary"]))
-    _console().print(shown)
+def _item(entry: "Entry") -> Item:
+    return Item(entry.text + " *" * entry.best, "bold green" if entry.best else "", entry.paper)
+
+
+def _print_text(console: Console, text: str, style: str = "") -> None:
+    """Print text in lines that fit the terminal."""
+    for line in wrap(text, console.width):
+        console.print(Text(line, style), soft_wrap=True)
+
+
+def _print_grid(console: Console, grid: Grid) -> None:
+    for line in lay_out(grid, console.width):
+        console.print(Text.assemble(*line), soft_wrap=True)
+
+
+def print_list(kind: str, rows: Sequence[dict[str, str]], note: str = "") -> None:
+    items = [(Item(row["signature"]), Item(row["summary"])) for row in rows]
+    console = _console()
+    _print_grid(console, Grid((kind, "description"), items))
+    if note:
+        _print_text(console, note)
 
 
 def print_partition(
@@ -76,15 +82,14 @@ def print_partition(
         f"[bold]{escape(facts['dataset'])}[/bold] partitioned by [bold]{escape(facts['spec'])}[/bold] "
         f"into {facts['parties']} parties, seed {facts['seed']}, fingerprint {fingerprint}"
     )
-    few = len(dataset.label_names) <= _MOST_CLASSES
-    shown = RichTable(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
-    for place, name in enumerate(("party", "rows", "EMD", *(dataset.label_names if few else ()))):
-        shown.add_column(Text(name), justify="right" if place else "left", no_wrap=True)
+    names = ("party", "rows", "EMD", *(dataset.label_names if len(dataset.label_names) <= _MOST_CLASSES else ()))
     largest = max(map(max, skew.counts))
+    rows = []
     for party in range(min(facts["parties"], _MOST_PARTIES)):
-        heat = [_heat(count, largest) for count in skew.counts[party]] if few else []
-        shown.add_row(Text(facts["names"][party]), str(skew.sizes[party]), f"{skew.emd[party]:.3f}", *heat)
-    console.print(shown)
+        heat = [_heat(count, largest) for count in skew.counts[party][: len(names) - 3]]
+        size_, emd = Item(str(skew.sizes[party])), Item(f"{skew.emd[party]:.3f}")
+        rows.append([Item(facts["names"][party]), size_, emd, *heat])
+    _print_grid(console, Grid(names, rows, right=frozenset(names[1:])))
     if facts["parties"] > _MOST_PARTIES:
         console.print(f"... and {facts['parties'] - _MOST_PARTIES} more parties: --json or --plot shows all of them.")
     if skew.wasserstein is not None:
@@ -106,27 +111,25 @@ def print_partition(
         console.print(f"note: {escape(note)}")
 
 
-def _heat(count: int, largest: int) -> Text:
+def _heat(count: int, largest: int) -> Item:
     """Return a count on a background that is darker for larger counts."""
     share = count / largest
     red, green, blue = (round(255 - share * (255 - end)) for end in (8, 81, 156))
     ink = "white" if share > 0.5 else "black"
-    return Text(f"{count:>4}", style=f"{ink} on #{red:02x}{green:02x}{blue:02x}")
+    return Item(str(count), f"{ink} on #{red:02x}{green:02x}{blue:02x}", fill=True)
 
 
 def print_catalog(entries: Sequence[dict[str, Any]]) -> None:
     """Print one line per dataset."""
-    shown = RichTable(box=None, header_style="bold", pad_edge=False)
-    for place, name in enumerate(("dataset", "available", "task", "train", "test", "classes", "groups", "description")):
-        shown.add_column(name, justify="right" if place in (3, 4, 5) else "left", overflow="fold")
+    names = ("dataset", "ready", "task", "train", "test", "classes", "groups", "description")
+    rows = []
     for entry in entries:
         sizes = [f"{entry[key]:,}" if entry[key] else "" for key in ("train", "test", "classes")]
-        available = Text("yes", style="green") if entry["available"] else Text("no", style="dim")
-        shown.add_row(
-            entry["name"], available, entry["task"], *sizes, ", ".join(entry["groups"]), Text(entry["summary"])
-        )
+        available = Item("yes", "green") if entry["available"] else Item("no", "dim")
+        texts = (entry["task"], *sizes, ", ".join(entry["groups"]), entry["summary"])
+        rows.append([Item(entry["name"]), available, *map(Item, texts)])
     console = _console()
-    console.print(shown)
+    _print_grid(console, Grid(names, rows, right=frozenset(names[3:6])))
     console.print(f"data directory: {entries[0]['data_dir']}", highlight=False, soft_wrap=True)
     console.print(
         "`silobench data fetch NAME` downloads one; `silobench data list NAME` shows licence, sources and checksums.",
@@ -147,13 +150,24 @@ def print_entry(entry: dict[str, Any]) -> None:
     }  # fmt: skip
     for key, value in lines.items():
         if value:
-            console.print(f"  {key:<10} {escape(str(value))}", highlight=False, soft_wrap=True)
+            _print_fact(console.width, f"  {key:<10}", str(value))
     for source in entry["sources"]:
         for download in source["downloads"]:
-            console.print(f"  {source['client']:<10} {escape(download['what'])}", highlight=False, soft_wrap=True)
+            _print_fact(console.width, f"  {source['client']:<10}", download["what"])
     for name, file in entry["files"].items():
         checksum = file["sha256"] or "no published checksum; recorded when the file arrives"
-        console.print(f"  file       {escape(name)}  {checksum}", highlight=False, soft_wrap=True)
+        _print_fact(console.width, "  file      ", f"{name}  {checksum}")
+
+
+def _print_fact(width: int, name: str, text: str) -> None:
+    """Print a name and a text that continues below itself; addresses and checksums stay whole, to be copied."""
+    indent = " " * (len(name) + 1)
+    print(
+        textwrap.fill(
+            text, width, initial_indent=f"{name} ", subsequent_indent=indent,
+            break_long_words=False, break_on_hyphens=False,
+        )
+    )  # fmt: skip
 
 
 class FetchProgress:
@@ -277,7 +291,7 @@ def print_facts(facts: Mapping[str, Any], indent: str = "") -> None:
             print_facts(value, indent + "  ")
         else:
             text = "unknown" if value is None else ("no", "yes")[value] if isinstance(value, bool) else value
-            print(f"{indent}{_readable(name):{width}}  {text}")
+            _print_fact(_console().width, f"{indent}{_readable(name):{width}} ", str(text))
 
 
 def _readable(name: str) -> str:

@@ -17,7 +17,11 @@ from silobench.data.readers import (
     tables,
     text,
     traffic,
-    user_files,
+    user_arrays,
+    user_tables,
+)
+from silobench.data.readers import (
+    libsvm as libsvm_text,
 )
 from silobench.data.store.directory import data_dir, stamp, stamps
 from silobench.errors import DataError
@@ -33,9 +37,14 @@ breast_cancer = DATASETS.register(embedded.breast_cancer)
 fcube = DATASETS.register(embedded.fcube)
 synthetic = DATASETS.register(embedded.synthetic)
 synthetic_faces = DATASETS.register(faces.synthetic_faces)
-csv = DATASETS.register(added_later=("task", "unit"))(user_files.csv)
-npz = DATASETS.register(added_later=("task",))(user_files.npz)
-libsvm = DATASETS.register(added_later=("task",))(user_files.libsvm)
+csv = DATASETS.register(
+    added_later=(
+        "task", "unit", "sep", "encoding", "decimal", "text", "text_features", "dates", "date_order", "many", "epsilon",
+    )
+)(user_tables.csv)  # fmt: skip
+parquet = DATASETS.register(user_tables.parquet)
+npz = DATASETS.register(added_later=("task",))(user_arrays.npz)
+libsvm = DATASETS.register(added_later=("task",))(libsvm_text.libsvm)
 
 for _factory in (
     image_files.images, image_arrays.mnist, image_arrays.fmnist, image_arrays.mnist_writers, cifar.cifar_10,
@@ -50,9 +59,10 @@ for _factory in (
 
 def load(spec: str) -> Dataset:
     """Return the dataset of a spec. The last four stay in memory; if a file changes, the dataset is read again."""
-    if Path(spec).suffix in (".csv", ".npz", ".svm", ".libsvm"):
+    if Path(spec).suffix in (".csv", ".tsv", ".parquet", ".npz", ".svm", ".libsvm"):
         raise DataError(
-            f"{spec} is a file: write csv(path={spec}, label=COLUMN), npz(path={spec}) or libsvm(path={spec})."
+            f"{spec} is a file: write csv(path={spec}, label=COLUMN), parquet(path={spec}, label=COLUMN), "
+            f"npz(path={spec}) or libsvm(path={spec})."
         )
     bound = DATASETS.bind(spec).full
     return _load(str(bound), _stamps(bound), str(data_dir()))

@@ -156,19 +156,24 @@ def _check_classes(name: str, part: str, y: Labels, classes: int) -> None:
 
 def encode_labels(name: str, raw: NDArray[Any]) -> tuple[Labels, tuple[str, ...]]:
     """Encode labels as 0..K-1 in sorted order and return them with the class names; refuse a single class."""
-    if raw.dtype.kind == "f" and not np.isfinite(raw).all():
-        raise DataError(f"dataset {name} has NaN or infinite labels: fill or remove those rows.")
     values, codes = np.unique(raw, return_inverse=True)
-    if len(raw) >= 20 and len(values) > len(raw) // 2:
+    return encode_codes(name, values, codes.reshape(-1))
+
+
+def encode_codes(name: str, values: NDArray[Any], codes: NDArray[np.int64]) -> tuple[Labels, tuple[str, ...]]:
+    """Return `encode_labels` of labels that are given as distinct sorted values and the code of each row."""
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise DataError(f"dataset {name} has NaN or infinite labels: fill or remove those rows.")
+    if len(codes) >= 20 and len(values) > len(codes) // 2:
         raise DataError(
-            f"dataset {name} has {len(values)} different labels in {len(raw)} rows: "
+            f"dataset {name} has {len(values)} different labels in {len(codes)} rows: "
             "class labels are needed, not measurements, so choose another label column."
         )
     if len(values) < 2:
         raise DataError(
             f"dataset {name} has only the label {values.tolist()}: at least two classes are needed, so add rows."
         )
-    return codes.reshape(-1).astype(np.int64), tuple(str(v) for v in values.tolist())
+    return codes.astype(np.int64), tuple(str(v) for v in values.tolist())
 
 
 def hold_out(split: Split, share: float, seed: int = 0) -> tuple[Split, Split]:

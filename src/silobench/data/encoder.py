@@ -5,7 +5,7 @@ A run stores it as JSON, so that the rows of a new file become the features that
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from silobench.data.table.cells import BadCells, RawColumn, raw_column
 from silobench.data.table.dates import DateOrder, date_features, parse_dates
-from silobench.data.table.scaling import Scale
+from silobench.data.table.scaling import Scale, apply_scales
 from silobench.data.table.words import PADDING, hashed_words, place_and_sign, tokens, word_row
 from silobench.errors import DataError, listed
 
@@ -238,7 +238,7 @@ class Encoder:
         if isinstance(self.parts[0], WordsColumn):
             return self.parts[0].rows(columns[self.parts[0].name])
         out = np.empty((sizes.pop(), len(self.features)), np.float32)
-        groups = _texts(columns[self.group]) if self.group else None
+        groups = row_texts(columns[self.group]) if self.group else None
         problems = self._write_parts(columns, out, groups)
         if problems:
             raise DataError(
@@ -258,7 +258,9 @@ class Encoder:
             try:
                 if isinstance(part, NumericColumn):
                     for place, values in enumerate(part.numbers(columns[part.name])):
-                        target[:, place] = self.scaled(part.features[place], values, groups)
+                        feature = part.features[place]
+                        by_group = {group: scales[feature] for group, scales in self.group_scales.items()}
+                        target[:, place] = apply_scales(values, self.scales[feature], by_group, groups)
                 else:
                     part.write(columns[part.name], slice(None), target)
             except BadColumnError as error:
@@ -266,17 +268,6 @@ class Encoder:
         if groups is not None:
             self._report_unknown(groups)
         return problems
-
-    def scaled(
-        self, feature: str, values: NDArray[np.float64], groups: NDArray[Any] | None = None
-    ) -> NDArray[np.float32]:
-        """Return a numeric feature of each value; `groups` are the groups of the rows, if groups have own scales."""
-        result = self.scales[feature].apply(values)
-        if groups is not None:
-            for group, scales in self.group_scales.items():
-                rows = np.flatnonzero(groups == group)
-                result[rows] = scales[feature].apply(values[rows])
-        return result
 
     def _report_unknown(self, groups: NDArray[Any]) -> None:
         unknown = sorted(set(np.unique(groups).tolist()) - set(self.group_scales))
@@ -332,7 +323,6 @@ def _scales(facts: Mapping[str, Any]) -> dict[str, Scale]:
     return {name: Scale(**scale) for name, scale in facts.items()}
 
 
-def _texts(column: RawColumn) -> NDArray[Any]:
+def row_texts(column: RawColumn) -> NDArray[Any]:
     """Return the texts of a column, one per row."""
-    texts: Sequence[str] = column.factor.texts
-    return np.array(texts)[column.factor.codes]
+    return np.array(column.factor.texts)[column.factor.codes]

@@ -65,15 +65,10 @@ def _on_validation_rows(setting: Setting, engine: Engine, models: Sequence[Weigh
 
 
 def models_to_test(setting: Setting, engine: Engine, state: State) -> list[Weights]:
-    """Return the shared model; where parties have their own models, all of these."""
-    if not setting.has_party_models:
-        return [(state.server.params, state.server.buffers)]
-    return party_models(setting, engine, state)
-
-
-def party_models(setting: Setting, engine: Engine, state: State) -> list[Weights]:
-    """Return the model of every party as it is tested: after its adaptation, where the algorithm has one."""
+    """Return the shared model; where parties have their own models, all of these, after their adaptation if any."""
     server, parties, adapting = state.server, setting.federation.parties, setting.adapting
+    if not setting.has_party_models:
+        return [(server.params, server.buffers)]
     models = [setting.model_at(server, state.memory.get(party.id, {})) for party in parties]
     if adapting is None:
         return models

@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from silobench.errors import SpecError
 from silobench.rng import stream
@@ -42,13 +43,14 @@ class Network:
         return self.latency + 8 * size / rate
 
 
+Bandwidth: TypeAlias = str | int | float  # a number is refused with an example, because its unit is not known
 NETWORKS: Registry[Network] = Registry("network", Contract(Network, "an sb.Network(...)"))
 _UNITS = {"k": 1e3, "m": 1e6, "g": 1e9}
 
 
 @NETWORKS.register(added_later=("server", "spread"))
 def link(
-    bandwidth: str = "100Mbps", latency: Latency = 0.0, server: str | None = None, spread: Spread = 0.0
+    bandwidth: Bandwidth = "100Mbps", latency: Latency = 0.0, server: Bandwidth | None = None, spread: Spread = 0.0
 ) -> Network:
     """Every party has a link with a bandwidth (as 100Mbps, 1Gbps) and a latency in seconds.
 
@@ -60,13 +62,13 @@ def link(
 
 
 @NETWORKS.register
-def mesh(bandwidth: str = "100Mbps", latency: Latency = 0.0) -> Network:
+def mesh(bandwidth: Bandwidth = "100Mbps", latency: Latency = 0.0) -> Network:
     """All to all: every party sends its message to every other party over its own link; there is no server."""
     return Network(_bits("mesh", bandwidth), latency, mesh=True)
 
 
-def _bits(name: str, bandwidth: str, argument: str = "bandwidth") -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMG])bps", bandwidth)
+def _bits(name: str, bandwidth: Bandwidth, argument: str = "bandwidth") -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMG])bps", str(bandwidth))
     if not match or float(match[1]) == 0:
         raise SpecError(f"{name}: {argument} must read like 100Mbps or 1Gbps, but '{bandwidth}' was given.")
     return float(match[1]) * _UNITS[match[2].lower()]

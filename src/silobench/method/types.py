@@ -396,6 +396,17 @@ class Algorithm:
         return self.correct is None and self.loss is None and self.trainings is None
 
 
+def last_layers(layout: Layout, count: int) -> frozenset[str]:
+    """Return the tensors of the last layers, for `Algorithm.personal`; refuse to leave nothing that is shared."""
+    layers = list(layout.layers.values())
+    if count >= len(layers):
+        raise ConfigError(
+            f"layers={count} would stay with each party, but the network has {len(layers)}, so nothing would be "
+            "shared: give fewer layers, or use a network with more."
+        )
+    return frozenset(name for names in layers[len(layers) - count :] for name in names)
+
+
 def needs_linear_steps(reason: str) -> Callable[[Any], str | None]:
     """Return a check for `Algorithm.refuses`: a party's change must be a weighted sum of gradients, as SGD's is."""
 

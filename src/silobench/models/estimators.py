@@ -102,7 +102,7 @@ def of_estimator(estimator: Any) -> LinearEstimator:
         raise _no_counterpart(name, "loss", loss, f"use loss={', '.join(_LOSSES)}")
     else:
         objective = _LOSSES.get(loss, "auto")
-    if objective == "auto" and choices.get("class_weight") == "balanced":
+    if choices.get("class_weight") is not None:
         objective = "cross-entropy(weights=balanced)"
     return LinearEstimator(
         lambda sizes: Mlp(sizes, (), "torch"),
@@ -124,10 +124,9 @@ def _check_choices(name: str, choices: Mapping[str, Any]) -> None:
         raise _no_counterpart(name, "penalty", choices["penalty"], "use l2 or none")
     if name == "LogisticRegression" and choices.get("l1_ratio") not in _NONE:
         raise _no_counterpart(name, "l1_ratio", choices["l1_ratio"], "leave it out")
-    if (weights := choices.get("class_weight")) is not None and (weights != "balanced" or "loss" in choices):
-        raise _no_counterpart(
-            name, "class_weight", weights, 'leave it out, or write objective = "cross-entropy(weights=balanced)"'
-        )
+    weights, has_log_loss = choices.get("class_weight"), choices.get("loss", "log_loss") == "log_loss"
+    if weights is not None and not (isinstance(weights, str) and has_log_loss and name != "Perceptron"):
+        raise _no_counterpart(name, "class_weight", weights, 'leave it out, or use "balanced" and the log loss')
     if np.ndim(choices.get("alpha", 0)):
         raise _no_counterpart(name, "alpha", "several numbers", "give one number")
 

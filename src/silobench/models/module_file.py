@@ -60,9 +60,9 @@ def _loaded(file: str, content: str) -> Mapping[str, Any]:
     except SilobenchError:
         raise
     except (Exception, SystemExit) as error:
+        remedy = "import only installed packages in it" if isinstance(error, ImportError) else "correct it"
         raise ConfigError(
-            f"the model file {file} fails when it is loaded: {type(error).__name__}: {error}; it must import only "
-            "installed packages."
+            f"the model file {file} fails when it is loaded: {type(error).__name__}: {error}; {remedy}."
         ) from error
     finally:
         sys.modules.pop(_NAME)

@@ -93,7 +93,7 @@ class Trial:
         with torch.no_grad():
             before = _attributes(twin)
             answers: Tensor = self._answers(twin)
-            changed = [key for key, value in _attributes(twin).items() if not _same(before.get(key), value)]
+            changed = _changed(before, _attributes(twin))
             self._check_answers(answers)
             if not torch.equal(answers, self._answers(twin)):
                 raise self._history(changed, "in eval mode")
@@ -149,14 +149,16 @@ class Trial:
         twin = self._twin().train()
         state, before = copy.deepcopy(twin.state_dict()), _attributes(twin)
         first = self._loss(twin, loss)
-        changed = [key for key, value in _attributes(twin).items() if not _same(before.get(key), value)]
+        changed = _changed(before, _attributes(twin))
         self._refuse_changed_integers(state, twin)
         without = [key for key, p in twin.named_parameters() if p.requires_grad and p.grad is None]
         twin.load_state_dict(state)
+        between = _attributes(twin)
         if not torch.equal(first, self._loss(twin, loss)):
             raise self._history(changed, "in training, where torch is seeded")
-        numbers = [key for key in changed if isinstance(before.get(key), int | float)]
-        if numbers:
+        after = _attributes(twin)
+        numbers = [key for key in changed if isinstance(after[key], int | float) and after[key] != between[key]]
+        if numbers:  # a counter; a size that each call sets anew is the same after both
             yield (
                 f"the network {self.name} changes its attribute {numbers[0]} in training, which is neither averaged "
                 f"nor stored: register it as a float buffer if results depend on it"
@@ -213,6 +215,11 @@ def _attributes(module: nn.Module) -> dict[str, Any]:
             if is_state and (value is None or isinstance(value, int | float | Tensor | tuple | list)):
                 values[f"{prefix}.{key}".lstrip(".")] = list(value) if isinstance(value, list) else value
     return values
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return the names of attributes that are new or have another value."""
+    return [key for key, value in after.items() if not _same(before.get(key), value)]
 
 
 def _same(before: Any, after: Any) -> bool:

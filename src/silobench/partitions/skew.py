@@ -87,7 +87,9 @@ def _is_partition(value: Any, rows: int, parties: int) -> str | None:
         if not len(own):
             return f"no rows for party {party}, but every party needs some: divide them in another way"
         if own.min() < 0 or own.max() >= rows or len(np.unique(own)) < len(own):
-            return f"rows of party {party} that are not row numbers from 0 to {rows - 1}, each at most once"
+            return (
+                f"rows of party {party} that are not row numbers from 0 to {rows - 1}, each at most once: correct them"
+            )
     return None
 
 

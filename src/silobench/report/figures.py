@@ -27,7 +27,7 @@ _STYLE: Any = {
     "font.size": 8,
     "font.family": "sans-serif",
 }
-_COLOURS = ["#1b6ca8", "#d1495b", "#2e933c", "#8d5fd3", "#e09f3e", "#5c6b73", "#00a6a6", "#9c6644"]
+COLOURS = ["#1b6ca8", "#d1495b", "#2e933c", "#8d5fd3", "#e09f3e", "#5c6b73", "#00a6a6", "#9c6644"]
 _LINES = ["-", "--", ":"]
 _LEGEND_COLUMNS = 3
 _MOST_LABELLED = 30
@@ -91,12 +91,12 @@ def curves_svg(
         figure = Figure(figsize=(3.4, 2.1 + 0.2 * lines), layout="constrained")
         axes = figure.add_subplot()
         for place, (name, curve) in enumerate(curves.items()):
-            colour = _COLOURS[place % len(_COLOURS)]
-            style = _LINES[place // len(_COLOURS) % len(_LINES)]
+            colour = COLOURS[place % len(COLOURS)]
+            style = _LINES[place // len(COLOURS) % len(_LINES)]
             finite = [(at, score) if math.isfinite(score) else (at, math.nan) for at, score in curve]
             axes.plot(*zip(*finite, strict=True), label=name, color=colour, linestyle=style, linewidth=1.4)
         if constant is not None:
-            axes.axhline(constant, color=_COLOURS[5], linewidth=0.9, linestyle=":")
+            axes.axhline(constant, color=COLOURS[5], linewidth=0.9, linestyle=":")
         axes.set_xlabel("round")
         axes.set_ylabel(f"test {metric.title}" if metric.is_share else f"test {metric.heading}")
         axes.set_ylim(*_limits(metric, [score for curve in curves.values() for _, score in curve], constant))
@@ -156,14 +156,14 @@ def bars_svg(groups: Sequence[str], bars: Sequence[Bars], y: str, level: float |
         for place, kind in enumerate(bars):
             known = [(at, height) for at, height in enumerate(kind.heights) if height is not None]
             x = [at + width * (place - (len(bars) - 1) / 2) for at, _ in known]
-            colour = _COLOURS[kind.colour % len(_COLOURS)]
+            colour = COLOURS[kind.colour % len(COLOURS)]
             spreads = [spread or 0.0 for _, (_, spread) in known]
             error, bars_of = {"elinewidth": 0.8, "capsize": 2}, [height for _, (height, _) in known]
             drawn.append(
                 axes.bar(x, bars_of, width, yerr=spreads if any(spreads) else None, color=colour, error_kw=error)
             )
         if level is not None:
-            axes.axhline(level, color=_COLOURS[5], linewidth=0.9, linestyle=":")
+            axes.axhline(level, color=COLOURS[5], linewidth=0.9, linestyle=":")
         few = len(groups) <= _MOST_LABELLED
         turn: dict[str, Any] = {"rotation": 35, "ha": "right"} if sum(map(len, groups)) > _MOST_LETTERS else {}
         axes.set_xticks(range(len(groups)) if few else [], groups if few else [], **turn)
@@ -176,7 +176,7 @@ def bars_svg(groups: Sequence[str], bars: Sequence[Bars], y: str, level: float |
 
 
 def _draw(axes: Axes, line: Line) -> Any:
-    colour = _COLOURS[line.colour % len(_COLOURS)]
+    colour = COLOURS[line.colour % len(COLOURS)]
     x, y, spreads = zip(*line.points, strict=True)
     marker = "" if len(x) > _MOST_LABELLED else "s" if line.right else "o"
     return axes.errorbar(

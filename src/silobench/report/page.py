@@ -16,6 +16,7 @@ from silobench.analysis.tables import cost_table, score_tables, shown, varying
 from silobench.errors import RecordError
 from silobench.report.drawing import Section
 from silobench.report.figures import curves_svg, partition_svg
+from silobench.report.final import final_section
 from silobench.runs.stored import PartitionFacts, StoredRun
 from silobench.tasks.metrics import ACCURACY
 
@@ -48,7 +49,8 @@ def write_report(
         claims=claims_table(claims, "silobench claims --evidence shows every piece"),
         details=details_tables(cells),
         cost=cost_table(cells),
-        settings=[_setting(group, varying(cells), cells) for group in settings_of(cells)],
+        settings=(settings := [_setting(group, varying(cells), cells) for group in settings_of(cells)]),
+        finals=[setting for setting in settings if setting["final"]],
         summary=_summary(cells),
     )
     try:
@@ -66,7 +68,7 @@ def _heading(cells: Sequence[CellResult]) -> str:
 def _setting(cells: list[CellResult], names: Sequence[str], everything: Sequence[CellResult]) -> dict[str, Any]:
     """Return what the page shows of one partition: its numbers, and the training curves of every algorithm on it."""
     partition, metric = cells[0].runs[0].partition, cells[0].metric
-    baseline = None if cells[0].is_accuracy else cells[0].baseline
+    baseline = cells[0].baseline
     return {
         "name": " · ".join(filter(None, (shown(cells[0], name, everything) for name in names))),
         "facts": [
@@ -74,6 +76,7 @@ def _setting(cells: list[CellResult], names: Sequence[str], everything: Sequence
             *_skew_facts(partition),
             *([] if baseline is None else [(f"{metric.title} of a constant answer (dotted)", metric.text(baseline))]),
         ],
+        "final": final_section(cells),
         "partition": _heatmap(cells[0].runs[0]),
         "curves": curves_svg({cell.label["algorithm"]: cell.curve for cell in cells}, metric, baseline),
     }

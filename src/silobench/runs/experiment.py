@@ -32,6 +32,7 @@ from silobench.models import MODELS
 from silobench.partitions import PARTITIONS, bind_sum
 from silobench.runs.grid import ABOUT, at_scale, expand, override, read_experiment
 from silobench.runs.label import distinguishing
+from silobench.runs.notices import reported
 from silobench.runs.plan import Binder, Cell, Plan, bind
 from silobench.runs.starts import STARTS
 from silobench.spec import Bound, Registry
@@ -89,7 +90,8 @@ def plan_present(
     cells = [cell for row in expand(choices) for cell in _oracle_cells(row)]
     reasons = {name: _absence(name, binder) for name in dict.fromkeys(map(_dataset_of, cells))}
     absent = [cell for cell in cells if reasons[_dataset_of(cell)]]
-    plans = _ordered([binder.bind(cell) for cell in cells if not reasons[_dataset_of(cell)]])
+    present = [cell for cell in cells if not reasons[_dataset_of(cell)]]
+    plans = _ordered([binder.bind(cell) for cell in reported(present, "planning")])
     chosen = _with_origins([plan for plan in plans if fnmatch(plan.name, only)], plans)
     counts = Counter(reasons[_dataset_of(cell)] for cell in absent if fnmatch(_rough_name(cell), only))
     if not chosen and counts:

@@ -1,24 +1,72 @@
 """Experiments as text: a TOML file of choices, its scales, and the grid of cells that it spans."""
 
 import itertools
+import math
+import os
+import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from silobench.errors import ConfigError, suggest
+from silobench.errors import ConfigError, suggest, value_shown
 
+MOST_RUNS = 100_000  # of an experiment; $SILOBENCH_MAX_RUNS is another limit
 ABOUT = ("title", "paper", "table", "numbers", "scale")  # keys that describe a suite, besides its choices
 
 
 def read_experiment(path: Path) -> dict[str, Any]:
     """Read the choices of a TOML file."""
+    text = _text(path)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} cannot be read as TOML: {_problem(str(error), text)}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"{path} cannot be read as TOML: it has a number that is too long or lists that are nested too deeply; "
+            "write them shorter."
+        ) from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise ConfigError(f"there is no experiment file {path}: check the path.") from error
-    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read as TOML: {error}.") from error
+    except IsADirectoryError as error:
+        raise ConfigError(f"{path} is a folder, not an experiment file: give the path of a .toml file.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path} cannot be read as TOML: byte {error.start + 1} is not UTF-8 text; save the file as UTF-8."
+        ) from error
+    except OSError as error:
+        raise ConfigError(f"the experiment file {path} cannot be read ({error.strerror}): check the path.") from error
+
+
+def _problem(message: str, text: str) -> str:
+    """Return the end of the message about text that is not TOML: the line, and what to do about it."""
+    place = re.search(r" \(at line (\d+), column \d+\)", message)
+    if place is None:
+        return f"{_reason(message)} at its end; close all quotation marks and brackets."
+    line = int(place[1])
+    content = text.split("\n")[line - 1].strip()
+    shown = content if len(content) <= 80 else f"{content[:77]}..."
+    where = f"line {line} is `{shown if shown.isprintable() else shown.encode('unicode_escape').decode()}`"
+    key, equals, value = map(str.strip, content.partition("="))
+    if message.startswith("Invalid value") and equals and re.fullmatch(r"[^\W\d][^\"'\[\]{}]*", value):
+        text_value = value.partition(" #")[0].strip()
+        return f'{where}, but text needs quotation marks: write {key} = "{text_value}".'
+    if message.startswith("Invalid value") and equals and not value:
+        return f'{where}, but a value is missing: write, for example, {key or "key"} = "text" or {key or "key"} = 10.'
+    if message.startswith("Cannot overwrite"):
+        return f"{where}, but its key was given before: give each key once."
+    return f"{where} ({_reason(message)}); write lines as key = value, with text in quotation marks."
+
+
+def _reason(message: str) -> str:
+    reason = message.partition(" (at ")[0]
+    return reason[:1].lower() + reason[1:]
 
 
 def expand(choices: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -30,7 +78,30 @@ def expand(choices: Mapping[str, Any]) -> list[dict[str, Any]]:
     [5, 6]
     """
     shared = {key: value for key, value in choices.items() if key not in ("grid", *ABOUT)}
-    return [cell for grid in _grids(choices) or [{}] for cell in _product({**shared, **grid})]
+    grids = [_axes({**shared, **grid}) for grid in _grids(choices) or [{}]]
+    _check_count(grids)
+    return [dict(zip(axes, values, strict=True)) for axes in grids for values in itertools.product(*axes.values())]
+
+
+def _check_count(grids: list[dict[str, Sequence[Any]]]) -> None:
+    """Refuse more runs than anyone means, before any of them is built."""
+    count = sum(math.prod(map(_size, axes.values())) for axes in grids)
+    setting = os.environ.get("SILOBENCH_MAX_RUNS", str(MOST_RUNS))
+    if not setting.isdecimal():
+        raise ConfigError(f"SILOBENCH_MAX_RUNS must be a whole number, but '{setting}' is set: set it to {MOST_RUNS}.")
+    if count <= int(setting):
+        return
+    largest = max(grids, key=lambda axes: math.prod(map(_size, axes.values())))
+    product = " x ".join(f"{_size(values):,} ({key})" for key, values in largest.items() if _size(values) > 1)
+    raise ConfigError(
+        f"the experiment has {count:,} runs, most of them by a grid of {product}, and the limit is {int(setting):,}: "
+        f"shorten a list, or set SILOBENCH_MAX_RUNS={count} to run them all."
+    )
+
+
+def _size(values: Sequence[Any]) -> int:
+    """Return the length, which `len` cannot of a range with more than 2^63 values."""
+    return values.stop - values.start if isinstance(values, range) else len(values)
 
 
 def override(choices: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,20 +135,20 @@ def _grids(choices: Mapping[str, Any]) -> list[dict[str, Any]]:
     return grids
 
 
-def _product(choices: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _axes(choices: dict[str, Any]) -> dict[str, Sequence[Any]]:
+    """Return the values of each key; a key without a list has one."""
     trials, seed = choices.pop("trials", 1), choices.get("seed", 0)
-    if not isinstance(trials, int) or trials < 1:
-        raise ConfigError(f"trials must be a whole number of at least 1, but {trials!r} was given.")
+    if not isinstance(trials, int) or isinstance(trials, bool) or trials < 1:
+        raise ConfigError(f"trials must be a whole number of at least 1, but {value_shown(trials)} was given.")
     if isinstance(seed, list) and trials > 1:
         raise ConfigError(f"seed is a list and trials is {trials}: give a list of seeds, or one seed and trials.")
-    if isinstance(seed, int):
-        choices["seed"] = list(range(seed, seed + trials))
-    axes = {key: value if _is_axis(key, value) else [value] for key, value in choices.items()}
+    axes: dict[str, Sequence[Any]] = {key: value if _is_axis(key, value) else [value] for key, value in choices.items()}
+    if isinstance(seed, int) and not isinstance(seed, bool):
+        axes["seed"] = range(seed, seed + trials)
     for key, values in axes.items():
-        if not values:
+        if not _size(values):
             raise ConfigError(f"{key} is an empty list: give at least one value.")
-    for values in itertools.product(*axes.values()):
-        yield dict(zip(axes, values, strict=True))
+    return axes
 
 
 def _is_axis(key: str, value: Any) -> bool:

@@ -32,6 +32,7 @@ from silobench.method.solvers import SOLVERS
 from silobench.method.transforms import bind_chain
 from silobench.partitions import Sharing, measure, sharing
 from silobench.partitions.measures import count, emd_weighted
+from silobench.runs.notices import reported
 from silobench.runs.plan import Cell, Plan
 from silobench.runs.runnable import Kind, Runnable
 from silobench.runs.starts import STARTS, digest_of, started
@@ -72,10 +73,13 @@ class HorizontalRun:
 
     def records(self, engine: Engine, out: Path, state: State | None) -> Iterator[RoundRecord]:
         """Yield the rounds that remain after `state`, with what the measures find."""
-        schedule = replace(self.schedule, setting=self._with_start_model(out), engine=engine)
-        schedule = with_prelude(schedule)
+        schedule = self.ready(engine, out)
         records = run_rounds(schedule, state)
         return measured(records, self.measures, schedule, state) if self.measures else records
+
+    def ready(self, engine: Engine, out: Path) -> Schedule:
+        """Return the schedule of the rounds: with its engine, its initial model, and after what precedes round 1."""
+        return with_prelude(replace(self.schedule, setting=self._with_start_model(out), engine=engine))
 
     def _with_start_model(self, out: Path) -> Setting:
         """Return the setting with the model of the run that was made first, if there is one."""
@@ -196,7 +200,7 @@ def check(plans: Sequence[Plan], settle: Callable[[Runnable], Engine]) -> None:
     network = functools.lru_cache(maxsize=1)(
         lambda rows_of, model, objective: task(model, rows(*rows_of), 0, objective)
     )
-    for plan in sorted(plans, key=_shared_work):
+    for plan in reported(sorted(plans, key=_shared_work), "checking"):
         cell, rows_of = plan.cell, _rows_of(plan.cell)
         _need_same_data(plan, data(cell.dataset))
         federation = cut(rows_of, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)

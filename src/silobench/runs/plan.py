@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
@@ -13,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from silobench.data import DATASETS, load
 from silobench.data.splits import split_text
-from silobench.errors import ConfigError, suggest
+from silobench.errors import ConfigError, suggest, value_shown
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.network import NETWORKS
@@ -39,6 +40,8 @@ from silobench.runs.stored import run_id
 from silobench.spec import Bound, Registry, parse
 from silobench.tasks.metric_functions import METRICS
 from silobench.tasks.objectives import OBJECTIVES
+
+_IN_WORDS = {"int_type": "a whole number", "float_type": "a number", "list_type": "text or a list of texts"}
 
 
 class Cell(BaseModel):
@@ -204,6 +207,9 @@ def _check_keys(choices: Mapping[str, Any]) -> None:
         raise ConfigError(
             'an experiment needs a dataset: write dataset = "digits", or another of `silobench list datasets`.'
         )
+    if not isinstance(choices["dataset"], str):
+        shown = value_shown(choices["dataset"])
+        raise ConfigError(f'dataset must be text in quotation marks, as in dataset = "digits", but {shown} was given.')
 
 
 def _instead(key: str, choices: Mapping[str, Any]) -> str:
@@ -211,6 +217,8 @@ def _instead(key: str, choices: Mapping[str, Any]) -> str:
     solver = parse(str(choices.get("solver", "sgd"))).name
     if solver in SOLVERS.factories and key in inspect.signature(SOLVERS.factories[solver]).parameters:
         return f'{key} is an argument of solver: write solver = "{solver}({key}=...)".'
+    if key == "grid":
+        return "a [[grid]] table cannot contain another one."
     return suggest(key, [*Cell.model_fields, "trials", "grid"])
 
 
@@ -230,9 +238,11 @@ def _refusal(problem: ErrorDetails) -> str:
     default, needed = Cell.model_fields[key].default, problem["msg"].removeprefix("Input should be ")
     if kind == "string_type":
         example = f', such as {key} = "{default}"' if default and isinstance(default, str) else ""
-        return f"{key} must be text in quotation marks{example}, but {value!r} was given."
-    hint = f": a count is a whole number, such as {int(value)}." if kind == "less_than_equal" else "."
-    return f"{key} must be {needed}, but {value!r} was given{hint}"
+        return f"{key} must be text in quotation marks{example}, but {value_shown(value)} was given."
+    needed = _IN_WORDS.get(kind, needed)
+    is_count = kind == "less_than_equal" and math.isfinite(value)
+    hint = f": a count is a whole number, such as {int(value)}." if is_count else "."
+    return f"{key} must be {needed}, but {value_shown(value)} was given{hint}"
 
 
 def _references(specs: Mapping[str, list[Bound[Any]]]) -> dict[str, Any]:

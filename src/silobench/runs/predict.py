@@ -3,7 +3,7 @@
 import functools
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from silobench.data import Dataset, load
+from silobench.data.encoder import Encoder
+from silobench.engines import auto, inline
 from silobench.errors import ConfigError, DataError, RecordError, suggest
 from silobench.federation import Federation, as_input, evaluation_batch
+from silobench.loop.evaluation import models_to_test
 from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.loop import one_thread
 from silobench.method.algorithms import ALGORITHMS
@@ -25,9 +28,10 @@ from silobench.models import MODELS, Network, Sizes
 from silobench.models.estimators import fit_estimator
 from silobench.models.modules import averageable
 from silobench.runs.checkpoint import load_state
+from silobench.runs.horizontal import prepare
 from silobench.runs.label import distinguishing
 from silobench.runs.new_rows import as_stored, features, numbers_per_row
-from silobench.runs.plan import text_digest
+from silobench.runs.plan import Cell, bind, text_digest
 from silobench.runs.stored import StoredRun, checkpoint_file, encoder_file, read_facts, read_run, run_paths
 from silobench.tasks.objectives import OBJECTIVES, Objective, plain
 from silobench.tasks.objectives.hinge import Hinge
@@ -38,6 +42,7 @@ from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
 
 Source: TypeAlias = "str | Path | Task | Setting"
+_MOST_PARTIES = 10  # that a message lists
 _SHOWN = 3  # names that a message lists
 _SOFTMAX = ("cross-entropy", "binary", "verification")  # objectives whose answers need no data of the run
 
@@ -67,7 +72,7 @@ class TrainedModel:
         """Return the encoder of columns: the stored one, or else that of the dataset if it is on this machine."""
         if self.rows.encoder is not None or self.run is None:
             return self.rows.encoder
-        return getattr(_dataset_of(self.run), "encoder", None)
+        return _dataset_of(self.run).encoder
 
     def predictions(self, rows: Any) -> NDArray[Any]:
         """Return the name of the class, or the number, that the network answers for each row."""
@@ -76,7 +81,7 @@ class TrainedModel:
 
     def probabilities(self, rows: Any) -> NDArray[np.float64]:
         """Return the probability of each class for each row."""
-        probabilities = self.objective.probabilities(self.outputs(rows)) if self.objective.has_classes else None
+        probabilities = self.objective.probabilities(self.outputs(rows))
         if probabilities is None:
             raise ConfigError(
                 f"the objective {self.objective.name} has no probabilities: leave out probabilities, or train with "
@@ -249,8 +254,6 @@ def _stored_encoder(path: Path) -> Any:
     file = encoder_file(path)
     if not file.is_file():
         return None
-    from silobench.data.encoder import Encoder
-
     try:
         return Encoder.from_json(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
@@ -264,7 +267,7 @@ def _objective(run: StoredRun) -> Objective:
         return Regression(facts.main, facts.metrics, mean=facts.target.mean or 0.0, scale=facts.target.std)
     if facts.name == Hinge.name:
         return Hinge(facts.main, facts.metrics)
-    if facts.name in _SOFTMAX:
+    if facts.name.removeprefix("weighted ") in _SOFTMAX:
         return plain()
     return OBJECTIVES.build(facts.spec)(_dataset_of(run))
 
@@ -284,37 +287,50 @@ _load = functools.lru_cache(maxsize=1)(load)
 
 
 def _weights_of_run(run: StoredRun, task: Task, state: State, party: str | None) -> Weights:
+    """Return the shared model of a run, or a party's. Data are read only for a model that depends on rows."""
     config = run.config
-    method = Method(
-        ALGORITHMS.build(str(config["algorithm"])),
-        SOLVERS.build(str(config["solver"])),
-        buffers=cast(Any, config.buffers),
-    )
-    mixes = EXCHANGES.build(config.text("exchange")).mixes and not method.algorithm.silent
+    algorithm, solver = ALGORITHMS.build(str(config["algorithm"])), SOLVERS.build(str(config["solver"]))
+    mixes = EXCHANGES.build(config.text("exchange")).mixes and not algorithm.silent
     no_rows = cast(Federation, None)  # a model is put together from vectors only
-    setting = Setting(replace(method), no_rows, task, run.seed, mixes=mixes)
-    return _weights_by_name(setting, state, party, run.partition.parties)
+    setting = Setting(
+        Method(algorithm, solver, buffers=cast(Any, config.buffers)), no_rows, task, run.seed, mixes=mixes
+    )
+    if not setting.has_party_models:
+        return _shared(state, party)
+    number = 0 if algorithm.pooled else _number(party, run.partition.parties)
+    if algorithm.adaptation is not None or number not in state.memory:
+        return _weights_from_rows(run, state, number)
+    return setting.model_at(state.server, state.memory[number])
+
+
+def _weights_from_rows(run: StoredRun, state: State, number: int) -> Weights:
+    """Return a party's model that the checkpoint lacks: it is trained for each test, or is the initial one."""
+    choices = {key: value for key, value in run.config.items() if key in Cell.model_fields and key != "measure"}
+    _dataset_of(run)  # refuses data that has changed
+    prepared = prepare(bind(choices, {key: run.config[key] for key in ("plugins",) if key in run.config}))
+    engine = prepared.settled(auto(workers=1), run.facts.environment.get("engine"))
+    setting = prepared.ready(engine, run.path.parent).setting
+    with one_thread():
+        return models_to_test(setting, engine, state)[number]
 
 
 def _weights(setting: Setting, state: State, party: str | None) -> Weights:
-    return _weights_by_name(setting, state, party, [each.name for each in setting.federation.parties])
-
-
-def _weights_by_name(setting: Setting, state: State, party: str | None, names: Sequence[str]) -> Weights:
-    """Return the shared model, or that of a party; raise `ConfigError` if the wrong one of them is asked for."""
+    """Return the shared model of a run in Python, or a party's."""
     if not setting.has_party_models:
         return _shared(state, party)
-    if setting.method.algorithm.pooled:
-        return setting.model_at(state.server, state.memory.get(0, {}))
-    shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+    number = _number(party, [each.name for each in setting.federation.parties])
+    with one_thread():
+        return models_to_test(setting, inline(), state)[number]
+
+
+def _number(party: str | None, names: Sequence[str]) -> int:
+    """Return the number of a party by its name."""
+    shown = ", ".join(names[:_MOST_PARTIES]) + (", ..." if len(names) > _MOST_PARTIES else "")
     if party is None:
         raise ConfigError(f"every party has its own model: choose one with --party (or party=...) from {shown}.")
     if party not in names:
         raise ConfigError(f"there is no party '{party}': {suggest(party, names)}")
-    number = list(names).index(party)
-    if number not in state.memory:
-        raise ConfigError(f"the party {party} took part in no round, so it has no model of its own: choose another.")
-    return setting.model_at(state.server, state.memory[number])
+    return list(names).index(party)
 
 
 def _shared(state: State, party: str | None) -> Weights:

@@ -56,4 +56,5 @@ def check_origin(plan: Plan, out: Path) -> None:
 def is_complete(plan: Plan, out: Path) -> bool:
     """Whether a plan's directory exists and is finished; a damaged one is refused."""
     path = out / plan.id
-    return (path / "run.json").exists() and read_json(path)[0]["status"] == "complete"
+    has_records = any((path / name).exists() for name in ("run.json", "rounds.jsonl"))
+    return has_records and read_json(path)[0]["status"] == "complete"

@@ -7,11 +7,13 @@
 
 The header of the checkpoint states the length and the digest of rounds.jsonl up to the last committed round. Lines
 beyond that belong to a round that was under way when the run was cut off, and are ignored; anything shorter or
-different is damage, and is refused.
+different is damage, and is refused. run.json states a digest of its other facts, and its id is a hash of its
+configuration, so a changed one is refused too.
 """
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -447,23 +449,33 @@ def read_run(path: Path) -> StoredRun:
     facts, rows = read_json(path)
     try:
         return StoredRun.from_json(path, facts, rows)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _not_whole(path) from error
 
 
 def read_runs(root: Path) -> list[StoredRun]:
-    """Read every run under a directory, in a stable order."""
+    """Read every run under a directory, in a stable order; one that is damaged is refused."""
     return [read_run(path) for path in run_paths(root)]
 
 
 def run_paths(root: Path) -> list[Path]:
-    """Return the directories of all runs under a directory, sorted."""
+    """Return the directories of all runs under a directory, sorted; one without run.json is a run if it has rounds."""
     if not root.is_dir():
         raise RecordError(f"there is no directory {root}: run an experiment first, or check the path.")
-    paths = sorted(path.parent for path in root.glob("**/run.json"))
+    paths = files_under(root, "run.json", "rounds.jsonl")
     if not paths:
         raise RecordError(f"{root} holds no run: run an experiment with --out {root} first.")
-    return paths
+    return sorted({path.parent for path in paths})
+
+
+def files_under(root: Path, *names: str) -> list[Path]:
+    """Return the files and folders with these names under a directory."""
+    return [
+        Path(folder, name)
+        for folder, folders, files in os.walk(root)
+        for name in names
+        if name in files or name in folders
+    ]
 
 
 def interrupted_versions(path: Path) -> dict[str, str]:
@@ -497,16 +509,44 @@ def read_json(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 def read_facts(path: Path) -> dict[str, Any]:
     """Read run.json as it is stored; one that is not a whole description is refused."""
+    if not (path / "run.json").exists():
+        raise RecordError(f"{path} has no run.json beside its recorded rounds: {REMEDY}")
     content = read_bytes(path / "run.json")
     try:
         facts: dict[str, Any] = json.loads(content)
         whole = all(isinstance(facts[key], kind) for key, kind in _FACTS.items())
         whole &= facts["status"] != "complete" or {"rounds", "bytes", "sha256"} <= facts["records"].keys()
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _not_whole(path) from error
     if not whole or facts["format"] != FORMAT:
         raise RecordError(f"{path / 'run.json'} is not a run description of format {FORMAT}: {REMEDY}")
+    _need_unchanged(path, facts)
     return facts
+
+
+def _need_unchanged(path: Path, facts: Mapping[str, Any]) -> None:
+    """Refuse a description that was edited. Earlier runs have no digest of it, but ids tell other configurations."""
+    config, label = facts["config"], facts["label"]
+    other = [key for key, value in label.items() if not isinstance(value, str) and config.get(key, value) != value]
+    if run_id(config) != facts["id"]:
+        what = f"its configuration is not that of the run {_shown(facts['id'])}"
+    elif other:
+        what = f"its label and its configuration have different values of {', '.join(other)}"
+    elif facts.get("facts_sha256", facts_digest(facts)) != facts_digest(facts):
+        what = "it is not as silobench wrote it"
+    else:
+        return
+    raise RecordError(f"{path / 'run.json'} was changed ({what}): {REMEDY}")
+
+
+def facts_digest(facts: Mapping[str, Any]) -> str:
+    """Return the digest of a run description, which it states itself under `facts_sha256`."""
+    stated = json.loads(json.dumps({key: value for key, value in facts.items() if key != "facts_sha256"}))
+    return sha256(json.dumps(stated, sort_keys=True).encode())
+
+
+def _shown(id: str) -> str:
+    return id if len(id) <= 16 else f"{id[:13]}..."
 
 
 def _not_whole(path: Path) -> RecordError:

@@ -29,6 +29,7 @@ from silobench.runs.stored import (
     REMEDY,
     checkpoint_file,
     encoder_file,
+    facts_digest,
     read_bytes,
     read_header,
     read_json,
@@ -207,4 +208,5 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _as_json(facts: Mapping[str, Any]) -> bytes:
+    facts = {**facts, "facts_sha256": facts_digest(facts)}
     return json.dumps(facts, indent=1, ensure_ascii=False).encode()  # no newline: any cut leaves broken JSON

@@ -74,9 +74,24 @@ def parse_terms(text: str, operator: Operator) -> tuple[Spec, ...]:
             tree = ast.parse("".join(_python(text)).strip() or "()", mode="eval").body
         return tuple(_spec(node, text) for node in _split(tree, ast.Add if operator == "+" else ast.BitOr))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise SpecError(
-            f"{_quoted(text)} is not a spec: write name(argument=value, ...), with all brackets closed."
-        ) from error
+        raise SpecError(f"{_quoted(text)} is not a spec: {_advice(text)}") from error
+
+
+def _advice(text: str) -> str:
+    """Return what to do about text of which Python could not make a call."""
+    tokens = [token for _, token in _tokens(text)]
+    for place, token in enumerate(tokens[:-3], 1):
+        values = [tokens[place + 1]]
+        rest = iter(tokens[place + 2 :])
+        while token and next(rest, "") == "," and (value := next(rest, "")) not in "()[],=+|":
+            values.append(value)
+        following = tokens[place + 2 * len(values)] if place + 2 * len(values) < len(tokens) else ""
+        values = values[:-1] if following == "=" else values  # the name of the next argument
+        if tokens[place] == "=" and len(values) > 1:
+            return f"'{values[1]}' has no name; write {token}=[{', '.join(values)}] if it is a list."
+    if tokens and tokens[-1] in ("+", "|", ","):
+        return f"nothing follows its last {tokens[-1]}; leave that out, or write one more spec."
+    return "write name(argument=value, ...), with all brackets closed."
 
 
 def _rewritten(text: str) -> str:
@@ -131,7 +146,10 @@ def _plain(number: str) -> str:
 def _identifier(word: str, text: str) -> str:
     name = word.replace("-", "_")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in ("True", "False", "None"):
-        raise SpecError(f"'{word}' in {_quoted(text)} is not a name: use letters, digits and hyphens.")
+        if re.match(r"\d+(\.\d+)?[a-zA-Z]*(b|bit|B)", word):
+            raise SpecError(f"{_quoted(word)} is not a bandwidth: write kbps, Mbps or Gbps after a number.")
+        where = "" if word == text.strip() else f" in {_quoted(text)}"
+        raise SpecError(f"{_quoted(word)}{where} is not a name: use letters, digits and hyphens, a letter first.")
     return name + "_" if keyword.iskeyword(name) else name
 
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
-from silobench.errors import ConfigError, SpecError, suggest
+from silobench.errors import ConfigError, SpecError, suggest, value_shown
 from silobench.spec.contract import Contract, Origin, call, described, with_article
 from silobench.spec.language import Spec, Value, canonical_name, parse, value_text
 
@@ -197,7 +197,9 @@ class Registry(Generic[T]):
         if name not in known and any(p.kind == p.VAR_KEYWORD for p in parameters):
             return name
         if name not in known:
+            meant = _SYNONYMS.get(name, "")
             tail = suggest(name, known) if known else "it takes no arguments."
+            tail = f"did you mean {meant}?" if meant in known else tail
             raise SpecError(f"{spec.name} has no argument '{name}': {tail}")
         return known[name]
 
@@ -208,7 +210,7 @@ class Registry(Generic[T]):
             value = parse(value)
         if not isinstance(value, Spec):
             return value
-        if self.nested is None or (self.nested is self and not is_spec):
+        if self.nested is None or (any(self.specs.values()) and not is_spec):
             raise SpecError(
                 f"arguments of a {self.kind} cannot be specs, but '{value}' was given: quote it if it is text."
             )
@@ -282,6 +284,13 @@ def need_part(value: Any, product: type | None, what: str, example: str) -> None
     raise ConfigError(f"{what} is {described(value)}, but {kind} is needed: write, for example, {example}.")
 
 
+# Names that other libraries have for an argument, which no similar spelling would find.
+_SYNONYMS = {
+    "learning_rate": "lr", "batch_size": "batch", "momentum": "beta1", "local_epochs": "epochs", "wd": "weight_decay",
+}  # fmt: skip
+_IN_WORDS = {"a valid number": "a number", "a valid integer": "a whole number", "a valid string": "text"}
+
+
 def _built(value: Any) -> Any:
     return value.build() if isinstance(value, Bound) else value
 
@@ -306,8 +315,9 @@ def _checked(name: str, parameter: str, hint: Any, value: Any) -> Any:
     try:
         return _adapter(hint).validate_python(value, strict=True)
     except ValidationError as error:
-        shown = f"a {type(value).__name__}" if callable(value) else repr(value)
+        shown = f"a {type(value).__name__}" if callable(value) else value_shown(value)
         problem = error.errors()[0]["msg"].removeprefix("Input should be ")
+        problem = _IN_WORDS.get(problem, problem)
         raise SpecError(f"{name}: {parameter.rstrip('_')} must be {problem}, but {shown} was given.") from error
 
 

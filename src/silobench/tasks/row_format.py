@@ -7,6 +7,7 @@ from typing import Any
 from scipy import sparse
 
 from silobench.data.dataset import Dataset
+from silobench.data.encoder import Encoder
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class RowFormat:
     classes: tuple[str, ...] = ()  # empty for numbers
     vocabulary: int = 0  # words, for rows of word numbers
     is_sparse: bool = False
-    encoder: Any = None  # from the columns of a table to features; None if the dataset is not a table
+    encoder: Encoder | None = None  # from the columns of a table to features; None if the dataset is not a table
 
     @classmethod
     def of(cls, dataset: Dataset) -> "RowFormat":
@@ -30,7 +31,7 @@ class RowFormat:
             dataset.classes,
             len(dataset.vocabulary),
             sparse.issparse(x),
-            getattr(dataset, "encoder", None),
+            dataset.encoder,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -43,7 +44,9 @@ class RowFormat:
         }
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any], classes: tuple[str, ...], encoder: Any = None) -> "RowFormat":
+    def from_json(
+        cls, facts: Mapping[str, Any], classes: tuple[str, ...], encoder: Encoder | None = None
+    ) -> "RowFormat":
         """Read a format from run.json."""
         get = facts.get
         shape = tuple(int(side) for side in facts["shape"])

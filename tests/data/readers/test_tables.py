@@ -296,7 +296,7 @@ def test_hearts_by_hand(make: Make) -> None:
         "16 missing values in column 'fbs' became a category",
         "79 missing values in column 'ca' filled with its training mean",
         "79 missing values in column 'thal' became a category",
-        "numeric columns standardised by the pooled training rows",
+        "numeric columns standardised by the pooled training rows, so every party learns the mean and deviation of all",
     )
     for split, each in ((data.train, 8), (data.test, 2)):  # of a hospital with and without the disease
         kinds, counts = np.unique(split.groups["hospital"] + split.y.astype(str), return_counts=True)

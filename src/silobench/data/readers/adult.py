@@ -16,7 +16,7 @@ from scipy import sparse
 
 from silobench.data.dataset import Features, Labels, Split
 from silobench.data.readers.checks import is_whole
-from silobench.data.readers.user_files import read_text
+from silobench.data.readers.delimited import read_text
 from silobench.errors import DataError
 
 CLASSES = ("<=50K", ">50K")

@@ -3,6 +3,8 @@
 NumPy parses a table in C. Only if that fails, the file is read line by line to name the first bad line.
 """
 
+import csv as csv_reader
+import io
 import itertools
 import warnings
 import zlib
@@ -132,6 +134,44 @@ def lines(path: Path, skip: int = 0, encoding: str = "latin-1") -> Iterator[tupl
 def _open_text(path: Path, encoding: str = "latin-1") -> IO[str]:
     file: IO[str] = PACKED.get(path.suffix, open)(path, "rt", encoding=encoding)
     return file
+
+
+# --- tables of texts ---------------------------------------------------------------------------------
+
+
+def read_text(path: Path) -> str:
+    """Return the content of a text file."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:  # ValueError: a path with a null byte, or bytes that are not UTF-8
+        raise unreadable(path, error, "text", "save it as UTF-8") from error
+
+
+def read_table(path: Path) -> tuple[dict[str, list[str]], list[int]]:
+    """Return the columns of a CSV file as text, by name, and the line where each row starts."""
+    reader = csv_reader.reader(io.StringIO(read_text(path), newline=""))
+    rows, lines, start = [], [], 1
+    try:
+        for row in reader:
+            if row:
+                rows.append(row)
+                lines.append(start)
+            start = reader.line_num + 1
+    except csv_reader.Error as error:
+        raise DataError(
+            f"{path} cannot be read as CSV ({error} in line {reader.line_num}): correct that line."
+        ) from error
+    if len(rows) < 2:
+        raise DataError(f"{path} has {len(rows)} lines: a header and at least one row are needed, so add them.")
+    header = [name.strip() for name in rows[0]]
+    if len(set(header)) != len(header):
+        raise DataError(f"{path} has two columns of the same name in its header: rename one.")
+    for number, row in zip(lines[1:], rows[1:], strict=True):
+        if len(row) != len(header):
+            raise DataError(
+                f"{path} has {len(row)} cells in line {number} but {len(header)} in the header: correct that line."
+            )
+    return {name: list(cells) for name, cells in zip(header, zip(*rows[1:], strict=True), strict=True)}, lines[1:]
 
 
 # --- holding out, filling and scaling ----------------------------------------------------------------

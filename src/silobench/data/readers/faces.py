@@ -26,7 +26,7 @@ from silobench.data.readers.image_files import (
     read_pictures,
     scaling_note,
 )
-from silobench.data.readers.user_files import TestShare, as_names
+from silobench.data.readers.user_tables import TestShare, as_names
 from silobench.errors import DataError, suggest
 
 PairCount: TypeAlias = Annotated[int, Ge(2)]

@@ -18,12 +18,14 @@ from annotated_types import Ge, Le
 from PIL import Image, ImageOps
 
 from silobench.data.dataset import Dataset, Labels, Split, TaskKind, encode_labels, hold_out
+from silobench.data.readers.delimited import read_table
 from silobench.data.readers.geo import CONTINENT_OF, M49
 from silobench.data.readers.image_arrays import CHARACTERS, Pixels
-from silobench.data.readers.user_files import MISSING, TestShare, as_names, read_table
+from silobench.data.readers.user_tables import TestShare, as_names
 from silobench.data.store.archives import members, read_limited
 from silobench.data.store.cache import stored
 from silobench.data.store.directory import Files
+from silobench.data.table.cells import MISSING
 from silobench.errors import DataError, suggest
 
 Size: TypeAlias = Annotated[int, Ge(4), Le(1024)]

@@ -15,9 +15,12 @@ from silobench.data.dataset import Dataset, Labels, Split, hold_out
 from silobench.data.readers import adult as census
 from silobench.data.readers.checks import bad_line, is_number, is_whole, shorten
 from silobench.data.readers.delimited import Sides, first_lines, hold_out_part, lines, numbers, records, scale_columns
-from silobench.data.readers.user_files import Column, as_column, one_hot, read_libsvm, split_columns
+from silobench.data.readers.libsvm import read_libsvm
 from silobench.data.store.cache import stored
 from silobench.data.store.directory import Files
+from silobench.data.table.build import build
+from silobench.data.table.cells import RawColumn, text_column
+from silobench.data.table.plan import Choices, plan_columns
 from silobench.errors import DataError
 
 # --- adult -------------------------------------------------------------------------------------------
@@ -262,18 +265,20 @@ def _read_heart_disease(files: Files) -> Dataset:
     for name in _NEVER_ZERO:
         table[name] = ["?" if cell == "0" else cell for cell in table[name]]
     y = (np.array(table.pop("num"), dtype=np.float64) > 0).astype(np.int64)
-    columns = [_heart_column(files.root, name, cells) for name, cells in table.items()]
-    train, test, notes = split_columns(columns, y, {"hospital": hospital}, _by_hospital_and_label, "standard")
+    columns = {name: _heart_column(files.root, name, cells) for name, cells in table.items()}
+    train, test = _by_hospital_and_label(Split(np.arange(len(y)), y, {"hospital": hospital}))
+    plan = plan_columns("heart-disease", columns, Choices(), str)
+    built = build(plan, train.x, test.x, Choices(), None, "heart-disease")
     counts = " and ".join(f"{count} of {name}" for name, count in zeros.items())
     return Dataset(
         "heart-disease",
-        train,
-        test,
+        replace(train, x=built.train),
+        replace(test, x=built.test),
         ("healthy", "disease"),
         files.entry.licence,
-        notes=(f"impossible values of 0 read as missing: {counts}", *notes),
+        notes=(f"impossible values of 0 read as missing: {counts}", *built.notes),
         defaults={"model": "mlp", "partition": "by-group"},
-        columns=tuple(name for column in columns for name in column.names),
+        columns=built.encoder.features,
     )
 
 
@@ -302,12 +307,10 @@ def _heart_needed(name: str, cell: str) -> str:
     return "" if cell == "?" or is_number(cell) else "a number or ?"
 
 
-def _heart_column(root: Path, name: str, cells: Sequence[str]) -> Column:
-    if name in _HEART_CATEGORIES:
-        return one_hot(str(root), name, cells)
-    if set(cells) == {"?"}:
+def _heart_column(root: Path, name: str, cells: Sequence[str]) -> RawColumn:
+    if name not in _HEART_CATEGORIES and set(cells) == {"?"}:
         raise DataError(f"{root} has no value of {name} in any of the four files: use the published files.")
-    return as_column(str(root), name, cells, range(len(cells)))
+    return text_column(cells, is_category=name in _HEART_CATEGORIES)
 
 
 def _by_hospital_and_label(whole: Split) -> Sides:

@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from silobench.data.dataset import Labels, TaskKind, encode_labels
-from silobench.errors import DataError
+from silobench.data.dataset import Labels, TaskKind, encode_codes
+from silobench.errors import DataError, listed
 
 LabelTask: TypeAlias = Literal["auto", "classification", "regression"]
 _FEW = 6  # different numbers: fewer are surely classes
@@ -29,16 +29,26 @@ def targets(path: str, what: str, raw: NDArray[Any], task: LabelTask, remedy: st
 
     `path` and `what` name the file and the label in messages; `remedy` is a spec that makes the labels classes.
     """
-    numbers = None if task == "classification" else _as_numbers(raw)
-    if task == "regression" and numbers is None:
+    values, codes = np.unique(raw.reshape(-1), return_inverse=True)
+    return targets_of(path, what, values, codes.reshape(-1), task, remedy)
+
+
+def targets_of(
+    path: str, what: str, values: NDArray[Any], codes: NDArray[np.int64], task: LabelTask, remedy: str
+) -> Targets:
+    """Return `targets` of labels that are given as distinct sorted values and the code of each row."""
+    distinct = None if task == "classification" else _as_numbers(values)
+    if task == "regression" and distinct is None:
         raise DataError(
-            f"{path} has the label '{_not_a_number(raw)}' in {what}: task=regression needs finite numbers, so correct "
-            "it, or leave task out."
+            f"{path} has the label '{_not_a_number(values, codes)}' in {what}: task=regression needs finite numbers, "
+            "so correct it, or leave task out."
         )
+    numbers = None if distinct is None else distinct[codes]
     if numbers is None or (task == "auto" and not is_measurement(numbers)):
-        _need_classes(path, what, raw)
-        y, classes = encode_labels(path, raw)
-        return Targets(y, classes, "classification", _note_of_classes(what, numbers, remedy))
+        _need_classes(path, what, values, codes)
+        _need_whole(path, what, values, task, remedy)
+        y, classes = encode_codes(path, values, codes)
+        return Targets(y, classes, "classification", _note_of_classes(what, distinct, remedy))
     if numbers.min() == numbers.max():
         raise DataError(f"{path} has only the number {numbers[0]:g} in {what}: targets must differ, so add rows.")
     note = (
@@ -48,20 +58,31 @@ def targets(path: str, what: str, raw: NDArray[Any], task: LabelTask, remedy: st
     return Targets(numbers.astype(np.float32), (), "regression", (note,) if task == "auto" else ())
 
 
-def _need_classes(path: str, what: str, raw: NDArray[Any]) -> None:
+def _need_classes(path: str, what: str, values: NDArray[Any], codes: NDArray[np.int64]) -> None:
     """Refuse a column in which most rows have a label of their own, though some of them are not numbers."""
-    if len(raw) >= 20 and len(np.unique(raw)) > len(raw) // 2 and _as_numbers(raw) is None:
+    if len(codes) >= 20 and len(values) > len(codes) // 2 and _as_numbers(values) is None:
         raise DataError(
-            f"{path} has {len(np.unique(raw))} different labels in {len(raw)} rows of {what}, such as "
-            f"'{_not_a_number(raw)}': classes repeat, and numbers are finite and have a decimal point, so correct the "
-            "labels or choose another column."
+            f"{path} has {len(values)} different labels in {len(codes)} rows of {what}, such as "
+            f"'{_not_a_number(values, codes)}': classes repeat, and numbers are finite and have a decimal point, so "
+            "correct the labels or choose another column."
+        )
+
+
+def _need_whole(path: str, what: str, values: NDArray[Any], task: LabelTask, remedy: str) -> None:
+    """Refuse a few fractions as the numbers of classes, unless the user says that they are classes."""
+    if task == "auto" and values.dtype.kind == "f" and not (values == np.round(values)).all():
+        shown = listed([f"{value:g}" for value in values[values != np.round(values)]], 3)
+        other = remedy.replace("task=classification", "task=regression")
+        raise DataError(
+            f"{path} has {shown} in {what}, which are neither numbers of classes nor many different measurements: "
+            f"write {remedy} or {other}."
         )
 
 
 def _note_of_classes(what: str, numbers: NDArray[np.float64] | None, remedy: str) -> tuple[str, ...]:
-    """Return a note if several numbers were taken for classes."""
+    """Return a note if several numbers, or fractions, were taken for classes."""
     count = 0 if numbers is None else len(np.unique(numbers))
-    if count < _FEW:
+    if numbers is None or (count < _FEW and (numbers == np.round(numbers)).all()):
         return ()
     other = remedy.replace("task=classification", "task=regression")
     return (f"{what} has {count} different numbers, so each is a class: {other} predicts it as a number",)
@@ -96,5 +117,7 @@ def _as_numbers(raw: NDArray[Any]) -> NDArray[np.float64] | None:
     return numbers if (np.abs(numbers) <= np.finfo(np.float32).max).all() else None
 
 
-def _not_a_number(raw: NDArray[Any]) -> str:
-    return next(str(label) for label in raw.reshape(-1).tolist() if _as_numbers(np.array([label])) is None)
+def _not_a_number(values: NDArray[Any], codes: NDArray[np.int64]) -> str:
+    """Return the label of the first row that is not a number."""
+    bad = np.array([_as_numbers(values[place : place + 1]) is None for place in range(len(values))])
+    return str(values[codes[np.flatnonzero(bad[codes])[0]]])

@@ -7,8 +7,7 @@ returns `Review` values, and `sequences` builds a dataset from any list of them.
 import html
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -22,13 +21,11 @@ from silobench.data.readers.checks import unreadable
 from silobench.data.store import archives
 from silobench.data.store.cache import stored
 from silobench.data.store.directory import Files, require
+from silobench.data.table.words import PADDING, SPECIAL, most_frequent, tokens, word_row
 from silobench.errors import DataError
 
 Vocabulary = Annotated[int, Ge(3), Le(1_000_000)]
 Length = Annotated[int, Ge(1), Le(10_000)]
-PADDING, UNKNOWN = 0, 1
-_SPECIAL = ("<pad>", "<unk>")  # tokens contain no brackets, so no word equals these
-_TOKEN = re.compile(r"<br\s*/?>|([^\W_]+(?:'[^\W_]+)*)")  # a line break matches but captures nothing
 _AGAIN = "fetch the file again"
 
 
@@ -39,15 +36,6 @@ class Review(NamedTuple):
     positive: bool
     source: str
     test: bool | None
-
-
-def tokens(text: str) -> list[str]:
-    """Split text into lower-case words of letters and digits; keep inner apostrophes, drop HTML line breaks.
-
-    >>> tokens("Don't miss it!<br /><br />The '90s at their best: 10/10")
-    ["don't", 'miss', 'it', 'the', '90s', 'at', 'their', 'best', '10', '10']
-    """
-    return [word for word in _TOKEN.findall(text.lower().replace("’", "'")) if word]
 
 
 def sequences(
@@ -67,14 +55,14 @@ def sequences(
     words of the training reviews, with ties in alphabetical order. Index 0 is padding and 1 an unknown word; both count
     in the size of the vocabulary.
     """
-    if not reviews or vocabulary <= len(_SPECIAL) or length < 1 or not 0 < test_share < 1:
+    if not reviews or vocabulary <= len(SPECIAL) or length < 1 or not 0 < test_share < 1:
         raise DataError(
             f"dataset {name} got {len(reviews)} reviews, a vocabulary of {vocabulary}, a length of {length} and a test "
             f"share of {test_share}: give at least 1 review, a vocabulary of 3 (padding, unknown and a word), a length "
             "of 1, and a share between 0 and 1."
         )
     sides = [[reviews[row] for row in rows] for rows in _sides(reviews, test_share)]
-    words = _vocabulary((review.text for review in sides[0]), vocabulary)
+    words = most_frequent((review.text for review in sides[0]), vocabulary)
     index = {word: code for code, word in enumerate(words)}
     (train, train_cut), (test, test_cut) = (_split(side, index, level, length) for side in sides)
     notes = [
@@ -104,14 +92,6 @@ def _sides(reviews: Sequence[Review], share: float) -> tuple[list[int], list[int
     return sorted(train), sorted(test)
 
 
-def _vocabulary(texts: Iterable[str], size: int) -> list[str]:
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(tokens(text))
-    ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    return [*_SPECIAL, *ranked[: size - len(_SPECIAL)]]
-
-
 def _split(reviews: list[Review], index: Mapping[str, int], level: str, length: int) -> tuple[Split, int]:
     """Encode reviews as rows of word indices; also return how many reviews were truncated.
 
@@ -122,7 +102,7 @@ def _split(reviews: list[Review], index: Mapping[str, int], level: str, length: 
     for row, review in zip(x, reviews, strict=True):
         words = tokens(review.text)
         cut += len(words) > length
-        codes = [index.get(word, UNKNOWN) for word in words[:length]] or [UNKNOWN]  # a row has at least one token
+        codes = word_row(words, index, length)
         row[: len(codes)] = codes
     y = np.array([review.positive for review in reviews], dtype=np.int64)
     sources: NDArray[Any] = np.array([review.source for review in reviews], dtype=str)

@@ -26,6 +26,9 @@ class Factor:
     texts: list[str]
     codes: NDArray[np.int32]
 
+    def __len__(self) -> int:
+        return len(self.codes)
+
     @property
     def missing(self) -> int:
         """The number of missing cells."""
@@ -47,11 +50,11 @@ class BadCells:
 class RawColumn:
     """A raw column of a table.
 
-    `values` are texts in an Arrow array, float64 numbers with NaN for missing ones, or datetime64[s] with NaT for
-    missing ones. A column `is_category` if its type says so, even if its categories are numbers.
+    `values` are texts in an Arrow array or as a `Factor`, float64 numbers with NaN for missing ones, or datetime64[s]
+    with NaT for missing ones. A column `is_category` if its type says so, even if its categories are numbers.
     """
 
-    kind: Literal["text", "number", "date"]
+    kind: Literal["text", "factor", "number", "date"]
     values: Any
     is_category: bool = False
 
@@ -61,6 +64,9 @@ class RawColumn:
     @cached_property
     def factor(self) -> Factor:
         """The texts of the column as codes; numbers and dates are written as texts."""
+        if self.kind == "factor":
+            codes_and_texts: Factor = self.values
+            return codes_and_texts
         texts = self.values if self.kind == "text" else _as_texts(self.values)
         encoded = texts.dictionary_encode().unify_dictionaries()
         if not encoded.num_chunks:
@@ -78,9 +84,9 @@ class RawColumn:
             values: NDArray[np.float64] = self.values
             bad = np.flatnonzero(np.isinf(values))[:_SHOWN]
             return BadCells(tuple((int(row), str(values[row])) for row in bad)) if len(bad) else values
-        if self.kind != "text" or self.is_category:
+        if self.kind == "date" or self.is_category:
             return None
-        quick = _cast(self.values, decimal)
+        quick = _cast(self.values, decimal) if self.kind == "text" else None
         return _parse(self.factor, decimal) if quick is None else quick
 
 

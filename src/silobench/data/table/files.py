@@ -9,6 +9,7 @@ import itertools
 import mmap
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -92,11 +93,12 @@ class _Text:
     path: Path
     data: Any  # bytes or a memory map
 
-    def lines(self, sep: str) -> "tuple[Iterator[list[str]], Any]":
-        """Return the rows as Python's reader gives them, and the reader, which counts lines."""
-        stream: IO[bytes] = self.path.open("rb") if isinstance(self.data, mmap.mmap) else io.BytesIO(self.data)
-        reader = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", newline=""), delimiter=sep)
-        return reader, reader
+    @contextmanager
+    def rows(self, sep: str) -> Iterator[Any]:
+        """Open the rows as Python's reader gives them; the reader counts lines as `line_num`."""
+        source: IO[bytes] = self.path.open("rb") if isinstance(self.data, mmap.mmap) else io.BytesIO(self.data)
+        with io.TextIOWrapper(source, encoding="utf-8-sig", newline="") as stream:
+            yield csv.reader(stream, delimiter=sep)
 
     def line(self, position: int) -> int:
         """Return the number of the line that contains a byte, counted from 1."""
@@ -167,9 +169,9 @@ def _separator(text: _Text, wanted: Sequence[str]) -> str:
 
 
 def _first_row(text: _Text, mark: str) -> list[str]:
-    rows, _ = text.lines(mark)
     try:
-        return [name.strip() for name in next((row for row in rows if row), [])]
+        with text.rows(mark) as rows:
+            return [name.strip() for name in next((row for row in rows if row), [])]
     except UnicodeDecodeError:
         raise not_utf8(text.path, text.data) from None
     except csv.Error as error:
@@ -244,14 +246,13 @@ def _parse(text: _Text, mark: str, header: list[str], names: list[str], has_brea
 
 def _explain(text: _Text, mark: str, width: int, problem: Exception | None) -> DataError:
     """Return the error for a file that cannot be parsed: wrong lines, or too few of them."""
-    rows, reader = text.lines(mark)
-    bad, count, start = [], 0, 1
+    bad, count = [], 0
     try:
-        for row in rows:
-            count += bool(row)
-            if row and len(row) != width:
-                bad.append(f"{len(row)} cells in line {start}")
-            start = reader.line_num + 1
+        with text.rows(mark) as reader:
+            for start, row in _numbered(reader):
+                count += 1
+                if len(row) != width:
+                    bad.append(f"{len(row)} cells in line {start}")
     except UnicodeDecodeError:
         return not_utf8(text.path, text.data)
     except csv.Error as error:
@@ -267,14 +268,14 @@ def _explain(text: _Text, mark: str, width: int, problem: Exception | None) -> D
 
 def _line_of_row(text: _Text, mark: str, row: int) -> int:
     """Return the line where a row starts; row 0 is the first after the header."""
-    rows, reader = text.lines(mark)
-    return next(itertools.islice(_starts(rows, reader), row + 1, None), 0)
+    with text.rows(mark) as reader:
+        return next(itertools.islice(_numbered(reader), row + 1, None))[0]
 
 
-def _starts(rows: Iterator[list[str]], reader: Any) -> Iterator[int]:
-    """Yield the line where each row that is not empty starts."""
+def _numbered(reader: Any) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line where each row starts and the row; empty rows are left out."""
     start = 1
-    for row in rows:
+    for row in reader:
         if row:
-            yield start
+            yield start, row
         start = reader.line_num + 1

@@ -59,15 +59,25 @@ def _total(values: Numbers, in_pairs: bool) -> np.float64:
     return total
 
 
-def group_scales(
-    values: Numbers, groups: NDArray[np.str_], pooled: Scale, is_only_feature: bool
-) -> Mapping[str, Scale]:
+def group_scales(values: Numbers, groups: NDArray[np.str_], pooled: Scale) -> Mapping[str, Scale]:
     """Return each group's scale by its own training values; a group without values has the pooled scale."""
     scales = {}
     for group in np.unique(groups).tolist():
         part = values[groups == group]
-        scales[group] = pooled if np.isnan(part).all() else pooled_scale(part, is_only_feature)
+        scales[group] = pooled if np.isnan(part).all() else pooled_scale(part, is_only_feature=False)
     return scales
+
+
+def apply_scales(
+    values: Numbers, pooled: Scale, by_group: Mapping[str, Scale], groups: NDArray[np.str_] | None
+) -> NDArray[np.float32]:
+    """Return the feature of each value by the scale of its group; an unknown group has the pooled scale."""
+    result = pooled.apply(values)
+    if groups is not None:
+        for group, scale in by_group.items():
+            rows = np.flatnonzero(groups == group)
+            result[rows] = scale.apply(values[rows])
+    return result
 
 
 def private_scale(values: Numbers, epsilon: float, rng: np.random.Generator) -> Scale:

@@ -1,6 +1,6 @@
 """FedPer (Arivazhagan et al., 2019)."""
 
-from silobench.method.types import ALGORITHMS, Algorithm, CountOrZero, Layout
+from silobench.method.types import ALGORITHMS, Algorithm, CountOrZero, Layout, last_layers
 
 
 @ALGORITHMS.register
@@ -19,6 +19,6 @@ def fedper(layers: CountOrZero = 1) -> Algorithm:
     """
 
     def personal(layout: Layout) -> frozenset[str]:
-        return layout.last(layers)
+        return last_layers(layout, layers)
 
     return Algorithm(personal=personal) if layers else Algorithm()

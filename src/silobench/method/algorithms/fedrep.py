@@ -10,6 +10,7 @@ from silobench.method.types import (
     Memory,
     Server,
     Train,
+    last_layers,
 )
 
 
@@ -32,7 +33,7 @@ def fedrep(layers: Count = 1, head_epochs: CountOrZero = 10) -> Algorithm:
     """
 
     def personal(layout: Layout) -> frozenset[str]:
-        return layout.last(layers)
+        return last_layers(layout, layers)
 
     def trainings(train: Train, server: Server, memory: Memory) -> tuple[Local, Memory]:
         head, start = personal(train.layout), server.params

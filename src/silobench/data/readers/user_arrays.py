@@ -1,0 +1,102 @@
+"""The user's own arrays: a NumPy archive, or arrays in memory. Errors name the file or the array."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from silobench.data.conversion import as_float32
+from silobench.data.dataset import Dataset, Split, hold_out, standardise
+from silobench.data.readers.checks import unreadable
+from silobench.data.readers.targets import LabelTask, targets
+from silobench.data.readers.user_tables import TestShare
+from silobench.errors import DataError
+
+ArrayScale = Literal["none", "standard"]
+_ZIP, _NPY = b"PK\x03\x04", b"\x93NUMPY"
+
+
+def npz(path: str, test: TestShare = 0.2, scale: ArrayScale = "none", task: LabelTask = "auto") -> Dataset:
+    """A NumPy archive with x and y (and groups), or x_train, y_train, x_test, y_test (and groups_train, ...).
+
+    Rows may have any shape; images are (channels, height, width), and uint8 means pixels from 0 to 255. Many different
+    numbers in y are predicted as numbers (regression), and a note reports it; `task` states which.
+    """
+    arrays = _read_arrays(Path(path))
+    needed = ["x_train", "y_train", "x_test", "y_test"] if "x_train" in arrays else ["x", "y"]
+    absent = [name for name in needed if name not in arrays]
+    if absent:
+        raise DataError(
+            f"{path} has the arrays {', '.join(arrays) or 'none'} but not {', '.join(absent)}: "
+            "save x and y, or x_train, y_train, x_test and y_test."
+        )
+    return arrays_dataset(path, Path(path).stem, arrays, test, scale, task, f"npz(path={path}, task=classification)")
+
+
+def arrays_dataset(
+    source: str,
+    name: str,
+    arrays: Mapping[str, NDArray[Any]],
+    test: float,
+    scale: ArrayScale,
+    task: LabelTask,
+    remedy: str,
+) -> Dataset:
+    """Return the dataset of x and y, or of x_train, y_train, x_test and y_test, with groups if there are any."""
+    sides = ["_train", "_test"] if "x_train" in arrays else [""]
+    given = [arrays[f"y{side}"] for side in sides]
+    if any(y.ndim not in (1, 2) or y.ndim != given[0].ndim for y in given):
+        raise DataError(f"{source} has labels of shape {[y.shape for y in given]}: save one label per row.")
+    labels = targets(source, "the label y", np.concatenate(given), task, remedy)
+    if len(sides) == 1:
+        train, held = hold_out(_array_split(source, arrays, "", labels.y), test)
+    else:
+        cut = len(given[0])
+        train = _array_split(source, arrays, "_train", labels.y[:cut])
+        held = _array_split(source, arrays, "_test", labels.y[cut:])
+    if scale == "standard":
+        train, held = standardise(train, held)
+    return Dataset(name, train, held, labels.classes, notes=labels.notes, task=labels.task, target="y")
+
+
+def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    form, advice = "an npz archive of plain arrays", "save it with numpy.savez"
+    try:
+        with path.open("rb") as file:
+            start = file.read(6)
+            file.seek(0)
+            if start.startswith(_NPY):
+                raise DataError(
+                    f"{path} cannot be read as {form}, because it is one array (npy): save x and y with numpy.savez."
+                )
+            if not start.startswith((_ZIP, b"PK\x05\x06")):
+                raise DataError(f"{path} cannot be read as {form}, because it is not a zip archive: {advice}.")
+            with np.load(file, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+    except DataError:
+        raise
+    except Exception as error:  # numpy raises many types of error for a truncated or foreign file
+        if "allow_pickle" in str(error):
+            raise DataError(
+                f"{path} cannot be read as {form}, because it has an array of Python objects: convert it to numbers or "
+                f"texts, and {advice}."
+            ) from error
+        raise unreadable(path, error, form, advice) from error
+
+
+def _array_split(source: str, arrays: Mapping[str, NDArray[Any]], suffix: str, y: NDArray[np.int64]) -> Split:
+    x = arrays[f"x{suffix}"]
+    if x.dtype.kind not in "fiub" or x.ndim < 2:
+        raise DataError(
+            f"{source} has x of type {x.dtype} and shape {x.shape}: rows of numbers are needed, so save them as "
+            "[n, ...]."
+        )
+    groups = {"group": arrays[f"groups{suffix}"]} if f"groups{suffix}" in arrays else {}
+    if any(ids.ndim != 1 for ids in groups.values()):
+        raise DataError(f"{source} has groups{suffix} of shape {groups['group'].shape}: save one group per row.")
+    for name, array in (("x", x), ("y", y), *groups.items()):
+        if len(array) != len(y):
+            raise DataError(f"{source} has {len(array)} rows in {name}{suffix} but {len(y)} labels: save equally many.")
+    return Split(x if x.dtype == np.uint8 else as_float32(x), y, groups)

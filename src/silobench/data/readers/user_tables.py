@@ -1,0 +1,262 @@
+"""The user's own tables: CSV and Parquet files. Errors name the file, and everything that is wrong with it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import numpy as np
+from annotated_types import Ge, Gt, Le, Lt
+from numpy.typing import NDArray
+
+from silobench.data.dataset import Dataset, Split, hold_out
+from silobench.data.readers.targets import LabelTask, Targets, targets_of
+from silobench.data.table.build import build
+from silobench.data.table.cells import Decimal, RawColumn
+from silobench.data.table.dates import DateOrder
+from silobench.data.table.files import SEPARATORS, Table, read_csv, read_parquet
+from silobench.data.table.plan import Choices, Many, Problem, plan_columns, refuse
+from silobench.data.table.scaling import Scaling
+from silobench.errors import DataError, listed, suggest
+from silobench.spec.language import value_text
+
+Names: TypeAlias = str | tuple[str, ...]
+TestShare = Annotated[float, Gt(0), Lt(1)]
+Epsilon = Annotated[float, Gt(0)]
+TextFeatures = Annotated[int, Ge(2), Le(100_000)]
+_SEPARATOR_NAMES = {name: mark for mark, name in SEPARATORS.items()} | {"pipe": "|", "\\t": "\t"}
+
+
+def csv(
+    path: str,
+    label: str,
+    group: Names = (),
+    drop: Names = (),
+    test: TestShare = 0.2,
+    scale: Scaling = "standard",
+    task: LabelTask = "auto",
+    unit: str = "",
+    sep: str = "auto",
+    encoding: str = "auto",
+    decimal: Decimal = "auto",
+    text: Names = (),
+    text_features: TextFeatures = 64,
+    dates: Names | None = "auto",
+    date_order: DateOrder = "auto",
+    many: Many = "auto",
+    epsilon: Epsilon | None = None,
+) -> Dataset:
+    """A CSV table with a header: numeric columns are scaled, text columns become one-hot, `label` is the class.
+
+    An empty cell, ? or NA is missing: a number is filled with the training mean of its column, a text gets an extra
+    category, and a note reports how many. `group` names the columns that identify silos (hospital, region); they and
+    the `drop` columns are not features. The share `test` of the rows is held out, stratified by class.
+
+    A label with many different numbers is predicted as a number (regression), and a note reports it; `task` states
+    classification or regression, and `unit` is the unit of a number, such as years.
+
+    `sep` is the separator (comma, semicolon, tab or bar; found by the header), `encoding` that of the text (UTF-8), and
+    `decimal` the decimal mark. `text` names columns of free text: their words are hashed into `text_features` columns;
+    a table with only such a column gets rows of word numbers. `dates` names columns of dates, which become days, month
+    and weekday; `date_order` is day-first or month-first. `many` says what becomes of a column with more than 30
+    categories: onehot, hash or drop. `scale` is standard (pooled statistics), group (those of each group), private
+    (with noise by `epsilon`) or none.
+    """
+    names = {"label": label, "group": group, "drop": drop, "text": text, "dates": dates}
+    choices = Choices(
+        scale, epsilon, decimal, text_features=text_features, detects_dates=False, date_order=date_order, many=many
+    )
+    table = read_csv(Path(path), [label], sep=_separator(path, sep), encoding=encoding)
+    choices = replace(choices, comma_separates=table.sep == ",")
+    source = Source(path, Path(path).stem, write_spec, f"csv(path={path}, label={label}, task=classification)")
+    dataset = table_dataset(source, table, names, choices, task, unit, lambda whole: hold_out(whole, test))
+    assert dataset.encoder is not None
+    return replace(dataset, encoder=replace(dataset.encoder, encoding=encoding, sep=table.sep))
+
+
+def parquet(
+    path: str,
+    label: str,
+    group: Names = (),
+    drop: Names = (),
+    test: TestShare = 0.2,
+    scale: Scaling = "standard",
+    task: LabelTask = "auto",
+    unit: str = "",
+    text: Names = (),
+    text_features: TextFeatures = 64,
+    dates: Names | None = "auto",
+    date_order: DateOrder = "auto",
+    many: Many = "auto",
+    epsilon: Epsilon | None = None,
+) -> Dataset:
+    """A Parquet table: numeric and date columns are scaled, texts and categories become one-hot, `label` is the class.
+
+    The arguments are those of `csv`. Dates in texts are detected; `dates=none` makes them categories.
+    """
+    names = {"label": label, "group": group, "drop": drop, "text": text, "dates": dates}
+    choices = Choices(scale, epsilon, text_features=text_features, date_order=date_order, many=many)
+    source = Source(path, Path(path).stem, write_spec, f"parquet(path={path}, label={label}, task=classification)")
+    table = read_parquet(Path(path))
+    return table_dataset(source, table, names, choices, task, unit, lambda whole: hold_out(whole, test))
+
+
+def _separator(path: str, sep: str) -> str:
+    mark = _SEPARATOR_NAMES.get(sep, sep)
+    if mark != "auto" and (len(mark) != 1 or mark in '"\r\n' or not mark.isascii()):
+        raise DataError(f"sep='{sep}' of {path} is not a separator: use one character, or comma, semicolon, tab, bar.")
+    return mark
+
+
+def write_spec(name: str, value: Any) -> str:
+    """Return an argument as a spec writes it; a list of one name is the name.
+
+    >>> write_spec("drop", ("patient id", "day"))
+    "drop=['patient id', day]"
+    """
+    return f"{name}={value_text(value[0] if isinstance(value, tuple) and len(value) == 1 else value)}"
+
+
+def as_names(names: Names) -> tuple[str, ...]:
+    """Return one name or several names as a tuple."""
+    return (names,) if isinstance(names, str) else names
+
+
+# --- any table ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a table comes from: how messages call it and write its arguments, and the name of the dataset."""
+
+    title: str
+    name: str
+    write: Callable[[str, Any], str]
+    remedy: str  # what makes a numeric label a class
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """The names of columns by what they are for."""
+
+    label: str
+    group: tuple[str, ...]
+    drop: tuple[str, ...]
+    text: tuple[str, ...]
+    dates: tuple[str, ...] | None
+
+
+def table_dataset(
+    source: Source,
+    table: Table,
+    names: Mapping[str, Names | None],
+    choices: Choices,
+    task: LabelTask,
+    unit: str,
+    split: Callable[[Split], tuple[Split, Split]],
+) -> Dataset:
+    """Return the dataset of a table. `names` has the columns for label, group, drop, text and dates."""
+    roles = _roles(source, table, names)
+    choices = replace(choices, text=roles.text, dates=roles.dates, drop=roles.drop)
+    choices.check(source.title, bool(roles.group))
+    columns = dict(table.columns)
+    notes = list(table.notes)
+    if "" in columns:
+        del columns[""]
+        notes.append("the column without a name (a saved index) was left out")
+    label, groups = columns.pop(roles.label), {name: columns.pop(name) for name in roles.group}
+    for name in roles.drop:
+        columns.pop(name, None)
+    if not columns:
+        raise DataError(
+            f"{source.title} has no columns for features, only {', '.join(table.columns)}: add a column, or drop fewer "
+            "of them."
+        )
+    problems = _empty_cells(roles, label, groups)
+    table.columns.clear()  # frees the memory of each column once it is planned
+    plan = plan_columns(source.title, columns, choices, table.place)
+    refuse(source.title, [*problems, *plan.problems], choices, source.write)
+    labels = label_targets(source, roles.label, label, task, choices)
+    ids = {name: group_ids(column) for name, column in groups.items()}
+    train, held = split(Split(np.arange(len(labels.y)), labels.y, ids))
+    first = next(iter(groups.items()), None)
+    built = build(plan, train.x, held.x, choices, first, source.title)
+    return Dataset(
+        source.name,
+        replace(train, x=built.train),
+        replace(held, x=built.test),
+        labels.classes,
+        notes=(*labels.notes, *notes, *built.notes),
+        defaults={"model": "bag"} if built.vocabulary else {},
+        task=labels.task,
+        columns=built.encoder.features,
+        vocabulary=built.vocabulary,
+        target=roles.label,
+        unit=unit,
+        encoder=built.encoder,
+    )
+
+
+def _roles(source: Source, table: Table, names: Mapping[str, Names | None]) -> _Roles:
+    """Return the columns by role; refuse names that are no columns, and a label that has another role."""
+    known = table.columns
+
+    def columns_of(role: str) -> tuple[str, ...]:
+        value = names.get(role) or ()
+        if not isinstance(value, str):
+            return tuple(value)
+        parts = tuple(part.strip() for part in value.split(","))
+        return parts if value not in known and len(parts) > 1 else (value,)
+
+    label = str(names["label"])
+    automatic = names.get("dates", "auto") == "auto"
+    dates = None if automatic else columns_of("dates")
+    roles = _Roles(label, columns_of("group"), columns_of("drop"), columns_of("text"), dates)
+    wanted = (label, *roles.group, *roles.drop, *roles.text, *(dates or ()))
+    unknown = list(dict.fromkeys(name for name in wanted if name not in known))
+    if unknown:
+        hints = " ".join(suggest(name, known) for name in unknown[:1])
+        named = listed([f"'{name}'" for name in unknown])
+        raise DataError(f"{source.title} has no column {named}: {hints}")
+    for role in ("group", "drop", "text", "dates"):
+        if label in (getattr(roles, role) or ()):
+            raise DataError(
+                f"{source.title} has '{label}' as the label and as {role}: a column has one role, so leave it out of "
+                f"{role}."
+            )
+    return roles
+
+
+def _empty_cells(roles: _Roles, label: RawColumn, groups: Mapping[str, RawColumn]) -> list[Problem]:
+    """Return problems for rows without a label or a group."""
+    kinds = [("label", roles.label, label), *(("group", name, column) for name, column in groups.items())]
+    remedy = "fill in or remove them"
+    return [
+        Problem(f"rows without a value in the {kind} column '{name}'", remedy, name)
+        for kind, name, column in kinds
+        if column.factor.missing
+    ]
+
+
+def group_ids(column: RawColumn) -> NDArray[Any]:
+    """Return the group of each row: whole numbers if the type of the column is whole numbers, else texts."""
+    if column.kind == "number" and not column.is_category and (column.values == np.round(column.values)).all():
+        numbers: NDArray[Any] = column.values.astype(np.int64)
+        return numbers
+    return np.array(column.factor.texts)[column.factor.codes]
+
+
+def label_targets(source: Source, name: str, column: RawColumn, task: LabelTask, choices: Choices) -> Targets:
+    """Return the labels of a column: classes or numbers."""
+    factor = column.factor
+    texts = factor.texts
+    comma = choices.decimal == "," or (choices.decimal == "auto" and not choices.comma_separates)
+    if comma and isinstance(column.numbers(","), np.ndarray) and any("," in text for text in texts):
+        texts = [text.replace(",", ".") for text in texts]
+    values: NDArray[Any] = np.array(texts)
+    if column.kind == "number" and not column.is_category:
+        numbers = np.array([float(text) for text in texts])
+        values = numbers.astype(np.int64) if (numbers == np.round(numbers)).all() else numbers
+    values, places = np.unique(values, return_inverse=True)
+    codes = places.reshape(-1)[factor.codes]
+    return targets_of(source.title, f"the label {name}", values, codes, task, source.remedy)

@@ -1,0 +1,166 @@
+"""Drawings of final tests: results by party, reliability diagrams and confusion matrices, as SVG text.
+
+They are written by hand because a page has many of them: each is a few kilobytes, and takes no time to draw.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from silobench.analysis.cells import CellResult
+from silobench.analysis.confusion import confusion
+from silobench.analysis.parties import MOST_PARTIES, parties_tables
+from silobench.report.figures import COLOURS
+from silobench.runs.stored import CalibrationFacts
+from silobench.tasks.metrics import Metric
+
+_MOST_NUMBERED = 12  # classes of a matrix with numbers in it
+_LINE = 14  # pixels of a line of text
+_GREY = "#d8dee3"
+_INK = "#1c2733"
+
+
+def final_section(setting: Sequence[CellResult]) -> dict[str, Any] | None:
+    """Return what the page shows of the final tests of a setting; None where its runs have none."""
+    tested = [cell for cell in setting if cell.runs[0].final.parties or cell.runs[0].final.calibration]
+    if not tested:
+        return None
+    names = [str(cell.label["algorithm"]) for cell in tested]
+    tables = parties_tables(tested)
+    drawings = []
+    parties = [_party_values(cell) for cell in tested]
+    if tables and len(parties[0]) <= MOST_PARTIES:
+        drawings.append(
+            ("own test rows by party", parties_svg(dict(zip(names, parties, strict=True)), tested[0].metric))
+        )
+    curves = {name: one for name, cell in zip(names, tested, strict=True) if (one := cell.runs[0].final.calibration)}
+    if curves:
+        drawings.append((f"reliability, seed {tested[0].seeds[0]}", reliability_svg(curves)))
+    for name, cell in zip(names, tested, strict=True):
+        if table := confusion(cell):
+            drawings.append((f"confusions of {name}", confusion_svg(table, cell.dataset.classes)))
+    return {"drawings": drawings, "table": tables[0] if tables else None}
+
+
+def _party_values(cell: CellResult) -> dict[str, float | None]:
+    """Return the main metric of the first trial on each party's own test rows."""
+    return {name: result.own for name, result in cell.runs[0].final.parties.items()}
+
+
+def parties_svg(values: Mapping[str, Mapping[str, float | None]], metric: Metric) -> str:
+    """Return a figure with one line per party and one dot per algorithm, at its score on the party's own test rows."""
+    parties = list(next(iter(values.values())))
+    known = [value for each in values.values() for value in each.values() if value is not None]
+    low, high = _limits(known, metric)
+    left, width, top = 8 + 6 * max(map(len, parties)), 220, _LINE * len(values) + 8
+    bottom = top + _LINE * len(parties)
+    marks = [
+        *(_text(left - 6, top + _LINE * (at + 0.7), party, anchor="end") for at, party in enumerate(parties)),
+        *(
+            f'<path d="M{left} {top + _LINE * (at + 0.5):g}h{width}" stroke="{_GREY}"/>'
+            for at in range(len(parties))
+        ),
+        *(
+            _text(left + share * width, bottom + _LINE, metric.number(low + share * (high - low)), anchor="middle")
+            for share in (0.0, 0.5, 1.0)
+        ),
+    ]  # fmt: skip
+    for place, (name, each) in enumerate(values.items()):
+        colour = COLOURS[place % len(COLOURS)]
+        marks.append(_key(left, _LINE * (place + 0.5), name, colour))
+        for at, party in enumerate(parties):
+            value = each.get(party)
+            if value is not None:
+                x = left + width * (value - low) / (high - low)
+                marks.append(f'<circle cx="{x:.1f}" cy="{top + _LINE * (at + 0.5):g}" r="3.5" fill="{colour}"/>')
+    return _svg(left + width + 24, bottom + _LINE + 6, marks)
+
+
+def _limits(values: Sequence[float], metric: Metric) -> tuple[float, float]:
+    """Return the ends of an axis: from 0 for errors, to 1 for shares, and at least as wide as the values."""
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    low = min(low, 0.0) if not metric.higher_is_better else low - 0.1 * (high - low)
+    high = 1.0 if metric.is_share and metric.higher_is_better else high
+    return (low, high) if high > low else (low, low + 1.0)
+
+
+def reliability_svg(curves: Mapping[str, CalibrationFacts]) -> str:
+    """Return a reliability diagram: the accuracy of answers by their confidence, one line per algorithm.
+
+    A model whose line is below the diagonal is too sure of its answers.
+    """
+    side, left, top = 150, 34, _LINE * len(curves) + 8
+    marks = [
+        f'<rect x="{left}" y="{top}" width="{side}" height="{side}" fill="none" stroke="{_GREY}"/>',
+        f'<path d="M{left} {top + side}L{left + side} {top}" stroke="{_GREY}" stroke-dasharray="3 3"/>',
+        _text(left + side / 2, top + side + 26, "confidence", anchor="middle"),
+        f'<g transform="rotate(-90 10 {top + side / 2})">{_text(10, top + side / 2, "accuracy", anchor="middle")}</g>',
+    ]
+    for share in (0, 0.5, 1):
+        marks.append(_text(left + share * side, top + side + 13, f"{share:g}", anchor="middle"))
+        marks.append(_text(left - 4, top + side - share * side + 3, f"{share:g}", anchor="end"))
+    for place, (name, one) in enumerate(curves.items()):
+        colour = COLOURS[place % len(COLOURS)]
+        points = [
+            f"{left + side * confidence:.1f} {top + side - side * accuracy:.1f}"
+            for rows, confidence, accuracy in zip(one.rows, one.confidence, one.accuracy, strict=True)
+            if rows
+        ]
+        error = "" if one.error is None else f", error {100 * one.error:.1f}"
+        marks.append(_key(left, _LINE * (place + 0.5), name + error, colour))
+        if points:
+            marks.append(f'<path d="M{"L".join(points)}" fill="none" stroke="{colour}" stroke-width="1.4"/>')
+    return _svg(left + side + 60, top + side + 32, marks)
+
+
+def confusion_svg(table: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
+    """Return a heatmap with classes down and answers across; darker is a larger share of the rows of the class."""
+    size = len(table)
+    cell = 26 if size <= _MOST_NUMBERED else max(2, 300 // size)
+    labelled = size <= 30
+    left = (10 + 6 * max(map(len, classes))) if labelled else 8
+    top, marks = (left if labelled else 8), []
+    for label, row in enumerate(table):
+        total = sum(row) or 1
+        for answer, count in enumerate(row):
+            if count:
+                x, y, share = left + cell * answer, top + cell * label, count / total
+                marks.append(f'<rect x="{x}" y="{y}" width="{cell}" height="{cell}" fill="{_shade(share)}"/>')
+                if size <= _MOST_NUMBERED:
+                    ink = "white" if share > 0.5 else _INK
+                    marks.append(_text(x + cell / 2, y + cell / 2 + 3, _percent(share), anchor="middle", fill=ink))
+    marks.append(
+        f'<rect x="{left}" y="{top}" width="{cell * size}" height="{cell * size}" fill="none" stroke="{_GREY}"/>'
+    )
+    for place, name in enumerate(classes if labelled else ()):
+        middle = cell * (place + 0.5)
+        marks.append(_text(left - 4, top + middle + 3, name, anchor="end"))
+        turn = f"rotate(-90 {left + middle + 3:g} {top - 4})"
+        marks.append(f'<g transform="{turn}">{_text(left + middle + 3, top - 4, name)}</g>')
+    return _svg(left + cell * size + 4, top + cell * size + 4, marks)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}" if share >= 0.01 else "<1"
+
+
+def _shade(share: float) -> str:
+    """Return a blue that is darker for a larger share."""
+    red, green, blue = (round(255 - (0.08 + 0.92 * share) * (255 - end)) for end in (8, 81, 156))
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def _key(x: float, y: float, name: str, colour: str) -> str:
+    """Return a line of a legend."""
+    return f'<circle cx="{x + 4:g}" cy="{y:g}" r="3.5" fill="{colour}"/>{_text(x + 12, y + 3, name)}'
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", fill: str = _INK) -> str:
+    place = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    ink = "" if fill == _INK else f' fill="{fill}"'
+    return f'<text x="{x:g}" y="{y:g}"{place}{ink}>{escape(text)}</text>'
+
+
+def _svg(width: float, height: float, marks: Iterable[str]) -> str:
+    size = f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="10" fill="{_INK}">{"".join(marks)}</svg>'
