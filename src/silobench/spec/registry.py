@@ -3,7 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count, zip_longest
 from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
@@ -132,8 +132,8 @@ class Registry(Generic[T]):
             return
         owner = f"{before.file_name}, line {before.line}," if before.is_plugin else "silobench"
         raise ConfigError(
-            f"{origin} has a name that is taken: {owner} has {with_article(self.kind)} of this name, so choose another name, or "
-            "write .register(replace=True) to replace that one."
+            f"{origin} has a name that is taken: {owner} has {with_article(self.kind)} of this name, so choose "
+            "another name, or write .register(replace=True) to replace that one."
         )
 
     def _product(self, factory: Callable[P, T], bound: inspect.BoundArguments, origin: Origin) -> T:
@@ -143,10 +143,8 @@ class Registry(Generic[T]):
         else:
             product = call(factory, bound, origin)
             product = self.contract.checked(product, origin) if self.contract else product
-        try:
+        with suppress(AttributeError, TypeError):  # of a number, or of a value with slots
             object.__setattr__(product, _NAME, f"{self.kind} {origin.name}")
-        except (AttributeError, TypeError):  # a number, or a value with slots
-            pass
         return product
 
     def build(self, text: str) -> T:
@@ -265,6 +263,25 @@ def part_name(part: Any, kind: str) -> str:
     """
     name = getattr(part, _NAME, None)
     return f"the {name}" if name else f"this {kind}"
+
+
+def need_part(value: Any, product: type | None, what: str, example: str) -> None:
+    """Raise `ConfigError` if an argument of a Python call is not a part; `product` is None for a part without a class.
+
+    `what` names the argument, and `example` is how to write it.
+
+    >>> need_part("fedavg", dict, "algorithm", "sb.fedavg()")
+    Traceback (most recent call last):
+    silobench.errors.ConfigError: algorithm is the text 'fedavg', but a part is needed: write, for example, sb.fedavg().
+    """
+    origin = origin_of(value)
+    if origin is not None:
+        name = origin.name.replace("-", "_")
+        raise ConfigError(f"{what} is the function {name}, but what it returns is needed: call it, as in sb.{name}().")
+    if callable(value) if product is None else isinstance(value, product):
+        return
+    kind = with_article(f"sb.{product.__name__}") if product and product.__module__ != "builtins" else "a part"
+    raise ConfigError(f"{what} is {described(value)}, but {kind} is needed: write, for example, {example}.")
 
 
 # Names that other libraries have for an argument, which no similar spelling would find.
