@@ -89,7 +89,7 @@ def score_table(cells: Sequence[CellResult], every: bool = False) -> Table:
 
 def skew_of(cell: CellResult) -> str:
     """Return the kind of skew that a partition has, by its name."""
-    kinds = partition_kinds(cell.label)
+    kinds = partition_kinds(cell.label) or ["iid"]  # rows that are only shared have no skew
     if len(kinds) > 1:
         return "mixed"
     if (cell.label["dataset"], kinds[0]) == ("femnist", "by-group"):

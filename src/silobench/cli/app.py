@@ -73,7 +73,7 @@ def _explained(error: SilobenchError) -> str:
         print(details or "".join(traceback.format_exception(error)), file=sys.stderr)
         return str(error)
     hint = "; `silobench --debug ...` shows the traceback." if details else ""
-    return str(error).rstrip(".") + (hint or ".")
+    return str(error).rstrip(".") + hint if hint else str(error)
 
 
 class _ToStderr(logging.Handler):

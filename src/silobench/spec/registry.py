@@ -197,7 +197,7 @@ class Registry(Generic[T]):
         if name not in known and any(p.kind == p.VAR_KEYWORD for p in parameters):
             return name
         if name not in known:
-            meant = _SYNONYMS.get(name, "")
+            meant = SYNONYMS.get(name, "")
             tail = suggest(name, known) if known else "it takes no arguments."
             tail = f"did you mean {meant}?" if meant in known else tail
             raise SpecError(f"{spec.name} has no argument '{name}': {tail}")
@@ -212,7 +212,7 @@ class Registry(Generic[T]):
             return value
         if self.nested is None or (any(self.specs.values()) and not is_spec):
             raise SpecError(
-                f"arguments of a {self.kind} cannot be specs, but '{value}' was given: quote it if it is text."
+                f"arguments of {with_article(self.kind)} cannot be specs, but '{value}' was given: quote it if it is text."
             )
         return self.nested.bind(value)
 
@@ -285,7 +285,7 @@ def need_part(value: Any, product: type | None, what: str, example: str) -> None
 
 
 # Names that other libraries have for an argument, which no similar spelling would find.
-_SYNONYMS = {
+SYNONYMS = {
     "learning_rate": "lr", "batch_size": "batch", "momentum": "beta1", "local_epochs": "epochs", "wd": "weight_decay",
 }  # fmt: skip
 _IN_WORDS = {"a valid number": "a number", "a valid integer": "a whole number", "a valid string": "text"}
