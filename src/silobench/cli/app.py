@@ -217,7 +217,7 @@ def list_(
     """List the names that a spec can use, with their arguments."""
     if kind not in KINDS:
         raise ConfigError(f"there is no list of '{kind}': {suggest(kind, KINDS)}")
-    rows = _describe(kind)
+    rows = _describe(kind, is_extended=bool(plugin))
     if json_:
         print(json.dumps(rows, indent=1))
         return
@@ -227,11 +227,16 @@ def list_(
     print_list(kind, rows, run if kind == "suites" else "")
 
 
-def _describe(kind: str) -> list[dict[str, str]]:
+def _describe(kind: str, is_extended: bool) -> list[dict[str, str]]:
+    """Return the rows of a list: from the source files, or from the registry if plugins have extended it."""
     if kind == "suites":
         from silobench.papers import suites
 
         return suites.describe()
+    if not is_extended:
+        from silobench.cli.names import built_in
+
+        return built_in(kind)
     from silobench.runs import experiment
 
     return experiment.REGISTRIES[kind].describe()
