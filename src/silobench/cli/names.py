@@ -56,7 +56,8 @@ def _tree(path: Path) -> ast.Module:
 def _registers(node: ast.expr, registry: str) -> bool:
     """Whether an expression is ``REGISTRY.register``, or a call of it with options."""
     function = node.func if isinstance(node, ast.Call) and not node.args else node
-    return ast.unparse(function) == f"{registry}.register"
+    owner = function.value if isinstance(function, ast.Attribute) and function.attr == "register" else None
+    return isinstance(owner, ast.Name) and owner.id == registry
 
 
 def _passed_names(tree: ast.Module, registry: str) -> Iterator[str]:
