@@ -383,7 +383,7 @@ def test_an_axis_fits_the_metric() -> None:
 
 
 def test_progress_lines_state_metric_and_unit(capsys: pytest.CaptureFixture[str]) -> None:
-    from silobench.cli.terminal import Progress
+    from silobench.cli.progress import Progress
     from silobench.runs.sweep import Event
 
     begin = Event("begin", "1", "people / iid", 2, metric=MAE)

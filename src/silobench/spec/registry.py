@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count, zip_longest
@@ -178,12 +178,10 @@ class Registry(Generic[T]):
 
     def describe(self) -> list[dict[str, str]]:
         """Return name, signature and summary (the docstring's first paragraph) of every factory, sorted by name."""
-        rows = []
-        for name, factory in sorted(self.factories.items()):
-            parameters = [_signature(p) for p in inspect.signature(factory).parameters.values()]
-            summary = (inspect.getdoc(factory) or "").split("\n\n")[0].replace("\n", " ")
-            rows.append({"name": name, "signature": f"{name}({', '.join(parameters)})", "summary": summary})
-        return rows
+        return [
+            description(name, inspect.signature(factory).parameters.values(), inspect.getdoc(factory) or "")
+            for name, factory in sorted(self.factories.items())
+        ]
 
     def _factory(self, name: str) -> Callable[..., T]:
         if name not in self.factories:
@@ -327,6 +325,12 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
         return TypeAdapter(hint)
     except PydanticSchemaGenerationError:
         return TypeAdapter(Any)
+
+
+def description(name: str, parameters: Iterable[inspect.Parameter], doc: str) -> dict[str, str]:
+    """Return name, signature and summary of a factory with these parameters and this docstring."""
+    signature = f"{name}({', '.join(map(_signature, parameters))})"
+    return {"name": name, "signature": signature, "summary": doc.split("\n\n")[0].replace("\n", " ")}
 
 
 def _signature(parameter: inspect.Parameter) -> str:

@@ -99,7 +99,8 @@ class Progress:
         self.done += 1
         if time.monotonic() - self.last > 2:
             self.last = time.monotonic()
-            _LOG.info("%s: %d of %d %s", self.what, self.done, self.total, self.unit)
+            progress = {"step": self.what, "done": self.done, "total": self.total}
+            _LOG.info("%s: %d of %d %s", self.what, self.done, self.total, self.unit, extra=progress)
 
 
 # --- what a column becomes ---------------------------------------------------------------------------
