@@ -210,7 +210,8 @@ class Registry(Generic[T]):
             return value
         if self.nested is None or (any(self.specs.values()) and not is_spec):
             raise SpecError(
-                f"arguments of {with_article(self.kind)} cannot be specs, but '{value}' was given: quote it if it is text."
+                f"arguments of {with_article(self.kind)} cannot be specs, but '{value}' was given: "
+                "quote it if it is text."
             )
         return self.nested.bind(value)
 
