@@ -283,9 +283,9 @@ def test_a_random_ring_resumes_and_refuses_what_it_cannot_mix(plugin: Callable[[
         "fedavg", federated, rounds=4, exchange=random_ring(), availability=sb.dropout(0.3), state=whole[1].state
     )
     assert [bits(record) for record in whole[2:]] == [bits(record) for record in rest]
-    with pytest.raises(sb.ConfigError, match="this exchange mixes"):
+    with pytest.raises(sb.ConfigError, match="the exchange random-ring mixes"):
         run("scaffold", federated, exchange=random_ring())
-    with pytest.raises(sb.ConfigError, match="this exchange mixes"):
+    with pytest.raises(sb.ConfigError, match="the exchange random-ring mixes"):
         run("fedavg", federated, sb.sgd(), sb.clip(), exchange=random_ring())
 
 

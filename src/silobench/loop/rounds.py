@@ -63,4 +63,8 @@ def rounds(
         pace or synchronous(),
         clock or measured(),
     )
+    return _records(schedule, state)  # wrong arguments are refused now, not when the first round is asked for
+
+
+def _records(schedule: Schedule, state: State | None) -> Iterator[RoundRecord]:
     yield from run_rounds(with_prelude(schedule), state)

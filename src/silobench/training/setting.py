@@ -16,6 +16,7 @@ from silobench.method.solvers.sgd import Sgd
 from silobench.method.types import Layout, Memory, Server, Update, Vector
 from silobench.models import CustomLoss
 from silobench.rng import torch_seed
+from silobench.spec.registry import need_part, part_name
 from silobench.tasks.task import Task, Weights
 from silobench.training.state import PartyMemory
 
@@ -34,16 +35,34 @@ class Setting:
     mixes: bool = False  # whether the exchange gives every party a model of its own, under "exchange" in its memory
 
     def __post_init__(self) -> None:
+        need_part(self.method, Method, "the method", "sb.Method(sb.fedavg())")
+        need_part(self.federation, Federation, "the federation", "sb.federate(data, 'iid', parties=10)")
+        need_part(self.task, Task, "the task", "sb.task('mlp', data)")
+        self._need_same_rows()
+        algorithm = part_name(self.method.algorithm, "algorithm")
         if self.method.algorithm.loss is not None and isinstance(self.task.network.module, CustomLoss):
             raise ConfigError(
-                "this algorithm has a loss of its own (as moon and fedrs have), and so has this model (as face-cnn): "
+                f"{algorithm} has a loss of its own (as moon and fedrs have), and so has this model (as face-cnn): "
                 "take an algorithm without, such as fedavg, or a model without, such as cnn."
             )
 
         if self.method.algorithm.loss is not None and not self.task.objective.is_cross_entropy:
             raise ConfigError(
-                "this algorithm has a loss of its own for classes (as moon and fedrs have), but the objective is "
+                f"{algorithm} has a loss of its own for classes (as moon and fedrs have), but the objective is "
                 f"{self.task.objective.name}: take an algorithm without, such as fedavg."
+            )
+
+    def _need_same_rows(self) -> None:
+        """Raise `ConfigError` for a network that was built for rows of another form than the federation has."""
+        rows, dataset = self.task.rows, self.federation.dataset
+        if rows is None:  # the task was put together by hand
+            return
+        form = (dataset.shape, len(dataset.classes), len(dataset.vocabulary))
+        if (rows.shape, len(rows.classes), rows.vocabulary) != form:
+            raise ConfigError(
+                f"the task is for rows of shape {rows.shape} and {len(rows.classes)} classes, but {dataset.name} has "
+                f"rows of shape {dataset.shape} and {len(dataset.classes)} classes: build both from one dataset, as in "
+                "sb.task('mlp', data) and sb.federate(data, 'iid')."
             )
 
     @cached_property
