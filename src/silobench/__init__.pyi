@@ -4,6 +4,11 @@ from .data import DATASETS as DATASETS
 from .data import Dataset as Dataset
 from .data import Split as Split
 from .data import load as load
+from .data.encoder import Encoder as Encoder
+from .data.objects import from_arrays as from_arrays
+from .data.objects import from_huggingface as from_huggingface
+from .data.objects import from_pandas as from_pandas
+from .data.objects import from_torch as from_torch
 from .engines import EXECUTORS as EXECUTORS
 from .engines import Engine as Engine
 from .engines import Executor as Executor
@@ -14,6 +19,7 @@ from .engines import native as native
 from .engines import pool as pool
 from .engines import stacked as stacked
 from .errors import ConfigError as ConfigError
+from .errors import DataError as DataError
 from .errors import SilobenchError as SilobenchError
 from .federation import Federation as Federation
 from .federation import federate as federate
@@ -129,6 +135,7 @@ from .method.types import Train as Train
 from .method.types import Transform as Transform
 from .method.types import Update as Update
 from .method.types import Vector as Vector
+from .method.types import last_layers as last_layers
 from .models import MODELS as MODELS
 from .models import Model as Model
 from .models import Sizes as Sizes

@@ -80,7 +80,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name.lower(), options, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]}?"
-    return f"choose from {', '.join(options)}."
+    named = ", ".join(options)
+    return f"choose from {named if len(named) <= 300 else listed(options, most=20)}."
 
 
 def value_shown(value: Any) -> str:

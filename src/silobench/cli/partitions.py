@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from silobench.cli.busy import waiting
 from silobench.cli.options import DataDir, Json, LoadedPlugins
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def partition(
     data_dir: DataDir = None,
 ) -> None:
     """Partition a dataset among parties and measure the skew. Nothing is trained."""
-    cut = _cut(dataset, spec, parties, seed)
+    with waiting(f"partitioning {dataset}"):
+        cut = _cut(dataset, spec, parties, seed)
     if plot:
         from silobench.report.figures import plot_partition
 

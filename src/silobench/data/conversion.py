@@ -125,4 +125,4 @@ def _tensor(source: str, tensor: Any) -> NDArray[Any]:
 def as_float32(x: NDArray[Any]) -> NDArray[np.float32]:
     """Return numbers as float32; those that are too large become infinite, which `Dataset` refuses."""
     with np.errstate(over="ignore"):
-        return x.astype(np.float32)
+        return x.astype(np.float32, copy=False)

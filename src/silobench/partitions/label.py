@@ -284,8 +284,10 @@ def _reference_counts(reference: str, level: str) -> NDArray[np.float64]:
 def _read_counts(path: Path) -> NDArray[np.float64]:
     try:
         lines = [line for line in csv.reader(path.read_text(encoding="utf-8-sig").splitlines()) if line]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise PartitionError(f"the reference {path} cannot be read: {error}.") from error
+    except OSError as error:
+        raise PartitionError(f"the reference {path} cannot be read ({error.strerror}): check the path.") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise PartitionError(f"the reference {path} is not a CSV file of counts ({error}): check the file.") from error
     named = bool(lines) and not all(map(_is_number, lines[0]))
     body = lines[1:] if named else lines
     titled = named and lines[0][0].strip().lower() in ("party", "")

@@ -163,4 +163,5 @@ def _text(x: float, y: float, text: str, anchor: str = "start", fill: str = _INK
 
 def _svg(width: float, height: float, marks: Iterable[str]) -> str:
     size = f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="10" fill="{_INK}">{"".join(marks)}</svg>'
+    style = f'font-family="sans-serif" font-size="10" fill="{_INK}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>{"".join(marks)}</svg>'

@@ -33,7 +33,7 @@ from silobench.partitions import PARTITIONS, bind_sum
 from silobench.runs.grid import ABOUT, at_scale, expand, override, read_experiment
 from silobench.runs.label import distinguishing
 from silobench.runs.notices import reported
-from silobench.runs.plan import Binder, Cell, Plan, bind
+from silobench.runs.plan import Binder, Cell, Plan, bind, need_text
 from silobench.runs.starts import STARTS
 from silobench.spec import Bound, Registry
 from silobench.spec.contract import last_line
@@ -159,7 +159,7 @@ def _oracle_cells(cell: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _dataset_of(cell: Mapping[str, Any]) -> str:
-    return str(cell.get("dataset", ""))
+    return need_text(cell.get("dataset", ""))
 
 
 def _rough_name(cell: Mapping[str, Any]) -> str:

@@ -49,9 +49,8 @@ def _text(path: Path) -> str:
 def _problem(message: str, text: str) -> str:
     """Return the end of the message about text that is not TOML: the line, and what to do about it."""
     place = re.search(r" \(at line (\d+), column \d+\)", message)
-    if place is None:
-        return f"{_reason(message)} at its end; close all quotation marks and brackets."
-    line = int(place[1])
+    lines = text.rstrip().split("\n")
+    line = int(place[1]) if place else len(lines)
     content = text.split("\n")[line - 1].strip()
     shown = content if len(content) <= 80 else f"{content[:77]}..."
     where = f"line {line} is `{shown if shown.isprintable() else shown.encode('unicode_escape').decode()}`"
@@ -63,6 +62,8 @@ def _problem(message: str, text: str) -> str:
         return f'{where}, but a value is missing: write, for example, {key or "key"} = "text" or {key or "key"} = 10.'
     if message.startswith("Cannot overwrite"):
         return f"{where}, but its key was given before: give each key once."
+    if place is None:
+        return f"{where} ({_reason(message)}), and the file ends; close all quotation marks and brackets."
     return f"{where} ({_reason(message)}); write lines as key = value, with text in quotation marks."
 
 

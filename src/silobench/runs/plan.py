@@ -38,6 +38,7 @@ from silobench.runs.label import LATER, PLUGIN
 from silobench.runs.starts import STARTS, Start, digest_of
 from silobench.runs.stored import run_id
 from silobench.spec import Bound, Registry, parse
+from silobench.spec.registry import SYNONYMS
 from silobench.tasks.metric_functions import METRICS
 from silobench.tasks.objectives import OBJECTIVES
 
@@ -207,13 +208,20 @@ def _check_keys(choices: Mapping[str, Any]) -> None:
         raise ConfigError(
             'an experiment needs a dataset: write dataset = "digits", or another of `silobench list datasets`.'
         )
-    if not isinstance(choices["dataset"], str):
-        shown = value_shown(choices["dataset"])
-        raise ConfigError(f'dataset must be text in quotation marks, as in dataset = "digits", but {shown} was given.')
+    need_text(choices["dataset"])
+
+
+def need_text(dataset: Any) -> str:
+    """Return the dataset of an experiment, which is text."""
+    if (isinstance(dataset, str) and dataset.strip()) or dataset == "":
+        return str(dataset)
+    shown = value_shown(dataset)
+    raise ConfigError(f'dataset must be text in quotation marks, as in dataset = "digits", but {shown} was given.')
 
 
 def _instead(key: str, choices: Mapping[str, Any]) -> str:
     """Return the end of the message about an unknown key."""
+    key = SYNONYMS.get(key, key)
     solver = parse(str(choices.get("solver", "sgd"))).name
     if solver in SOLVERS.factories and key in inspect.signature(SOLVERS.factories[solver]).parameters:
         return f'{key} is an argument of solver: write solver = "{solver}({key}=...)".'

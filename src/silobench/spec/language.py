@@ -146,7 +146,7 @@ def _plain(number: str) -> str:
 def _identifier(word: str, text: str) -> str:
     name = word.replace("-", "_")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in ("True", "False", "None"):
-        if re.match(r"\d+(\.\d+)?[a-zA-Z]*(b|bit|B)", word):
+        if re.match(r"-?\d+(\.\d+)?[a-zA-Z]*(b|bit|B)", word):
             raise SpecError(f"{_quoted(word)} is not a bandwidth: write kbps, Mbps or Gbps after a number.")
         where = "" if word == text.strip() else f" in {_quoted(text)}"
         raise SpecError(f"{_quoted(word)}{where} is not a name: use letters, digits and hyphens, a letter first.")

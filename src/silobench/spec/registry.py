@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count, zip_longest
@@ -178,12 +178,10 @@ class Registry(Generic[T]):
 
     def describe(self) -> list[dict[str, str]]:
         """Return name, signature and summary (the docstring's first paragraph) of every factory, sorted by name."""
-        rows = []
-        for name, factory in sorted(self.factories.items()):
-            parameters = [_signature(p) for p in inspect.signature(factory).parameters.values()]
-            summary = (inspect.getdoc(factory) or "").split("\n\n")[0].replace("\n", " ")
-            rows.append({"name": name, "signature": f"{name}({', '.join(parameters)})", "summary": summary})
-        return rows
+        return [
+            description(name, inspect.signature(factory).parameters.values(), inspect.getdoc(factory) or "")
+            for name, factory in sorted(self.factories.items())
+        ]
 
     def _factory(self, name: str) -> Callable[..., T]:
         if name not in self.factories:
@@ -197,7 +195,7 @@ class Registry(Generic[T]):
         if name not in known and any(p.kind == p.VAR_KEYWORD for p in parameters):
             return name
         if name not in known:
-            meant = _SYNONYMS.get(name, "")
+            meant = SYNONYMS.get(name, "")
             tail = suggest(name, known) if known else "it takes no arguments."
             tail = f"did you mean {meant}?" if meant in known else tail
             raise SpecError(f"{spec.name} has no argument '{name}': {tail}")
@@ -212,7 +210,8 @@ class Registry(Generic[T]):
             return value
         if self.nested is None or (any(self.specs.values()) and not is_spec):
             raise SpecError(
-                f"arguments of a {self.kind} cannot be specs, but '{value}' was given: quote it if it is text."
+                f"arguments of {with_article(self.kind)} cannot be specs, but '{value}' was given: "
+                "quote it if it is text."
             )
         return self.nested.bind(value)
 
@@ -285,7 +284,7 @@ def need_part(value: Any, product: type | None, what: str, example: str) -> None
 
 
 # Names that other libraries have for an argument, which no similar spelling would find.
-_SYNONYMS = {
+SYNONYMS = {
     "learning_rate": "lr", "batch_size": "batch", "momentum": "beta1", "local_epochs": "epochs", "wd": "weight_decay",
 }  # fmt: skip
 _IN_WORDS = {"a valid number": "a number", "a valid integer": "a whole number", "a valid string": "text"}
@@ -327,6 +326,12 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
         return TypeAdapter(hint)
     except PydanticSchemaGenerationError:
         return TypeAdapter(Any)
+
+
+def description(name: str, parameters: Iterable[inspect.Parameter], doc: str) -> dict[str, str]:
+    """Return name, signature and summary of a factory with these parameters and this docstring."""
+    signature = f"{name}({', '.join(map(_signature, parameters))})"
+    return {"name": name, "signature": signature, "summary": doc.split("\n\n")[0].replace("\n", " ")}
 
 
 def _signature(parameter: inspect.Parameter) -> str:

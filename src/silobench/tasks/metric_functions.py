@@ -57,8 +57,8 @@ class ExtraMetric:
     compute: Compute
 
     def value(self, y: NDArray[Any], scores: NDArray[np.float64]) -> float | None:
-        """Return the metric of some rows; None where it is undefined or not finite."""
-        return _number(self.metric.name, self.compute, y, scores)
+        """Return the metric of some rows; None where it is undefined, as for a network that has diverged."""
+        return _number(self.metric.name, self.compute, y, scores) if np.isfinite(scores).all() else None
 
 
 def _is_number(value: Any, arguments: Sequence[Any]) -> str | None:

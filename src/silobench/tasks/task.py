@@ -87,18 +87,27 @@ def task(model: Any, dataset: Dataset, seed: int = 0, objective: str = "auto") -
         is_custom = not type(module).__module__.startswith("silobench.")
         notes = averageable(module, name) if is_custom else ()
         network = Network(module)
-    except (RuntimeError, MemoryError) as error:  # torch raises either if memory is not enough
-        raise ConfigError(f"the model {name} cannot be built for rows of shape {dataset.shape}: {error}.") from error
+    except (RuntimeError, MemoryError, TypeError) as error:  # torch raises one of them if memory is not enough
+        if isinstance(error, TypeError) and "Overflow" not in str(error):
+            raise
+        raise ConfigError(f"the model {name} {_build_failure(error, dataset.shape)}") from error
     _check_loss(name, network.module, dataset, fitted)
     decay = None
     if isinstance(source, LinearEstimator):
         source.start(network.module, dataset.classes, *_target_units(fitted))
-        decay = source.weight_decay(len(dataset.train) - len(dataset.validation))
+        decay = source.weight_decay(len(dataset.train) - len(dataset.validation), len(dataset.classes))
     built = Task(network, network.params.clone(), network.buffers.clone(), fitted, RowFormat.of(dataset), notes, decay)
     if not is_custom:
         return built
     trial = _trial(name, built, dataset, sizes.outputs)
     return replace(built, notes=(*notes, *trial.notes(built.loss_of)))
+
+
+def _build_failure(error: Exception, shape: tuple[int, ...]) -> str:
+    text = str(error)
+    if isinstance(error, MemoryError) or "allocate" in text or "Overflow" in text:
+        return "cannot be built, because it needs more memory than this machine has: choose a smaller one."
+    return f"cannot be built for rows of shape {shape}: {text.splitlines()[0].rstrip('.') if text else 'no reason'}."
 
 
 def _objective_of(model: Model, dataset: Dataset, objective: str) -> str:
