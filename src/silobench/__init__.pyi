@@ -98,6 +98,8 @@ from .method.controllers import skewscout as skewscout
 from .method.method import Method as Method
 from .method.schedules import SCHEDULES as SCHEDULES
 from .method.selection import SELECTIONS as SELECTIONS
+from .method.selection import Cohort as Cohort
+from .method.selection import Selection as Selection
 from .method.selection import by_size as by_size
 from .method.selection import round_robin as round_robin
 from .method.selection import stratified as stratified
@@ -120,6 +122,7 @@ from .method.types import Algorithm as Algorithm
 from .method.types import Batch as Batch
 from .method.types import Context as Context
 from .method.types import Dial as Dial
+from .method.types import Knob as Knob
 from .method.types import Layout as Layout
 from .method.types import Local as Local
 from .method.types import Memory as Memory

@@ -361,7 +361,7 @@ def _least(value: Any, arguments: Sequence[Any]) -> str | None:
 AGGREGATES.contract = Contract(
     Aggregate,
     "an sb.Aggregate(combine, ...)",
-    {"combine": Form("updates", _combined), "refuses": REFUSES},
+    {"combine": Form("updates", _combined), "refuses": REFUSES, "advice": Form("messages", sentence)},
     {"adds": FLAG, "least": _least},
 )
 
