@@ -15,7 +15,7 @@ from silobench.runs.stored import read_runs
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/models.md").read_text(encoding="utf-8")
-PYTHON, SKLEARN, PREDICT = "class Net", "SGDClassifier", "sb.predict("
+PYTHON, SKLEARN, PREDICT = "class Net", "SGDClassifier", 'sb.predict("runs'
 MOST_LINES = 15
 
 
