@@ -47,7 +47,7 @@ def test_the_verdicts_of_the_page(tmp_path: Path) -> None:
 
 
 def _words(line: str) -> list[str]:
-    return line.split()
+    return re.split(r"[\s,]+", line)
 
 
 def _is_alike(shown: list[str], printed: list[str]) -> bool:
