@@ -105,7 +105,7 @@ def test_your_own_model_partition_and_transform_run(capsys: pytest.CaptureFixtur
 
 def test_a_personalised_algorithm_of_your_own_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     plugin = write(tmp_path / "own_head.py", _code("docs/personal.md"))
-    choices = ["dataset=digits", "model=mlp(8)", "partition=label-count(k=2)", "parties=4", "solver=sgd(epochs=1)"]
+    choices = ["dataset=digits", "model=mlp(8)", "partition=label-count(k=2)", "parties=5", "solver=sgd(epochs=1)"]
     settings = [part for choice in choices for part in ("--set", choice)]
     chosen = 'algorithm=["fedavg", "own-head(epochs=2)"]'
     options = ["--plugin", plugin, "--set", chosen, *settings, "--workers", "1", "--out", tmp_path / "runs"]
@@ -114,7 +114,7 @@ def test_a_personalised_algorithm_of_your_own_runs(capsys: pytest.CaptureFixture
     runs = {run.label["algorithm"]: run for run in read_runs(tmp_path / "runs")}
     average, ours = runs["fedavg"], runs["own-head(epochs=2)"]
     assert average.rounds[-1].bytes_up == ours.rounds[-1].bytes_up
-    own = [[party["own"] for party in run.rounds[-1].final["parties"].values()] for run in (average, ours)]
+    own = [[party.score or 0.0 for party in run.final.parties.values()] for run in (average, ours)]
     assert sum(own[1]) > sum(own[0])  # heads for two digits of their own
 
 
