@@ -80,9 +80,9 @@ def test_a_task_of_another_dataset(data: sb.Dataset) -> None:
 
 def test_arguments_in_the_wrong_order(data: sb.Dataset) -> None:
     federation, task = sb.federate(data, "iid", parties=3), sb.task("linear", data)
-    with pytest.raises(sb.ConfigError, match="the federation is a Task, but an sb.Federation is needed"):
+    with pytest.raises(sb.ConfigError, match=r"the federation is a Task, but an sb.Federation is needed"):
         sb.rounds(sb.Method(sb.fedavg()), task, federation)  # type: ignore[arg-type]
-    with pytest.raises(sb.ConfigError, match="the method is an Algorithm, but an sb.Method is needed"):
+    with pytest.raises(sb.ConfigError, match=r"the method is an Algorithm, but an sb.Method is needed"):
         sb.rounds(sb.fedavg(), federation, task)  # type: ignore[arg-type]
-    with pytest.raises(sb.ConfigError, match="the task is the text 'mlp', but an sb.Task is needed"):
+    with pytest.raises(sb.ConfigError, match=r"the task is the text 'mlp', but an sb.Task is needed"):
         sb.rounds(sb.Method(sb.fedavg()), federation, "mlp")  # type: ignore[arg-type]
