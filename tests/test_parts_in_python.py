@@ -78,6 +78,19 @@ def test_a_task_of_another_dataset(data: sb.Dataset) -> None:
         sb.rounds(sb.Method(sb.fedavg()), federation, task)
 
 
+def test_other_calls_with_wrong_parts(data: sb.Dataset) -> None:
+    with pytest.raises(sb.ConfigError, match="the dataset of a federation is the text 'digits'"):
+        sb.federate("digits", "iid")  # type: ignore[arg-type]
+    with pytest.raises(sb.ConfigError, match="the partition is 5, but the text of a spec is needed"):
+        sb.federate(data, 5)  # type: ignore[arg-type]
+    with pytest.raises(sb.ConfigError, match="the dataset of a task is the text 'digits'"):
+        sb.task("mlp", "digits")  # type: ignore[arg-type]
+    with pytest.raises(sb.SilobenchError, match="a solver is named by the text of a spec, but"):
+        sb.SOLVERS.build(sb.sgd())  # type: ignore[arg-type]
+    with pytest.raises(sb.ConfigError, match="the course of measures is None"):
+        list(sb.measured([], {"replicas": sb.replicas()}, None))  # type: ignore[arg-type]
+
+
 def test_arguments_in_the_wrong_order(data: sb.Dataset) -> None:
     federation, task = sb.federate(data, "iid", parties=3), sb.task("linear", data)
     with pytest.raises(sb.ConfigError, match=r"the federation is a Task, but an sb.Federation is needed"):

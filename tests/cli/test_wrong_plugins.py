@@ -105,6 +105,11 @@ ALGORITHMS = {
         "the algorithm mine (plug.py, line 10) gives Algorithm a hook 'aborb'",
         "did you mean absorb?",
     ),
+    "wrong hook name outside a function": Case(
+        "MINE = sb.Algorithm(mesage=None)\n",
+        "",
+        ("in line 4 it gives Algorithm a hook 'mesage', which it does not have: did you mean message",),
+    ),
     "returns None": Case(
         "@sb.ALGORITHMS.register\ndef mine():\n    sb.Algorithm()\n",
         "algorithm = 'mine'",
