@@ -276,10 +276,10 @@ def test_a_stored_run_has_it_typed(tmp_path: Path) -> None:
 
 def test_the_key_metric_changes_neither_bits_nor_ids_of_runs_without_it(tmp_path: Path) -> None:
     choices = {"dataset": "digits", "model": "linear", "rounds": 2, "parties": 3}
-    plain, asked = bind(choices), bind({**choices, "metric": ["log-loss"]})
+    plain, extended = bind(choices), bind({**choices, "metric": ["log-loss"]})
     assert "metric" not in plain.config
-    assert bind({**choices, "metric": []}).id == plain.id != asked.id
-    assert (asked.config["metric"], bind({**choices, "metric": "log-loss"}).id) == ("log-loss", asked.id)
+    assert bind({**choices, "metric": []}).id == plain.id != extended.id
+    assert (extended.config["metric"], bind({**choices, "metric": "log-loss"}).id) == ("log-loss", extended.id)
     (_, one), (_, other) = (finished(each, tmp_path) for each in (choices, {**choices, "metric": ["log-loss"]}))
     assert one.facts.model_sha256 == other.facts.model_sha256
     assert [row.loss for row in one.rounds] == [row.loss for row in other.rounds]

@@ -39,7 +39,8 @@ def partition(
     if plot:
         from silobench.report.figures import plot_partition
 
-        plot_partition(cut.skew.counts, plot, f"{cut.data.name}: {cut.spec}", cut.names, cut.classes)
+        title, label = f"{cut.data.name}: {cut.spec}", "class" if cut.data.classes else cut.data.target or "bin"
+        plot_partition(cut.skew.counts, plot, title, cut.names, cut.classes, label)
     if export:
         from silobench.partitions.export import export_partition
 

@@ -95,7 +95,9 @@ def _print_parties(cells: "list[CellResult]") -> None:
     for table in tables:
         print_table(table)
     if not tables:
-        print("these runs have no results by party: run them again with this version, which tests each party's rows.")
+        print(
+            "these runs have no results by party: they are from an earlier version, or no test row belongs to a party."
+        )
 
 
 def _read(directory: Path) -> "Results":

@@ -44,7 +44,7 @@ def final_section(setting: Sequence[CellResult]) -> dict[str, Any] | None:
 
 def _party_values(cell: CellResult) -> dict[str, float | None]:
     """Return the main metric of the first trial on each party's own test rows."""
-    return {name: result.own for name, result in cell.runs[0].final.parties.items()}
+    return {name: result.score for name, result in cell.runs[0].final.parties.items()}
 
 
 def parties_svg(values: Mapping[str, Mapping[str, float | None]], metric: Metric) -> str:

@@ -225,7 +225,7 @@ def _of_run(run: StoredRun, party: str | None) -> TrainedModel:
             f"the model {run.config['model']} has {len(network.params)} numbers, but that of {run.path} has "
             f"{len(state.server.params)}: use the code that the run was made with."
         )
-    task = Task(network, network.params.clone(), network.buffers.clone(), objective, rows)
+    task = Task(network, network.params.clone(), network.buffers.clone(), objective)
     weights = _weights_of_run(run, task, state, party)
     return TrainedModel(
         _with_weights(network, weights), objective, rows, str(run.config["model"]), sizes, run.seed, run
@@ -302,7 +302,7 @@ def _weights_of_run(run: StoredRun, task: Task, state: State, party: str | None)
     config = run.config
     algorithm, solver = ALGORITHMS.build(str(config["algorithm"])), SOLVERS.build(str(config["solver"]))
     mixes = EXCHANGES.build(config.text("exchange")).mixes and not algorithm.silent
-    no_rows = cast(Federation, None)  # a model is put together from vectors only
+    no_rows = Federation(cast(Any, None), cast(Any, None), run.seed, ())  # a model is put together from vectors only
     setting = Setting(
         Method(algorithm, solver, buffers=cast(Any, config.buffers)), no_rows, task, run.seed, mixes=mixes
     )

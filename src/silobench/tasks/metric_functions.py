@@ -132,7 +132,7 @@ def _constant_answers(dataset: Dataset, positive: int) -> list[tuple[NDArray[Any
         y = (y == positive).astype(np.int64)
     shares = np.bincount(y, minlength=classes) / len(y)
     preferring = [(shares + only) / 2 for only in np.eye(2)] if classes == 2 else []
-    return [(y, np.tile(scores, (len(y), 1))) for scores in (shares, *preferring)]
+    return [(y, np.broadcast_to(scores, (len(y), classes))) for scores in (shares, *preferring)]
 
 
 def _number(name: str, compute: Compute, y: NDArray[Any], scores: NDArray[np.float64]) -> float | None:

@@ -65,7 +65,12 @@ def read_parquet(path: Path, only: Sequence[str] = (), drop: Sequence[str] = ())
         raise unreadable(path, error, "Parquet", "save it with pandas.DataFrame.to_parquet") from error
     if not table.num_rows:
         raise DataError(f"{path} has no rows: at least one is needed, so add them.")
-    columns = {"" if _INDEX.fullmatch(name) else name: table[name] for name in names}
+    pandas = file.schema_arrow.pandas_metadata or {"columns": []}
+    categories = {column["name"] for column in pandas["columns"] if column["pandas_type"] == "categorical"}
+    columns = {
+        "" if _INDEX.fullmatch(name) else name: table[name].dictionary_encode() if name in categories else table[name]
+        for name in names
+    }
     return Table(raw_columns(str(path), columns, drop))
 
 
