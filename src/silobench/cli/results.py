@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from silobench.cli.options import Json, LoadedPlugins
-from silobench.errors import ConfigError, RecordError, suggest
+from silobench.errors import ConfigError, RecordError, SilobenchError, suggest
 
 if TYPE_CHECKING:
     from silobench.analysis.cells import CellResult
@@ -296,8 +296,12 @@ def compare(
 
     results = read_results(directory)
     cells = collect(_readable(results))
-    question = comparing.checked_question(metric, rope, rho, target, comparing.matching(cells, only) or cells)
-    comparison = comparing.compare(cells, a, b, question, only)
+    try:
+        question = comparing.checked_question(metric, rope, rho, target, comparing.matching(cells, only) or cells)
+        comparison = comparing.compare(cells, a, b, question, only)
+    except SilobenchError:
+        _report_damage(results)  # what is asked for may be in a damaged run
+        raise
     if json_:
         print(json.dumps(comparison.as_json(), indent=1))
     else:
