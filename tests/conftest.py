@@ -7,6 +7,7 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,12 +43,16 @@ def _split(sizes: tuple[int, ...], features: int, classes: int, rng: np.random.G
         rows = rng.normal(size=(size, features)) + rng.normal(size=features)
         x.append(rows)
         y.append((rows @ rng.normal(size=(features, classes))).argmax(1))
-    return Split(_floats(np.concatenate(x).astype(np.float32)), np.concatenate(y).astype(np.int64))
+    return Split(np.concatenate(x).astype(np.float32), np.concatenate(y).astype(np.int64))
 
 
-def _floats(x: Any) -> Any:
-    """Return the same numbers in PyTorch's default precision."""
-    return x.astype(np.float64) if torch.get_default_dtype() == torch.float64 and x.dtype == np.float32 else x
+def _in_default_precision(dataset: Dataset) -> Dataset:
+    """Write the same numbers into a dataset in PyTorch's default precision; a `Dataset` itself has single precision."""
+    if torch.get_default_dtype() == torch.float64 and dataset.train.x.dtype == np.float32:
+        for side in ("train", "test"):
+            split = getattr(dataset, side)
+            object.__setattr__(dataset, side, replace(split, x=split.x.astype(np.float64)))
+    return dataset
 
 
 @pytest.fixture
@@ -82,7 +87,7 @@ def silos() -> Toy:
     """(features, labels, sizes, model) -> a federation of parties that hold these rows in order, and a task on it."""
 
     def make(x: Any, y: Any, sizes: tuple[int, ...], model: str = "linear", **facts: Any) -> tuple[Federation, Task]:
-        split = Split(_floats(x), np.asarray(y, dtype=np.int64))
+        split = Split(x, np.asarray(y, dtype=np.int64))
         dataset = Dataset("rows", split, split, tuple("abc"), "none", **facts)
         return _dealt(dataset, sizes), task(model, dataset)
 
@@ -110,7 +115,7 @@ def _dealt(dataset: Dataset, sizes: tuple[int, ...]) -> Federation:
     rows = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
     nothing = torch.arange(0)
     parties = tuple(Party(i, torch.from_numpy(r), nothing, str(i)) for i, r in enumerate(rows))
-    return Federation(dataset, Partition(tuple(rows)), 0, parties)
+    return Federation(_in_default_precision(dataset), Partition(tuple(rows)), 0, parties)
 
 
 @pytest.fixture(scope="session")

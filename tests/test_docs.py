@@ -103,6 +103,21 @@ def test_your_own_model_partition_and_transform_run(capsys: pytest.CaptureFixtur
     assert all(abs(smaller / larger - 0.5) < 0.02 for larger, smaller in pairwise(sizes))  # each size is floored
 
 
+def test_a_personalised_algorithm_of_your_own_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    plugin = write(tmp_path / "own_head.py", _code("docs/personal.md"))
+    choices = ["dataset=digits", "model=mlp(8)", "partition=label-count(k=2)", "parties=4", "solver=sgd(epochs=1)"]
+    settings = [part for choice in choices for part in ("--set", choice)]
+    chosen = 'algorithm=["fedavg", "own-head(epochs=2)"]'
+    options = ["--plugin", plugin, "--set", chosen, *settings, "--workers", "1", "--out", tmp_path / "runs"]
+    result = call(capsys, "run", write(tmp_path / "e.toml", TINY), *options)
+    assert result.code == 0, result.err
+    runs = {run.label["algorithm"]: run for run in read_runs(tmp_path / "runs")}
+    average, ours = runs["fedavg"], runs["own-head(epochs=2)"]
+    assert average.rounds[-1].bytes_up == ours.rounds[-1].bytes_up
+    own = [[party["own"] for party in run.rounds[-1].final["parties"].values()] for run in (average, ours)]
+    assert sum(own[1]) > sum(own[0])  # heads for two digits of their own
+
+
 def test_the_session_of_the_readme_prints_what_it_says() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = re.search(r"```python\n.*?```\n+```text\n(.*?)```", readme, re.DOTALL)

@@ -25,11 +25,13 @@ import silobench as sb
 from commands import PATIENCE, call, write
 from laws import Toy, bits, close, models, run
 from precision import bound
+from silobench.runs.experiment import REGISTRIES
 from silobench.runs.stored import read_runs
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
 MOST_LINES = 40
+LONG = {"quantile", "sign", "gaussian", "random_ring", "geometric_median", "deadline", "rmsprop", "left_behind"}
 
 
 def _blocks() -> dict[str, str]:
@@ -69,8 +71,10 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_every_seam_has_an_example() -> None:
-    seams = {"quantile", "sign", "gaussian", "random_ring", "geometric_median", "deadline", "rmsprop", "left_behind"}
-    assert EXAMPLES.keys() == seams
+    kinds = {re.findall(r"@sb\.(\w+)\.register", code)[0] for code in EXAMPLES.values()}
+    assert kinds == {kind.upper() for kind in REGISTRIES} - {"ENGINES", "EXECUTORS", "NETWORKS", "STARTS"}
+    assert "@sb.NETWORKS.register" in EXAMPLES["ladder"]
+    assert max(len(code.splitlines()) for name, code in EXAMPLES.items() if name not in LONG) <= 20
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -104,7 +108,8 @@ def test_every_command_of_the_page_runs(
     assert program == "silobench"
     if arguments[0] != "run":
         result = call(capsys, *arguments)
-        assert "quantile(share=0.5)" in result.out
+        assert result.code == 0, result.err
+        assert ("quantile(share=0.5)" if arguments[0] == "list" else "by-feature(column=20)") in result.out
         return
     result = call(capsys, *arguments, "--workers", "1", "--out", tmp_path / "runs")
     assert result.code == 0, result.err
@@ -283,9 +288,9 @@ def test_a_random_ring_resumes_and_refuses_what_it_cannot_mix(plugin: Callable[[
         "fedavg", federated, rounds=4, exchange=random_ring(), availability=sb.dropout(0.3), state=whole[1].state
     )
     assert [bits(record) for record in whole[2:]] == [bits(record) for record in rest]
-    with pytest.raises(sb.ConfigError, match="this exchange mixes"):
+    with pytest.raises(sb.ConfigError, match="the exchange random-ring mixes"):
         run("scaffold", federated, exchange=random_ring())
-    with pytest.raises(sb.ConfigError, match="this exchange mixes"):
+    with pytest.raises(sb.ConfigError, match="the exchange random-ring mixes"):
         run("fedavg", federated, sb.sgd(), sb.clip(), exchange=random_ring())
 
 

@@ -4,6 +4,11 @@ from .data import DATASETS as DATASETS
 from .data import Dataset as Dataset
 from .data import Split as Split
 from .data import load as load
+from .data.encoder import Encoder as Encoder
+from .data.objects import from_arrays as from_arrays
+from .data.objects import from_huggingface as from_huggingface
+from .data.objects import from_pandas as from_pandas
+from .data.objects import from_torch as from_torch
 from .engines import EXECUTORS as EXECUTORS
 from .engines import Engine as Engine
 from .engines import Executor as Executor
@@ -14,6 +19,7 @@ from .engines import native as native
 from .engines import pool as pool
 from .engines import stacked as stacked
 from .errors import ConfigError as ConfigError
+from .errors import DataError as DataError
 from .errors import SilobenchError as SilobenchError
 from .federation import Federation as Federation
 from .federation import federate as federate
@@ -92,6 +98,8 @@ from .method.controllers import skewscout as skewscout
 from .method.method import Method as Method
 from .method.schedules import SCHEDULES as SCHEDULES
 from .method.selection import SELECTIONS as SELECTIONS
+from .method.selection import Cohort as Cohort
+from .method.selection import Selection as Selection
 from .method.selection import by_size as by_size
 from .method.selection import round_robin as round_robin
 from .method.selection import stratified as stratified
@@ -114,6 +122,7 @@ from .method.types import Algorithm as Algorithm
 from .method.types import Batch as Batch
 from .method.types import Context as Context
 from .method.types import Dial as Dial
+from .method.types import Knob as Knob
 from .method.types import Layout as Layout
 from .method.types import Local as Local
 from .method.types import Memory as Memory
@@ -126,6 +135,7 @@ from .method.types import Train as Train
 from .method.types import Transform as Transform
 from .method.types import Update as Update
 from .method.types import Vector as Vector
+from .method.types import last_layers as last_layers
 from .models import MODELS as MODELS
 from .models import Model as Model
 from .models import Sizes as Sizes

@@ -153,7 +153,8 @@ def test_the_table_states_metric_and_unit_and_marks_the_least_error(ages: list[C
     assert row[GRID] == "8.50 ± 0.05 [mu=0.1]"
     assert [name for name, entry in zip(table.columns, table.rows[0], strict=True) if entry.best] == ["fedavg"]
     assert "the mu with the best MAE" in table.note
-    assert "the best constant answer has 10.00 years" in table.note
+    assert row["constant"] == "10.00"
+    assert "constant: the best constant answer on the test rows" in table.note
 
 
 def test_other_metrics_have_a_table(ages: list[CellResult]) -> None:
@@ -209,7 +210,7 @@ def test_details_follow_the_direction() -> None:
     assert table.title == "Behind the MAE"
     assert "worst class" not in table.columns
     (row,) = texts(table)
-    assert (row["best round"], row["rounds to 8 years"], row["worst party"]) == ("7.00", "2", "9.50")
+    assert (row["best round"], row["rounds to 8 years"], row["worst party"]) == ("7.00", "2", "9.50 (1)")
     assert table.note.startswith("years, mean ± std over trials")
 
 
@@ -382,7 +383,7 @@ def test_an_axis_fits_the_metric() -> None:
 
 
 def test_progress_lines_state_metric_and_unit(capsys: pytest.CaptureFixture[str]) -> None:
-    from silobench.cli.terminal import Progress
+    from silobench.cli.progress import Progress
     from silobench.runs.sweep import Event
 
     begin = Event("begin", "1", "people / iid", 2, metric=MAE)

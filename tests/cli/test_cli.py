@@ -252,9 +252,7 @@ def test_a_class_that_no_training_row_has_is_still_a_class(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_code_that_fails_in_a_run_is_named(
-    workers: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_code_that_fails_in_a_run_is_named(workers: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     plugin = write(
         tmp_path / "mine.py",
         "import silobench as sb\n"
@@ -270,7 +268,7 @@ def test_code_that_fails_in_a_run_is_named(
     result = call(capsys, "run", file, *options)
     assert result.code == 2
     assert "in absorb" not in result.err
-    named = r"broken / seed [01] failed in round 1: the hook `absorb` of the algorithm broken \(mine.py, line 3\) raised"
+    named = r"seed [01] failed in round 1: the hook `absorb` of the algorithm broken \(mine.py, line 3\) raised"
     assert re.search(named + " KeyError: 'wrong'", result.err.splitlines()[-1])
     assert "in absorb" in call(capsys, "--debug", "run", file, *options).err
 

@@ -362,7 +362,11 @@ def test_a_partition_of_numbers_is_shown_by_quantile_bins(capsys: Capture, tmp_p
     assert 0 < facts["wasserstein"] < 1
     assert (tmp_path / "p.png").stat().st_size > 1000
     assert (tmp_path / "e" / "counts.csv").read_text().splitlines()[0].startswith("party,class >=2")
-    assert "the target age is numeric" in right(call(capsys, "partition", spec, "iid", "--parties", "2"))
+    printed = right(call(capsys, "partition", spec, "iid", "--parties", "2", "--plot", tmp_path / "p.svg"))
+    assert "the target age is numeric" in printed
+    picture = (tmp_path / "p.svg").read_text()
+    assert ">age<" in picture
+    assert ">class<" not in picture
     refused(call(capsys, "partition", spec, "#C=1", "--parties", "2"), "can place only 2 of 10 classes")
 
 

@@ -77,7 +77,9 @@ def memory(params):
 # --- algorithms ---------------------------------------------------------------------------------------
 
 ALGORITHMS = {
-    "not registered": Case("def mine():\n    return sb.Algorithm()\n", "algorithm = 'mine'", ("there is no algorithm",)),
+    "not registered": Case(
+        "def mine():\n    return sb.Algorithm()\n", "algorithm = 'mine'", ("there is no algorithm",)
+    ),
     "another name": Case(
         "@sb.ALGORITHMS.register\ndef other():\n    return sb.Algorithm()\n",
         "algorithm = 'mine'",
@@ -139,8 +141,8 @@ ALGORITHMS = {
     "arity": algorithm(
         "def message(local, memory):\n    return None",
         "message=message",
-        "the hook `message` of the algorithm mine (plug.py, line 4) is called with (local, server, memory), but it takes "
-        "(local, memory): define it as message(local, server, memory).",
+        "the hook `message` of the algorithm mine (plug.py, line 4) is called with (local, server, memory), but it "
+        "takes (local, memory): define it as message(local, server, memory).",
     ),
     "message": algorithm(
         MESSAGE.format("return local.delta, memory"),
@@ -238,7 +240,10 @@ ALGORITHMS = {
         "returned None, but the model at which training starts is expected",
     ),
     "personal": algorithm(
-        "def personal(layout):\n    return 'bias'", "personal=personal", "the hook `personal`", "the text 'bias', but names"
+        "def personal(layout):\n    return 'bias'",
+        "personal=personal",
+        "the hook `personal`",
+        "the text 'bias', but names",
     ),
     "replica": algorithm(
         "def replica(server, memory):\n    return memory['model']",
@@ -271,7 +276,7 @@ ALGORITHMS = {
         "algorithm = 'mine'",
         ("register needs a function with a name, but the text 'mine' was given",),
     ),
-}  # fmt: skip
+}
 
 
 # --- other parts --------------------------------------------------------------------------------------
@@ -405,7 +410,7 @@ OTHERS = {
     "unpack a shape": codec(
         "return array.tobytes()",
         "return np.zeros(3, form.dtype)",
-        "the hook `unpack` of the codec (plug.py, line 8) returned an array of shape (3,) and type float32, but an array",
+        "the hook `unpack` of the codec (plug.py, line 8) returned an array of shape (3,) and type float32, but an",
     ),
     "unpack a type": codec(
         "return array.tobytes()",
@@ -451,7 +456,11 @@ OTHERS = {
     ),
     # partitions
     "partition returns rows": part(
-        "PARTITIONS", "", "[[0, 1], [2]]", PARTITION, "the partition mine (plug.py, line 7) returned a list of 2, but it"
+        "PARTITIONS",
+        "",
+        "[[0, 1], [2]]",
+        PARTITION,
+        "the partition mine (plug.py, line 7) returned a list of 2, but it",
     ),
     "cut returns a list": part(
         "PARTITIONS",
@@ -548,7 +557,11 @@ OTHERS = {
     ),
     # objectives
     "objective returns no function": part(
-        "OBJECTIVES", "", "sb.Metric('a', 'a', True)", "objective = 'mine'", "returned a Metric, but it must return a function"
+        "OBJECTIVES",
+        "",
+        "sb.Metric('a', 'a', True)",
+        "objective = 'mine'",
+        "returned a Metric, but it must return a function",
     ),
     "fit returns None": part(
         "OBJECTIVES",
@@ -613,7 +626,7 @@ OTHERS = {
         "def select(federation, count, seed, round):\n    return [0, 1]",
         "select",
         "participation = 2\nselection = 'mine'",
-        "round 1: the hook `select` of the selection mine (plug.py, line 4) returned a list of 2 with 0, but a tuple with",
+        "round 1: the hook `select` of the selection mine (plug.py, line 4) returned a list of 2 with 0, but a tuple",
     ),
     "selection of numpy": part(
         "SELECTIONS",
@@ -630,7 +643,11 @@ OTHERS = {
         "returned (0, 1, 2), but a tuple with the numbers of 2 parties is expected",
     ),
     "selection as a tuple": part(
-        "SELECTIONS", "", "(0, 1)", "selection = 'mine'", "returned a tuple of 2, but it must return a function (federation"
+        "SELECTIONS",
+        "",
+        "(0, 1)",
+        "selection = 'mine'",
+        "returned a tuple of 2, but it must return a function (federation",
     ),
     "selection arity": part(
         "SELECTIONS",
@@ -719,9 +736,13 @@ OTHERS = {
         "controller = 'mine'",
         "the hook `steer` of the controller mine (plug.py, line 9) returned a dict, but an sb.Orders is expected",
     ),
-    "network": part("NETWORKS", "", "'10Mbps'", "network = 'mine'", "returned the text '10Mbps', but it must return an sb.N"),
-    "dataset": part("DATASETS", "", "np.zeros((3, 2))", "dataset = 'mine'", "the dataset mine (plug.py", "an sb.Dataset"),
-}  # fmt: skip
+    "network": part(
+        "NETWORKS", "", "'10Mbps'", "network = 'mine'", "returned the text '10Mbps', but it must return an sb.N"
+    ),
+    "dataset": part(
+        "DATASETS", "", "np.zeros((3, 2))", "dataset = 'mine'", "the dataset mine (plug.py", "an sb.Dataset"
+    ),
+}
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -744,7 +765,11 @@ def test_a_wrong_part(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: 
 
 @pytest.mark.parametrize(
     ("content", "fragment"),
-    [(b"\x00\xff\xfe", "fails when it is loaded: "), (None, "there is no plugin file"), ("folder", "there is no plugin f")],
+    [
+        (b"\x00\xff\xfe", "fails when it is loaded: "),
+        (None, "there is no plugin file"),
+        ("folder", "there is no plugin f"),
+    ],
 )
 def test_a_file_that_is_not_a_plugin(capsys, tmp_path: Path, content: bytes | str | None, fragment: str) -> None:
     plugin = tmp_path / "plug.py"

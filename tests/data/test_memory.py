@@ -45,3 +45,28 @@ def test_rcv1_of_its_real_shape_loads_in_less_than_300_mb(tmp_path: Path) -> Non
     facts, peak = done.stdout.splitlines()
     assert facts == f"{ROWS - 5_060} {COLUMNS} {ROWS * A_ROW} float32 5060"
     assert int(peak) < 300_000, f"{int(peak) / 1000:.0f} MB"
+
+
+LOAD_CSV = """
+import sys
+from pathlib import Path
+from silobench.data import csv
+
+data = csv(sys.argv[1], label="y", group="site")
+print(*data.train.x.shape, data.train.x.dtype, len(data.test))
+print(*(line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells the peak")
+def test_a_csv_of_200_000_rows_loads_in_less_than_400_mb(tmp_path: Path) -> None:
+    """A float64 matrix and a list of Python texts per column, as in earlier versions, need 600 MB."""
+    rng = np.random.default_rng(0)
+    numbers = np.char.mod("%.4f", rng.normal(size=(1000, 18)))
+    block = "".join(f"{','.join(row)},s{i % 20},{i % 2}\n" for i, row in enumerate(numbers.tolist()))
+    path = tmp_path / "t.csv"
+    path.write_text(",".join([*(f"c{i}" for i in range(18)), "site", "y"]) + "\n" + block * 200)
+    done = subprocess.run([sys.executable, "-c", LOAD_CSV, str(path)], check=True, capture_output=True, text=True)
+    facts, peak = done.stdout.splitlines()
+    assert facts == "160000 18 float32 40000"
+    assert int(peak) < 400_000, f"{int(peak) / 1000:.0f} MB"

@@ -271,7 +271,7 @@ def test_other_parts_that_need_a_server_are_refused(toy) -> None:
     for spec in ("step(lr=0.5)", "momentum", "adam"):
         assert "leave server at step(lr=1)" in refused(toy, server=SERVERS.build(spec))
     paced = {"pace": buffered(2), "clock": device()}
-    assert "this exchange has no server: leave pace at synchronous" in refused(toy, options=paced)
+    assert "the exchange gossip has no server: leave pace at synchronous" in refused(toy, options=paced)
 
 
 @pytest.mark.parametrize(

@@ -316,8 +316,11 @@ def test_what_a_pace_needs(toy, normed) -> None:
         assert "leave pace at synchronous and availability at always" in refused(toy, spec, minibatch)
     agreeing = Transform(identity().encode, agree=lambda memories, context: (memories, ()))
     assert "needs all parties of a round at the same time" in refused(toy, transforms=(agreeing,))
-    assert "this exchange has no server" in refused(toy, options={"exchange": mesh()})
-    assert "needs 5 messages, but with this pace the server takes its step after 2" in refused(toy, aggregate=krum())
+    assert "the exchange mesh has no server" in refused(toy, options={"exchange": mesh()})
+    assert (
+        "the aggregate krum needs 5 messages, but with the pace buffered the server takes its step after 2"
+        in refused(toy, aggregate=krum())
+    )
     assert "use buffers = local" in refused(toy, federated=normed(), transforms=(clip(),))
 
 

@@ -51,9 +51,9 @@ def test_the_last_round_is_tested_on_all_rows_and_others_as_chosen(toy: Toy) -> 
         ("fedavg", {"participation": 4}, "above the 3 parties"),
         ("gaia", {"participation": 2}, "leave participation at 1.0"),
         ("fedavg", {"controller": CONTROLLERS.build("skewscout")}, "skewscout"),
-        ("fedavg", {"exchange": gossip(), "network": link(server="1Mbps")}, "this exchange has no server"),
-        ("fedavg", {"exchange": mesh(), "network": link(server="1Mbps")}, "this exchange has no server"),
-        ("fedavg", {"exchange": mesh(), "pace": buffered(2), "clock": device()}, "this exchange has no server"),
+        ("fedavg", {"exchange": gossip(), "network": link(server="1Mbps")}, "the exchange gossip has no server"),
+        ("fedavg", {"exchange": mesh(), "network": link(server="1Mbps")}, "the exchange mesh has no server"),
+        ("fedavg", {"exchange": mesh(), "pace": buffered(2), "clock": device()}, "the exchange mesh has no server"),
     ],
 )
 def test_choices_that_do_not_work_together_are_refused(

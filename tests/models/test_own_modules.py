@@ -117,7 +117,7 @@ def test_every_guess_at_registering_a_model_works(registry_as_before: None) -> N
     ("factory", "sentence"),
     [
         (lambda: None, "returned None, but a model is needed: return a torch.nn.Module"),
-        (lambda: 3, "returned a int, but a model is needed"),
+        (lambda: 3, "returned 3, but a model is needed"),
         (lambda inputs, outputs: None, "returned None, but a torch.nn.Module is needed"),
         (lambda depth: nn.Linear(64, 10), "needs the argument 'depth', which silobench does not know"),
         (lambda inputs: nn.Linear(inputs, -1), "fails when it is called for rows of shape"),

@@ -77,6 +77,43 @@ clock = "device(speed=100, spread=0.8)"
 rounds = 40
 """
 
+PERSONAL = """
+dataset = "csv(path=PEOPLE, label=rich)"
+split = "4:1"
+model = "mlp(6)"
+parties = 12
+algorithm = "ditto(lam=0.5, epochs=1)"
+solver = "sgd(lr=0.05, steps=2, batch=8, keep_momentum=True)"
+transforms = "top_k(fraction=0.5)"
+pace = "buffered(size=3)"
+clock = "device(speed=100, spread=0.8)"
+rounds = 40
+"""
+
+MIXED = """
+dataset = "csv(path=PEOPLE, label=rich)"
+split = "4:1:1"
+model = "mlp(6)"
+parties = 12
+participation = 0.5
+algorithm = "apfl(alpha=0.5, adaptive=True)"
+solver = "adam(lr=0.01, steps=2, batch=8, keep_moments=True)"
+availability = "dropout(rate=0.2)"
+rounds = 40
+"""
+
+TUNED = """
+dataset = "csv(path=PEOPLE, label=rich)"
+split = "4:1:1"
+model = "mlp(6)"
+parties = 12
+participation = 0.5
+algorithm = "finetune(fedrep(head_epochs=1), epochs=2)"
+solver = "sgd(lr=0.05, steps=2, batch=8, keep_momentum=True)"
+eval_every = 4
+rounds = 40
+"""
+
 
 def experiment(text: str, folder: Path) -> dict[str, Any]:
     """Write a dataset and a graph; return the choices of an experiment on them."""
@@ -106,8 +143,11 @@ def facts_of(out: Path) -> tuple[object, ...]:
         (GOSSIP, {"replied", "computing", "metrics", "validation_loss"}),
         (ROBUST, {"replied", "computing", "metrics", "validation_loss"}),
         (LATE, {"replied", "reports", "computing"}),
+        (PERSONAL, {"replied", "reports", "computing", "final"}),
+        (MIXED, {"replied", "validation_loss", "final"}),
+        (TUNED, {"validation_loss", "final"}),
     ],
-    ids=["asynchronous", "gossip", "robust", "late"],
+    ids=["asynchronous", "gossip", "robust", "late", "personal", "mixed", "tuned"],
 )
 def test_a_killed_run_ends_as_one_never_interrupted(text: str, keys: set[str], tmp_path: Path) -> None:
     choices, killed, whole = experiment(text, tmp_path), tmp_path / "killed", tmp_path / "whole"

@@ -1,8 +1,10 @@
 """Does an algorithm beat the best constant answer by more than noise? docs/statistics.md explains the rule."""
 
+import functools
 import math
 from collections.abc import Sequence
-from statistics import fmean, stdev
+from statistics import NormalDist, fmean, stdev
+from typing import Literal, TypeAlias
 
 from silobench.analysis.bayes import DECIDED
 from silobench.analysis.cells import CellResult
@@ -10,25 +12,39 @@ from silobench.analysis.student import quantile
 from silobench.runs.stored import StoredRun
 from silobench.tasks.metrics import ACCURACY, AUC, BALANCED_ACCURACY
 
-_NORMAL = 1.645  # the point of a normal distribution with a mass of 0.95 below it
+Verdict: TypeAlias = Literal["better", "unclear", "not better"]
 
 
-def beats_constant(cell: CellResult) -> bool | None:
-    """Whether the mean score is better than that of the constant answer by more than the noise of trials and test rows.
+def beats_constant(cell: CellResult, rivals: int = 1) -> bool | None:
+    """Whether an algorithm is better than the constant answer by more than noise; None if that cannot be judged."""
+    verdict = versus_constant(cell, rivals)
+    return None if verdict is None else verdict == "better"
 
-    None if that cannot be judged: the score of the constant answer is unknown, or there is one trial and its metric is
-    not one of those whose noise over test rows is known.
+
+def versus_constant(cell: CellResult, rivals: int = 1) -> Verdict | None:
+    """Compare the mean score with that of the constant answer, given the noise of trials and of test rows.
+
+    It is "unclear" if the gain is larger than the noise of test rows, and the spread over trials is too large. Of
+    several `rivals` the best one is looked at, so the error of each must be smaller (Bonferroni). None if the score of
+    the constant answer is unknown, or there is one trial of a metric whose noise over test rows is unknown.
     """
     if cell.baseline is None:
         return None
     gains = [_gain(run) for run in cell.runs]
     if not all(map(math.isfinite, gains)) or fmean(gains) <= 0:
-        return False
-    of_rows = _rows_noise(cell.runs, fmean(gains))
+        return "not better"
+    level = 1 - (1 - DECIDED) / rivals
+    error = _rows_error(cell.runs, fmean(gains))
+    of_rows = NormalDist().inv_cdf(level) * (error or 0.0)
+    if fmean(gains) <= of_rows:
+        return "not better"
     if len(gains) == 1:
-        return None if of_rows is None else gains[0] > _NORMAL * of_rows
-    of_trials = quantile(len(gains) - 1, DECIDED) * stdev(gains) / math.sqrt(len(gains))
-    return fmean(gains) > of_trials + _NORMAL * (of_rows or 0.0)
+        return None if error is None else "better"
+    of_trials = _quantile(len(gains) - 1, level) * stdev(gains) / math.sqrt(len(gains))
+    return "better" if fmean(gains) > of_trials + of_rows else "unclear"
+
+
+_quantile = functools.cache(quantile)
 
 
 def _gain(run: StoredRun) -> float:
@@ -36,7 +52,7 @@ def _gain(run: StoredRun) -> float:
     return run.metric.gain(run.curve()[-1][1], run.metric.constant)
 
 
-def _rows_noise(runs: Sequence[StoredRun], gain: float) -> float | None:
+def _rows_error(runs: Sequence[StoredRun], gain: float) -> float | None:
     """Return the standard error of a gain that comes from the choice of test rows; None for other metrics."""
     variances = [_rows_variance(run, gain) for run in runs]
     known = [variance for variance in variances if variance is not None]

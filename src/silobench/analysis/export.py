@@ -91,6 +91,8 @@ def _numbers(cell: CellResult) -> dict[str, object]:
     numbers |= {"paper_table": paper.table if paper else "", "metric": metric.name, "unit": metric.unit}
     for name, value in (("score", score.mean), ("score_std", score.std), ("score_best", score.best)):
         numbers[name] = _value(value, metric)
+    if cell.baseline is not None:
+        numbers["constant"] = _value(cell.baseline, metric)
     for name, (other, result) in cell.metrics.items():
         if name != ACCURACY.name:
             numbers |= {name: _value(result.mean, other), f"{name}_std": _value(result.std, other)}

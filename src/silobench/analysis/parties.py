@@ -47,12 +47,12 @@ class Fairness:
 def fairness(results: Mapping[str, PartyResult], metric: Metric) -> Fairness | None:
     """Summarise the results of parties; None if none of them has a value.
 
-    >>> parties = {name: PartyResult(10, own) for name, own in {"a": 0.5, "b": 0.9, "c": 0.7}.items()}
+    >>> parties = {name: PartyResult(10, score) for name, score in {"a": 0.5, "b": 0.9, "c": 0.7}.items()}
     >>> one = fairness(parties, Metric("accuracy", "accuracy", True))
     >>> one.worst_party, one.best_party, round(one.range, 6), one.worst_tenth
     ('a', 'b', 0.4, 0.5)
     """
-    known = {name: result.own for name, result in results.items() if result.own is not None}
+    known = {name: result.score for name, result in results.items() if result.score is not None}
     if not known:
         return None
     order = sorted(known, key=lambda name: -metric.gain(known[name], 0.0))  # the best first
@@ -78,7 +78,7 @@ def party_results(cell: CellResult) -> list[dict[str, Any]]:
         {
             "seed": run.seed,
             "parties": {
-                name: {"train_rows": size, "test_rows": result.rows, "own": result.own, "all": result.all}
+                name: {"train_rows": size, "test_rows": result.rows, "own": result.score, "all": result.score_on_all}
                 for (name, result), size in zip(run.final.parties.items(), _sizes(run), strict=True)
             },
             **(summary.as_json() if (summary := run_fairness(run)) else {}),
@@ -136,7 +136,7 @@ def _listed(parties: Sequence[str], runs: Sequence[StoredRun], metric: Metric) -
 
 
 def _values(party: str, runs: Sequence[StoredRun]) -> list[float | None]:
-    return [run.final.parties[party].own for run in runs if party in run.final.parties]
+    return [run.final.parties[party].score for run in runs if party in run.final.parties]
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -146,7 +146,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 def _entry(party: str, runs: Sequence[StoredRun], metric: Metric) -> Entry:
     values = [value for value in _values(party, runs) if value is not None]
-    everywhere = _mean(run.final.parties[party].all for run in runs if party in run.final.parties)
+    everywhere = _mean(run.final.parties[party].score_on_all for run in runs if party in run.final.parties)
     if not values:
         return Entry("-")
     beside = "" if everywhere is None else f"all rows {metric.number(everywhere)}"
@@ -218,6 +218,6 @@ def _note(setting: Sequence[CellResult], parties: int, listed: int) -> str:
         notes.append(f"parties differ between trials: lines are those of seed {seed}, the summary is over all trials")
     if listed < parties:
         notes.append(f"{listed} of {parties} parties: the best and the worst; --json lists all of them")
-    if any(result.all is not None for cell in setting for result in cell.runs[0].final.parties.values()):
+    if any(result.score_on_all is not None for cell in setting for result in cell.runs[0].final.parties.values()):
         notes.append("all rows: the party's model on all test rows")
     return "; ".join(notes)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from silobench.analysis.cells import CellResult
-from silobench.analysis.constants import beats_constant
+from silobench.analysis.constants import beats_constant, versus_constant
 from silobench.analysis.groups import accuracy_text, by_metric, grouped, settings_of
 from silobench.analysis.specs import arguments, arguments_text, partition_kinds
 from silobench.analysis.units import duration, percent, size
@@ -142,7 +142,7 @@ def _best(by_column: dict[str, CellResult]) -> set[str]:
     means = {name: round(cell.score.mean, metric.decimals) for name, cell in rivals.items()}
     best = metric.best(means.values())
     tied = {name for name, mean in means.items() if mean == best != metric.failure}
-    return {name for name in tied if beats_constant(rivals[name]) is not False}
+    return {name for name in tied if beats_constant(rivals[name], len(rivals)) is not False}
 
 
 def _entry(cell: CellResult | None, best: bool, of_grid: bool) -> Entry:
@@ -192,18 +192,24 @@ def _constant_text(setting: Sequence[CellResult]) -> str:
 
 def _unbeaten(cells: Sequence[CellResult], names: Sequence[str]) -> list[str]:
     """Return a sentence for each constant answer that no algorithm beats, with the settings in which none does."""
-    settings: dict[str, list[str]] = {}
+    settings: dict[tuple[bool, str], list[str]] = {}
     for setting in settings_of(cells):
         rivals = [cell for cell in setting if cell.label["algorithm"] not in BASELINES]
-        if rivals and all(beats_constant(cell) is False for cell in rivals):
-            answer, score = rivals[0].constant_answer, _constant_text(rivals)
-            always = f"always answering '{answer}'" if answer else "the constant answer"
+        verdicts = {versus_constant(cell, len(rivals)) for cell in rivals}
+        if verdicts and not verdicts & {"better", None}:
             name = " ".join(filter(None, (shown(rivals[0], name, cells) for name in names)))
-            settings.setdefault(f"{always} scores {score}", []).append(name)
-    return [
-        f"no algorithm beats the constant answer by more than noise on {_listed(where)}: {text}"
-        for text, where in settings.items()
-    ]
+            settings.setdefault(("unclear" in verdicts, _constant_sentence(rivals)), []).append(name)
+    start = {
+        False: "no algorithm beats the constant answer by more than noise on",
+        True: "the spread over trials is too large to say that an algorithm beats the constant answer on",
+    }
+    return [f"{start[unclear]} {_listed(where)}: {text}" for (unclear, text), where in settings.items()]
+
+
+def _constant_sentence(setting: Sequence[CellResult]) -> str:
+    answer = setting[0].constant_answer
+    always = f"always answering '{answer}'" if answer else "the constant answer"
+    return f"{always} scores {_constant_text(setting)}"
 
 
 def _listed(names: Sequence[str]) -> str:

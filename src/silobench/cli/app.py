@@ -17,6 +17,7 @@ from silobench import __version__
 from silobench.cli import data as cli_data
 from silobench.cli import models as cli_models
 from silobench.cli import results as cli_results
+from silobench.cli.busy import show_progress, waiting
 from silobench.cli.options import DataDir, Device, Json, LoadedPlugins, Out, Plugins
 from silobench.cli.partitions import partition
 from silobench.cli.results import Profile
@@ -78,7 +79,8 @@ def _explained(error: SilobenchError) -> str:
 
 class _ToStderr(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        print(record.getMessage(), file=sys.stderr)
+        if not show_progress(record):
+            print(record.getMessage(), file=sys.stderr)
 
 
 def _print_log_messages() -> None:
@@ -215,7 +217,7 @@ def list_(
     """List the names that a spec can use, with their arguments."""
     if kind not in KINDS:
         raise ConfigError(f"there is no list of '{kind}': {suggest(kind, KINDS)}")
-    rows = _describe(kind)
+    rows = _describe(kind, is_extended=bool(plugin))
     if json_:
         print(json.dumps(rows, indent=1))
         return
@@ -225,11 +227,16 @@ def list_(
     print_list(kind, rows, run if kind == "suites" else "")
 
 
-def _describe(kind: str) -> list[dict[str, str]]:
+def _describe(kind: str, is_extended: bool) -> list[dict[str, str]]:
+    """Return the rows of a list: from the source files, or from the registry if plugins have extended it."""
     if kind == "suites":
         from silobench.papers import suites
 
         return suites.describe()
+    if not is_extended:
+        from silobench.cli.names import built_in
+
+        return built_in(kind)
     from silobench.runs import experiment
 
     return experiment.REGISTRIES[kind].describe()
@@ -309,12 +316,14 @@ def _run_all(
     from silobench.runs.results import write_planned
     from silobench.runs.stored import read_run
 
-    plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
+    with waiting("planning the runs"):
+        plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
     chosen = ENGINES.build(engine)  # after planning, because a plugin may register an engine or an executor
     for reason, count in absent.items():
         print(f"skipped {count} runs: {reason}", file=sys.stderr)
-    missing = [plan for plan in plans if not is_complete(plan, out)]
-    check(missing, out, chosen)  # every error of a choice comes before any round
+    with waiting(f"checking {len(plans)} runs"):
+        missing = [plan for plan in plans if not is_complete(plan, out)]
+        check(missing, out, chosen)  # every error of a choice comes before any round
     write_planned(out, name, {plan.id: plan.name for plan in plans}, is_part=only != "*")
     workers = workers or chosen.workers or cores()
     with _tracebacks(chosen.is_debug):
@@ -324,7 +333,8 @@ def _run_all(
         print(f"skipped {count} runs: their datasets are not on this machine (see above)", file=sys.stderr)
     if records_only:
         _discard_checkpoints(plans, out)
-    return [read_run(out / plan.id) for plan in plans]
+    with waiting("reading the results"):
+        return [read_run(out / plan.id) for plan in plans]
 
 
 @contextmanager
@@ -343,7 +353,7 @@ def _sweep(
     missing: "Sequence[Plan]", out: Path, engine: str, workers: int, plugins: Sequence[Path], total: int, live: bool
 ) -> None:
     """Do the missing runs of a total, and show the progress; with moving bars, if `live`."""
-    from silobench.cli.terminal import Progress
+    from silobench.cli.progress import Progress
     from silobench.runs.sweep import sweep
 
     try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from silobench.cli.busy import waiting
 from silobench.cli.options import DataDir, Json
 from silobench.errors import DataError, StoppedError
 
@@ -77,7 +78,7 @@ def fetch(
     Intact files are not fetched again, and an interrupted download from a home page resumes. No package is installed
     or run.
     """
-    from silobench.cli.terminal import FetchProgress
+    from silobench.cli.progress import FetchProgress
     from silobench.data.store.catalog import find
     from silobench.data.store.fetch import fetch as steps
 
@@ -159,7 +160,8 @@ def _check(entry: "Entry", required: bool) -> dict[str, Any] | None:
     from silobench.data.store.directory import check_all, remedy
     from silobench.data.store.directory import data_dir as place
 
-    report = check_all(entry)
+    with waiting(f"verifying {entry.name}"):
+        report = check_all(entry)
     if report is None and required and entry.forms:
         raise DataError(f"the dataset {entry.name} is not in {place()}: run `{remedy(entry)}`.")
     return report
@@ -198,7 +200,7 @@ def import_(
     data_dir: DataDir = None,
 ) -> None:
     """Import a dataset that you downloaded yourself. Its files are copied, and their checksums verified or recorded."""
-    from silobench.cli.terminal import FetchProgress
+    from silobench.cli.progress import FetchProgress
     from silobench.data.store.catalog import find
     from silobench.data.store.fetch import import_files
 

@@ -6,7 +6,7 @@ rows, the last column below its row, the other columns in several tables one bel
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate, islice, pairwise, product
 from statistics import fmean
@@ -30,7 +30,7 @@ Line = list[Segment]
 
 @dataclass(frozen=True)
 class Item:
-    """One entry of a table: its text and style, and a remark beside it, or below it where space is short.
+    """One entry of a table: its text and style, and a remark beside or below it.
 
     An entry without text has no remark.
     """
@@ -38,21 +38,21 @@ class Item:
     text: str
     style: str = ""
     remark: str = ""
+    is_below: bool = False  # the remark is below the text
     fill: bool = False  # the style covers the whole width of the column
 
     @property
     def natural(self) -> int:
-        """Width in one line."""
-        return cell_len(self.text) + (cell_len(self.remark) + 3 if self.remark else 0)
+        """Width in one line; in two, if the remark is below."""
+        text, remark = cell_len(self.text), cell_len(self.remark)
+        return max(text, remark) if self.is_below or not remark else text + remark + 3
 
     def lines(self, width: int) -> list[Line]:
         """Return the lines of the entry in a column of a width."""
-        if not self.remark:
-            return [[(line, self.style)] for line in wrap(self.text, width)]
-        if self.natural <= width:
-            return [[(self.text, self.style), (f" ({self.remark})", "dim")]]
-        below = [[(line, "dim")] for line in wrap(self.remark, width)]
-        return [[(line, self.style)] for line in wrap(self.text, width)] + below
+        text = [[(line, self.style)] for line in wrap(self.text, width)]
+        if self.remark and self.is_below:
+            return text + [[(line, "dim")] for line in wrap(self.remark, width)]
+        return [*text[:-1], [*text[-1], (f" ({self.remark})", "dim")]] if self.remark else text
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def lay_out(grid: Grid, width: int) -> list[Line]:
         return []
     stated: list[Line] = []
     if sum(column.natural + _GAP for column in columns) - _GAP > width:
-        columns, constants = _without_constants(columns)
+        columns, constants = _without_constants([column.with_remarks_below() for column in columns])
         stated = [[(line, "")] for line in wrap("; ".join(constants), width) if line]
     keys = _keys(columns)
     best = min(_layouts(columns, keys, width), key=lambda layout: layout.cost, default=None)
@@ -136,7 +136,7 @@ def _least(text: str) -> int:
 
 @lru_cache(maxsize=50_000)
 def _count(text: str, remark: str, width: int) -> int:
-    return len(Item(text, remark=remark).lines(width))
+    return len(Item(text, remark=remark, is_below=True).lines(width))
 
 
 # --- columns ------------------------------------------------------------------------------------------
@@ -179,6 +179,9 @@ class _Column:
             if not steps or sum(counts) < sum(steps[-1][1]):
                 steps.append((width, counts))
         return steps
+
+    def with_remarks_below(self) -> "_Column":
+        return _Column(self.name, [replace(item, is_below=True) for item in self.items], self.rows, self.right)
 
     def chosen(self, places: Iterable[int]) -> "_Column":
         places = list(places)
@@ -398,6 +401,8 @@ def _widths(columns: Sequence[_Column], width: int) -> list[int] | None:
 
     All columns start at their least width. The column that gains most for each space is widened until none gains.
     """
+    if sum(column.natural + _GAP for column in columns) - _GAP <= width:
+        return [column.natural for column in columns]
     at = [0] * len(columns)
     room = width - sum(column.least for column in columns) - _GAP * (len(columns) - 1)
     if room < 0:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from silobench.cli.busy import waiting
 from silobench.cli.options import DataDir, Json, Plugins
 from silobench.errors import ConfigError, RecordError, suggest
 
@@ -40,9 +41,10 @@ def predict(
     data_dir: DataDir = None,
 ) -> None:
     """Predict the rows of a file with the model of a finished run: one line per row."""
-    model = _model(run, party, only, plugin or ())
-    answers = model.predictions(file).tolist()
-    shares = model.probabilities(file).tolist() if probabilities else None
+    with waiting(f"predicting {file}"):
+        model = _model(run, party, only, plugin or ())
+        answers = model.predictions(file).tolist()
+        shares = model.probabilities(file).tolist() if probabilities else None
     if json_:
         facts = {"run": str(model.run.path if model.run else run), "predictions": answers}
         content = json.dumps(facts | ({"classes": model.rows.classes, "probabilities": shares} if shares else {}))

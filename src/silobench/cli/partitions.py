@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from silobench.cli.busy import waiting
 from silobench.cli.options import DataDir, Json, LoadedPlugins
 
 if TYPE_CHECKING:
@@ -33,11 +34,13 @@ def partition(
     data_dir: DataDir = None,
 ) -> None:
     """Partition a dataset among parties and measure the skew. Nothing is trained."""
-    cut = _cut(dataset, spec, parties, seed)
+    with waiting(f"partitioning {dataset}"):
+        cut = _cut(dataset, spec, parties, seed)
     if plot:
         from silobench.report.figures import plot_partition
 
-        plot_partition(cut.skew.counts, plot, f"{cut.data.name}: {cut.spec}", cut.names, cut.classes)
+        title, label = f"{cut.data.name}: {cut.spec}", "class" if cut.data.classes else cut.data.target or "bin"
+        plot_partition(cut.skew.counts, plot, title, cut.names, cut.classes, label)
     if export:
         from silobench.partitions.export import export_partition
 

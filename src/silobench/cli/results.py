@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from silobench.cli.busy import waiting
 from silobench.cli.options import Json, LoadedPlugins
 from silobench.errors import ConfigError, RecordError, SilobenchError, suggest
 
@@ -62,13 +63,12 @@ def show(
     from silobench.analysis.confusion import confusion_tables
     from silobench.analysis.details import checked_target, details_tables
     from silobench.cli.terminal import print_table
-    from silobench.runs.results import read_results
 
     if form not in FORMATS:
         raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
     if form != "terminal" and (json_ or details or profile or parties or target is not None):
         raise ConfigError(f"--format {form} writes the table of scores only: leave the other options out.")
-    results = read_results(directory)
+    results = _read(directory)
     runs = _readable(results)
     checked_target(target, runs)
     if json_:
@@ -95,7 +95,16 @@ def _print_parties(cells: "list[CellResult]") -> None:
     for table in tables:
         print_table(table)
     if not tables:
-        print("these runs have no results by party: run them again with this version, which tests each party's rows.")
+        print(
+            "these runs have no results by party: they are from an earlier version, or no test row belongs to a party."
+        )
+
+
+def _read(directory: Path) -> "Results":
+    with waiting(f"reading the runs in {directory}"):
+        from silobench.runs.results import read_results
+
+        return read_results(directory)
 
 
 def _readable(results: "Results") -> "list[StoredRun]":
@@ -211,13 +220,13 @@ def claims(
     """Judge the findings of the papers by these runs: supported, contradicted or undecided, with the evidence."""
     from silobench.analysis.claims import judge
     from silobench.papers import FINDINGS
-    from silobench.runs.results import read_results
 
     findings = [finding for finding in FINDINGS if fnmatch(finding.id, only)]
     if not findings:
         raise ConfigError(f"--only '{only}' matches no claim: {suggest(only, [f.id for f in FINDINGS])}")
-    results = read_results(directory)
-    verdicts = judge(_finished(_readable(results), directory), findings)
+    results = _read(directory)
+    with waiting("judging the claims"):
+        verdicts = judge(_finished(_readable(results), directory), findings)
     if json_:
         print(json.dumps([claim.as_json() for claim in verdicts], indent=1))
     else:
@@ -249,12 +258,12 @@ def report(
     """Write finished runs as one HTML file: tables, partitions and training curves. The page loads nothing."""
     from silobench.papers import FINDINGS, collect_cells, other_measure_sections, paper_sections
     from silobench.report.page import write_report
-    from silobench.runs.results import read_results
 
-    results = read_results(directory)
+    results = _read(directory)
     cells = collect_cells(_readable(results))
     path, title = output or directory / "report.html", f"silobench: {directory.name}"
-    page = write_report(cells, path, title, [*paper_sections(cells), *other_measure_sections(cells)], FINDINGS)
+    with waiting("writing the report"):
+        page = write_report(cells, path, title, [*paper_sections(cells), *other_measure_sections(cells)], FINDINGS)
     print(f"report: {page.resolve()}")
     print_missing(results)
     _report_damage(results)
@@ -292,13 +301,13 @@ def compare(
     from silobench.analysis import compare as comparing
     from silobench.analysis.cells import collect
     from silobench.cli.terminal import print_table
-    from silobench.runs.results import read_results
 
-    results = read_results(directory)
+    results = _read(directory)
     cells = collect(_readable(results))
     try:
         question = comparing.checked_question(metric, rope, rho, target, comparing.matching(cells, only) or cells)
-        comparison = comparing.compare(cells, a, b, question, only)
+        with waiting("comparing"):
+            comparison = comparing.compare(cells, a, b, question, only)
     except SilobenchError:
         _report_damage(results)  # what is asked for may be in a damaged run
         raise

@@ -1,14 +1,11 @@
-"""Output for people: tables, a heatmap, progress bars. Plain lines if the output is not a terminal."""
+"""Output for people: tables, lists, a heatmap. Wide lines if the output is not a terminal."""
 
 import textwrap
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bars
 from rich.text import Text
 
 from silobench.analysis.units import size
@@ -17,9 +14,7 @@ from silobench.cli.layout import Grid, Item, lay_out, wrap
 if TYPE_CHECKING:
     from silobench.analysis.tables import Entry, Table
     from silobench.data import Dataset
-    from silobench.data.store.fetch import Step
     from silobench.partitions import Sharing, Skewness
-    from silobench.runs.sweep import Event
 
 _MOST_CLASSES = 20
 _MOST_PARTIES = 40
@@ -168,118 +163,6 @@ def _print_fact(width: int, name: str, text: str) -> None:
             break_long_words=False, break_on_hyphens=False,
         )
     )  # fmt: skip
-
-
-class FetchProgress:
-    """A progress bar for downloads; plain lines if the output is not a terminal."""
-
-    def __init__(self) -> None:
-        self.console = _console()
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[note]}"))
-        self.bars = Bars(*columns, console=self.console, transient=True, disable=not self.console.is_terminal)
-        self.task = self.bars.add_task("", total=None, visible=False, note="")
-        self.last_line = ""
-
-    def __enter__(self) -> "FetchProgress":
-        self.bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bars.stop()
-
-    def show(self, step: "Step") -> None:
-        """Update the bar or print a line. Without a terminal, each line is printed once."""
-        line = f"{step.dataset}: {step.text}"
-        passing = step.kind in ("bytes", "seconds", "file")
-        if passing and self.console.is_terminal:
-            self.bars.update(
-                self.task,
-                description=escape(line),
-                completed=step.done,
-                total=step.total,
-                visible=True,
-                note=_amount(step),
-            )
-        elif step.kind != "file":
-            line = f"{step.dataset}: reading {step.text}" if passing else line
-            if line != self.last_line:
-                self.bars.update(self.task, visible=False)
-                self.console.print(line, highlight=False, markup=False, soft_wrap=True)
-            self.last_line = line
-
-
-def _amount(step: "Step") -> str:
-    if step.kind == "seconds":
-        return f"{step.done:.0f} s"
-    if step.kind == "file":
-        return ""
-    return size(step.done) + (f" of {size(step.total)}" if step.total else "")
-
-
-class Progress:
-    """Progress of a sweep: finished runs, rounds, scores, time left. One line per run if there is no terminal."""
-
-    def __init__(self, total: int, done: int, live: bool = True):
-        self.total, self.done = total, done
-        self.console = Console(stderr=True)
-        self.live = live and self.console.is_terminal  # a debugger needs the terminal for itself
-        self.bars = Bars(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[note]}"),
-            TimeRemainingColumn(),
-            console=self.console,
-            transient=True,
-            disable=not self.live,
-        )
-        self.all = self.bars.add_task("runs", total=total, completed=done, note=f"{done} of {total}")
-        self.tasks: dict[str, Any] = {}  # run id -> bar of a run in progress
-        self.spent: dict[str, float] = {}  # seconds of computing, without waiting for other runs
-        self.score: dict[str, float | None] = {}
-        self.share: dict[str, float] = {}
-        self.last_print = time.monotonic()
-        self.notes: set[str] = set()  # already printed
-
-    def __enter__(self) -> "Progress":
-        if self.done:
-            self._print(f"{self.done} of {self.total} runs are already finished")
-        self.bars.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bars.stop()
-
-    def show(self, event: "Event") -> None:
-        """Update the display with an event."""
-        run = event.id
-        if event.kind == "begin":
-            for note in sorted(set(event.notes) - self.notes):
-                self._print(f"note: {note}")
-            self.notes |= set(event.notes)
-            self.spent[run], self.score[run] = 0.0, None
-            self.tasks[run] = self.bars.add_task("  run", total=event.rounds, note=escape(event.name))
-        elif event.kind == "round":
-            self.score[run] = self.score[run] if event.score is None else event.score
-            self.share[run] = event.round / event.rounds
-            self.spent[run] += event.seconds
-            self.bars.update(self.tasks[run], completed=event.round, note=escape(self._line(event)))
-            if not self.live and time.monotonic() - self.last_print > 10:  # a long run must not look dead
-                self._print(f"{self._line(event)}, round {event.round} of {event.rounds}")
-        else:
-            self.done += 1
-            self.share.pop(run, None)
-            self.bars.remove_task(self.tasks.pop(run))
-            self._print(f"[{self.done}/{self.total}] {self._line(event)}, {self.spent[run]:.1f} s")
-        finished = self.done + sum(self.share.values())
-        self.bars.update(self.all, completed=finished, note=f"{self.done} of {self.total}")
-
-    def _line(self, event: "Event") -> str:
-        score, metric = self.score[event.id], event.metric
-        return event.name if score is None else f"{event.name}: {metric.title} {metric.text(score)}"
-
-    def _print(self, line: str) -> None:
-        self.last_print = time.monotonic()
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def print_facts(facts: Mapping[str, Any], indent: str = "") -> None:

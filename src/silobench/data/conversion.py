@@ -98,11 +98,11 @@ def _named(source: str, array: NDArray[Any], classes: Sequence[str]) -> NDArray[
 def as_array(source: str, values: Any) -> NDArray[Any]:
     """Return a list, tensor, Series, DataFrame or array as a NumPy array."""
     if isinstance(values, np.ndarray):
-        return values
+        return values if values.flags.writeable else values.copy()  # torch warns about read-only arrays
     if type(values).__module__.split(".")[0] == "torch":
         return _tensor(source, values)
     if hasattr(values, "to_numpy"):
-        return np.asarray(values.to_numpy())
+        return as_array(source, np.asarray(values.to_numpy()))
     if isinstance(values, list | tuple) and values and type(values[0]).__module__.split(".")[0] == "torch":
         values = [_tensor(source, value) for value in values]
     try:
@@ -125,4 +125,4 @@ def _tensor(source: str, tensor: Any) -> NDArray[Any]:
 def as_float32(x: NDArray[Any]) -> NDArray[np.float32]:
     """Return numbers as float32; those that are too large become infinite, which `Dataset` refuses."""
     with np.errstate(over="ignore"):
-        return x.astype(np.float32)
+        return x.astype(np.float32, copy=False)

@@ -37,7 +37,7 @@ def final_test(setting: Setting, engine: Engine, state: State) -> dict[str, Any]
         return {}
     several, parties = setting.has_party_models, _Parties(federation, objective)
     test_setting = replace(setting, task=replace(setting.task, objective=_Outputs(objective.main, objective.metrics)))
-    whole, parts = _Whole(), federation.test_parts()
+    whole, parts = _Whole(len(federation.dataset.classes)), federation.test_parts()
     for place, model in enumerate(models_to_test(setting, engine, state)):
         (score,) = engine.score(test_setting, [model], parts)  # one by one: outputs of all models may not fit memory
         rows = _Rows(torch.from_numpy(score.joined("outputs")), torch.from_numpy(score.joined("labels")))
@@ -65,12 +65,13 @@ class _Rows:
 class _Whole:
     """Results on all test rows, over models."""
 
+    classes: int  # 0 for a numeric target
     table: NDArray[np.int64] | None = None
     calibration: Calibration | None = None
     metrics: list[Values] = field(default_factory=list)  # by model
 
     def add(self, objective: Objective, rows: _Rows) -> None:
-        if objective.has_classes:
+        if self.classes and rows.outputs.shape[1] == self.classes:
             answers, y = rows.outputs.argmax(1).numpy(), rows.y.numpy()
             table = confusion(y, answers, rows.outputs.shape[1])
             self.table = table if self.table is None else self.table + table

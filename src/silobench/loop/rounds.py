@@ -17,7 +17,7 @@ from silobench.method.controllers import fixed
 from silobench.method.method import Method
 from silobench.method.selection import Selection, uniform
 from silobench.tasks.task import Task
-from silobench.training.setting import Setting
+from silobench.training.setting import checked_setting
 from silobench.training.state import RoundRecord, State
 
 
@@ -49,7 +49,7 @@ def rounds(
     and the model is warmed up on them.
     """
     schedule = Schedule(
-        Setting(method, federation, task, seed),
+        checked_setting(method, federation, task, seed),
         rounds,
         participation,
         eval_every,
@@ -63,4 +63,8 @@ def rounds(
         pace or synchronous(),
         clock or measured(),
     )
+    return _records(schedule, state)  # wrong arguments are refused now, not when the first round is asked for
+
+
+def _records(schedule: Schedule, state: State | None) -> Iterator[RoundRecord]:
     yield from run_rounds(with_prelude(schedule), state)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from silobench.engines import Engine, inline
 from silobench.errors import ConfigError
@@ -16,6 +16,7 @@ from silobench.method.control import Controller
 from silobench.method.controllers import fixed
 from silobench.method.schedules import check_validation
 from silobench.method.selection import Selection, cohort_size, uniform
+from silobench.spec.registry import need_part, part_name
 from silobench.training.setting import Setting
 
 
@@ -26,6 +27,15 @@ class Prelude:
     bytes_down: int = 0  # of rows that all parties are sent
     clock: float = 0.0  # virtual seconds that this takes
     measures: Mapping[str, Any] = field(default_factory=dict)  # the report of a warm-up
+
+
+class _Names(NamedTuple):
+    """Parts of a run as messages name them."""
+
+    algorithm: str
+    aggregate: str
+    exchange: str
+    pace: str
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,7 @@ class Schedule:
     prelude: Prelude | None = None  # None before `with_prelude`
 
     def __post_init__(self) -> None:
+        self._need_parts()
         if self.setting.method.algorithm.silent:
             self._exchange_nothing()
         if self.network.mesh and self.exchange is STAR:
@@ -60,6 +71,19 @@ class Schedule:
         needs_each, mixes = self.exchange.needs_each or self.pace.takes is not None, self.exchange.mixes
         if (self.setting.needs_each, self.setting.mixes) != (needs_each, mixes):
             object.__setattr__(self, "setting", replace(self.setting, needs_each=needs_each, mixes=mixes))
+
+    def _need_parts(self) -> None:
+        """Raise `ConfigError` for a part of another kind, or for its function or its name in place of it."""
+        if type(self.rounds) is not int or self.rounds < 0:
+            raise ConfigError(f"rounds is {self.rounds!r}, but a number of rounds of at least 1 is needed: give one.")
+        need_part(self.engine, Engine, "the engine", "engine=sb.inline()")
+        need_part(self.selection, None, "the selection", "selection=sb.uniform()")
+        need_part(self.controller, Controller, "the controller", "controller=sb.skewscout()")
+        need_part(self.network, Network, "the network", "network=sb.link('100Mbps')")
+        need_part(self.exchange, Exchange, "the exchange", "exchange=sb.gossip('ring')")
+        need_part(self.availability, None, "the availability", "availability=sb.dropout(0.1)")
+        need_part(self.pace, Pace, "the pace", "pace=sb.buffered(5)")
+        need_part(self.clock, Clock, "the clock", "clock=sb.device(speed=1000)")
 
     def _exchange_nothing(self) -> None:
         """Leave out what concerns exchanges: a baseline is the same, whatever the methods beside it do."""
@@ -69,6 +93,16 @@ class Schedule:
             choices["availability"] = always()
         for name, value in choices.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def _named(self) -> "_Names":
+        method = self.setting.method
+        return _Names(
+            part_name(method.algorithm, "algorithm"),
+            part_name(method.aggregate, "aggregate"),
+            part_name(self.exchange, "exchange"),
+            part_name(self.pace, "pace"),
+        )
 
     @property
     def _has_server(self) -> bool:
@@ -97,7 +131,7 @@ class Schedule:
         cohort, parties = self.cohort, len(self.setting.federation.parties)
         if self.setting.method.algorithm.lockstep and cohort < parties:
             raise ConfigError(
-                f"{cohort} of {parties} parties would take part in a round, but this algorithm exchanges "
+                f"{cohort} of {parties} parties would take part in a round, but {self._named.algorithm} exchanges "
                 "minibatch by minibatch between all of them: leave participation at 1.0."
             )
         self._check_exchange()
@@ -108,21 +142,21 @@ class Schedule:
         method, lockstep = self.setting.method, self.setting.method.algorithm.lockstep
         reason = self.exchange.refuses(self.setting)
         if reason:
-            raise ConfigError(reason)
+            raise ConfigError(reason.replace("this exchange", self._named.exchange, 1))
         if self.network.server is not None and not self._has_server:
             raise ConfigError(
-                "the network has a link of the server (server=...), but this exchange has no server: leave server out, "
-                "or use exchange = star."
+                f"the network has a link of the server (server=...), but {self._named.exchange} has no server: leave "
+                "server out, or use exchange = star."
             )
         if method.aggregate.least > self.cohort:
             raise ConfigError(
-                f"this aggregate needs {method.aggregate.least} messages in a round, but {self.cohort} parties take "
-                "part: let more take part, or use aggregate = mean."
+                f"{self._named.aggregate} needs {method.aggregate.least} messages in a round, but {self.cohort} "
+                "parties take part: let more take part, or use aggregate = mean."
             )
         if lockstep and (self.pace.takes is not None or self.availability is not always()):
             raise ConfigError(
-                "this algorithm exchanges after every minibatch between all parties, so it cannot do without some of "
-                "them: leave pace at synchronous and availability at always."
+                f"{self._named.algorithm} exchanges after every minibatch between all parties, so it cannot do without "
+                "some of them: leave pace at synchronous and availability at always."
             )
         if self.pace.takes is not None:
             self._check_pace()
@@ -130,29 +164,29 @@ class Schedule:
     def _check_pace(self) -> None:
         if self.clock.speed is None:
             raise ConfigError(
-                "this pace needs to know how fast parties compute, the same in every run: set clock, as in "
+                f"{self._named.pace} needs to know how fast parties compute, the same in every run: set clock, as in "
                 'clock = "device(speed=1000, spread=0.5)".'
             )
         if not self._has_server:
             raise ConfigError(
-                "with this pace a server takes its step after some messages, but this exchange has no server: leave "
-                "pace at synchronous, or use exchange = star."
+                f"with {self._named.pace} a server takes its step after some messages, but {self._named.exchange} has "
+                "no server: leave pace at synchronous, or use exchange = star."
             )
         method, step = self.setting.method, self.pace.takes([0.0] * self.cohort) if self.pace.takes else 0
         if step < method.aggregate.least:
             raise ConfigError(
-                f"this aggregate needs {method.aggregate.least} messages, but with this pace the server takes its step "
-                f"after {step}: let it wait for more messages, or use aggregate = mean."
+                f"{self._named.aggregate} needs {method.aggregate.least} messages, but with {self._named.pace} the "
+                f"server takes its step after {step}: let it wait for more messages, or use aggregate = mean."
             )
         if method.transforms and self.setting.buffers == "average" and self.setting.task.buffers.numel():
             raise ConfigError(
-                "transforms change the normalisation statistics that parties send, and with this pace these would "
-                "arrive late: use buffers = local, a model without BatchNorm, or pace = synchronous."
+                f"transforms change the normalisation statistics that parties send, and with {self._named.pace} these "
+                "would arrive late: use buffers = local, a model without BatchNorm, or pace = synchronous."
             )
         if any(transform.agree for transform in method.transforms):
             raise ConfigError(
-                "one of the transforms needs all parties of a round at the same time, but with this pace they come one "
-                "by one: leave pace at synchronous."
+                "one of the transforms needs all parties of a round at the same time, but with "
+                f"{self._named.pace} they come one by one: leave pace at synchronous."
             )
 
     def steered(self) -> "Schedule":

@@ -22,6 +22,7 @@ from silobench.method.solvers import Problem, Solver
 from silobench.method.types import Algorithm, Count, Layout, Memory, ServerOptimizer, Vector, at
 from silobench.models import CustomLoss, Mlp
 from silobench.rng import stream, torch_seed
+from silobench.spec.registry import part_name
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
 
@@ -42,7 +43,8 @@ def weight_divergence(bound: Literal["sampled", "logistic"] | None = None, rows:
     def check(setting: Setting, cohort: int) -> None:
         if setting.method.algorithm.replica is not None:
             raise ConfigError(
-                "weight-divergence needs one shared model, but with this algorithm every party has its own: leave one "
+                "weight-divergence needs one shared model, but with "
+                f"{part_name(setting.method.algorithm, 'algorithm')} every party has its own: leave one "
                 "of them out."
             )
         if getattr(setting.method.solver.lr, "follow", None) is not None:
@@ -66,8 +68,9 @@ def _refusal(schedule: Schedule, has_bound: bool) -> str | None:
     """Return why a run cannot be compared with a shadow run, or None."""
     if schedule.pace.takes is not None:
         return (
-            "weight-divergence compares rounds of all parties of a cohort, but with this pace the server does not wait "
-            "for all of them: leave pace at synchronous, or leave the measure out."
+            "weight-divergence compares rounds of all parties of a cohort, but with "
+            f"{part_name(schedule.pace, 'pace')} the server does not wait for all of them: leave "
+            "pace at synchronous, or leave the measure out."
         )
     is_mean = schedule.setting.needs_only_sum and schedule.availability is always()
     if has_bound and not is_mean:

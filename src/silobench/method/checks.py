@@ -178,7 +178,10 @@ class _Message:
             return problem
         if "delta" not in update.total:
             names = ", ".join(f"'{name}'" for name in {**update.total, **update.sums})
-            return f"an update with {names}, but 'delta' is expected, because the hook `absorb` is FedAvg's: rename it, or write `absorb`"
+            return (
+                f"an update with {names}, but 'delta' is expected, because the hook `absorb` is FedAvg's: rename it, "
+                "or write `absorb`"
+            )
         return like(update.total["delta"], local.start, "'delta' of the message")
 
 
@@ -358,7 +361,7 @@ def _least(value: Any, arguments: Sequence[Any]) -> str | None:
 AGGREGATES.contract = Contract(
     Aggregate,
     "an sb.Aggregate(combine, ...)",
-    {"combine": Form("updates", _combined), "refuses": REFUSES},
+    {"combine": Form("updates", _combined), "refuses": REFUSES, "advice": Form("messages", sentence)},
     {"adds": FLAG, "least": _least},
 )
 

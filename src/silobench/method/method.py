@@ -1,13 +1,14 @@
 """`Method`: how a federation learns, as one value."""
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from silobench.errors import ConfigError
 from silobench.method.aggregates import MEAN
 from silobench.method.servers import step
 from silobench.method.solvers import Solver, sgd
 from silobench.method.types import Aggregate, Algorithm, ServerOptimizer, Transform
+from silobench.spec.registry import need_part, part_name
 
 Buffers: TypeAlias = Literal["average", "local", "keep"]
 
@@ -27,10 +28,11 @@ class Method:
     al., 2020); or kept at the server's initial values, as if only parameters were averaged."""
 
     def __post_init__(self) -> None:
+        self._need_parts()
         if self.algorithm.lockstep and self.solver.steps != 1:
             raise ConfigError(
-                "this algorithm exchanges after every minibatch, but the solver takes more steps in a round: use "
-                "sgd(..., steps=1, keep_momentum=True)."
+                f"{part_name(self.algorithm, 'algorithm')} exchanges after every minibatch, but the solver takes more "
+                "steps in a round: use sgd(..., steps=1, keep_momentum=True)."
             )
         refusals = (
             self.algorithm.refuses,
@@ -39,6 +41,18 @@ class Method:
         )
         for reason in filter(None, (refuses(self) for refuses in refusals)):
             raise ConfigError(reason)
+
+    def _need_parts(self) -> None:
+        """Raise `ConfigError` for a part of another kind, or for its function or its name in place of it."""
+        need_part(self.algorithm, Algorithm, "the algorithm of an sb.Method", "sb.Method(sb.fedavg())")
+        need_part(self.solver, Solver, "the solver of an sb.Method", "sb.Method(sb.fedavg(), sb.sgd(lr=0.01))")
+        need_part(self.transforms, tuple, "transforms of an sb.Method", "transforms=(sb.clip(norm=1.0),)")
+        for transform in self.transforms:
+            need_part(transform, Transform, "one of the transforms of an sb.Method", "transforms=(sb.clip(norm=1.0),)")
+        need_part(self.server, ServerOptimizer, "the server of an sb.Method", "server=sb.step(lr=1.0)")
+        need_part(self.aggregate, Aggregate, "the aggregate of an sb.Method", "aggregate=sb.median()")
+        if self.buffers not in get_args(Buffers):
+            raise ConfigError(f"buffers is {self.buffers!r}, but one of average, local and keep is needed: choose one.")
 
     @property
     def sends_mostly_zeros(self) -> bool:

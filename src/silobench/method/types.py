@@ -518,6 +518,8 @@ class Aggregate:
     """The number of messages that it needs. A round with fewer leaves the model as it is."""
     refuses: Callable[[Any], str | None] = lambda method: None
     """(method) -> why it cannot be combined with the other parts of the method, or None."""
+    advice: Callable[[int], str | None] = lambda messages: None
+    """(messages in a round) -> a note if its arguments have no effect on this number of messages, or None."""
 
 
 AGGREGATES: Registry[Aggregate] = Registry("aggregate")

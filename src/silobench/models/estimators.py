@@ -37,18 +37,26 @@ def is_estimator(value: Any) -> bool:
 class LinearEstimator(Model):
     """A linear estimator as a model: the network `linear` with the estimator's loss.
 
-    `weight_decay` returns the factor of the solver's weight decay that equals the estimator's penalty, from the number
-    of training rows. A fitted estimator is where training starts.
+    `penalty` is the estimator's factor of the squared norm, by the number of rows. A fitted estimator is where training
+    starts.
     """
 
     estimator: Any = None
     kind: Kind = "classes"
     objective: str = "auto"  # spec of the objective that has the estimator's loss
-    weight_decay: Callable[[int], float] = lambda rows: 0.0
+    penalty: Callable[[int], float] = lambda rows: 0.0
 
     @property
     def is_fitted(self) -> bool:
         return hasattr(self.estimator, "coef_")
+
+    def weight_decay(self, rows: int, classes: int) -> float:
+        """Return the solver's weight decay that equals the estimator's penalty; the solver's also holds for the bias.
+
+        An estimator has one line w for two classes, and the network has two. Under cross-entropy these are w/2 and -w/2
+        at the optimum, with half of the squared norm.
+        """
+        return self.penalty(rows) / (_share_of_two(self.objective) if classes == 2 else 1.0)
 
     def start(self, module: nn.Module, classes: Sequence[str], mean: float, scale: float) -> None:
         """Write the coefficients of a fitted estimator to the network; `mean` and `scale` are those of the target."""
@@ -110,7 +118,7 @@ def of_estimator(estimator: Any) -> LinearEstimator:
         estimator=estimator,
         kind=_KINDS[name],
         objective=objective,
-        weight_decay=_weight_decay(name, choices),
+        penalty=_penalty(name, choices),
     )
 
 
@@ -135,8 +143,8 @@ def _no_counterpart(name: str, choice: str, value: Any, remedy: str) -> ConfigEr
     return ConfigError(f"{name} has {choice}={value}, which has no counterpart as a network here: {remedy}.")
 
 
-def _weight_decay(name: str, choices: Mapping[str, Any]) -> Callable[[int], float]:
-    """Return the factor of weight decay from the number of rows, for the mean loss over the rows.
+def _penalty(name: str, choices: Mapping[str, Any]) -> Callable[[int], float]:
+    """Return the factor of ½|w|² beside the mean loss of the network, by the number of rows.
 
     LogisticRegression minimises C Σ loss + ½|w|², Ridge Σ error² + α|w|², and the SGD estimators the mean loss +
     ½α|w|², in which the squared error counts half.

@@ -9,6 +9,7 @@ from torch import nn
 from silobench.errors import ConfigError
 from silobench.models.lazy import initialise_lazy
 from silobench.rng import torch_seed
+from silobench.spec.registry import part_name
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Model:
         """Return the module for these sizes."""
         if self.reads_words is not None and self.reads_words != bool(sizes.vocabulary):
             rows, remedy = ("numbers", "cnn, mlp or linear") if self.reads_words else ("word numbers", "bag")
-            raise ConfigError(f"this model cannot read rows of {rows}: use {remedy}.")
+            raise ConfigError(f"{part_name(self, 'model')} cannot read rows of {rows}: use {remedy}.")
         # torch initialises from its global generator, so its state is saved and restored.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(torch_seed(seed, "init"))

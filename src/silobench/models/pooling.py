@@ -37,7 +37,7 @@ def relu_of_pooled_convolution(convolution: nn.Conv2d, x: Tensor) -> Tensor:
     shifted = torch.cat([F.pad(weight, (right, 1 - right, down, 1 - down)) for down in (0, 1) for right in (0, 1)])
     biases = None if bias is None else bias.repeat(4)
     windows = F.conv2d(x, shifted, biases, stride=2, padding=convolution.padding)
-    return windows.view(len(x), 4, -1, *windows.shape[2:]).amax(1).clamp_min_(0)
+    return windows.view(x.shape[0], 4, -1, *windows.shape[2:]).amax(1).clamp_min_(0)
 
 
 class _ReluOfPool(torch.autograd.Function):

@@ -3,6 +3,7 @@
 import copy
 import inspect
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -10,7 +11,7 @@ from torch import nn
 from silobench.errors import ConfigError, SilobenchError, suggest
 from silobench.models.estimators import is_estimator, of_estimator
 from silobench.models.model import Model, Sizes
-from silobench.spec.contract import Origin, described
+from silobench.spec.contract import Origin, described, last_line, position
 
 SIZE_NAMES = ("inputs", "outputs", "shape", "classes", "vocabulary", "sizes")  # arguments that silobench provides
 
@@ -62,8 +63,8 @@ def _needed(product: Any, function: Callable[..., Any]) -> Any:
     if isinstance(product, Model) or is_estimator(product) or (callable(product) and product is not function):
         return product
     raise ConfigError(
-        f"{Origin.of(function, 'model', _name(function))} returned {described(product)}, but a model is needed: return a "
-        "torch.nn.Module, a function that returns one, or an sb.Model."
+        f"{Origin.of(function, 'model', _name(function))} returned {described(product)}, but a model is needed: return "
+        "a torch.nn.Module, a function that returns one, or an sb.Model."
     )
 
 
@@ -116,8 +117,16 @@ def _called(
     except Exception as error:
         rows = f" for rows of shape {sizes.shape} and {sizes.outputs} outputs" if sizes else ""
         raise ConfigError(
-            f"{_name(function)} fails when it is called{rows}: {type(error).__name__}: {error}."
+            f"{_name(function)}{_place(function, error)} fails when it is called{rows}: {type(error).__name__}: "
+            f"{error}."
         ) from error
+
+
+def _place(function: Callable[..., Any], error: Exception) -> str:
+    """Return the file of a function and the line of it that failed; empty if the error came before the first line."""
+    file = position(function)[0]
+    line = last_line(error.__traceback__, file)
+    return f" ({Path(file).name}, line {line})" if line else ""
 
 
 def _instance(kind: type[Any], arguments: Mapping[str, Any]) -> Any:

@@ -58,13 +58,18 @@ class Bars:
 
 
 def plot_partition(
-    counts: Sequence[Sequence[int]], path: Path, title: str, parties: Sequence[str], classes: Sequence[str]
+    counts: Sequence[Sequence[int]],
+    path: Path,
+    title: str,
+    parties: Sequence[str],
+    classes: Sequence[str],
+    label: str = "class",
 ) -> None:
-    """Write a party x class heatmap as PNG or SVG, by the ending of the path."""
+    """Write a heatmap of rows by party and class, or bin, as PNG or SVG by the ending of the path."""
     if path.suffix.lower() not in (".png", ".svg"):
         raise ConfigError(f"{path} must end in .png or .svg: the ending selects the format.")
     with matplotlib.rc_context(_STYLE):
-        figure = _partition_figure(counts, title, parties, classes)
+        figure = _partition_figure(counts, title, parties, classes, label)
         try:
             figure.savefig(path, dpi=150, metadata=_metadata(path.suffix))
         except OSError as error:

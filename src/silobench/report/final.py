@@ -44,7 +44,7 @@ def final_section(setting: Sequence[CellResult]) -> dict[str, Any] | None:
 
 def _party_values(cell: CellResult) -> dict[str, float | None]:
     """Return the main metric of the first trial on each party's own test rows."""
-    return {name: result.own for name, result in cell.runs[0].final.parties.items()}
+    return {name: result.score for name, result in cell.runs[0].final.parties.items()}
 
 
 def parties_svg(values: Mapping[str, Mapping[str, float | None]], metric: Metric) -> str:
@@ -163,4 +163,5 @@ def _text(x: float, y: float, text: str, anchor: str = "start", fill: str = _INK
 
 def _svg(width: float, height: float, marks: Iterable[str]) -> str:
     size = f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="10" fill="{_INK}">{"".join(marks)}</svg>'
+    style = f'font-family="sans-serif" font-size="10" fill="{_INK}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>{"".join(marks)}</svg>'

@@ -1,6 +1,7 @@
 """Experiments as text: a TOML file of choices, its scales, and the grid of cells that it spans."""
 
 import itertools
+import logging
 import math
 import os
 import re
@@ -11,6 +12,7 @@ from typing import Any
 
 from silobench.errors import ConfigError, suggest, value_shown
 
+_log = logging.getLogger(__name__)
 MOST_RUNS = 100_000  # of an experiment; $SILOBENCH_MAX_RUNS is another limit
 ABOUT = ("title", "paper", "table", "numbers", "scale")  # keys that describe a suite, besides its choices
 
@@ -149,6 +151,9 @@ def _axes(choices: dict[str, Any]) -> dict[str, Sequence[Any]]:
     for key, values in axes.items():
         if not _size(values):
             raise ConfigError(f"{key} is an empty list: give at least one value.")
+        repeated = [value for value in values if values.count(value) > 1] if isinstance(values, list) else []
+        if repeated:
+            _log.info("%s has %s more than once: equal runs are done once", key, value_shown(repeated[0]))
     return axes
 
 

@@ -13,6 +13,7 @@ from silobench.data.splits import pooled_split, ratio_of
 from silobench.engines import Engine
 from silobench.errors import ConfigError, DataError
 from silobench.federation import federate
+from silobench.loop.advice import advice
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.loop import run_rounds
@@ -134,7 +135,15 @@ class HorizontalRun:
         """Sentences to show before the first round."""
         partition = self.setting.federation.partition
         task = self.setting.task
-        return (*self.dataset.notes, *task.notes, *self._advice, *self._penalty, *partition.notes, *self.warnings)
+        return (
+            *self.dataset.notes,
+            *task.notes,
+            *self._advice,
+            *self._penalty,
+            *partition.notes,
+            *self._no_effect,
+            *self.warnings,
+        )
 
     @property
     def _penalty(self) -> tuple[str, ...]:
@@ -146,6 +155,16 @@ class HorizontalRun:
             f"the penalty of {self.plan.cell.model} is a weight decay of {decay:.6g}, but that of the solver is "
             f"{solver.weight_decay:g}: write weight_decay={decay:.6g} in solver to have it",
         )
+
+    @property
+    def _no_effect(self) -> tuple[str, ...]:
+        """Notes about choices that have no effect."""
+        cell = self.plan.cell
+        is_star = "exchange" in cell.model_fields_set and cell.exchange == "star"
+        if not is_star or not self.schedule.network.mesh or self.setting.method.algorithm.silent:
+            return advice(self.schedule)
+        note = "network = mesh lets parties send to each other, so exchange = star has no effect: leave one of them out"
+        return (note, *advice(self.schedule))
 
     @property
     def _advice(self) -> tuple[str, ...]:

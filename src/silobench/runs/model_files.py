@@ -3,7 +3,8 @@
 import io
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -50,10 +51,8 @@ def _onnx(model: TrainedModel) -> bytes:
     except ImportError as error:
         raise ConfigError("ONNX needs more packages: install them with pip install 'silobench[onnx]'.") from error
     rows = _example(model)
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")  # about the exporter's own parts
+        with _silence(), torch.no_grad():
             program = torch.onnx.export(
                 _Answers(model).eval(),
                 (rows,),
@@ -64,12 +63,33 @@ def _onnx(model: TrainedModel) -> bytes:
                 verbose=False,
             )
             assert program is not None
-            return bytes(program.model_proto.SerializeToString())
+            content = program.model_proto
     except Exception as error:
-        first = (str(error).strip().splitlines() or [""])[0]
+        cause = error.__cause__ or error
+        first = (str(cause).strip().splitlines() or [""])[0]
         raise ConfigError(
-            f"the network {model.spec} cannot be written as ONNX ({type(error).__name__}: {first}): use --format torch."
+            f"the network {model.spec} cannot be written as ONNX ({type(cause).__name__}: {first}): use --format torch."
         ) from error
+
+    if content.graph.input[0].type.tensor_type.shape.dim[0].HasField("dim_value"):
+        raise ConfigError(
+            f"the network {model.spec} would answer {len(rows)} rows at a time as ONNX, because its forward fixes "
+            "the number of rows: use x.shape[0] in place of len(x) in it, or --format torch."
+        )
+    return bytes(content.SerializeToString())
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Leave out what torch's exporter prints, logs and warns of."""
+    before, nowhere = logging.root.manager.disable, io.StringIO()
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(nowhere), redirect_stderr(nowhere):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 class _Answers(nn.Module):
@@ -78,10 +98,11 @@ class _Answers(nn.Module):
     def __init__(self, model: TrainedModel):
         super().__init__()
         self.module, objective = model.network.module, model.objective
+        self.reads_words = model.rows.vocabulary > 0  # ONNX's embeddings need one type of integers
         self.units = (objective.mean, objective.scale) if isinstance(objective, Regression) else None
 
     def forward(self, rows: Tensor) -> Tensor:
-        outputs: Tensor = self.module(rows)
+        outputs: Tensor = self.module(rows.long() if self.reads_words else rows)
         return outputs if self.units is None else outputs * self.units[1] + self.units[0]
 
 

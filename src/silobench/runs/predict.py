@@ -32,7 +32,16 @@ from silobench.runs.horizontal import prepare
 from silobench.runs.label import distinguishing
 from silobench.runs.new_rows import as_stored, features, numbers_per_row
 from silobench.runs.plan import Cell, bind, text_digest
-from silobench.runs.stored import StoredRun, checkpoint_file, encoder_file, read_facts, read_run, run_paths
+from silobench.runs.stored import (
+    StoredRun,
+    checkpoint_file,
+    encoder_file,
+    read_bytes,
+    read_facts,
+    read_run,
+    run_paths,
+    sha256,
+)
 from silobench.tasks.objectives import OBJECTIVES, Objective, plain
 from silobench.tasks.objectives.hinge import Hinge
 from silobench.tasks.objectives.regression import Regression
@@ -216,7 +225,7 @@ def _of_run(run: StoredRun, party: str | None) -> TrainedModel:
             f"the model {run.config['model']} has {len(network.params)} numbers, but that of {run.path} has "
             f"{len(state.server.params)}: use the code that the run was made with."
         )
-    task = Task(network, network.params.clone(), network.buffers.clone(), objective, rows)
+    task = Task(network, network.params.clone(), network.buffers.clone(), objective)
     weights = _weights_of_run(run, task, state, party)
     return TrainedModel(
         _with_weights(network, weights), objective, rows, str(run.config["model"]), sizes, run.seed, run
@@ -244,20 +253,22 @@ def _need_same_file(run: StoredRun, content: str) -> None:
 
 def _row_format(run: StoredRun) -> RowFormat:
     """Return the format of a run's rows from its directory, or else from its dataset."""
-    facts = read_facts(run.path)["dataset"]
-    if "shape" not in facts:  # a run from before it was recorded
+    facts = read_facts(run.path)
+    if "shape" not in facts["dataset"]:  # a run from before it was recorded
         return RowFormat.of(_dataset_of(run))
-    return RowFormat.from_json(facts, run.dataset.classes, _stored_encoder(run.path))
+    encoder = _stored_encoder(run.path, facts.get("encoder_sha256"))
+    return RowFormat.from_json(facts["dataset"], run.dataset.classes, encoder)
 
 
-def _stored_encoder(path: Path) -> Any:
+def _stored_encoder(path: Path, digest: str | None) -> Encoder | None:
+    """Read encoder.json; None if a run has none. A file that was changed is refused."""
     file = encoder_file(path)
     if not file.is_file():
         return None
-    try:
-        return Encoder.from_json(json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise RecordError(f"{file} is damaged: delete it, and the training data will be read again.") from error
+    content = read_bytes(file)
+    if sha256(content) != digest:
+        raise RecordError(f"{file} was changed: delete it, and the training data will be read again.")
+    return Encoder.from_json(json.loads(content))
 
 
 def _objective(run: StoredRun) -> Objective:
@@ -291,7 +302,7 @@ def _weights_of_run(run: StoredRun, task: Task, state: State, party: str | None)
     config = run.config
     algorithm, solver = ALGORITHMS.build(str(config["algorithm"])), SOLVERS.build(str(config["solver"]))
     mixes = EXCHANGES.build(config.text("exchange")).mixes and not algorithm.silent
-    no_rows = cast(Federation, None)  # a model is put together from vectors only
+    no_rows = Federation(cast(Any, None), cast(Any, None), run.seed, ())  # a model is put together from vectors only
     setting = Setting(
         Method(algorithm, solver, buffers=cast(Any, config.buffers)), no_rows, task, run.seed, mixes=mixes
     )
@@ -341,6 +352,11 @@ def _shared(state: State, party: str | None) -> Weights:
 
 def _with_weights(network: Network, weights: Weights) -> Network:
     """Return a copy of a network with these weights."""
+    if weights[0].shape != network.params.shape:
+        raise ConfigError(
+            f"the state has a model of {len(weights[0])} numbers, but the task's has {len(network.params)}: give the "
+            "task that the state was trained with."
+        )
     filled = Network(network.__reduce__()[1][0])
     with torch.no_grad():
         filled.params.copy_(weights[0])

@@ -247,8 +247,8 @@ class PartyResult:
     """The main metric of a party's model, or of the shared one, on the party's own test rows and on all of them."""
 
     rows: int  # its own test rows
-    own: float | None  # on these; None where the metric is undefined, as without rows
-    all: float | None = None  # on all test rows; None where parties share one model
+    score: float | None  # on these (key `own`); None where the metric is undefined, as without rows
+    score_on_all: float | None = None  # on all test rows (key `all`); None where parties share one model
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "PartyResult":

@@ -99,7 +99,7 @@ def described(value: Any) -> str:
 
 def with_article(noun: str) -> str:
     """Return a noun after "a" or "an"."""
-    return f"{'an' if noun[0] in 'AEIOUaeiou' else 'a'} {noun}"
+    return f"{'an' if noun[0] in 'AEIOUaeiou' or noun.startswith('sb.') else 'a'} {noun}"
 
 
 def anything(value: Any, arguments: Sequence[Any]) -> str | None:
@@ -294,7 +294,7 @@ class Contract:
                 raise ConfigError(f"`{name}` of {origin} is {problem}: change it.")
         if self.trial:
             self.trial(value, origin)
-        if not is_dataclass(value):
+        if not is_dataclass(value) or isinstance(value, type):
             return value
         hooks = {**self.hooks, **self.forms(value)}
         optional = {each.name for each in fields(value) if each.default is None}

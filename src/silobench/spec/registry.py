@@ -2,8 +2,8 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count, zip_longest
 from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
@@ -132,8 +132,8 @@ class Registry(Generic[T]):
             return
         owner = f"{before.file_name}, line {before.line}," if before.is_plugin else "silobench"
         raise ConfigError(
-            f"{origin} has a name that is taken: {owner} has {with_article(self.kind)} of this name, so choose another name, or "
-            "write .register(replace=True) to replace that one."
+            f"{origin} has a name that is taken: {owner} has {with_article(self.kind)} of this name, so choose "
+            "another name, or write .register(replace=True) to replace that one."
         )
 
     def _product(self, factory: Callable[P, T], bound: inspect.BoundArguments, origin: Origin) -> T:
@@ -143,10 +143,8 @@ class Registry(Generic[T]):
         else:
             product = call(factory, bound, origin)
             product = self.contract.checked(product, origin) if self.contract else product
-        try:
+        with suppress(AttributeError, TypeError):  # of a number, or of a value with slots
             object.__setattr__(product, _NAME, f"{self.kind} {origin.name}")
-        except (AttributeError, TypeError):  # a number, or a value with slots
-            pass
         return product
 
     def build(self, text: str) -> T:
@@ -180,12 +178,10 @@ class Registry(Generic[T]):
 
     def describe(self) -> list[dict[str, str]]:
         """Return name, signature and summary (the docstring's first paragraph) of every factory, sorted by name."""
-        rows = []
-        for name, factory in sorted(self.factories.items()):
-            parameters = [_signature(p) for p in inspect.signature(factory).parameters.values()]
-            summary = (inspect.getdoc(factory) or "").split("\n\n")[0].replace("\n", " ")
-            rows.append({"name": name, "signature": f"{name}({', '.join(parameters)})", "summary": summary})
-        return rows
+        return [
+            description(name, inspect.signature(factory).parameters.values(), inspect.getdoc(factory) or "")
+            for name, factory in sorted(self.factories.items())
+        ]
 
     def _factory(self, name: str) -> Callable[..., T]:
         if name not in self.factories:
@@ -214,7 +210,8 @@ class Registry(Generic[T]):
             return value
         if self.nested is None or (any(self.specs.values()) and not is_spec):
             raise SpecError(
-                f"arguments of {with_article(self.kind)} cannot be specs, but '{value}' was given: quote it if it is text."
+                f"arguments of {with_article(self.kind)} cannot be specs, but '{value}' was given: "
+                "quote it if it is text."
             )
         return self.nested.bind(value)
 
@@ -267,6 +264,25 @@ def part_name(part: Any, kind: str) -> str:
     return f"the {name}" if name else f"this {kind}"
 
 
+def need_part(value: Any, product: type | None, what: str, example: str) -> None:
+    """Raise `ConfigError` if an argument of a Python call is not a part; `product` is None for a part without a class.
+
+    `what` names the argument, and `example` is how to write it.
+
+    >>> need_part("fedavg", dict, "algorithm", "sb.fedavg()")
+    Traceback (most recent call last):
+    silobench.errors.ConfigError: algorithm is the text 'fedavg', but a part is needed: write, for example, sb.fedavg().
+    """
+    origin = origin_of(value)
+    if origin is not None:
+        name = origin.name.replace("-", "_")
+        raise ConfigError(f"{what} is the function {name}, but what it returns is needed: call it, as in sb.{name}().")
+    if callable(value) if product is None else isinstance(value, product):
+        return
+    kind = with_article(f"sb.{product.__name__}") if product and product.__module__ != "builtins" else "a part"
+    raise ConfigError(f"{what} is {described(value)}, but {kind} is needed: write, for example, {example}.")
+
+
 # Names that other libraries have for an argument, which no similar spelling would find.
 SYNONYMS = {
     "learning_rate": "lr", "batch_size": "batch", "momentum": "beta1", "local_epochs": "epochs", "wd": "weight_decay",
@@ -310,6 +326,12 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
         return TypeAdapter(hint)
     except PydanticSchemaGenerationError:
         return TypeAdapter(Any)
+
+
+def description(name: str, parameters: Iterable[inspect.Parameter], doc: str) -> dict[str, str]:
+    """Return name, signature and summary of a factory with these parameters and this docstring."""
+    signature = f"{name}({', '.join(map(_signature, parameters))})"
+    return {"name": name, "signature": signature, "summary": doc.split("\n\n")[0].replace("\n", " ")}
 
 
 def _signature(parameter: inspect.Parameter) -> str:

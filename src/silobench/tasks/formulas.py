@@ -52,7 +52,8 @@ def average_precision(ranks: NDArray[np.float64], positive: NDArray[np.bool_]) -
     if not total:
         return None
     order = np.argsort(-ranks, kind="stable")
-    last_of_tie = np.append(np.diff(ranks[order]) != 0, True) if len(order) else np.zeros(0, np.bool_)
+    sorted_ranks = ranks[order]  # compared and not subtracted, as they may be infinite
+    last_of_tie = np.append(sorted_ranks[1:] != sorted_ranks[:-1], True) if len(order) else np.zeros(0, np.bool_)
     hits = np.cumsum(positive[order])[last_of_tie]
     answers = (np.flatnonzero(last_of_tie) + 1).astype(np.float64)
     return float((np.diff(hits, prepend=0) * (hits / answers)).sum() / total)

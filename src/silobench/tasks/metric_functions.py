@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from silobench.data.dataset import Dataset, TaskKind
-from silobench.errors import ConfigError
+from silobench.errors import ConfigError, SilobenchError
 from silobench.spec import Registry
+from silobench.spec.contract import Contract, Form, described, expects
 from silobench.spec.ranges import Count
 from silobench.tasks import formulas
 from silobench.tasks.calibration import calibration
@@ -56,11 +57,25 @@ class ExtraMetric:
     compute: Compute
 
     def value(self, y: NDArray[Any], scores: NDArray[np.float64]) -> float | None:
-        """Return the metric of some rows; None where it is undefined or not finite."""
-        return _number(self.metric.name, self.compute, y, scores)
+        """Return the metric of some rows; None where it is undefined, as for a network that has diverged."""
+        return _number(self.metric.name, self.compute, y, scores) if np.isfinite(scores).all() else None
 
 
-METRICS: Registry[MetricFunction] = Registry("metric")
+def _is_number(value: Any, arguments: Sequence[Any]) -> str | None:
+    if value is None or (isinstance(value, int | float | np.number) and not isinstance(value, bool)):
+        return None
+    return f"{described(value)}, but a number is expected, or None where the metric is undefined"
+
+
+METRICS: Registry[MetricFunction] = Registry(
+    "metric",
+    Contract(
+        MetricFunction,
+        "an sb.MetricFunction(compute)",
+        {"compute": Form("y, scores", _is_number)},
+        {"higher_is_better": expects(bool, "True or False"), "unit": expects(str, "a text")},
+    ),
+)
 
 
 def extra_metrics(specs: Sequence[str], dataset: Dataset, positive: int = 1) -> tuple[ExtraMetric, ...]:
@@ -117,13 +132,15 @@ def _constant_answers(dataset: Dataset, positive: int) -> list[tuple[NDArray[Any
         y = (y == positive).astype(np.int64)
     shares = np.bincount(y, minlength=classes) / len(y)
     preferring = [(shares + only) / 2 for only in np.eye(2)] if classes == 2 else []
-    return [(y, np.tile(scores, (len(y), 1))) for scores in (shares, *preferring)]
+    return [(y, np.broadcast_to(scores, (len(y), classes))) for scores in (shares, *preferring)]
 
 
 def _number(name: str, compute: Compute, y: NDArray[Any], scores: NDArray[np.float64]) -> float | None:
     """Call a metric; raise `ConfigError` if it fails or does not return a number."""
     try:
         value = compute(y, scores)
+    except SilobenchError:  # of a plugin: it names the function and the file
+        raise
     except Exception as error:
         raise ConfigError(
             f"the metric {name} failed with {type(error).__name__}: {error}; it is called with labels of shape "

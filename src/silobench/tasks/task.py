@@ -95,7 +95,7 @@ def task(model: Any, dataset: Dataset, seed: int = 0, objective: str = "auto") -
     decay = None
     if isinstance(source, LinearEstimator):
         source.start(network.module, dataset.classes, *_target_units(fitted))
-        decay = source.weight_decay(len(dataset.train) - len(dataset.validation))
+        decay = source.weight_decay(len(dataset.train) - len(dataset.validation), len(dataset.classes))
     built = Task(network, network.params.clone(), network.buffers.clone(), fitted, RowFormat.of(dataset), notes, decay)
     if not is_custom:
         return built

@@ -7,6 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from silobench.data.dataset import Dataset
 from silobench.errors import ConfigError, suggest
 from silobench.federation import Federation
 from silobench.method.algorithms import solo
@@ -16,6 +17,7 @@ from silobench.method.solvers.sgd import Sgd
 from silobench.method.types import Layout, Memory, Server, Update, Vector
 from silobench.models import CustomLoss
 from silobench.rng import torch_seed
+from silobench.spec.registry import need_part, part_name
 from silobench.tasks.task import Task, Weights
 from silobench.training.state import PartyMemory
 
@@ -34,15 +36,16 @@ class Setting:
     mixes: bool = False  # whether the exchange gives every party a model of its own, under "exchange" in its memory
 
     def __post_init__(self) -> None:
+        algorithm = part_name(self.method.algorithm, "algorithm")
         if self.method.algorithm.loss is not None and isinstance(self.task.network.module, CustomLoss):
             raise ConfigError(
-                "this algorithm has a loss of its own (as moon and fedrs have), and so has this model (as face-cnn): "
+                f"{algorithm} has a loss of its own (as moon and fedrs have), and so has this model (as face-cnn): "
                 "take an algorithm without, such as fedavg, or a model without, such as cnn."
             )
 
         if self.method.algorithm.loss is not None and not self.task.objective.is_cross_entropy:
             raise ConfigError(
-                "this algorithm has a loss of its own for classes (as moon and fedrs have), but the objective is "
+                f"{algorithm} has a loss of its own for classes (as moon and fedrs have), but the objective is "
                 f"{self.task.objective.name}: take an algorithm without, such as fedavg."
             )
 
@@ -210,6 +213,29 @@ class Setting:
     def algorithm_memory(self, memory: PartyMemory) -> Memory:
         """Return the algorithm's memory at a party, or the memory that it starts with."""
         return memory["algorithm"] if "algorithm" in memory else self.method.algorithm.memory(self.task.initial)
+
+
+def checked_setting(method: Method, federation: Federation, task: Task, seed: int) -> Setting:
+    """Return the setting of a run from Python; raise `ConfigError` for a part of another kind, or that does not fit."""
+    need_part(method, Method, "the method", "sb.Method(sb.fedavg())")
+    need_part(federation, Federation, "the federation", "sb.federate(data, 'iid', parties=10)")
+    need_part(task, Task, "the task", "sb.task('mlp', data)")
+    _need_same_rows(task, federation.dataset)
+    return Setting(method, federation, task, seed)
+
+
+def _need_same_rows(task: Task, dataset: Dataset) -> None:
+    """Raise `ConfigError` for a network that was built for rows of another form than the dataset has."""
+    rows = task.rows
+    if rows is None:  # the task was put together by hand
+        return
+    form = (dataset.shape, len(dataset.classes), len(dataset.vocabulary))
+    if (rows.shape, len(rows.classes), rows.vocabulary) != form:
+        raise ConfigError(
+            f"the task is for rows of shape {rows.shape} and {len(rows.classes)} classes, but {dataset.name} has "
+            f"rows of shape {dataset.shape} and {len(dataset.classes)} classes: build both from one dataset, as in "
+            "sb.task('mlp', data) and sb.federate(data, 'iid')."
+        )
 
 
 def _map_parts(update: Update, names: frozenset[str], change: Callable[[Vector], Vector]) -> Update:

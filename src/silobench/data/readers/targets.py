@@ -72,7 +72,7 @@ def _need_whole(path: str, what: str, values: NDArray[Any], task: LabelTask, rem
     """Refuse a few fractions as the numbers of classes, unless the user says that they are classes."""
     if task == "auto" and values.dtype.kind == "f" and not (values == np.round(values)).all():
         shown = listed([f"{value:g}" for value in values[values != np.round(values)]], 3)
-        other = remedy.replace("task=classification", "task=regression")
+        other = _as_regression(remedy)
         raise DataError(
             f"{path} has {shown} in {what}, which are neither numbers of classes nor many different measurements: "
             f"write {remedy} or {other}."
@@ -84,8 +84,12 @@ def _note_of_classes(what: str, numbers: NDArray[np.float64] | None, remedy: str
     count = 0 if numbers is None else len(np.unique(numbers))
     if numbers is None or (count < _FEW and (numbers == np.round(numbers)).all()):
         return ()
-    other = remedy.replace("task=classification", "task=regression")
+    other = _as_regression(remedy)
     return (f"{what} has {count} different numbers, so each is a class: {other} predicts it as a number",)
+
+
+def _as_regression(remedy: str) -> str:
+    return "regression".join(remedy.rsplit("classification", 1))
 
 
 def is_measurement(numbers: NDArray[np.float64]) -> bool:

@@ -97,6 +97,6 @@ def _array_split(source: str, arrays: Mapping[str, NDArray[Any]], suffix: str, y
     if any(ids.ndim != 1 for ids in groups.values()):
         raise DataError(f"{source} has groups{suffix} of shape {groups['group'].shape}: save one group per row.")
     for name, array in (("x", x), ("y", y), *groups.items()):
-        if len(array) != len(y):
-            raise DataError(f"{source} has {len(array)} rows in {name}{suffix} but {len(y)} labels: save equally many.")
+        if (rows := array.shape[0]) != len(y):
+            raise DataError(f"{source} has {rows} rows in {name}{suffix} but {len(y)} labels: save equally many.")
     return Split(x if x.dtype == np.uint8 else as_float32(x), y, groups)

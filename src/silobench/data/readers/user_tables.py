@@ -64,14 +64,15 @@ def csv(
     """
     names = {"label": label, "group": group, "drop": drop, "text": text, "dates": dates}
     choices = Choices(
-        scale, epsilon, decimal, text_features=text_features, detects_dates=False, date_order=date_order, many=many
+        scale, epsilon, decimal, text_features=text_features, detects_dates="large", date_order=date_order, many=many
     )
-    table = read_csv(Path(path), [label], sep=_separator(path, sep), encoding=encoding)
+    mark = _separator(path, sep)
+    table = read_csv(Path(path), [label], sep=mark, encoding=encoding)
     choices = replace(choices, comma_separates=table.sep == ",")
     source = Source(path, Path(path).stem, write_spec, f"csv(path={path}, label={label}, task=classification)")
     dataset = table_dataset(source, table, names, choices, task, unit, lambda whole: hold_out(whole, test))
     assert dataset.encoder is not None
-    return replace(dataset, encoder=replace(dataset.encoder, encoding=encoding, sep=table.sep))
+    return replace(dataset, encoder=replace(dataset.encoder, encoding=encoding, sep=mark))
 
 
 def parquet(
@@ -97,7 +98,7 @@ def parquet(
     names = {"label": label, "group": group, "drop": drop, "text": text, "dates": dates}
     choices = Choices(scale, epsilon, text_features=text_features, date_order=date_order, many=many)
     source = Source(path, Path(path).stem, write_spec, f"parquet(path={path}, label={label}, task=classification)")
-    table = read_parquet(Path(path))
+    table = read_parquet(Path(path), drop=as_names(drop))
     return table_dataset(source, table, names, choices, task, unit, lambda whole: hold_out(whole, test))
 
 
@@ -143,7 +144,7 @@ class _Roles:
     group: tuple[str, ...]
     drop: tuple[str, ...]
     text: tuple[str, ...]
-    dates: tuple[str, ...] | None
+    dates: tuple[str, ...]
 
 
 def table_dataset(
@@ -158,6 +159,8 @@ def table_dataset(
     """Return the dataset of a table. `names` has the columns for label, group, drop, text and dates."""
     roles = _roles(source, table, names)
     choices = replace(choices, text=roles.text, dates=roles.dates, drop=roles.drop)
+    if names.get("dates") is None:
+        choices = replace(choices, detects_dates="none")
     choices.check(source.title, bool(roles.group))
     columns = dict(table.columns)
     notes = list(table.notes)
@@ -209,17 +212,16 @@ def _roles(source: Source, table: Table, names: Mapping[str, Names | None]) -> _
         return parts if value not in known and len(parts) > 1 else (value,)
 
     label = str(names["label"])
-    automatic = names.get("dates", "auto") == "auto"
-    dates = None if automatic else columns_of("dates")
+    dates = () if names.get("dates") == "auto" else columns_of("dates")
     roles = _Roles(label, columns_of("group"), columns_of("drop"), columns_of("text"), dates)
-    wanted = (label, *roles.group, *roles.drop, *roles.text, *(dates or ()))
+    wanted = (label, *roles.group, *roles.drop, *roles.text, *dates)
     unknown = list(dict.fromkeys(name for name in wanted if name not in known))
     if unknown:
-        hints = " ".join(suggest(name, known) for name in unknown[:1])
         named = listed([f"'{name}'" for name in unknown])
-        raise DataError(f"{source.title} has no column {named}: {hints}")
+        hint = suggest(unknown[0], known) if len(unknown) == 1 else f"choose from {', '.join(known)}."
+        raise DataError(f"{source.title} has no column {named}: {hint}")
     for role in ("group", "drop", "text", "dates"):
-        if label in (getattr(roles, role) or ()):
+        if label in getattr(roles, role):
             raise DataError(
                 f"{source.title} has '{label}' as the label and as {role}: a column has one role, so leave it out of "
                 f"{role}."

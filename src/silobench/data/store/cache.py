@@ -58,7 +58,7 @@ def _cache_key(files: Files, arguments: Mapping[str, Any]) -> str:
 @functools.cache
 def _code_digest() -> str:
     """Return a digest of the readers and the libraries they use: other code may give other arrays."""
-    libraries = [f"{name} {metadata.version(name)}" for name in ("numpy", "scipy", "scikit-learn", "pillow")]
+    libraries = [f"{name} {metadata.version(name)}" for name in ("numpy", "scipy", "scikit-learn", "pillow", "pyarrow")]
     digest = hashlib.sha256(" ".join(libraries).encode())
     package = Path(__file__).parents[1]
     for path in sorted([*package.rglob("*.py"), *package.rglob("*.csv")]):

@@ -4,7 +4,7 @@ A CSV file has texts only. Parquet files, DataFrames and arrays have typed colum
 """
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeAlias
@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from silobench.errors import DataError
+from silobench.errors import DataError, listed
 
 MISSING = {"", "?", "na", "n/a", "null", "none"}
 Decimal: TypeAlias = Literal["auto", ".", ","]
@@ -179,6 +179,27 @@ def raw_column(name: str, values: Any) -> RawColumn:
     return _array_column(name, array)
 
 
+def raw_columns(source: str, columns: Mapping[str, Any], drop: Collection[str] = ()) -> dict[str, RawColumn]:
+    """Return columns of any form; one error names all columns of a type that cannot become features.
+
+    A column to `drop` may have any type and becomes empty.
+    """
+    result, refused = {}, {}
+    for name, values in columns.items():
+        try:
+            result[name] = RawColumn("number", np.zeros(0)) if name in drop else raw_column(name, values)
+        except DataError as error:
+            refused[name] = error
+    if len(refused) == 1:
+        raise next(iter(refused.values()))
+    if refused:
+        raise DataError(
+            f"{source} has columns of types that cannot become features ({listed(list(refused))}): convert them to "
+            "numbers, texts or dates, or drop them."
+        )
+    return result
+
+
 def _listed(values: Sequence[Any]) -> NDArray[Any]:
     """Return a list as an array; mixed types stay objects, because NumPy would make texts of all."""
     if all(isinstance(value, str) for value in values) or all(type(value) in (int, float, bool) for value in values):
@@ -251,8 +272,8 @@ def _naive(value: Any) -> np.datetime64:
 
 def _series_column(name: str, series: Any) -> RawColumn:
     """Return a pandas Series as a column."""
-    if hasattr(series.dtype, "subtype"):
-        series = series.astype(series.dtype.subtype)  # sparse, or an interval, which is refused below
+    if type(series.dtype).__name__ == "SparseDtype":
+        series = series.sparse.to_dense()
     if series.dtype == object:
         return _array_column(name, series.to_numpy())
     import pyarrow as pa
@@ -326,3 +347,10 @@ def concatenate(first: RawColumn, second: RawColumn) -> RawColumn:
     texts = [c.values if c.kind == "text" else _as_texts(c.values) for c in (first, second)]
     chunks = [chunk.cast(pa.large_string()) for part in texts for chunk in part.chunks]
     return RawColumn("text", pa.chunked_array(chunks, pa.large_string()), first.is_category or second.is_category)
+
+
+def release_memory() -> None:
+    """Give memory of freed Arrow arrays back to the system."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()

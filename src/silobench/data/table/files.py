@@ -6,6 +6,7 @@ Arrow reads the cells. Python's own reader parses the header, and explains what 
 import csv
 import io
 import itertools
+import logging
 import mmap
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,11 +16,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from silobench.data.readers.checks import shorten, unreadable
-from silobench.data.table.cells import RawColumn, arrow_column
+from silobench.data.table.cells import RawColumn, raw_columns
 from silobench.errors import DataError, listed
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 PARQUET = (".parquet", ".pq")
+_LOG = logging.getLogger("silobench")
+_LARGE = 64 << 20  # bytes: reading more takes a second or longer, so a line announces it
 _BLOCK = 4 << 20  # bytes that Arrow parses at a time; a row must fit
 _SHOWN = 3  # wrong lines that a message shows
 _INDEX = re.compile(r"__index_level_\d+__")  # a saved index of a DataFrame
@@ -47,8 +50,8 @@ def read_columns(
 # --- Parquet -----------------------------------------------------------------------------------------
 
 
-def read_parquet(path: Path, only: Sequence[str] = ()) -> Table:
-    """Read a Parquet file; `only` names the columns to read, default all."""
+def read_parquet(path: Path, only: Sequence[str] = (), drop: Sequence[str] = ()) -> Table:
+    """Read a Parquet file; `only` names the columns to read, default all, and `drop` those that may have any type."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -62,25 +65,13 @@ def read_parquet(path: Path, only: Sequence[str] = ()) -> Table:
         raise unreadable(path, error, "Parquet", "save it with pandas.DataFrame.to_parquet") from error
     if not table.num_rows:
         raise DataError(f"{path} has no rows: at least one is needed, so add them.")
-    return Table(_typed(str(path), {"" if _INDEX.fullmatch(name) else name: table[name] for name in names}))
-
-
-def _typed(source: str, columns: Mapping[str, Any]) -> dict[str, RawColumn]:
-    """Return Arrow columns as raw columns; all columns of a type without features are named in one error."""
-    result, problems = {}, []
-    for name, values in columns.items():
-        try:
-            result[name] = arrow_column(name, values)
-        except DataError:
-            problems.append((name, f"column '{name}' of type {values.type}"))
-    if problems:
-        names = [name for name, _ in problems]
-        raise DataError(
-            f"{source} has {listed([text for _, text in problems])}, which cannot become features: save "
-            f"{'it' if len(names) == 1 else 'them'} as numbers, texts or dates, or leave "
-            f"{'it' if len(names) == 1 else 'them'} out of the file."
-        )
-    return result
+    pandas = file.schema_arrow.pandas_metadata or {"columns": []}
+    categories = {column["name"] for column in pandas["columns"] if column["pandas_type"] == "categorical"}
+    columns = {
+        "" if _INDEX.fullmatch(name) else name: table[name].dictionary_encode() if name in categories else table[name]
+        for name in names
+    }
+    return Table(raw_columns(str(path), columns, drop))
 
 
 # --- CSV ---------------------------------------------------------------------------------------------
@@ -100,6 +91,11 @@ class _Text:
         with io.TextIOWrapper(source, encoding="utf-8-sig", newline="") as stream:
             yield csv.reader(stream, delimiter=sep)
 
+    def release(self) -> None:
+        """Give the memory of the file's pages back; they are read again if an error needs them."""
+        if isinstance(self.data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            self.data.madvise(mmap.MADV_DONTNEED)
+
     def line(self, position: int) -> int:
         """Return the number of the line that contains a byte, counted from 1."""
         return len(re.findall(rb"\r\n|\r|\n", self.data[:position])) + 1
@@ -114,11 +110,14 @@ def read_csv(
     to read, default all.
     """
     text = _open(path, encoding)
+    if len(text.data) > _LARGE:
+        _LOG.info("reading %s (%d MB)", path, len(text.data) >> 20)
     mark = _separator(text, wanted) if sep == "auto" else sep
     header = _header(text, mark)
     has_breaks = _check_quotes(text, mark)
     names = [name for name in header if not only or name in only]
     columns = _parse(text, mark, header, names, has_breaks)
+    text.release()
     return Table(columns, _note_on(mark, sep), mark, lambda row: f"line {_line_of_row(text, mark, row)}")
 
 
@@ -206,11 +205,10 @@ def _check_quotes(text: _Text, mark: str) -> bool:
         elif b"\n" in match[0] or b"\r" in match[0]:
             has_breaks = True
     if bad:
-        places = listed([f"line {text.line(place)}" for place in bad[:_SHOWN]])
-        more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
+        places = listed([f"line {text.line(place)}" for place in bad[:_SHOWN]] + [""] * len(bad[_SHOWN:]), _SHOWN)
         raise DataError(
-            f"{text.path} has a quotation mark that is not closed where its cell ends ({places}{more}): close it, or "
-            "write it twice inside a quoted cell."
+            f"{text.path} has a quotation mark that is not closed where its cell ends ({places}): close it, or write "
+            "it twice inside a quoted cell."
         )
     return has_breaks
 
@@ -260,9 +258,8 @@ def _explain(text: _Text, mark: str, width: int, problem: Exception | None) -> D
     if count < 2:
         return DataError(f"{text.path} has {count} lines: a header and at least one row are needed, so add them.")
     if bad:
-        more = f" and {len(bad) - _SHOWN} more such lines" if len(bad) > _SHOWN else ""
         those = "that line" if len(bad) == 1 else "those lines"
-        return DataError(f"{text.path} has {listed(bad[:_SHOWN])}{more} but {width} in the header: correct {those}.")
+        return DataError(f"{text.path} has {listed(bad, _SHOWN)} but {width} in the header: correct {those}.")
     return DataError(f"{text.path} cannot be read as CSV ({shorten(str(problem))}): save it again.")
 
 

@@ -19,7 +19,7 @@ from silobench.data.encoder import (
     NumberColumn,
     TextColumn,
 )
-from silobench.data.table.cells import BadCells, Decimal, RawColumn
+from silobench.data.table.cells import BadCells, Decimal, RawColumn, release_memory
 from silobench.data.table.dates import AmbiguousDatesError, DateOrder, parse_dates
 from silobench.data.table.scaling import Scaling
 from silobench.data.table.words import tokens
@@ -45,8 +45,8 @@ class Choices:
     decimal: Decimal = "auto"
     text: tuple[str, ...] = ()
     text_features: int = 64
-    dates: tuple[str, ...] | None = None  # None: as detected
-    detects_dates: bool = True  # in texts with few different values too, which earlier versions made one-hot
+    dates: tuple[str, ...] = ()  # columns that have dates, beside those that are detected
+    detects_dates: Literal["all", "large", "none"] = "all"  # large: among texts that are too many to be one-hot
     date_order: DateOrder = "auto"
     many: Many = "auto"
     drop: tuple[str, ...] = ()
@@ -92,14 +92,15 @@ class Plan:
 class Progress:
     """Log how far a slow step is, every two seconds."""
 
-    def __init__(self, what: str, total: int):
-        self.what, self.total, self.done, self.last = what, total, 0, time.monotonic()
+    def __init__(self, what: str, total: int, unit: str = "columns"):
+        self.what, self.total, self.unit, self.done, self.last = what, total, unit, 0, time.monotonic()
 
     def step(self) -> None:
         self.done += 1
         if time.monotonic() - self.last > 2:
             self.last = time.monotonic()
-            _LOG.info("%s: %d of %d columns", self.what, self.done, self.total)
+            progress = {"step": self.what, "done": self.done, "total": self.total}
+            _LOG.info("%s: %d of %d %s", self.what, self.done, self.total, self.unit, extra=progress)
 
 
 # --- what a column becomes ---------------------------------------------------------------------------
@@ -111,13 +112,14 @@ def plan_columns(source: str, columns: dict[str, RawColumn], choices: Choices, p
     for name in list(columns):
         _plan_column(plan, name, columns.pop(name), choices, place)
         progress.step()
+    release_memory()
     return plan
 
 
 def _plan_column(plan: Plan, name: str, column: RawColumn, choices: Choices, place: Callable[[int], str]) -> None:
     if name in choices.text:
         plan.add(TextColumn(name, choices.text_features), _compact(column))
-    elif choices.dates is not None and name in choices.dates:
+    elif name in choices.dates:
         _plan_dates(plan, name, column, choices)
     elif column.kind == "date":
         if np.isnat(column.values).all():
@@ -223,15 +225,16 @@ def _plan_texts(plan: Plan, name: str, column: RawColumn, choices: Choices) -> N
     is_large = len(factor.texts) > _MOST_CATEGORIES
     if not column.is_category and _plan_commas(plan, name, column, choices, is_large):
         return
-    if not column.is_category and choices.dates is None:
+    if not column.is_category and choices.detects_dates != "none":
+        is_wanted = is_large or choices.detects_dates == "all"
         try:
             dates = _as_dates(column, choices.date_order)
         except AmbiguousDatesError:
-            if is_large or choices.detects_dates:
+            if is_wanted:
                 plan.problems.append(_ambiguous(name, column))
                 return
             dates = None
-        if dates is not None and (is_large or choices.detects_dates):
+        if dates is not None and is_wanted:
             plan.add(_dates_part(name, choices), RawColumn("date", dates), _date_note(name, dates))
             return
         if dates is not None:
@@ -284,9 +287,9 @@ def _too_many(name: str, column: RawColumn) -> Problem:
     what = f"{count} different texts in column '{name}'"
     words = np.mean([len(tokens(text)) for text in column.factor.texts[:1000]])
     if words >= 3:
-        return Problem(f"{what}, which looks like free text", "text", name)
+        return Problem(f"{what} (it looks like free text)", "text", name)
     if count > rows // 2:
-        return Problem(f"{what}, which looks like an identifier", "drop", name)
+        return Problem(f"{what} (it looks like an identifier)", "drop", name)
     return Problem(what, "many", name)
 
 
@@ -309,11 +312,10 @@ def refuse(source: str, problems: Sequence[Problem], choices: Choices, write: Ca
 
 
 def _remedy(kind: str, names: list[str], choices: Choices, write: Callable[[str, Any], str]) -> str:
-    them = "it" if len(names) == 1 else "them"
     if kind == "drop":
-        return f"leave {them} out with {write('drop', (*choices.drop, *names))}"
+        return f"leave {listed(names)} out with {write('drop', (*choices.drop, *names))}"
     if kind == "text":
-        return f"read the words of {them} with {write('text', (*choices.text, *names))}, or drop {them}"
+        return f"read the words of {listed(names)} with {write('text', (*choices.text, *names))}, or drop the column"
     if kind == "many":
-        return f"hash the texts of {', '.join(names)} with {write('many', 'hash')}, or drop {them}"
+        return f"hash the texts of {listed(names)} with {write('many', 'hash')}, or drop the column"
     return kind

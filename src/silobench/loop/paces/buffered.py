@@ -21,7 +21,7 @@ def buffered(size: Count = 5, staleness: NonNegative = 0.5) -> Pace:
     Departures from the paper: messages are weighted by samples, as the algorithm weights them. FedDyn's server also
     remembers discounted messages, while parties remember theirs in full: use staleness=0 with it.
     """
-    return Pace(lambda arrivals: min(size, len(arrivals)), lambda late: (1.0 + late) ** -staleness)
+    return Pace(lambda arrivals: min(size, len(arrivals)), lambda late: (1.0 + late) ** -staleness, size)
 
 
 @PACES.register

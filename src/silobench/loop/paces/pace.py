@@ -27,6 +27,8 @@ class Pace:
     """(times of arrival of all messages in flight, ascending) -> how many of them the server waits for, at least 1."""
     discount: Callable[[int], float] = lambda staleness: 1.0
     """(server steps since the party was sent the model) -> factor of its message."""
+    size: int | None = None
+    """The number of messages that `takes` waits for, if it is the same in all rounds."""
 
 
 def _takes(value: Any, arguments: Sequence[Any]) -> str | None:

@@ -17,8 +17,19 @@ def trimmed_mean(share: Annotated[float, Ge(0), Lt(0.5)] = 0.1) -> Aggregate:
     the same. At each end ⌊share · n⌋ of n values are left out.
     """
 
+    def trims(messages: int) -> int:
+        return math.floor(share * messages + 1e-9)  # a share of 0.1 of 10 values is one, whatever the rounding
+
     def trimmed(values: Vector) -> Vector:
-        count = math.floor(share * len(values) + 1e-9)  # a share of 0.1 of 10 values is one, whatever the rounding
+        count = trims(len(values))
         return values.sort(0).values[count : len(values) - count].mean(0)
 
-    return Aggregate(lambda updates: by_entry(updates, trimmed), refuses=refusal_of_zeros)
+    def advice(messages: int) -> str | None:
+        if trims(messages):
+            return None
+        return (
+            f"the aggregate trimmed-mean leaves out {share:g} of {messages} messages at each end, which is none: a "
+            f"share of at least {1 / messages:.2g} leaves out one"
+        )
+
+    return Aggregate(lambda updates: by_entry(updates, trimmed), refuses=refusal_of_zeros, advice=advice)

@@ -30,7 +30,7 @@ _ANY_ROWS = (BALANCED_ACCURACY, ACCURACY)  # metrics that are defined on rows of
 def binary(
     main: Literal["auc", "average-precision", "f1", "balanced-accuracy", "accuracy"] = "auc",
     positive: str | int | float | bool | None = None,
-    weights: Weighting = "none",
+    weights: Weighting = "equal",
 ) -> Fit:
     """Two classes: the loss is the cross-entropy; AUC, average precision, F1 and accuracies are reported.
 
@@ -51,7 +51,7 @@ def binary(
         if name not in dataset.classes:
             raise ConfigError(f"{dataset.name} has no class '{name}' to be positive: {suggest(name, dataset.classes)}")
         metrics, place = main_first(_METRICS, main), dataset.classes.index(name)
-        if weights == "none":
+        if weights == "equal":
             return Binary(*metrics, positive=place)
         return WeightedBinary(*metrics, positive=place, weights=class_weights(dataset))
 

@@ -17,12 +17,12 @@ from silobench.tasks.score import Counts, Score
 PREDICTED = "predicted"  # how many rows a network assigns to each class
 
 
-Weighting: TypeAlias = Literal["none", "balanced"]
+Weighting: TypeAlias = Literal["equal", "balanced"]
 
 
 @OBJECTIVES.register(added_later=("weights",))
 def cross_entropy(
-    main: Literal["accuracy", "balanced-accuracy", "macro-f1"] = "accuracy", weights: Weighting = "none"
+    main: Literal["accuracy", "balanced-accuracy", "macro-f1"] = "accuracy", weights: Weighting = "equal"
 ) -> Fit:
     """Classification: the loss is the cross-entropy; accuracy, balanced accuracy and macro-F1 are reported.
 
@@ -34,7 +34,7 @@ def cross_entropy(
     def fit(dataset: Dataset) -> Objective:
         need_task("cross-entropy", dataset, "classification", "classes")
         metrics = main_first((ACCURACY, BALANCED_ACCURACY, MACRO_F1), main)
-        if weights == "none":
+        if weights == "equal":
             return CrossEntropy(*metrics)
         return WeightedCrossEntropy(*metrics, weights=class_weights(dataset))
 

@@ -1,0 +1,194 @@
+"""What a command is doing, and for how long: bars on a terminal, otherwise a plain line now and then.
+
+The bar and the time are always visible; the text beside them is shortened to the space that is left.
+"""
+
+import time
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+from silobench.analysis.units import size
+from silobench.cli.layout import wrap
+from silobench.errors import SpecError
+from silobench.spec import parse
+
+if TYPE_CHECKING:
+    from silobench.data.store.fetch import Step
+    from silobench.runs.sweep import Event
+
+_BAR, _TIME = 16, 7  # characters
+_EVERY = 10.0  # seconds between plain lines
+
+
+def shortened(text: str, room: int) -> str:
+    """Return a text of parts between slashes in at most `room` characters: the longest part loses its middle.
+
+    >>> shortened("digits / label-dirichlet(beta=0.5) / scaffold / seed 0", 45)
+    'digits / label-d…eta=0.5) / scaffold / seed 0'
+    """
+    parts, kept = text.split(" / "), [*text.split(" / ")]
+    while cell_len(" / ".join(kept)) > room:
+        place = max(range(len(kept)), key=lambda index: cell_len(kept[index]))
+        left = len(kept[place]) - 2 if "…" in kept[place] else len(parts[place]) - 2
+        if left < 2:
+            return text[: max(room - 1, 0)] + "…"
+        kept[place] = f"{parts[place][: left // 2]}…{parts[place][len(parts[place]) - (left - left // 2) :]}"
+    return " / ".join(kept)
+
+
+def short_name(run: str) -> str:
+    """Return the name of a run with the name of its file in place of a dataset spec with a path.
+
+    >>> short_name("csv(path=data/patients.csv, label=outcome) / by-group / fedavg / seed 0")
+    'patients / by-group / fedavg / seed 0'
+    """
+    dataset, *others = run.split(" / ")
+    try:
+        path = dict(parse(dataset).kwargs).get("path")
+    except SpecError:
+        path = None
+    return " / ".join([PurePath(str(path)).stem if path else dataset, *others])
+
+
+def _bars(console: Console, time_column: ProgressColumn, is_live: bool) -> Bars:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=_BAR),
+        time_column,
+        TextColumn("{task.fields[note]}"),
+    )
+    return Bars(*columns, console=console, transient=True, disable=not is_live)
+
+
+def _note(console: Console, text: str, end: str = "", description: str = "") -> str:
+    """Return a text for the line of a bar. Its end is always visible."""
+    room = console.width - cell_len(description) - _BAR - _TIME - 3
+    return escape(shortened(text, max(room - cell_len(end), 1)) + end)
+
+
+class Waiting:
+    """A bar for one step; without a terminal, a plain line every ten seconds."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+        self.start = time.monotonic()
+        self.bars = _bars(self.console, TimeElapsedColumn(), self.console.is_terminal)
+        self.task = self.bars.add_task("", total=None, note="")
+        self.pause = 0.2 if self.console.is_terminal else _EVERY  # seconds between calls of `show`
+
+    def show(self, text: str, done: int, total: int) -> None:
+        amount = f", {done:,} of {total:,}" if total else ""
+        if self.console.is_terminal:
+            note = _note(self.console, text, amount)
+            self.bars.update(self.task, completed=done, total=total or None, note=note)
+            self.bars.start()
+        else:
+            line = f"{text}{amount}, {time.monotonic() - self.start:.0f} s"
+            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def stop(self) -> None:
+        self.bars.stop()
+
+
+class FetchProgress:
+    """A progress bar for downloads; plain lines if the output is not a terminal."""
+
+    def __init__(self) -> None:
+        self.console = Console()
+        self.bars = _bars(self.console, TimeElapsedColumn(), self.console.is_terminal)
+        self.task = self.bars.add_task("", total=None, visible=False, note="")
+        self.last_line = ""
+
+    def __enter__(self) -> "FetchProgress":
+        self.bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bars.stop()
+
+    def show(self, step: "Step") -> None:
+        """Update the bar or print a line. Without a terminal, each line is printed once."""
+        line = f"{step.dataset}: {step.text}"
+        passing = step.kind in ("bytes", "seconds", "file")
+        if passing and self.console.is_terminal:
+            note = _note(self.console, line, _amount(step))
+            self.bars.update(self.task, completed=step.done, total=step.total, visible=True, note=note)
+        elif step.kind != "file":
+            line = f"{step.dataset}: reading {step.text}" if passing else line
+            if line != self.last_line:
+                self.bars.update(self.task, visible=False)
+                self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self.last_line = line
+
+
+def _amount(step: "Step") -> str:
+    if step.kind == "seconds":
+        return f", {step.done:.0f} s"
+    if step.kind == "file":
+        return ""
+    return f", {size(step.done)}" + (f" of {size(step.total)}" if step.total else "")
+
+
+class Progress:
+    """Progress of a sweep: finished runs, rounds, scores, time left. One line per run if there is no terminal."""
+
+    def __init__(self, total: int, done: int, live: bool = True):
+        self.total, self.done = total, done
+        self.console = Console(stderr=True)
+        self.live = live and self.console.is_terminal  # a debugger needs the terminal for itself
+        self.bars = _bars(self.console, TimeRemainingColumn(), self.live)
+        self.all = self.bars.add_task("runs", total=total, completed=done, note=f"{done} of {total}")
+        self.tasks: dict[str, Any] = {}  # run id -> bar of a run in progress
+        self.spent: dict[str, float] = {}  # seconds of computing, without waiting for other runs
+        self.score: dict[str, str] = {}  # the last, as text
+        self.share: dict[str, float] = {}
+        self.last_print = time.monotonic()
+        self.notes: set[str] = set()  # already printed
+
+    def __enter__(self) -> "Progress":
+        if self.done:
+            self._print(f"{self.done} of {self.total} runs are already finished")
+        self.bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bars.stop()
+
+    def show(self, event: "Event") -> None:
+        """Update the display with an event."""
+        run, name = event.id, short_name(event.name)
+        if event.score is not None:
+            self.score[run] = f": {event.metric.title} {event.metric.text(event.score)}"
+        score = self.score.setdefault(run, "")
+        if event.kind == "begin":
+            for note in sorted(set(event.notes) - self.notes):
+                self._print(f"note: {note}")
+            self.notes |= set(event.notes)
+            self.spent[run] = 0.0
+            self.tasks[run] = self.bars.add_task(
+                "  run", total=event.rounds, note=_note(self.console, name, "", "  run")
+            )
+        elif event.kind == "round":
+            self.share[run] = event.round / event.rounds
+            self.spent[run] += event.seconds
+            self.bars.update(self.tasks[run], completed=event.round, note=_note(self.console, name, score, "  run"))
+            if not self.live and time.monotonic() - self.last_print > _EVERY:  # a long run must not look dead
+                self._print(f"{name}{score}, round {event.round} of {event.rounds}")
+        else:
+            self.done += 1
+            self.share.pop(run, None)
+            self.bars.remove_task(self.tasks.pop(run))
+            self._print(f"[{self.done}/{self.total}] {name}{score}, {self.spent[run]:.1f} s")
+        finished = self.done + sum(self.share.values())
+        self.bars.update(self.all, completed=finished, note=f"{self.done} of {self.total}")
+
+    def _print(self, text: str) -> None:
+        self.last_print = time.monotonic()
+        for line in wrap(text, self.console.width) if self.console.is_terminal else [text]:
+            self.console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,62 @@
+"""Notes about choices that have no effect together: a run does them, and its user may not know."""
+
+from silobench.loop.schedule import Schedule
+from silobench.method.availability import always
+from silobench.spec.registry import part_name
+
+_MOST_ROUNDS = 200  # in which it is counted how many parties answer
+
+
+def advice(schedule: Schedule) -> tuple[str, ...]:
+    """Return a sentence about each choice of a run that has no effect."""
+    if schedule.setting.method.algorithm.silent:
+        return ()
+    return tuple(filter(None, (_of_pace(schedule), _of_aggregate(schedule), _of_answers(schedule), _of_rate(schedule))))
+
+
+def _of_pace(schedule: Schedule) -> str | None:
+    size, cohort = schedule.pace.size, schedule.cohort
+    if size is None or size <= cohort:
+        return None
+    return (
+        f"{part_name(schedule.pace, 'pace')} waits for {size} messages, but {cohort} parties take part at a time, so "
+        f"the server waits for all of them: a size of less than {cohort} makes a difference"
+    )
+
+
+def _of_aggregate(schedule: Schedule) -> str | None:
+    size = min(schedule.cohort, schedule.pace.size or schedule.cohort)
+    return schedule.setting.method.aggregate.advice(size)
+
+
+def _of_answers(schedule: Schedule) -> str | None:
+    """Return a note about rounds in which too few parties answer for the aggregate."""
+    setting, aggregate = schedule.setting, schedule.setting.method.aggregate
+    if aggregate.least == 1 or schedule.availability is always() or schedule.pace.takes is not None:
+        return None
+    rounds = min(schedule.rounds, _MOST_ROUNDS)
+    cohorts = (schedule.selection(setting.federation, schedule.cohort, setting.seed, at) for at in range(rounds))
+    answers = [len(schedule.availability(cohort, setting.seed, at)) for at, cohort in enumerate(cohorts)]
+    lost = sum(count < aggregate.least for count in answers)
+    if lost <= rounds // 2:
+        return None
+    return (
+        f"in {lost} of {rounds} rounds fewer than {aggregate.least} parties answer, which "
+        f"{part_name(aggregate, 'aggregate')} needs, so these rounds leave the model as it is: let more parties take "
+        "part, or lower the rate of the availability"
+    )
+
+
+def _of_rate(schedule: Schedule) -> str | None:
+    """Return a note about a learning rate that would follow the validation loss, but sees too few of them to drop."""
+    rate = schedule.setting.method.solver.lr
+    while (then := getattr(rate, "then", None)) is not None:
+        rate = then
+    patience = getattr(rate, "patience", None)
+    tests = len({*range(schedule.eval_every, schedule.rounds + 1, schedule.eval_every), schedule.rounds})
+    if patience is None or tests > patience + 1:
+        return None
+    return (
+        f"the schedule plateau sees the validation loss of {tests} tests in {schedule.rounds} rounds, and drops the "
+        f"learning rate after {patience + 2} tests at the earliest, so it never does: lower patience or eval_every"
+    )

@@ -1,0 +1,160 @@
+"""Scales of numeric columns: each group's own, and differentially private ones, checked by hand."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from silobench.data import Dataset, csv
+from silobench.data.objects import from_pandas
+from silobench.data.table.scaling import STEPS, private_bounds, private_scale
+from silobench.errors import DataError
+
+
+def table(path: Path, rows: list[tuple[Any, ...]], header: str = "site,n,m,y") -> str:
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return str(path)
+
+
+def people(tmp_path: Path, **options: Any) -> Dataset:
+    rng = np.random.default_rng(0)
+    rows = [
+        (
+            f"s{i % 3}",
+            "" if i % 10 == 0 else round(rng.normal(100 * (i % 3), 1 + i % 3), 3),
+            round(rng.normal(), 3),
+            i % 2,
+        )
+        for i in range(300)
+    ]
+    return csv(table(tmp_path / "t.csv", rows), label="y", group="site", **options)
+
+
+def test_each_group_has_its_own_mean_and_deviation(tmp_path: Path) -> None:
+    raw, scaled = people(tmp_path, scale="none"), people(tmp_path, scale="group")
+    site = raw.train.groups["site"]
+    for name in ("s0", "s1", "s2"):
+        rows = site == name
+        np.testing.assert_allclose(scaled.train.x[rows].mean(0), 0, atol=1e-5)
+        np.testing.assert_allclose(scaled.train.x[rows].std(0), 1, atol=1e-5)
+    values = raw.train.x[site == "s1", 1].astype(np.float64)
+    expected = (raw.test.x[raw.test.groups["site"] == "s1", 1] - values.mean()) / values.std()
+    np.testing.assert_allclose(scaled.test.x[scaled.test.groups["site"] == "s1", 1], expected, atol=1e-5)
+    assert "30 missing values in column 'n' filled with the training mean of its group" in scaled.notes
+    assert scaled.notes[-1] == "numeric columns standardised by the training rows of each group"
+    assert scaled.train.y.tolist() == raw.train.y.tolist()
+
+
+def test_a_missing_cell_has_the_mean_of_its_group(tmp_path: Path) -> None:
+    rows = [("a", "" if i < 8 else 10 + i % 3, i, i % 2) for i in range(40)]
+    rows += [("b", 1000 + i % 3, i, i % 2) for i in range(40)] + [("c", "", i, i % 2) for i in range(40)]
+    dataset = csv(table(tmp_path / "t.csv", rows), label="y", group="site", scale="group")
+    assert dataset.encoder is not None
+    scales = dataset.encoder.group_scales
+    assert scales["a"]["n"].fill == pytest.approx(11, abs=0.2)
+    assert scales["b"]["n"].fill == pytest.approx(1001, abs=0.2)
+    assert scales["c"]["n"] == dataset.encoder.scales["n"]  # no value of its own
+    assert np.isfinite(dataset.train.x).all()
+
+
+def test_test_rows_of_an_unknown_group_have_the_pooled_scale() -> None:
+    frame = pd.DataFrame({"site": ["a", "b"] * 30, "n": np.arange(60.0), "y": [0, 0, 1, 1] * 15})
+    rare = pd.DataFrame({"site": ["rare", "a"], "n": [7.0, 7.0], "y": [0, 1]})
+    dataset = from_pandas(frame, label="y", group="site", scale="group", test=rare)
+    pooled, one = frame["n"].to_numpy(), frame["n"].to_numpy()[::2]
+    expected = [(7 - pooled.mean()) / pooled.std(), (7 - one.mean()) / one.std()]
+    np.testing.assert_allclose(dataset.test.x[:, 0], expected, rtol=1e-6)
+    assert dataset.notes[-1] == "test rows of groups without training rows are scaled by the pooled rows: rare"
+
+
+# --- private -----------------------------------------------------------------------------------------
+
+
+class Loud(np.random.Generator):
+    """A generator whose noise is always `sign` times its scale; it records the scales."""
+
+    def __init__(self, sign: float):
+        super().__init__(np.random.PCG64(0))
+        self.sign, self.scales = sign, []
+
+    def laplace(self, loc: float = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        self.scales.append(float(scale))
+        return self.sign * scale * (np.ones(size) if size else 1.0)
+
+
+def test_the_noise_has_the_scale_that_the_sensitivity_asks_for() -> None:
+    values = np.concatenate([np.full(900, 3.0), np.full(900, 100.0), [np.nan] * 5])
+    rng = Loud(0)
+    scale = private_scale(values, epsilon=2.0, rng=rng)
+    share = 2.0 / STEPS  # epsilon of each of the four steps
+    low, high = 2.0, 128.0  # the powers of two around 3 and 100
+    radius = (high - low) / 2  # one row changes the sum of centred values by at most this
+    assert rng.scales == [1 / share, 1 / share, radius / share, radius**2 / share]
+    assert scale.shift == pytest.approx(51.5)
+    assert scale.scale == pytest.approx(48.5)
+    assert scale.fill == scale.shift
+
+
+@pytest.mark.parametrize("row", [2.5, 126.0, -1e9, 1e9, 0.0])
+def test_one_row_changes_each_sum_by_at_most_its_sensitivity(row: float) -> None:
+    """The sums before noise, found by clipping to the bounds, of tables that differ by one row."""
+    low, high = 2.0, 128.0
+    centre, radius = (low + high) / 2, (high - low) / 2
+    one = np.clip(row, low, high) - centre
+    assert abs(one) <= radius
+    assert one**2 <= radius**2
+
+
+def test_bounds_ignore_a_few_extreme_rows() -> None:
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.uniform(40, 60, 5000), [1e12]])
+    assert private_bounds(values, 0.25, np.random.default_rng(1)) == (32.0, 64.0)
+    assert private_bounds(-values, 0.25, np.random.default_rng(1)) == (-64.0, -32.0)
+    mixed = np.concatenate([rng.uniform(-1, 1, 4000), np.zeros(1000)])
+    low, high = private_bounds(mixed, 1.0, np.random.default_rng(1))
+    assert (low, high) == (-1.0, 1.0)
+
+
+def test_the_noise_is_laplace_of_that_scale() -> None:
+    values = np.concatenate([np.full(5000, 3.0), np.full(5000, 100.0)])
+    shifts = np.array([private_scale(values, 4.0, np.random.default_rng(seed)).shift for seed in range(400)])
+    # The mean has the noise of the sum over 10,000 rows: a Laplace scale of 63 / 1, which deviates by sqrt(2) * 63.
+    # The noise of the count adds less than a thousandth.
+    assert shifts.std() == pytest.approx(math.sqrt(2) * 63 / 10_000, rel=0.15)
+    assert shifts.mean() == pytest.approx(51.5, abs=4 * math.sqrt(2) * 63 / 10_000 / 20)
+
+
+def test_a_large_epsilon_gives_the_pooled_values(tmp_path: Path) -> None:
+    pooled, private = people(tmp_path), people(tmp_path, scale="private", epsilon=1e9)
+    np.testing.assert_allclose(private.train.x[:, 1], pooled.train.x[:, 1], atol=1e-4)
+    assert private.encoder is not None
+    assert pooled.encoder is not None
+    assert private.encoder.scales["n"].fill == pytest.approx(pooled.encoder.scales["n"].fill, rel=1e-6)
+
+
+def test_a_note_states_epsilon_and_what_it_protects(tmp_path: Path) -> None:
+    dataset = people(tmp_path, scale="private", epsilon=0.5)
+    assert dataset.notes[-1] == (
+        "numeric columns scaled by private statistics of the pooled training rows: epsilon=0.5 in total over 2 columns "
+        "protects one row of one party"
+    )
+    assert "30 missing values in column 'n' filled with its private mean" in dataset.notes
+    assert dataset.checksum == people(tmp_path, scale="private", epsilon=0.5).checksum
+    assert dataset.checksum != people(tmp_path, scale="private", epsilon=0.6).checksum
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scale": "private"}, "needs epsilon"),
+        ({"epsilon": 1.0}, "used only by scale=private"),
+        ({"scale": "group", "group": ()}, "needs a group column"),
+    ],
+)
+def test_choices_that_contradict_each_other_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    path = table(tmp_path / "t.csv", [("a", i, i, i % 2) for i in range(30)])
+    with pytest.raises(DataError, match=message):
+        csv(path, **{"label": "y", "group": "site", **options})

@@ -1,0 +1,88 @@
+"""Wrong arguments in Python: a sentence about the argument, not an error somewhere inside."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import silobench as sb
+
+
+@pytest.fixture(scope="module")
+def data() -> sb.Dataset:
+    return sb.load("digits")
+
+
+METHODS: dict[str, tuple[Callable[[], Any], str]] = {
+    "a function": (
+        lambda: sb.Method(sb.fedavg),  # type: ignore[arg-type]
+        "the algorithm of an sb.Method is the function fedavg, but what it returns is needed: call it",
+    ),
+    "a text": (
+        lambda: sb.Method("fedavg"),  # type: ignore[arg-type]
+        "is the text 'fedavg', but an sb.Algorithm is needed: write, for example, sb.Method",
+    ),
+    "another kind": (lambda: sb.Method(sb.clip()), "is a Transform, but an sb.Algorithm is needed"),  # type: ignore[arg-type]
+    "a solver": (lambda: sb.Method(sb.fedavg(), sb.sgd), "the solver .* is the function sgd"),  # type: ignore[arg-type]
+    "a transform alone": (
+        lambda: sb.Method(sb.fedavg(), transforms=sb.clip()),  # type: ignore[arg-type]
+        r"is a Transform, but a part is needed: write, for example, transforms=\(sb.clip\(norm=1.0\),\)",
+    ),
+    "a function as a transform": (
+        lambda: sb.Method(sb.fedavg(), transforms=(sb.top_k,)),  # type: ignore[arg-type]
+        r"one of the transforms of an sb.Method is the function top_k, .* as in sb.top_k\(\)",
+    ),
+    "a server": (lambda: sb.Method(sb.fedavg(), server=sb.sgd()), "the server of an sb.Method is a"),  # type: ignore[arg-type]
+    "an aggregate": (lambda: sb.Method(sb.fedavg(), aggregate="median"), "the aggregate of an sb.Method is the text"),  # type: ignore[arg-type]
+    "buffers": (lambda: sb.Method(sb.fedavg(), buffers="mean"), "buffers is 'mean', but one of average, local and"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_of_wrong_parts(name: str) -> None:
+    build, sentence = METHODS[name]
+    with pytest.raises(sb.ConfigError, match=sentence):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"rounds": -1}, "rounds is -1, but a number of rounds of at least 1 is needed"),
+        ({"rounds": 2.5}, "rounds is 2.5, but"),
+        ({"rounds": True}, "rounds is True, but"),
+        ({"engine": "inline"}, "the engine is the text 'inline', but an sb.Engine is needed"),
+        ({"selection": sb.uniform}, r"the selection is the function uniform, .* call it, as in sb.uniform\(\)"),
+        ({"availability": sb.dropout}, "the availability is the function dropout"),
+        ({"availability": 0.1}, "the availability is 0.1, but a part is needed"),
+        ({"exchange": "gossip"}, "the exchange is the text 'gossip', but an sb.Exchange is needed"),
+        ({"exchange": sb.gossip}, "the exchange is the function gossip"),
+        ({"network": "100Mbps"}, "the network is the text '100Mbps', but an sb.Network is needed"),
+        ({"pace": sb.device()}, "the pace is a Clock, but an sb.Pace is needed"),
+        ({"clock": sb.buffered()}, "the clock is a Pace, but an sb.Clock is needed"),
+        ({"controller": sb.skewscout}, "the controller is the function skewscout"),
+    ],
+)
+def test_rounds_of_wrong_parts(data: sb.Dataset, options: dict[str, Any], sentence: str) -> None:
+    federation, task = sb.federate(data, "iid", parties=3), sb.task("linear", data)
+    with pytest.raises(sb.ConfigError, match=sentence):
+        sb.rounds(sb.Method(sb.fedavg()), federation, task, **options)
+
+
+def test_a_task_of_another_dataset(data: sb.Dataset) -> None:
+    task = sb.task("linear", sb.load("fcube"))
+    federation = sb.federate(data, "iid", parties=3)
+    with pytest.raises(
+        sb.ConfigError, match=r"rows of shape \(3,\) and 2 classes, but digits has rows of shape \(1, 8, 8\)"
+    ):
+        sb.rounds(sb.Method(sb.fedavg()), federation, task)
+
+
+def test_arguments_in_the_wrong_order(data: sb.Dataset) -> None:
+    federation, task = sb.federate(data, "iid", parties=3), sb.task("linear", data)
+    with pytest.raises(sb.ConfigError, match="the federation is a Task, but an sb.Federation is needed"):
+        sb.rounds(sb.Method(sb.fedavg()), task, federation)  # type: ignore[arg-type]
+    with pytest.raises(sb.ConfigError, match="the method is an Algorithm, but an sb.Method is needed"):
+        sb.rounds(sb.fedavg(), federation, task)  # type: ignore[arg-type]
+    with pytest.raises(sb.ConfigError, match="the task is the text 'mlp', but an sb.Task is needed"):
+        sb.rounds(sb.Method(sb.fedavg()), federation, "mlp")  # type: ignore[arg-type]
