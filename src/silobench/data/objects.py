@@ -114,7 +114,7 @@ def _joined(
     columns = sides[0]
     if len(sides) > 1:
         columns = {name: concatenate(column, sides[1][name]) for name, column in sides[0].items()}
-    given: dict[str, Names | None] = {
+    roles: dict[str, Names | None] = {
         key: value if value is None or isinstance(value, str) else tuple(value) for key, value in names.items()
     }
 
@@ -123,7 +123,7 @@ def _joined(
             return hold_out(whole, _share(test))
         return whole.take(np.arange(cut)), whole.take(np.arange(cut, len(whole)))
 
-    return table_dataset(source, Table(columns), given, choices, task, unit, split)
+    return table_dataset(source, Table(columns), roles, choices, task, unit, split)
 
 
 def _share(test: Any) -> float:
