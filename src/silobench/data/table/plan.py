@@ -1,8 +1,6 @@
 """What the raw columns of a table become, and everything that is wrong with them."""
 
-import logging
 import re
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -21,13 +19,13 @@ from silobench.data.encoder import (
 )
 from silobench.data.table.cells import BadCells, Decimal, RawColumn, release_memory
 from silobench.data.table.dates import AmbiguousDatesError, DateOrder, decided_order, parse_dates
+from silobench.data.table.progress import Progress
 from silobench.data.table.scaling import Scaling
 from silobench.data.table.words import tokens
 from silobench.errors import DataError, listed
 
 Many: TypeAlias = Literal["auto", "onehot", "hash", "drop"]
 
-_LOG = logging.getLogger("silobench")
 _MOST_CATEGORIES = 1000  # more are an error, unless `many` says what to do
 _MANY_CATEGORIES = 30  # more may be a mistake, so a note reports them
 _HASH_FEATURES = 32  # of a column with many categories
@@ -87,20 +85,6 @@ class Plan:
         self.columns[part.name] = column
         if note:
             self.notes.append(note)
-
-
-class Progress:
-    """Log how far a slow step is, every two seconds."""
-
-    def __init__(self, what: str, total: int, unit: str = "columns"):
-        self.what, self.total, self.unit, self.done, self.last = what, total, unit, 0, time.monotonic()
-
-    def step(self) -> None:
-        self.done += 1
-        if time.monotonic() - self.last > 2:
-            self.last = time.monotonic()
-            progress = {"step": self.what, "done": self.done, "total": self.total}
-            _LOG.info("%s: %d of %d %s", self.what, self.done, self.total, self.unit, extra=progress)
 
 
 # --- what a column becomes ---------------------------------------------------------------------------
