@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint pytest bench clean
+.PHONY: demo test lint pytest bench errors clean
 
 demo: $(READY)
 	$(BIN)/silobench demo
@@ -21,6 +21,9 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
+
+errors: $(READY)  # docs/errors.md, from the table in tests/wrong_inputs
+	PYTHONPATH=src:tests $(BIN)/python -m wrong_inputs
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -169,7 +169,7 @@ def test_set_only_and_engine(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 
 def test_plugin_that_fails(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file, plugin = write(tmp_path / "tiny.toml", TINY), write(tmp_path / "mine.py", "raise ValueError('oh')\n")
-    refused(call(capsys, "run", file, "--plugin", plugin), "ValueError: oh")
+    refused(call(capsys, "run", file, "--plugin", plugin), "ValueError in line 1: oh")
     refused(call(capsys, "run", file, "--plugin", tmp_path / "none.py"), "there is no plugin file")
 
 

@@ -80,7 +80,9 @@ def details(cell: CellResult, target: float | None = None) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "last": _facts(curve[-1][1] for curve in curves),
         "best": _facts(metric.best(score for _, score in curve) for curve in curves),
-        "stability": _facts(known for known in (stability(curve, _LAST) for curve in curves) if known is not None),
+        "stability": _facts(known for curve in curves if (known := stability(curve, _LAST)) is not None)
+        if _is_settled(cell)
+        else None,  # in a short run it would be the rise of the curve
         "class_accuracy": [_mean(column) for column in zip(*classes, strict=True)] if classes else None,
         "party_accuracy": {
             "mean": fmean(known.spread.mean for known in parties),
@@ -121,7 +123,7 @@ def _texts(cell: CellResult, target: float | None, is_calibrated: bool) -> list[
     return [
         _number(facts["last"], metric),
         _number(facts["best"], metric),
-        _number(facts["stability"], metric) if _is_settled(cell) else "-",
+        _number(facts["stability"], metric) if facts["stability"] else "-",
         *reached,
         *([_worst_class(cell, facts["class_accuracy"])] if cell.is_accuracy else []),
         *([("" if error is None else f"{100 * error:.1f}")] if is_calibrated else []),

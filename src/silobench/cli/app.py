@@ -91,7 +91,7 @@ def _print_log_messages() -> None:
 
 
 def _fail(sentence: str, code: int = 2) -> None:
-    words = [word if len(word) <= 200 else f"{word[:60]}...{word[-60:]}" for word in sentence.split()]
+    words = [word if len(word) <= 200 else f"{word[:30]}...{word[-30:]}" for word in sentence.split()]
     print(f"error: {' '.join(words)}", file=sys.stderr)
     sys.exit(code)
 
@@ -285,6 +285,10 @@ def _overrides(settings: list[str]) -> dict[str, Any]:
             values[key.strip()] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
             values[key.strip()] = value.strip()
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(
+                f"--set {key.strip()} has a value that is too long or nested too deeply: shorten it."
+            ) from error
     return values
 
 

@@ -9,7 +9,7 @@ import typer
 
 from silobench.cli.busy import waiting
 from silobench.cli.options import Json, LoadedPlugins
-from silobench.errors import ConfigError, RecordError, suggest
+from silobench.errors import ConfigError, RecordError, SilobenchError, suggest
 
 if TYPE_CHECKING:
     from silobench.analysis.cells import CellResult
@@ -304,9 +304,13 @@ def compare(
 
     results = _read(directory)
     cells = collect(_readable(results))
-    question = comparing.checked_question(metric, rope, rho, target, comparing.matching(cells, only) or cells)
-    with waiting("comparing"):
-        comparison = comparing.compare(cells, a, b, question, only)
+    try:
+        question = comparing.checked_question(metric, rope, rho, target, comparing.matching(cells, only) or cells)
+        with waiting("comparing"):
+            comparison = comparing.compare(cells, a, b, question, only)
+    except SilobenchError:
+        _report_damage(results)  # what is asked for may be in a damaged run
+        raise
     if json_:
         print(json.dumps(comparison.as_json(), indent=1))
     else:

@@ -10,6 +10,7 @@ from silobench.runs.plan import Plan
 from silobench.runs.runnable import Kind, Runnable
 from silobench.runs.starts import digest_of
 from silobench.runs.stored import interrupted_versions, read_json
+from silobench.runs.writer import check_resumable
 
 KINDS = [HORIZONTAL]  # the first that claims a cell prepares its run; horizontal claims all, and stays last
 
@@ -32,6 +33,7 @@ def check(plans: Sequence[Plan], out: Path, engine: Engine) -> None:
 
     for plan in plans:
         check_origin(plan, out)
+        check_resumable(out / plan.id)
     for kind in KINDS:
         claimed = [plan for plan in plans if kind_of(plan) is kind]
         if kind.check is not None:

@@ -146,6 +146,12 @@ def open_run(path: Path, environment: Mapping[str, str], describe: Callable[[], 
     return RunWriter(path, facts, state, len(rows), lock, size, digest)
 
 
+def check_resumable(path: Path) -> None:
+    """Refuse an interrupted run that cannot continue, because its checkpoint is damaged or deleted."""
+    if (path / "run.json").exists() and read_json(path)[0]["status"] != "complete" and unpack(path) is None:
+        _need_no_rounds(path)
+
+
 def discard_checkpoint(path: Path) -> None:
     """Delete the checkpoint of a finished run; tables and pages need only its records."""
     if (path / "run.json").exists() and read_json(path)[0]["status"] == "complete":
@@ -189,12 +195,19 @@ def _drop_uncommitted(path: Path, state: State | None) -> tuple[int, Any]:
     lines = path / "rounds.jsonl"
     if not lines.exists():
         return 0, hashlib.sha256()
-    if state is None and read_bytes(lines).count(b"\n") > 1:
-        raise RecordError(f"{path / 'checkpoint'} is missing beside recorded rounds: {REMEDY}")
+    if state is None:
+        _need_no_rounds(path)
     with _writing(path):
         os.truncate(lines, (read_header(path) or {"bytes": 0})["bytes"])
     content = read_bytes(lines)
     return len(content), hashlib.sha256(content)
+
+
+def _need_no_rounds(path: Path) -> None:
+    """Refuse a run without a checkpoint, if it has more than the round that was under way."""
+    lines = path / "rounds.jsonl"
+    if lines.exists() and read_bytes(lines).count(b"\n") > 1:
+        raise RecordError(f"{path / 'checkpoint'} is missing beside recorded rounds: {REMEDY}")
 
 
 @contextmanager

@@ -153,6 +153,11 @@ class Registry(Generic[T]):
 
     def bind(self, text: str | Spec) -> Bound[T]:
         """Read a spec and check its name and arguments without calling the factory."""
+        if not isinstance(text, str | Spec):
+            raise SpecError(
+                f"{with_article(self.kind)} is named by the text of a spec, but {described(text)} was given: write "
+                "the name, with arguments in brackets."
+            )
         spec = parse(text) if isinstance(text, str) else text
         factory = self._factory(spec.name)
         places = list(inspect.signature(factory).parameters)[: len(spec.args)]
