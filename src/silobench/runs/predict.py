@@ -83,14 +83,14 @@ class TrainedModel:
             return self.rows.encoder
         return _dataset_of(self.run).encoder
 
-    def predictions(self, rows: Any) -> NDArray[Any]:
-        """Return the name of the class, or the number, that the network answers for each row."""
-        answers = self.objective.predictions(self.outputs(rows))
+    def predictions(self, outputs: Tensor) -> NDArray[Any]:
+        """Return the name of the class, or the number, that the network's outputs mean for each row."""
+        answers = self.objective.predictions(outputs)
         return np.array(self.rows.classes)[answers] if self.objective.has_classes else answers
 
-    def probabilities(self, rows: Any) -> NDArray[np.float64]:
+    def probabilities(self, outputs: Tensor) -> NDArray[np.float64]:
         """Return the probability of each class for each row."""
-        probabilities = self.objective.probabilities(self.outputs(rows))
+        probabilities = self.objective.probabilities(outputs)
         if probabilities is None:
             raise ConfigError(
                 f"the objective {self.objective.name} has no probabilities: leave out probabilities, or train with "
@@ -116,7 +116,8 @@ def predict(
     class.
     """
     model = trained_model(run, state=state, party=party, only=only)
-    return model.probabilities(rows) if probabilities else model.predictions(rows)
+    outputs = model.outputs(rows)
+    return model.probabilities(outputs) if probabilities else model.predictions(outputs)
 
 
 def to_sklearn(
