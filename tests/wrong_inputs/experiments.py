@@ -187,7 +187,7 @@ LINES = [
     experiment(
         'model = "module(path=nowhere.py:Net)"', "give the path of a Python file, as in module(path=model.py:Net)."
     ),
-    experiment('model = "bag"', "this model cannot read rows of numbers: use cnn, mlp or linear."),
+    experiment('model = "bag"', "cannot read rows of numbers: use cnn, mlp or linear."),
     # solvers
     experiment('solver = "sgd(momentum=1)"', "sgd: momentum must be less than 1, but 1 was given."),
     experiment('solver = "sgd(lr=0)"', "sgd: lr must be greater than 0, but 0 was given."),
@@ -326,7 +326,7 @@ LINES = [
     ),
     experiment(
         'objective = "cross-entropy(weights=heavy)"',
-        "cross-entropy: weights must be 'none' or 'balanced', but 'heavy' was given.",
+        "cross-entropy: weights must be 'equal' or 'balanced', but 'heavy' was given.",
     ),
     experiment(
         'objective = "binary(positive=7)"', "fcube has no class '7' to be positive: choose from x1 <= 0, x1 > 0."

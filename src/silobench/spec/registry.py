@@ -175,7 +175,10 @@ class Registry(Generic[T]):
         return Bound(
             full=_as_spec(spec.name, full, signature),
             short=_as_spec(
-                spec.name, {k: v for k, v in short.items() if v != defaults[k]}, signature, self.specs.get(spec.name, ())
+                spec.name,
+                {k: v for k, v in short.items() if v != defaults[k]},
+                signature,
+                self.specs.get(spec.name, ()),
             ),
             build=lambda: factory(*bound.args, **bound.kwargs),
             replaced_by=origin.file_name if origin and origin.replaces else "",
