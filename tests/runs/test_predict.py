@@ -233,6 +233,7 @@ def test_neither_the_data_nor_the_label_is_needed(trained: StoredRun, tmp_path: 
     expected = sb.predict(trained.path, frame)
     new = frame.drop(columns=["outcome", "stay"])[:7]
     new.to_parquet(tmp_path / "new.parquet")
+    columns = pyarrow.Table.from_pandas(new).to_pydict()
     for rows in (
         new,
         pyarrow.Table.from_pandas(new).to_pydict(),
