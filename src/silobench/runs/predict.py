@@ -42,6 +42,7 @@ from silobench.runs.stored import (
     run_paths,
     sha256,
 )
+from silobench.spec.contract import described
 from silobench.tasks.objectives import OBJECTIVES, Objective, plain
 from silobench.tasks.objectives.hinge import Hinge
 from silobench.tasks.objectives.regression import Regression
@@ -153,7 +154,7 @@ def trained_model(
         return _of_run(chosen_run(Path(run), only), party)
     task = run.task if isinstance(run, Setting) else run
     if not isinstance(task, Task):
-        raise ConfigError(f"predict needs the path of a run, an sb.Task or an sb.Setting, but got a {_kind(run)}.")
+        raise ConfigError(f"predict needs the path of a run, an sb.Task or an sb.Setting, but got {described(run)}.")
     if state is None:
         raise ConfigError("a task does not know what was learnt: give state=record.state of the last record.")
     if task.rows is None:
@@ -161,10 +162,6 @@ def trained_model(
     last = state.state if isinstance(state, RoundRecord) else state
     weights = _weights(run, last, party) if isinstance(run, Setting) else _shared(last, party)
     return TrainedModel(_with_weights(task.network, weights), task.objective, task.rows)
-
-
-def _kind(value: Any) -> str:
-    return type(value).__name__
 
 
 # --- which run ---------------------------------------------------------------------------------------
