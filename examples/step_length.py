@@ -2,7 +2,8 @@
 
     silobench run experiment.toml --plugin examples/step_length.py --set measure=step_length
 
-Every line of rounds.jsonl then has {"measures": {"step-length": {"length": ..., "straight": ...}}}.
+Every line of rounds.jsonl then has {"measures": {"step-length": {"length": ..., "straight": ...}}}. `silobench show`
+has a table of the last values, and `silobench report` draws them over rounds.
 """
 
 from collections.abc import Callable

@@ -29,11 +29,12 @@ torch.set_num_threads(1)  # also where something had imported it before
 @pytest.fixture(autouse=True)
 def _registries_as_before() -> Iterator[None]:
     """Forget what a test registers: two plugins of the same name are refused in one process."""
-    before = {kind: dict(registry.factories) for kind, registry in REGISTRIES.items()}
+    contents = [content for r in REGISTRIES.values() for content in (r.factories, r.added_later, r.specs)]
+    before = [dict(content) for content in contents]
     yield
-    for kind, registry in REGISTRIES.items():
-        registry.factories.clear()
-        registry.factories.update(before[kind])
+    for content, earlier in zip(contents, before, strict=True):
+        content.clear()  # type: ignore[attr-defined]
+        content.update(earlier)  # type: ignore[attr-defined]
 
 
 def _split(sizes: tuple[int, ...], features: int, classes: int, rng: np.random.Generator) -> Split:

@@ -78,11 +78,24 @@ def test_a_task_of_another_dataset(data: sb.Dataset) -> None:
         sb.rounds(sb.Method(sb.fedavg()), federation, task)
 
 
+def test_other_calls_with_wrong_parts(data: sb.Dataset) -> None:
+    with pytest.raises(sb.ConfigError, match="the dataset of a federation is the text 'digits'"):
+        sb.federate("digits", "iid")  # type: ignore[arg-type]
+    with pytest.raises(sb.ConfigError, match="the partition is 5, but the text of a spec is needed"):
+        sb.federate(data, 5)  # type: ignore[arg-type]
+    with pytest.raises(sb.ConfigError, match="the dataset of a task is the text 'digits'"):
+        sb.task("mlp", "digits")  # type: ignore[arg-type]
+    with pytest.raises(sb.SilobenchError, match="a solver is named by the text of a spec, but"):
+        sb.SOLVERS.build(sb.sgd())  # type: ignore[arg-type]
+    with pytest.raises(sb.ConfigError, match="the course of measures is None"):
+        list(sb.measured([], {"replicas": sb.replicas()}, None))  # type: ignore[arg-type]
+
+
 def test_arguments_in_the_wrong_order(data: sb.Dataset) -> None:
     federation, task = sb.federate(data, "iid", parties=3), sb.task("linear", data)
-    with pytest.raises(sb.ConfigError, match="the federation is a Task, but an sb.Federation is needed"):
+    with pytest.raises(sb.ConfigError, match=r"the federation is a Task, but an sb.Federation is needed"):
         sb.rounds(sb.Method(sb.fedavg()), task, federation)  # type: ignore[arg-type]
-    with pytest.raises(sb.ConfigError, match="the method is an Algorithm, but an sb.Method is needed"):
+    with pytest.raises(sb.ConfigError, match=r"the method is an Algorithm, but an sb.Method is needed"):
         sb.rounds(sb.fedavg(), federation, task)  # type: ignore[arg-type]
-    with pytest.raises(sb.ConfigError, match="the task is the text 'mlp', but an sb.Task is needed"):
+    with pytest.raises(sb.ConfigError, match=r"the task is the text 'mlp', but an sb.Task is needed"):
         sb.rounds(sb.Method(sb.fedavg()), federation, "mlp")  # type: ignore[arg-type]

@@ -19,6 +19,8 @@ from silobench.partitions import Partition
 from silobench.partitions import partition as cut
 from silobench.partitions.skew import apportion
 from silobench.rng import stream
+from silobench.spec.contract import described
+from silobench.spec.registry import need_part
 
 _EVALUATION_NUMBERS = 1 << 19  # in a batch for evaluation: more do not fit the processor's cache
 _EVALUATION_ROWS = (500, 8000)  # the smallest and the largest number of rows of such a batch
@@ -268,6 +270,9 @@ def federate(
     at least one row for training, and shared rows are never held out. Without `parties` the data determine their
     number, else it is ten: see `partition`.
     """
+    need_part(dataset, Dataset, "the dataset of a federation", "sb.federate(sb.load('digits'), 'iid')")
+    if not isinstance(spec, str):
+        raise ConfigError(f"the partition is {described(spec)}, but the text of a spec is needed: write 'iid'.")
     if not 0 <= validation < 1:
         raise ConfigError(f"validation must be a fraction of a party's rows, 0 or more and below 1, not {validation}.")
     if validation and len(dataset.validation):

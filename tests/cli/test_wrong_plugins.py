@@ -105,6 +105,11 @@ ALGORITHMS = {
         "the algorithm mine (plug.py, line 10) gives Algorithm a hook 'aborb'",
         "did you mean absorb?",
     ),
+    "wrong hook name outside a function": Case(
+        "MINE = sb.Algorithm(mesage=None)\n",
+        "",
+        ("in line 4 it gives Algorithm a hook 'mesage', which it does not have: did you mean message",),
+    ),
     "returns None": Case(
         "@sb.ALGORITHMS.register\ndef mine():\n    sb.Algorithm()\n",
         "algorithm = 'mine'",
@@ -597,6 +602,39 @@ OTHERS = {
         "fit",
         "objective = 'mine'",
         "(plug.py, line 9) raised TypeError: Can't instantiate abstract class Mine",
+    ),
+    # metrics
+    "metric returns a function": part(
+        "METRICS", "", "lambda y, scores: 0.5", "metric = 'mine'", "but it must return an sb.MetricFunction(compute)"
+    ),
+    "metric raises": part(
+        "METRICS",
+        "def compute(y, scores):\n    return y.missing",
+        "sb.MetricFunction(compute)",
+        "metric = 'mine'",
+        "the hook `compute` of the metric mine (plug.py, line 5) raised AttributeError",
+    ),
+    "metric of rows": part(
+        "METRICS",
+        "def compute(y, scores):\n    return scores[:, 1]",
+        "sb.MetricFunction(compute)",
+        "metric = 'mine'",
+        "the hook `compute` of the metric mine (plug.py, line 4) returned an array of shape",
+        "but a number is expected, or None where the metric is undefined",
+    ),
+    "metric arity": part(
+        "METRICS",
+        "",
+        "sb.MetricFunction(lambda scores: 0.5)",
+        "metric = 'mine'",
+        "is called with (y, scores), but it takes (scores)",
+    ),
+    "metric with an unknown field": part(
+        "METRICS",
+        "",
+        "sb.MetricFunction(lambda y, scores: 0.5, higher_better=True)",
+        "metric = 'mine'",
+        "gives MetricFunction a hook 'higher_better', which it does not have: did you mean higher_is_better?",
     ),
     # models
     "a builder as model": part(

@@ -168,3 +168,17 @@ def test_a_damaged_encoder_is_refused(path: Path, change: Any) -> None:
     change(facts)
     with pytest.raises(DataError, match="stored encoder cannot be read"):
         Encoder.from_json(facts)
+
+
+def test_dates_of_new_rows_are_read_in_the_order_of_the_training_rows(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("day,y\n" + "".join(f"{1 + i % 28:02}/01/2024,{i % 2}\n" for i in range(60)))
+    encoder = csv(str(path), label="y", dates="day", scale="none").encoder
+    assert encoder is not None
+    assert encoder.encode({"day": ["02/03/2024"]})[0, 1] == 3  # March, though this row alone does not show it
+    typed = from_pandas(
+        pd.DataFrame({"day": pd.date_range("2024-01-01", periods=40), "y": [0, 1] * 20}), label="y"
+    ).encoder
+    assert typed is not None
+    with pytest.raises(DataError, match="not a date in column 'day'"):
+        typed.encode({"day": ["02/03/2024"]})

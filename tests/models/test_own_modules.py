@@ -2,7 +2,9 @@
 
 import copy
 import random
+import tomllib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,9 @@ from commands import call, write
 from precision import bound
 from silobench.errors import ConfigError
 from silobench.models import MODELS, Network, Sizes
+from silobench.runs.execute import execute
+from silobench.runs.experiment import plan
+from silobench.runs.prepare import prepare
 from silobench.runs.stored import read_runs
 
 DIGITS = sb.load("digits")
@@ -239,7 +244,7 @@ def test_workers_train_it_with_the_same_bits(model_file: Path) -> None:
     assert torch.equal(here[-1].state.server.params, there[-1].state.server.params)
 
 
-def test_two_runs_side_by_side_and_one_that_resumes(
+def test_runs_side_by_side_have_the_same_bits(
     model_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = EXPERIMENT.format(file=model_file) + 'algorithm = ["fedavg", "scaffold"]\n'
@@ -250,6 +255,48 @@ def test_two_runs_side_by_side_and_one_that_resumes(
         assert result.code == 0, result.err
     digests = [[run.facts.model_sha256 for run in read_runs(out)] for out in outs]
     assert digests[0] == digests[1]
+
+
+def test_an_interrupted_run_resumes_with_the_same_bits(model_file: Path, tmp_path: Path) -> None:
+    choices = tomllib.loads(EXPERIMENT.format(file=model_file))
+    for out, stops in (("whole", ()), ("parts", (1, 2))):
+        for stop in (*stops, 3):
+            (planned,) = plan(choices)
+            with closing(execute(prepare(planned), tmp_path / out, "inline")) as records:
+                for record in records:
+                    if record.round == stop < 3:
+                        break
+    (whole,), (parts,) = (read_runs(tmp_path / out) for out in ("whole", "parts"))
+    assert parts.complete
+    assert whole.facts.state_sha256 == parts.facts.state_sha256
+
+
+def test_a_network_of_a_plugin_is_trained_by_workers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], registry_as_before: None
+) -> None:
+    code = FILE.replace("class Net", "import silobench as sb\n\n@sb.MODELS.register\nclass PluginNet")
+    plugin = write(tmp_path / "plugin.py", code)
+    text = EXPERIMENT.replace("module(path={file}:Net, width=6)", "pluginnet(width=6)")
+    experiment = write(tmp_path / "e.toml", text)
+    digests = []
+    for engine in ("inline", "pool(workers=2)"):
+        out = tmp_path / engine[:4]
+        result = call(capsys, "run", experiment, "--plugin", plugin, "--engine", engine, "--out", out)
+        assert result.code == 0, result.err
+        digests += [run.facts.model_sha256 for run in read_runs(out)]
+    assert digests[0] == digests[1]
+
+
+def test_a_network_that_does_not_fit_is_one_line_on_the_command_line(
+    model_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(model_file, FILE.replace("nn.Linear(width, outputs)", "nn.Linear(width, 3)"))
+    experiment = write(tmp_path / "e.toml", EXPERIMENT.format(file=model_file))
+    result = call(capsys, "run", experiment, "--workers", "1", "--out", tmp_path / "runs")
+    assert result.code == 2
+    (line,) = result.err.splitlines()
+    assert line.startswith(f"error: the network Net of {model_file} answers shape (4, 3) for 4 rows, but the objective")
+    assert not list((tmp_path / "runs").glob("*"))
 
 
 # --- what averaging cannot handle --------------------------------------------------------------------

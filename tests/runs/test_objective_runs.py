@@ -190,4 +190,4 @@ def test_the_skew_of_a_number_is_shown(people: Path, capsys: pytest.CaptureFixtu
 def test_objectives_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     shown = call(capsys, "list", "objectives", "--json")
     names = [row["name"] for row in json.loads(shown.out)]
-    assert names == ["auto", "binary", "cross-entropy", "regression", "verification"]
+    assert names == ["auto", "binary", "cross-entropy", "hinge", "regression", "verification"]

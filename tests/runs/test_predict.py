@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import polars
+import pyarrow
 import pytest
 import torch
 from torch import nn
@@ -191,7 +191,7 @@ def test_a_run_in_python_is_used_without_files() -> None:
         sb.predict(task, data.test.x, state=last, party="a")
     with pytest.raises(ConfigError, match=r"give state=record.state of the last record"):
         sb.predict(task, data.test.x)
-    with pytest.raises(ConfigError, match=r"needs the path of a run, an sb.Task or an sb.Setting, but got a int"):
+    with pytest.raises(ConfigError, match=r"needs the path of a run, an sb.Task or an sb.Setting, but got 3"):
         sb.predict(3, data.test.x)  # type: ignore[arg-type]
 
 
@@ -233,7 +233,13 @@ def test_neither_the_data_nor_the_label_is_needed(trained: StoredRun, tmp_path: 
     expected = sb.predict(trained.path, frame)
     new = frame.drop(columns=["outcome", "stay"])[:7]
     new.to_parquet(tmp_path / "new.parquet")
-    for rows in (new, polars.from_pandas(new), tmp_path / "new.parquet", new[["admitted", "ward", "age"]]):
+    columns = pyarrow.Table.from_pandas(new).to_pydict()
+    for rows in (
+        new,
+        pyarrow.Table.from_pandas(new).to_pydict(),
+        tmp_path / "new.parquet",
+        new[["admitted", "ward", "age"]],
+    ):
         assert sb.predict(trained.path, rows).tolist() == expected[:7].tolist()
     assert set(expected) == {"alive", "died"}
     assert encoder_file(trained.path).is_file()

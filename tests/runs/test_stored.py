@@ -14,7 +14,7 @@ from silobench.runs.execute import execute
 from silobench.runs.experiment import plan
 from silobench.runs.label import Label
 from silobench.runs.prepare import prepare
-from silobench.runs.stored import RoundRow, RunFacts, StoredRun, read_run
+from silobench.runs.stored import FinalFacts, RoundRow, RunFacts, StoredRun, read_run
 from silobench.training.state import SLOWEST, RoundRecord
 
 CHOICES = {
@@ -58,7 +58,10 @@ def test_facts_are_those_of_run_json(finished: Path) -> None:
 def test_rows_are_those_of_rounds_jsonl(finished: Path) -> None:
     run, lines = read_run(finished), (finished / "rounds.jsonl").read_text().splitlines()
     for row, line in zip(run.rounds, map(json.loads, lines), strict=True):
+        final = line.pop("final", {})
         assert {name: getattr(row, name) for name in line} == line
+        assert row.final == FinalFacts.from_json(final)
+        assert bool(final) == (row.round == 4)
     assert {f.name for f in fields(RoundRow)} == {f.name for f in fields(RoundRecord)} - {"state"}
     assert [row.round for row in run.tested] == [2, 4]
     assert [row.tested for row in run.rounds] == [False, True, False, True]

@@ -244,7 +244,8 @@ def test_a_run_that_fails_is_named_and_what_was_finished_is_kept(
     Path("broken").touch()
     with pytest.raises(
         RunError,
-        match=re.escape(f"{made[0].name} failed in round 2, party ") + r"\d: ValueError: it is broken; finished",
+        match=re.escape(f"{made[0].name} failed in round 2, party ")
+        + r"\d: the hook `message` of the algorithm \w+ \(mine.py, line 17\) raised ValueError: it is broken; finished",
     ) as caught:
         list(sweep(made, Path("runs"), **options))
     assert "in message" in caught.value.details

@@ -43,8 +43,9 @@ def predict(
     """Predict the rows of a file with the model of a finished run: one line per row."""
     with waiting(f"predicting {file}"):
         model = _model(run, party, only, plugin or ())
-        answers = model.predictions(file).tolist()
-        shares = model.probabilities(file).tolist() if probabilities else None
+        outputs = model.outputs(file)
+        answers = model.predictions(outputs).tolist()
+        shares = model.probabilities(outputs).tolist() if probabilities else None
     if json_:
         facts = {"run": str(model.run.path if model.run else run), "predictions": answers}
         content = json.dumps(facts | ({"classes": model.rows.classes, "probabilities": shares} if shares else {}))

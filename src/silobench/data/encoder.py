@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from silobench.data.table.cells import BadCells, RawColumn, raw_column
-from silobench.data.table.dates import DateOrder, date_features, parse_dates
+from silobench.data.table.dates import AmbiguousDatesError, DateOrder, date_features, parse_dates
+from silobench.data.table.progress import Progress
 from silobench.data.table.scaling import Scale, apply_scales
 from silobench.data.table.words import PADDING, hashed_words, place_and_sign, tokens, word_row
 from silobench.errors import DataError, listed
@@ -72,7 +73,10 @@ class DateColumn:
         return date_features(dates, np.datetime64(self.origin, "s"))
 
     def _parse(self, column: RawColumn) -> NDArray[np.datetime64]:
-        dates = parse_dates(column.factor.texts, self.order)
+        try:
+            dates = parse_dates(column.factor.texts, self.order)
+        except AmbiguousDatesError:
+            dates = None
         if dates is None:
             raise BadColumnError(f"a text that is not a date in column '{self.name}'")
         return dates[column.factor.codes]
@@ -133,7 +137,9 @@ class TextColumn:
 
     def write(self, column: RawColumn, rows: NDArray[np.int64] | slice, out: NDArray[np.float32]) -> None:
         texts, codes = column.factor.texts, column.factor.codes[rows]
+        progress = Progress(f"hashing the words of {self.name}", len(codes), "rows")
         for begin in range(0, len(codes), _BLOCK):
+            progress.step(len(codes[begin : begin + _BLOCK]))
             wanted, places = np.unique(codes[begin : begin + _BLOCK], return_inverse=True)
             hashed = np.stack([hashed_words(texts[code], self.width) for code in wanted])
             out[begin : begin + _BLOCK] = hashed[places.reshape(-1)]

@@ -17,7 +17,8 @@ from silobench.data.readers.user_tables import Names, Source, table_dataset
 from silobench.data.table.cells import RawColumn, concatenate, is_absent, raw_columns, text_column
 from silobench.data.table.dates import DateOrder
 from silobench.data.table.files import Table
-from silobench.data.table.plan import Choices, Many, Progress
+from silobench.data.table.plan import Choices, Many
+from silobench.data.table.progress import Progress
 from silobench.data.table.scaling import Scaling
 from silobench.errors import DataError, listed, suggest
 
@@ -114,7 +115,7 @@ def _joined(
     columns = sides[0]
     if len(sides) > 1:
         columns = {name: concatenate(column, sides[1][name]) for name, column in sides[0].items()}
-    given: dict[str, Names | None] = {
+    roles: dict[str, Names | None] = {
         key: value if value is None or isinstance(value, str) else tuple(value) for key, value in names.items()
     }
 
@@ -123,7 +124,7 @@ def _joined(
             return hold_out(whole, _share(test))
         return whole.take(np.arange(cut)), whole.take(np.arange(cut, len(whole)))
 
-    return table_dataset(source, Table(columns), given, choices, task, unit, split)
+    return table_dataset(source, Table(columns), roles, choices, task, unit, split)
 
 
 def _share(test: Any) -> float:

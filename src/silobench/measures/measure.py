@@ -12,6 +12,7 @@ from silobench.method.checks import pair, sentence, tensors
 from silobench.method.types import Memory
 from silobench.spec import Registry
 from silobench.spec.contract import Contract, Form, described
+from silobench.spec.registry import need_part
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
 
@@ -79,6 +80,9 @@ def measured(
 
     `course` is the schedule of these rounds, and `state` the state that they resume from, if they do.
     """
+    need_part(course, Schedule, "the course of measures", "the schedule of the rounds")
+    for measure in measures.values():
+        need_part(measure, Measure, "a measure", "{'replicas': sb.replicas()}")
     course, memories = with_prelude(course), state.measures if state else {}
     observers = {name: measure.begin(course, state, memories.get(name, {})) for name, measure in measures.items()}
     for record in records:

@@ -9,6 +9,7 @@ from torch import nn
 from silobench.errors import ConfigError
 from silobench.models.lazy import initialise_lazy
 from silobench.rng import torch_seed
+from silobench.spec.contract import described
 from silobench.spec.registry import part_name
 
 
@@ -58,14 +59,10 @@ class Model:
             module = self.module(sizes)
             if not isinstance(module, nn.Module):
                 raise ConfigError(
-                    f"the model {self.name} returned {_kind(module)}, but a torch.nn.Module is needed: return a module."
+                    f"the model {self.name} returned {described(module)}, but a torch.nn.Module is needed: return a module."
                 )
             initialise_lazy(module, sizes.shape, bool(sizes.vocabulary))
             return module
-
-
-def _kind(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def image_shape(model: str, sizes: Sizes, least: int) -> tuple[int, int, int]:

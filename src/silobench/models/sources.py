@@ -38,7 +38,7 @@ def as_model(source: Any, arguments: Mapping[str, Any] | None = None) -> Model:
     if is_estimator(source):
         return of_estimator(source)
     raise ConfigError(
-        f"a {type(source).__name__} is not a model: give the text of a spec, a torch.nn.Module, a class or a function "
+        f"{described(source)} is not a model: give the text of a spec, a torch.nn.Module, a class or a function "
         "that returns one, or a linear estimator of scikit-learn."
     )
 

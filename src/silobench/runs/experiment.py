@@ -36,7 +36,7 @@ from silobench.runs.notices import reported
 from silobench.runs.plan import Binder, Cell, Plan, bind, need_text
 from silobench.runs.starts import STARTS
 from silobench.spec import Bound, Registry
-from silobench.spec.contract import last_line
+from silobench.spec.contract import last_line, unknown_field
 from silobench.spec.registry import loading
 from silobench.tasks.metric_functions import METRICS
 from silobench.tasks.objectives import OBJECTIVES
@@ -129,6 +129,8 @@ def _load_failure(path: Path, error: BaseException) -> str:
         return f"it has a relative import{where}, but a plugin is a single file: put everything into it"
     if isinstance(error, SystemExit):
         return f"it ends the program with sys.exit({error.code}){where}: remove that"
+    if misspelt := unknown_field(error):
+        return f"{where.removeprefix(' ')} it {misspelt}".strip().rstrip("?.")
     return f"{type(error).__name__}{where}: {' '.join(str(error).split())}"
 
 

@@ -42,6 +42,7 @@ from silobench.runs.stored import (
     run_paths,
     sha256,
 )
+from silobench.spec.contract import described
 from silobench.tasks.objectives import OBJECTIVES, Objective, plain
 from silobench.tasks.objectives.hinge import Hinge
 from silobench.tasks.objectives.regression import Regression
@@ -83,14 +84,14 @@ class TrainedModel:
             return self.rows.encoder
         return _dataset_of(self.run).encoder
 
-    def predictions(self, rows: Any) -> NDArray[Any]:
-        """Return the name of the class, or the number, that the network answers for each row."""
-        answers = self.objective.predictions(self.outputs(rows))
+    def predictions(self, outputs: Tensor) -> NDArray[Any]:
+        """Return the name of the class, or the number, that the network's outputs mean for each row."""
+        answers = self.objective.predictions(outputs)
         return np.array(self.rows.classes)[answers] if self.objective.has_classes else answers
 
-    def probabilities(self, rows: Any) -> NDArray[np.float64]:
+    def probabilities(self, outputs: Tensor) -> NDArray[np.float64]:
         """Return the probability of each class for each row."""
-        probabilities = self.objective.probabilities(self.outputs(rows))
+        probabilities = self.objective.probabilities(outputs)
         if probabilities is None:
             raise ConfigError(
                 f"the objective {self.objective.name} has no probabilities: leave out probabilities, or train with "
@@ -116,7 +117,8 @@ def predict(
     class.
     """
     model = trained_model(run, state=state, party=party, only=only)
-    return model.probabilities(rows) if probabilities else model.predictions(rows)
+    outputs = model.outputs(rows)
+    return model.probabilities(outputs) if probabilities else model.predictions(outputs)
 
 
 def to_sklearn(
@@ -152,7 +154,7 @@ def trained_model(
         return _of_run(chosen_run(Path(run), only), party)
     task = run.task if isinstance(run, Setting) else run
     if not isinstance(task, Task):
-        raise ConfigError(f"predict needs the path of a run, an sb.Task or an sb.Setting, but got a {_kind(run)}.")
+        raise ConfigError(f"predict needs the path of a run, an sb.Task or an sb.Setting, but got {described(run)}.")
     if state is None:
         raise ConfigError("a task does not know what was learnt: give state=record.state of the last record.")
     if task.rows is None:
@@ -160,10 +162,6 @@ def trained_model(
     last = state.state if isinstance(state, RoundRecord) else state
     weights = _weights(run, last, party) if isinstance(run, Setting) else _shared(last, party)
     return TrainedModel(_with_weights(task.network, weights), task.objective, task.rows)
-
-
-def _kind(value: Any) -> str:
-    return type(value).__name__
 
 
 # --- which run ---------------------------------------------------------------------------------------

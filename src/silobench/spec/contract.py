@@ -5,6 +5,7 @@ so built-in parts keep their speed, and functions that engines recognise stay th
 """
 
 import inspect
+import os
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Any, TypeAlias
 
 from silobench.errors import ConfigError, HookError, SilobenchError, suggest
 
-PACKAGE = str(Path(__file__).resolve().parents[1])
+PACKAGE = str(Path(__file__).parents[1]) + os.sep  # as functions state their files, also behind a link
 Check: TypeAlias = Callable[[Any, Sequence[Any]], "str | None"]
 """(value, arguments of the call) -> what the value is and what is expected instead; None if it fits."""
 
@@ -320,12 +321,12 @@ def call(function: Callable[..., Any], arguments: inspect.BoundArguments, origin
     except (Exception, SystemExit) as error:
         line = last_line(error.__traceback__, origin.file) or origin.line
         where = f"the {origin.kind} {origin.name} ({origin.file_name}, line {line})"
-        raise ConfigError(f"{where} {_unknown_field(error) or raised(error)}.") from error
+        raise ConfigError(f"{where} {unknown_field(error) or raised(error)}.") from error
     finally:
         _building.reset(token)
 
 
-def _unknown_field(error: BaseException) -> str | None:
+def unknown_field(error: BaseException) -> str | None:
     """Return a sentence about a misspelt hook, if that is the error."""
     pattern = r"(\w+)\.__init__\(\) got an unexpected keyword argument '(\w+)'"
     match = re.match(pattern, str(error)) if isinstance(error, TypeError) else None

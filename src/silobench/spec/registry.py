@@ -153,6 +153,11 @@ class Registry(Generic[T]):
 
     def bind(self, text: str | Spec) -> Bound[T]:
         """Read a spec and check its name and arguments without calling the factory."""
+        if not isinstance(text, str | Spec):
+            raise SpecError(
+                f"{with_article(self.kind)} is named by the text of a spec, but {described(text)} was given: write "
+                "the name, with arguments in brackets."
+            )
         spec = parse(text) if isinstance(text, str) else text
         factory = self._factory(spec.name)
         places = list(inspect.signature(factory).parameters)[: len(spec.args)]
@@ -167,11 +172,10 @@ class Registry(Generic[T]):
         stated = {k: v for k, v in bound.arguments.items() if k not in added or v != defaults[k]}
         full = stated | {name: value.full for name, value in nested.items()}
         short = bound.arguments | {name: value.short for name, value in nested.items()}
+        short = {name: value for name, value in short.items() if value != defaults[name]}
         return Bound(
             full=_as_spec(spec.name, full, signature),
-            short=_as_spec(
-                spec.name, {k: v for k, v in short.items() if v != defaults[k]}, signature, self.specs[spec.name]
-            ),
+            short=_as_spec(spec.name, short, signature, self.specs.get(spec.name, ())),
             build=lambda: factory(*bound.args, **bound.kwargs),
             replaced_by=origin.file_name if origin and origin.replaces else "",
         )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from silobench.data.dataset import Dataset, TaskKind
-from silobench.errors import ConfigError, SilobenchError
+from silobench.errors import ConfigError
 from silobench.spec import Registry
 from silobench.spec.contract import Contract, Form, described, expects
 from silobench.spec.ranges import Count
@@ -58,7 +58,7 @@ class ExtraMetric:
 
     def value(self, y: NDArray[Any], scores: NDArray[np.float64]) -> float | None:
         """Return the metric of some rows; None where it is undefined, as for a network that has diverged."""
-        return _number(self.metric.name, self.compute, y, scores) if np.isfinite(scores).all() else None
+        return _number(self.compute, y, scores) if np.isfinite(scores).all() else None
 
 
 def _is_number(value: Any, arguments: Sequence[Any]) -> str | None:
@@ -91,15 +91,9 @@ def extra_metrics(specs: Sequence[str], dataset: Dataset, positive: int = 1) -> 
         if name in metrics:
             raise ConfigError(f"metric has {name} twice: ask for it once.")
         function = bound.build()
-        if not isinstance(function, MetricFunction):
-            raise ConfigError(
-                f"the metric {name} must return a silobench.MetricFunction, but it returned a "
-                f"{type(function).__name__}: write return sb.MetricFunction(compute), with the function of labels and "
-                "scores."
-            )
         _check_suits(name, function, dataset)
         metric = function.metric(name, dataset.unit)
-        constants = [_number(name, function.compute, *answer) for answer in _constant_answers(dataset, positive)]
+        constants = [_number(function.compute, *answer) for answer in _constant_answers(dataset, positive)]
         known = [value for value in constants if value is not None]
         metrics[name] = ExtraMetric(replace(metric, constant=metric.best(known) if known else None), function.compute)
     return tuple(metrics.values())
@@ -135,22 +129,10 @@ def _constant_answers(dataset: Dataset, positive: int) -> list[tuple[NDArray[Any
     return [(y, np.broadcast_to(scores, (len(y), classes))) for scores in (shares, *preferring)]
 
 
-def _number(name: str, compute: Compute, y: NDArray[Any], scores: NDArray[np.float64]) -> float | None:
-    """Call a metric; raise `ConfigError` if it fails or does not return a number."""
-    try:
-        value = compute(y, scores)
-    except SilobenchError:  # of a plugin: it names the function and the file
-        raise
-    except Exception as error:
-        raise ConfigError(
-            f"the metric {name} failed with {type(error).__name__}: {error}; it is called with labels of shape "
-            f"{y.shape} and scores of shape {scores.shape}, and must return a number or None."
-        ) from error
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise ConfigError(f"the metric {name} must return a number or None, but it returned a {type(value).__name__}.")
-    return float(value) if math.isfinite(value) else None
+def _number(compute: Compute, y: NDArray[Any], scores: NDArray[np.float64]) -> float | None:
+    """Return the value of a metric; None where it is undefined or not finite."""
+    value = compute(y, scores)
+    return float(value) if value is not None and math.isfinite(value) else None
 
 
 # --- metrics of classes -------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from silobench.federation import as_input
 from silobench.models import MODELS, Classifier, CustomLoss, Model, Network, Sizes, as_model
 from silobench.models.estimators import LinearEstimator
 from silobench.models.modules import Trial, averageable
+from silobench.spec.registry import need_part
 from silobench.tasks.objectives import OBJECTIVES, Objective, plain
 from silobench.tasks.objectives.regression import Regression
 from silobench.tasks.row_format import RowFormat
@@ -78,6 +79,7 @@ def task(model: Any, dataset: Dataset, seed: int = 0, objective: str = "auto") -
     `model` is a spec, such as ``"mlp(32, 16, 8)"``, a torch.nn.Module, a class or a function that returns one, or a
     linear estimator of scikit-learn: see docs/models.md.
     """
+    need_part(dataset, Dataset, "the dataset of a task", "sb.task('mlp', sb.load('digits'))")
     source = MODELS.build(model) if isinstance(model, str) else as_model(model)
     name = source.name or str(model)
     fitted = OBJECTIVES.build(_objective_of(source, dataset, objective))(dataset)

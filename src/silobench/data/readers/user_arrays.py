@@ -46,14 +46,14 @@ def arrays_dataset(
 ) -> Dataset:
     """Return the dataset of x and y, or of x_train, y_train, x_test and y_test, with groups if there are any."""
     sides = ["_train", "_test"] if "x_train" in arrays else [""]
-    given = [arrays[f"y{side}"] for side in sides]
-    if any(y.ndim not in (1, 2) or y.ndim != given[0].ndim for y in given):
-        raise DataError(f"{source} has labels of shape {[y.shape for y in given]}: save one label per row.")
-    labels = targets(source, "the label y", np.concatenate(given), task, remedy)
+    answers = [arrays[f"y{side}"] for side in sides]
+    if any(y.ndim not in (1, 2) or y.ndim != answers[0].ndim for y in answers):
+        raise DataError(f"{source} has labels of shape {[y.shape for y in answers]}: save one label per row.")
+    labels = targets(source, "the label y", np.concatenate(answers), task, remedy)
     if len(sides) == 1:
         train, held = hold_out(_array_split(source, arrays, "", labels.y), test)
     else:
-        cut = len(given[0])
+        cut = len(answers[0])
         train = _array_split(source, arrays, "_train", labels.y[:cut])
         held = _array_split(source, arrays, "_test", labels.y[cut:])
     if scale == "standard":

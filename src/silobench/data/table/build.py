@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from silobench.data.encoder import DateColumn, Encoder, NumberColumn, TextColumn, WordsColumn, row_texts
 from silobench.data.table.cells import RawColumn
-from silobench.data.table.plan import Choices, Plan, Progress
+from silobench.data.table.plan import Choices, Plan
+from silobench.data.table.progress import Progress
 from silobench.data.table.scaling import Scale, apply_scales, group_scales, pooled_scale, private_scale
 from silobench.data.table.words import most_frequent
 from silobench.errors import listed

@@ -249,7 +249,7 @@ def _object_column(name: str, array: NDArray[Any]) -> RawColumn:
             f"column '{name}' has a {type(strange[0]).__name__} in a cell: numbers, texts or dates are needed, so "
             "convert the column or drop it."
         )
-    return text_column(["" if gone else str(value) for value, gone in zip(array, absent, strict=True)])
+    return text_column(["" if is_missing else str(value) for value, is_missing in zip(array, absent, strict=True)])
 
 
 def is_absent(value: Any) -> bool:

@@ -49,6 +49,18 @@ def parse_dates(texts: Sequence[str], order: DateOrder = "auto") -> NDArray[np.d
         return None
 
 
+def decided_order(texts: Sequence[str], order: DateOrder) -> DateOrder:
+    """Return the order that dates are written in, so that other dates of the same column are read in the same way.
+
+    >>> decided_order(["03/04/2024", "25/04/2024"], "auto")
+    'day-first'
+    """
+    matches = [match for match in map(_match, texts) if match]
+    if order != "auto" or not any(match.re is _YEAR_LAST and match["mark"] != "." for match in matches):
+        return order
+    return "month-first" if _is_month_first(matches, order) else "day-first"
+
+
 def _match(text: str) -> re.Match[str] | None:
     return _YEAR_FIRST.fullmatch(text) or _YEAR_LAST.fullmatch(text) or _NAMED.fullmatch(text)
 

@@ -1,8 +1,6 @@
 """What the raw columns of a table become, and everything that is wrong with them."""
 
-import logging
 import re
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -20,14 +18,14 @@ from silobench.data.encoder import (
     TextColumn,
 )
 from silobench.data.table.cells import BadCells, Decimal, RawColumn, release_memory
-from silobench.data.table.dates import AmbiguousDatesError, DateOrder, parse_dates
+from silobench.data.table.dates import AmbiguousDatesError, DateOrder, decided_order, parse_dates
+from silobench.data.table.progress import Progress
 from silobench.data.table.scaling import Scaling
 from silobench.data.table.words import tokens
 from silobench.errors import DataError, listed
 
 Many: TypeAlias = Literal["auto", "onehot", "hash", "drop"]
 
-_LOG = logging.getLogger("silobench")
 _MOST_CATEGORIES = 1000  # more are an error, unless `many` says what to do
 _MANY_CATEGORIES = 30  # more may be a mistake, so a note reports them
 _HASH_FEATURES = 32  # of a column with many categories
@@ -89,20 +87,6 @@ class Plan:
             self.notes.append(note)
 
 
-class Progress:
-    """Log how far a slow step is, every two seconds."""
-
-    def __init__(self, what: str, total: int, unit: str = "columns"):
-        self.what, self.total, self.unit, self.done, self.last = what, total, unit, 0, time.monotonic()
-
-    def step(self) -> None:
-        self.done += 1
-        if time.monotonic() - self.last > 2:
-            self.last = time.monotonic()
-            progress = {"step": self.what, "done": self.done, "total": self.total}
-            _LOG.info("%s: %d of %d %s", self.what, self.done, self.total, self.unit, extra=progress)
-
-
 # --- what a column becomes ---------------------------------------------------------------------------
 
 
@@ -125,7 +109,7 @@ def _plan_column(plan: Plan, name: str, column: RawColumn, choices: Choices, pla
         if np.isnat(column.values).all():
             plan.problems.append(_empty(name))
         else:
-            plan.add(_dates_part(name, choices), column, _date_note(name, column.values))
+            plan.add(_dates_part(name, column, choices), column, _date_note(name, column.values))
     else:
         decimal = "," if choices.decimal == "," else "."
         numbers = column.numbers(decimal)
@@ -180,7 +164,7 @@ def _plan_dates(plan: Plan, name: str, column: RawColumn, choices: Choices) -> N
     elif np.isnat(dates).all():
         plan.problems.append(_empty(name))
     else:
-        plan.add(_dates_part(name, choices), RawColumn("date", dates), _date_note(name, dates))
+        plan.add(_dates_part(name, column, choices), RawColumn("date", dates), _date_note(name, dates))
 
 
 def _not_a_date(text: str) -> bool:
@@ -206,8 +190,10 @@ def _as_dates(column: RawColumn, order: DateOrder) -> NDArray[np.datetime64] | N
     return None if dates is None else dates[column.factor.codes]
 
 
-def _dates_part(name: str, choices: Choices) -> DateColumn:
-    return DateColumn(name, _EPOCH, choices.date_order)  # the first training date replaces the origin later
+def _dates_part(name: str, column: RawColumn, choices: Choices) -> DateColumn:
+    """Return the part of a column of dates; the first training date replaces its origin later."""
+    texts = [] if column.kind == "date" else column.factor.texts
+    return DateColumn(name, _EPOCH, decided_order(texts, choices.date_order))
 
 
 def _date_note(name: str, dates: NDArray[np.datetime64]) -> str:
@@ -235,7 +221,7 @@ def _plan_texts(plan: Plan, name: str, column: RawColumn, choices: Choices) -> N
                 return
             dates = None
         if dates is not None and is_wanted:
-            plan.add(_dates_part(name, choices), RawColumn("date", dates), _date_note(name, dates))
+            plan.add(_dates_part(name, column, choices), RawColumn("date", dates), _date_note(name, dates))
             return
         if dates is not None:
             plan.notes.append(f"column '{name}' looks like dates: dates={name} reads days, month and weekday from it")
