@@ -197,7 +197,7 @@ def test_a_list_of_measures_is_no_axis_and_what_is_wrong_is_said(
         ('["weight-divergence", "weight-divergence"]', "twice"),
         ('"weight-divergense"', "did you mean weight-divergence?"),
         ('"weight-divergence(bound=logistic)"', "needs the model linear, dense rows"),
-        ("3", "measure must be a valid list"),
+        ("3", "measure must be text or a list of texts"),
     ]:
         file = write(tmp_path / "x.toml", f'dataset = "digits"\nmeasure = {measure}\nsolver = "{PLAIN}"\nmodel = "mlp"')
         found = call(capsys, "run", file, "--out", tmp_path / "runs")

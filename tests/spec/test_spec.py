@@ -392,7 +392,7 @@ def test_unknown_names_and_arguments_suggest_the_nearest(registry: Registry[Any]
         (PARTITIONS, "Dir(0)", "beta must be greater than 0, but 0"),
         (PARTITIONS, "Dir(1e999)", "beta must be a finite number, but inf"),
         (PARTITIONS, "Dir(none)", "beta must be a number, but None"),
-        (PARTITIONS, "Dir(0.5, balance=1)", "balance must be a valid boolean, but 1"),
+        (PARTITIONS, "Dir(0.5, balance=1)", "balance must be true or false, but 1"),
         (PARTITIONS, "label-percent(101)", "percent must be less than or equal to 100, but 101"),
         (PARTITIONS, "noise(0.1, as=sdt)", "as must be 'variance' or 'std', but 'sdt'"),
         (ALGORITHMS, "fedprox(mu=-0.1)", "mu must be greater than or equal to 0, but -0.1"),

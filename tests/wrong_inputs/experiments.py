@@ -354,6 +354,31 @@ LINES = [
     experiment(
         'start = "centralised(rounds=0)"', "centralised: rounds must be greater than or equal to 1, but 0 was given."
     ),
+    # models of parties' own
+    experiment('algorithm = "ditto(lam=-1)"', "lam must be greater than or equal to 0, but -1 was given."),
+    experiment('algorithm = "apfl(alpha=2)"', "alpha must be less than or equal to 1, but 2 was given."),
+    experiment('algorithm = "fedper(layers=0)"', "accuracy", code=0),
+    experiment('algorithm = "fedrep(head=nothing)"', "fedrep has no argument 'head': choose from head_epochs, layers."),
+    experiment('algorithm = "perfedavg(alpha=0)"', "alpha must be greater than 0, but 0 was given."),
+    experiment('algorithm = "pfedme(lam=0)"', "lam must be greater than 0, but 0 was given."),
+    experiment(
+        'algorithm = "finetune"', "missing a required argument: 'algorithm'; write finetune(algorithm, epochs=1)."
+    ),
+    experiment('algorithm = "finetune(nothing)"', "there is no algorithm 'nothing': choose from"),
+    experiment(
+        'algorithm = "finetune(fedavg, epochs=0)"', "epochs must be greater than or equal to 1, but 0 was given."
+    ),
+    experiment('algorithm = "finetune(fedavg(mu=1))"', "fedavg has no argument 'mu'"),
+    experiment('algorithm = "finetune(finetune(fedavg))"', "leave one of the two out."),
+    experiment('algorithm = "finetune(3)"', "but 3 was given."),
+    experiment('algorithm = "fedper"\nmodel = "linear"', "give fewer layers, or use a network with more."),
+    experiment('algorithm = "ditto"\nexchange = "gossip"', "use fedavg, fedprox or fedrs, or exchange = star."),
+    experiment('algorithm = "moon"\nobjective = "hinge"', "take an algorithm without, such as fedavg."),
+    experiment('metric = ["specificity", "nothing"]', "there is no metric 'nothing': choose from"),
+    experiment('objective = "binary(main=rmse)"', "but 'rmse' was given."),
+    experiment('objective = "hinge(squared=3)"', "squared must be true or false, but 3 was given."),
+    experiment('model = "module"', "missing a required argument: 'path'"),
+    experiment('model = "module(path=nowhere)"', "give the path of a Python file, as in module(path=model.py:Net)."),
     # grids and scales
     experiment("grid = 3", "grid must be a list of tables: write [[grid]] above each."),
     experiment('[grid]\nalgorithm = "fedavg"', "grid must be a list of tables: write [[grid]] above each."),

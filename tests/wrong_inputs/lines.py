@@ -196,6 +196,8 @@ CASES = [
     ),
     command("run tiny.toml --plugin folder", "there is no plugin file folder: check the path.", files=PLUGIN),
     command("list algorithms --plugin nowhere.py", "there is no plugin file nowhere.py: check the path."),
+    command("partition digits iid --plugin nowhere.py", "there is no plugin file nowhere.py: check the path."),
+    command("show runs --plugin nowhere.py", "there is no plugin file nowhere.py: check the path."),
     # partitions
     command("partition digit iid", "there is no dataset 'digit': did you mean digits?"),
     command(
@@ -203,6 +205,15 @@ CASES = [
         "there is no partition 'label-dirichlt': did you mean label-dirichlet?",
     ),
     command("partition digits label-count(k=11)", "but the dataset has 10: take k <= 10."),
+    command("partition digits label-dirichlet(beta=much)", "beta must be a number, but 'much' was given."),
+    command("partition digits quantity-dirichlet(beta=-1)", "beta must be greater than 0, but -1 was given."),
+    command("partition digits label-count(k=1.5)", "k must be a whole number, but 1.5 was given."),
+    command("partition digits label-count", "missing a required argument: 'k'; write label-count(k)."),
+    command("partition digits label-count(k=2", "write name(argument=value, ...), with all brackets closed."),
+    command("partition digits label-count(k=1) --parties 3", "rows would be lost"),
+    one("partition", "digits", "noise(sigma=1, as=deviation)", expected="as must be 'variance' or 'std'"),
+    one("partition", "digits", "noise(sigma=1, sigma=2)", expected="gives sigma twice: give it once."),
+    one("partition", "fcube", "octants + q~Dir(0.5)", expected="between real silos"),
     command("partition digits by-group", "or name the column, as in csv(path=..., label=..., group=hospital)."),
     command("partition digits octants", "8, 8) and there are 4 parties: use dataset fcube and parties = 4."),
     command(

@@ -291,7 +291,12 @@ def need_part(value: Any, product: type | None, what: str, example: str) -> None
 SYNONYMS = {
     "learning_rate": "lr", "batch_size": "batch", "momentum": "beta1", "local_epochs": "epochs", "wd": "weight_decay",
 }  # fmt: skip
-_IN_WORDS = {"a valid number": "a number", "a valid integer": "a whole number", "a valid string": "text"}
+_IN_WORDS = {
+    "a valid number": "a number",
+    "a valid integer": "a whole number",
+    "a valid string": "text",
+    "a valid boolean": "true or false",
+}
 
 
 def _built(value: Any) -> Any:
