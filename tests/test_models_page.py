@@ -58,7 +58,7 @@ def patients(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 def test_examples_are_short() -> None:
     assert len(_blocks("python")) == 4
     for code in (*_blocks("python"), *_blocks("toml")):
-        assert len(code.strip().splitlines()) <= MOST_LINES, code
+        assert len([line for line in code.splitlines() if line]) <= MOST_LINES, code
 
 
 def test_a_module_is_trained_and_used_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
