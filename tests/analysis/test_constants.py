@@ -207,6 +207,14 @@ def test_the_best_is_marked_where_it_beats_the_constant_answer() -> None:
     assert "no algorithm beats" not in table.note
 
 
+def test_the_best_mean_is_marked_if_another_algorithm_beats_the_constant_answer() -> None:
+    steady = trials([[[820, 35], [60, 85]]] * 3)
+    unsteady = trials([[[850, 5], [5, 140]], [[850, 5], [5, 140]], [[700, 155], [80, 65]]], algorithm="scaffold")
+    both = cells(steady, unsteady)
+    assert [beats_constant(cell, 2) for cell in both] == [True, False]
+    assert marked(score_table(both)) == [["scaffold"]]
+
+
 def test_settings_without_a_winner_are_named() -> None:
     groups = [
         trials(tables, algorithm=algorithm, partition=partition)

@@ -60,8 +60,8 @@ def score_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     """Return the main metric by setting and algorithm, such as accuracy in percent; all cells have the same one.
 
     An entry is mean ± std over trials, with the published number and the difference to it. The best mean of a row is
-    marked if trials have a spread and it beats the constant answer, which is the last column where runs state it.
-    FedProx over a grid of mu is one column with the best mu, unless `every` is set.
+    marked if trials have a spread and an algorithm of the row beats the constant answer, which is the last column where
+    runs state it. FedProx over a grid of mu is one column with the best mu, unless `every` is set.
     """
     chosen, column = (list(cells) if every else best_of_grids(cells)), _columns(cells, every)
     algorithms, names = list(dict.fromkeys(map(column, chosen))), varying(chosen)
@@ -131,9 +131,9 @@ def _columns(cells: Sequence[CellResult], every: bool = False) -> Callable[[Cell
 
 
 def _best(by_column: dict[str, CellResult]) -> set[str]:
-    """Return the best means of a row, at the precision shown, that beat the constant answer.
+    """Return the best means of a row, at the precision shown.
 
-    Empty without rivals, or without a spread.
+    Empty without rivals, without a spread, or if no algorithm of the row beats the constant answer.
     """
     rivals = {name: cell for name, cell in by_column.items() if name not in BASELINES}
     if len(rivals) < 2 or any(len(cell.seeds) == 1 for cell in rivals.values()):
@@ -141,8 +141,9 @@ def _best(by_column: dict[str, CellResult]) -> set[str]:
     metric = next(iter(rivals.values())).metric
     means = {name: round(cell.score.mean, metric.decimals) for name, cell in rivals.items()}
     best = metric.best(means.values())
-    tied = {name for name, mean in means.items() if mean == best != metric.failure}
-    return {name for name in tied if beats_constant(rivals[name], len(rivals)) is not False}
+    if all(beats_constant(cell, len(rivals)) is False for cell in rivals.values()):
+        return set()
+    return {name for name, mean in means.items() if mean == best != metric.failure}
 
 
 def _entry(cell: CellResult | None, best: bool, of_grid: bool) -> Entry:

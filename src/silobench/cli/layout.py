@@ -16,13 +16,14 @@ from rich.cells import cell_len, chop_cells
 _GAP = 2  # spaces between columns
 _INDENT = 2  # of rows below a heading
 _MOST_HEADINGS = 5  # columns in a heading
+_PROSE = 32  # characters: a column with longer texts may be below its rows
 _WIDEST = 200  # a column needs no more
 # Spaces that stay: "± 0.2", a mark behind a number, a unit behind its number.
 _GLUE = re.compile(r" (?=±)|(?<=±) | (?=[*†](?:\s|$))|(?<=\d) (?=(?:ms|s|min|h|B|kB|MB|GB|TB)\b)")
 _PIECES = re.compile(r"(?<=\w\w\w\()|(?<=,)(?=[^\d\s])")  # where a spec may continue on the next line
 _PARTS = re.compile(r"(?<=[/=_-])")  # where a name may, if it is wider than the page
 
-_RESULT = re.compile(r"$|[+-]?\d+\.\d")
+_RESULT = re.compile(r"$|[+-]?\d+\.\d")  # a blank or a number with a decimal point
 
 Segment = tuple[str, str]  # text and its style
 Line = list[Segment]
@@ -81,7 +82,7 @@ def lay_out(grid: Grid, width: int) -> list[Line]:
 
 def _layouts(columns: "Sequence[_Column]", keys: int, width: int) -> "Iterator[Layout]":
     """Yield ways to print columns that fit; with the fewest tables that fit, and with one more."""
-    is_long = fmean([cell_len(item.text) for item in columns[-1].items] or [0]) > width / 4
+    is_long = fmean([cell_len(item.text) for item in columns[-1].items] or [0]) > _PROSE
     for level, below in product(range(min(keys, _MOST_HEADINGS) + 1), (False, True) if is_long else (False,)):
         if level + below >= len(columns):
             continue

@@ -34,7 +34,7 @@ def partition(
     data_dir: DataDir = None,
 ) -> None:
     """Partition a dataset among parties and measure the skew. Nothing is trained."""
-    with waiting(f"partitioning {dataset}"):
+    with waiting("reading and partitioning the dataset"):
         cut = _cut(dataset, spec, parties, seed)
     if plot:
         from silobench.report.figures import plot_partition

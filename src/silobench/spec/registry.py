@@ -172,14 +172,10 @@ class Registry(Generic[T]):
         stated = {k: v for k, v in bound.arguments.items() if k not in added or v != defaults[k]}
         full = stated | {name: value.full for name, value in nested.items()}
         short = bound.arguments | {name: value.short for name, value in nested.items()}
+        short = {name: value for name, value in short.items() if value != defaults[name]}
         return Bound(
             full=_as_spec(spec.name, full, signature),
-            short=_as_spec(
-                spec.name,
-                {k: v for k, v in short.items() if v != defaults[k]},
-                signature,
-                self.specs.get(spec.name, ()),
-            ),
+            short=_as_spec(spec.name, short, signature, self.specs.get(spec.name, ())),
             build=lambda: factory(*bound.args, **bound.kwargs),
             replaced_by=origin.file_name if origin and origin.replaces else "",
         )
