@@ -234,12 +234,7 @@ def test_neither_the_data_nor_the_label_is_needed(trained: StoredRun, tmp_path: 
     new = frame.drop(columns=["outcome", "stay"])[:7]
     new.to_parquet(tmp_path / "new.parquet")
     columns = pyarrow.Table.from_pandas(new).to_pydict()
-    for rows in (
-        new,
-        pyarrow.Table.from_pandas(new).to_pydict(),
-        tmp_path / "new.parquet",
-        new[["admitted", "ward", "age"]],
-    ):
+    for rows in (new, columns, tmp_path / "new.parquet", new[["admitted", "ward", "age"]]):
         assert sb.predict(trained.path, rows).tolist() == expected[:7].tolist()
     assert set(expected) == {"alive", "died"}
     assert encoder_file(trained.path).is_file()

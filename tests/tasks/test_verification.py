@@ -337,8 +337,9 @@ def test_pairs_have_booleans_and_are_two_rows_each() -> None:
     with pytest.raises(DataError, match="a test row must be a pair of training rows"):
         replace(data, test=Split(data.test.x[:, 0], data.test.y))
     digits = load("digits")
-    with pytest.raises(DataError, match="test labels of type bool for the task classification"):
-        replace(digits, test=Split(digits.test.x, digits.test.y > 4))
+    classes = replace(digits, test=Split(digits.test.x, digits.test.y > 4)).test.y
+    assert (classes == (digits.test.y > 4)).all()
+    assert classes.dtype == np.int64  # without pairs, booleans are classes 0 and 1
 
 
 # --- the command line --------------------------------------------------------------------------------

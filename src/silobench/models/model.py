@@ -59,7 +59,8 @@ class Model:
             module = self.module(sizes)
             if not isinstance(module, nn.Module):
                 raise ConfigError(
-                    f"the model {self.name} returned {described(module)}, but a torch.nn.Module is needed: return a module."
+                    f"the model {self.name} returned {described(module)}, but a torch.nn.Module is needed: return "
+                    "a module."
                 )
             initialise_lazy(module, sizes.shape, bool(sizes.vocabulary))
             return module

@@ -27,16 +27,7 @@ def averageable(module: nn.Module, name: str) -> tuple[str, ...]:
             f"the network {name} has {frozen}, so there is nothing to train: give it a layer with parameters that "
             "require gradients."
         )
-    for key, tensor in (*tensors.items(), *module.named_buffers()):
-        if tensor.is_meta:
-            raise ConfigError(f"the tensor {key} of {name} has no values (its device is meta): initialise the network.")
-        if tensor.is_complex():
-            raise ConfigError(f"the tensor {key} of {name} is complex: give its real and imaginary parts as two.")
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all() and _is_persistent(module, key):
-            raise ConfigError(
-                f"the tensor {key} of {name} has NaN or infinite values at the start: initialise it, or register a "
-                "constant buffer with persistent=False."
-            )
+    _refuse_values(module, name)
     _refuse_shared_memory(tensors, name)
     accept_single_rows(module)
     other = {t.dtype for t in tensors.values() if t.is_floating_point()} - {torch.float32}
@@ -47,8 +38,19 @@ def averageable(module: nn.Module, name: str) -> tuple[str, ...]:
     return (f"the network {name} has parameters of type {kinds}: they are trained as float32",)
 
 
-def _is_persistent(module: nn.Module, name: str) -> bool:
-    return name in module.state_dict(keep_vars=True)
+def _refuse_values(module: nn.Module, name: str) -> None:
+    """Refuse tensors whose values cannot be averaged."""
+    stored = module.state_dict(keep_vars=True)
+    for key, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if tensor.is_meta:
+            raise ConfigError(f"the tensor {key} of {name} has no values (its device is meta): initialise the network.")
+        if tensor.is_complex():
+            raise ConfigError(f"the tensor {key} of {name} is complex: give its real and imaginary parts as two.")
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all() and key in stored:
+            raise ConfigError(
+                f"the tensor {key} of {name} has NaN or infinite values at the start: initialise it, or register a "
+                "constant buffer with persistent=False."
+            )
 
 
 def _refuse_shared_memory(tensors: Mapping[str, nn.Parameter], name: str) -> None:
