@@ -141,7 +141,9 @@ def test_the_report_is_one_page_that_loads_nothing(
     page = (tmp_path / "a.html").read_text()
     assert page == (tmp_path / "b.html").read_text()
     assert page.startswith("<!doctype html>")
-    assert page.count("<svg") == 2  # one partition, one set of curves
+    figures = page.count("<figcaption>")  # of the final test
+    assert page.count("<svg") == 2 + figures  # one partition, one set of curves
+    assert figures == 2 + 2  # parties and calibration; the confusions of two algorithms
     assert "<script" not in page
     assert not any(word in page for word in ('src="http', 'href="http', "@import", "url(http"))
     assert "fcube · octants" in page

@@ -23,4 +23,7 @@ def test_the_demo_shows_skew_hurting_and_scaffold_sending_twice(
     for algorithm in ("fedavg", "fedprox", "scaffold", "fednova"):
         assert cells["octants", algorithm]["accuracy"]["mean"] >= 0.97
     result = call(capsys, "report", tmp_path)
-    assert Path(result.out.removeprefix("report: ").strip()).read_text().count("<svg") == 6  # three settings
+    page = Path(result.out.removeprefix("report: ").strip()).read_text()
+    figures = page.count("<figcaption>")  # of the final test: parties, calibration, and a confusion matrix per cell
+    assert page.count("<svg") == 6 + figures  # three settings
+    assert figures == 3 * 2 + len(cells)
