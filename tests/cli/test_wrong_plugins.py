@@ -502,6 +502,13 @@ OTHERS = {
         PARTITION,
         "each at most once",
     ),
+    "equal names": part(
+        "PARTITIONS",
+        CUT.format("return sb.Partition((np.arange(5), np.arange(5, 9)), names=('north', 'north'))"),
+        "sb.Skew(cut)",
+        PARTITION,
+        "as names, but another name for each of 2 parties is expected",
+    ),
     "no rows": part(
         "PARTITIONS",
         CUT.format("return sb.Partition((np.arange(5), np.arange(0)))"),

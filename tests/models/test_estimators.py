@@ -22,6 +22,7 @@ import silobench as sb
 from commands import call, write
 from precision import bound
 from silobench.errors import ConfigError
+from silobench.runs.stored import read_runs
 from silobench.tasks.task import Task
 
 HALVES = (slice(0, 60), slice(60, 120))
@@ -252,3 +253,24 @@ def test_an_estimator_in_a_file_on_the_command_line(tmp_path: Path, capsys: pyte
     assert (fitted.predict(rows) == sb.predict(out, data.test.x)).mean() > 0.99
     with pytest.raises(ConfigError, match="the objective hinge has no probabilities"):
         sb.predict(out, data.test.x, probabilities=True)
+
+
+@pytest.mark.parametrize("estimator", ["LogisticRegression()", "SGDClassifier(loss='hinge')"])
+def test_an_estimator_on_uneven_classes_reports_their_metrics(
+    estimator: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "sk.py", f"from sklearn.linear_model import *\nclf = {estimator}\n")
+    rows = "\n".join(f"{place % 7},{'yes' if place % 10 < 2 else 'no'}" for place in range(200))
+    write(tmp_path / "rows.csv", f"a,y\n{rows}\n")
+    experiment = f"""
+dataset = "csv(path={tmp_path}/rows.csv, label=y)"
+model = "module(path={tmp_path}/sk.py:clf)"
+parties = 2
+rounds = 1
+"""
+    result = call(capsys, "run", write(tmp_path / "e.toml", experiment), "--workers", "1", "--out", tmp_path / "runs")
+    assert result.code == 0, result.err
+    assert "the last round also reports balanced accuracy, AUC, average precision and F1" in result.err
+    (run,) = read_runs(tmp_path / "runs")
+    reported = {metric.name for metric in run.metrics}
+    assert {"balanced-accuracy", "auc", "average-precision", "f1"} <= reported

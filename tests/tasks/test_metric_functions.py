@@ -173,6 +173,21 @@ def test_the_constant_of_an_error_is_that_of_the_median_or_the_mean() -> None:
     assert (each.metric.unit, each.metric.higher_is_better) == ("years", False)
 
 
+def test_the_constant_of_a_relative_error_is_the_best_of_all_numbers() -> None:
+    y = np.random.default_rng(0).lognormal(3, 1.5, 201)
+    (each,) = extra_metrics(["percentage-error"], dataset(y, task="regression"))
+    y = y.astype(np.float32).astype(np.float64)
+    best = min(float(np.abs((y - answer) / y).mean()) for answer in np.concatenate([y, np.linspace(0, y.max(), 2000)]))
+    assert each.metric.constant == pytest.approx(best, rel=1e-9)
+
+
+def test_a_metric_of_probabilities_refuses_scores_that_are_not() -> None:
+    data = dataset([0, 0, 0, 1])
+    assert extra_metrics(["auc"], data, has_probabilities=False)
+    with pytest.raises(ConfigError, match="the metric log-loss needs probabilities"):
+        extra_metrics(["log-loss"], data, has_probabilities=False)
+
+
 def register(name: str, compute: Any) -> None:
     def factory() -> Any:
         return compute

@@ -35,7 +35,8 @@ def final_test(setting: Setting, engine: Engine, state: State) -> dict[str, Any]
     objective, federation = setting.task.objective, setting.federation
     if type(objective).score_of is not Objective.score_of:  # it does not judge the outputs for single rows
         return {}
-    several, parties = setting.has_party_models, _Parties(federation, objective)
+    is_pooled = setting.method.algorithm.pooled  # it has one model, whatever its normalisation statistics
+    several, parties = setting.has_party_models and not is_pooled, _Parties(federation, objective)
     test_setting = replace(setting, task=replace(setting.task, objective=_Outputs(objective.main, objective.metrics)))
     whole, parts = _Whole(len(federation.dataset.classes)), federation.test_parts()
     for place, model in enumerate(models_to_test(setting, engine, state)):

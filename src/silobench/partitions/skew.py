@@ -90,6 +90,8 @@ def _is_partition(value: Any, rows: int, parties: int) -> str | None:
             return (
                 f"rows of party {party} that are not row numbers from 0 to {rows - 1}, each at most once: correct them"
             )
+    if value.names and (len(value.names) != parties or len(set(value.names)) < parties):
+        return f"{described(value.names)} as names, but another name for each of {parties} parties is expected"
     return None
 
 

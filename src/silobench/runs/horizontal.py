@@ -40,7 +40,7 @@ from silobench.runs.starts import STARTS, digest_of, started
 from silobench.spec import Registry
 from silobench.tasks.metric_functions import extra_metrics
 from silobench.tasks.metrics import Metric
-from silobench.tasks.objectives import is_uneven, largest_share
+from silobench.tasks.objectives import is_uneven, largest_share, uneven_metrics
 from silobench.tasks.row_format import RowFormat
 from silobench.tasks.task import Task, task
 from silobench.training.setting import Setting
@@ -172,7 +172,8 @@ class HorizontalRun:
         objective, dataset = self.setting.task.objective, self.dataset
         if self.plan.cell.objective != "auto" or not is_uneven(dataset):
             return ()
-        constant, names = objective.constants(dataset)[objective.main.name], [m.metric.title for m in objective.extra]
+        constant = objective.constants(dataset)[objective.main.name]
+        names = [each.metric.title for each in uneven_metrics(dataset)]
         return (
             f"{largest_share(dataset):.0%} of the training rows of {dataset.name} are of one class, and always "
             f"answering '{objective.constant_answer(dataset)}' has an accuracy of {objective.main.text(constant)}: the "
@@ -229,14 +230,16 @@ def check(plans: Sequence[Plan], settle: Callable[[Runnable], Engine]) -> None:
 
 
 def _with_metrics(task: Task, cell: Cell, dataset: Dataset) -> Task:
-    """Return the task with the metrics that the cell adds; those that the objective has already are not added."""
-    if not cell.metric:
-        return task
+    """Return the task with the metrics that the cell adds; those that the objective has already are not added.
+
+    A model with its own loss, such as an estimator, brings its objective: it gets the metrics for uneven classes here.
+    """
     objective = task.objective
     reported = [metric.name for metric in objective.metrics] + [extra.metric.name for extra in objective.extra]
-    added = extra_metrics(cell.metric, dataset, getattr(objective, "positive", 1))
-    extra = (*objective.extra, *(each for each in added if each.metric.name not in reported))
-    return replace(task, objective=replace(objective, extra=extra))
+    implied = uneven_metrics(dataset) if cell.objective == "auto" else ()
+    chosen = extra_metrics(cell.metric, dataset, getattr(objective, "positive", 1), objective.has_probabilities)
+    added = {each.metric.name: each for each in (*implied, *chosen) if each.metric.name not in reported}
+    return replace(task, objective=replace(objective, extra=(*objective.extra, *added.values()))) if added else task
 
 
 def _rows_of(cell: Cell) -> tuple[str, str, int]:

@@ -184,7 +184,7 @@ def _create(path: Path, facts: Mapping[str, Any]) -> None:
     described = {key: value for key, value in facts.items() if key != "encoder"}
     with _writing(path):
         if facts.get("encoder"):
-            content = _as_json(facts["encoder"])
+            content = json.dumps(facts["encoder"], ensure_ascii=False).encode()
             described["encoder_sha256"] = sha256(content)
             replace_atomically(encoder_file(path), content)
         replace_atomically(path / "run.json", _as_json({**described, "status": "running"}))

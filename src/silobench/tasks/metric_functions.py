@@ -33,6 +33,7 @@ class MetricFunction:
 
     `unit` is "%" for shares from 0 to 1, which are shown as percentages, or "target" for the unit of a numeric target.
     `task` is the kind of labels that it is for, and `classes` how many classes it needs, None for any number.
+    `needs_probabilities` refuses an objective whose scores only order the classes, such as hinge.
     """
 
     compute: Compute
@@ -41,6 +42,7 @@ class MetricFunction:
     title: str = ""  # its name if empty
     task: TaskKind = "classification"
     classes: int | None = None
+    needs_probabilities: bool = False
 
     def metric(self, name: str, target_unit: str = "") -> Metric:
         """Return the metric under a name, without the value of a constant answer."""
@@ -78,10 +80,13 @@ METRICS: Registry[MetricFunction] = Registry(
 )
 
 
-def extra_metrics(specs: Sequence[str], dataset: Dataset, positive: int = 1) -> tuple[ExtraMetric, ...]:
+def extra_metrics(
+    specs: Sequence[str], dataset: Dataset, positive: int = 1, has_probabilities: bool = True
+) -> tuple[ExtraMetric, ...]:
     """Return the metrics of specs for a dataset; raise `ConfigError` if one does not suit it, or is there twice.
 
-    `positive` is the number of the positive class, if there are two. Each metric is called once here with constant
+    `positive` is the number of the positive class, if there are two, and `has_probabilities` whether scores are
+    probabilities. Each metric is called once here with constant
     answers, so that a function that fails does so before the first round.
     """
     metrics: dict[str, ExtraMetric] = {}
@@ -92,6 +97,10 @@ def extra_metrics(specs: Sequence[str], dataset: Dataset, positive: int = 1) -> 
             raise ConfigError(f"metric has {name} twice: ask for it once.")
         function = bound.build()
         _check_suits(name, function, dataset)
+        if function.needs_probabilities and not has_probabilities:
+            raise ConfigError(
+                f"the metric {name} needs probabilities, which a model of this objective does not have: leave it out."
+            )
         metric = function.metric(name, dataset.unit)
         constants = [_number(function.compute, *answer) for answer in _constant_answers(dataset, positive)]
         known = [value for value in constants if value is not None]
@@ -116,17 +125,25 @@ def _constant_answers(dataset: Dataset, positive: int) -> list[tuple[NDArray[Any
     """Return labels and scores of constant answers, among which is the best one of usual metrics.
 
     For classes these are their shares among the test rows and, of two classes, scores that prefer either. For a number
-    they are the median and the mean.
+    they are the mean, the median, the median weighted by 1/|y| (the best for relative errors) and other quantiles.
     """
     if dataset.task == "regression":
         y = dataset.test.y.astype(np.float64)
-        return [(y, np.full(len(y), center)) for center in (float(np.median(y)), float(y.mean()))]
+        centers = (y.mean(), np.median(y), _relative_median(y), *np.quantile(y, np.linspace(0, 1, 101)))
+        return [(y, np.full(len(y), float(center))) for center in centers]
     y, classes = dataset.test.y.astype(np.int64), len(dataset.classes)
     if classes == 2:
         y = (y == positive).astype(np.int64)
     shares = np.bincount(y, minlength=classes) / len(y)
     preferring = [(shares + only) / 2 for only in np.eye(2)] if classes == 2 else []
     return [(y, np.broadcast_to(scores, (len(y), classes))) for scores in (shares, *preferring)]
+
+
+def _relative_median(y: NDArray[np.float64]) -> float:
+    """Return the number with the smallest mean of |error / y|."""
+    order = np.argsort(y)
+    weights = np.cumsum(1 / np.maximum(np.abs(y[order]), np.finfo(np.float64).tiny))
+    return float(y[order][np.searchsorted(weights, weights[-1] / 2)])
 
 
 def _number(compute: Compute, y: NDArray[Any], scores: NDArray[np.float64]) -> float | None:
@@ -240,7 +257,7 @@ def log_loss() -> MetricFunction:
         least = np.finfo(np.float64).eps
         return float(-np.log(np.clip(scores[np.arange(len(y)), y], least, 1.0)).mean())
 
-    return MetricFunction(compute, higher_is_better=False, title="log-loss")
+    return MetricFunction(compute, higher_is_better=False, title="log-loss", needs_probabilities=True)
 
 
 @METRICS.register
@@ -250,7 +267,7 @@ def brier() -> MetricFunction:
     def compute(y: NDArray[Any], scores: NDArray[np.float64]) -> float | None:
         return calibration(y, scores.argmax(1), scores).brier
 
-    return MetricFunction(compute, higher_is_better=False, title="Brier score")
+    return MetricFunction(compute, higher_is_better=False, title="Brier score", needs_probabilities=True)
 
 
 @METRICS.register

@@ -200,6 +200,8 @@ class _Trainer:
         epochs: int | None = None,
     ) -> Local:
         key, server, setting = _solver_key(name), self.local_round.server, self.local_round.setting
+        if "/" in name:  # a checkpoint names the memory of a training by it
+            raise ConfigError(f"a training of a round has the name '{name}': leave out the slash.")
         if key in self.solvers:
             raise ConfigError(f"two trainings of a round have the name '{name}': give each another name.")
         solver = setting.solver if epochs is None else replace(setting.solver, epochs=epochs, steps=None)

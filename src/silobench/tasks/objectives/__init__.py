@@ -7,6 +7,7 @@ import silobench.tasks.objectives.checks  # noqa: F401  # it states what objecti
 from silobench.tasks.objectives.auto import auto as auto
 from silobench.tasks.objectives.auto import is_uneven as is_uneven
 from silobench.tasks.objectives.auto import largest_share as largest_share
+from silobench.tasks.objectives.auto import uneven_metrics as uneven_metrics
 from silobench.tasks.objectives.binary import binary as binary
 from silobench.tasks.objectives.cross_entropy import cross_entropy as cross_entropy
 from silobench.tasks.objectives.cross_entropy import plain as plain

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from silobench.data.dataset import Dataset
-from silobench.tasks.metric_functions import extra_metrics
+from silobench.tasks.metric_functions import ExtraMetric, extra_metrics
 from silobench.tasks.objectives.cross_entropy import plain
 from silobench.tasks.objectives.objective import OBJECTIVES, Fit, Objective
 from silobench.tasks.objectives.regression import regression
@@ -30,10 +30,14 @@ def auto() -> Fit:
             return replace(regression()(dataset), reason=f"{label} numeric")
         if dataset.task == "verification":
             return replace(verification()(dataset), reason="the test rows are pairs")
-        extra = extra_metrics(_UNEVEN_METRICS[len(dataset.classes) == 2], dataset) if is_uneven(dataset) else ()
-        return replace(plain(), reason="the labels are classes", extra=extra)
+        return replace(plain(), reason="the labels are classes", extra=uneven_metrics(dataset))
 
     return fit
+
+
+def uneven_metrics(dataset: Dataset) -> tuple[ExtraMetric, ...]:
+    """Return the metrics that the final test reports where classes are uneven; none where they are not."""
+    return extra_metrics(_UNEVEN_METRICS[len(dataset.classes) == 2], dataset) if is_uneven(dataset) else ()
 
 
 def is_uneven(dataset: Dataset) -> bool:

@@ -44,12 +44,12 @@ def _is_count(value: Any, arguments: Sequence[Any]) -> str | None:
 
 
 def _are_values(objective: Objective) -> Form:
-    names = {metric.name for metric in objective.metrics}
+    names = [metric.name for metric in objective.metrics]
 
     def check(value: Any, arguments: Sequence[Any]) -> str | None:
         if not isinstance(value, Mapping):
             return f"{described(value)}, but a dictionary is expected: a value of each metric by its name"
-        for name in names - set(value):
+        for name in (name for name in names if name not in value):
             return f"no value of '{name}', which is one of the metrics: add it, or None where it is undefined"
         wrong = [each for each in value.values() if each is not None and not isinstance(each, int | float)]
         return f"{described(wrong[0])} as a value, but a number is expected: write float(...)" if wrong else None
