@@ -7,7 +7,6 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from laws import Toy
+from precision import in_default_precision
 from silobench.data.dataset import Dataset, Split
 from silobench.federation import Federation, Party
 from silobench.models import Network
@@ -45,15 +45,6 @@ def _split(sizes: tuple[int, ...], features: int, classes: int, rng: np.random.G
         x.append(rows)
         y.append((rows @ rng.normal(size=(features, classes))).argmax(1))
     return Split(np.concatenate(x).astype(np.float32), np.concatenate(y).astype(np.int64))
-
-
-def _in_default_precision(dataset: Dataset) -> Dataset:
-    """Write the same numbers into a dataset in PyTorch's default precision; a `Dataset` itself has single precision."""
-    if torch.get_default_dtype() == torch.float64 and dataset.train.x.dtype == np.float32:
-        for side in ("train", "test"):
-            split = getattr(dataset, side)
-            object.__setattr__(dataset, side, replace(split, x=split.x.astype(np.float64)))
-    return dataset
 
 
 @pytest.fixture
@@ -116,7 +107,7 @@ def _dealt(dataset: Dataset, sizes: tuple[int, ...]) -> Federation:
     rows = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
     nothing = torch.arange(0)
     parties = tuple(Party(i, torch.from_numpy(r), nothing, str(i)) for i, r in enumerate(rows))
-    return Federation(_in_default_precision(dataset), Partition(tuple(rows)), 0, parties)
+    return Federation(in_default_precision(dataset), Partition(tuple(rows)), 0, parties)
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,12 @@
 """How far apart two calculations of one number may be, from the precision of the numbers and the count of roundings."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import torch
+
+from silobench.data.dataset import Dataset
 
 
 def bound(roundings: int, dtype: torch.dtype = torch.float32) -> float:
@@ -24,3 +28,12 @@ def bound_of_steps(steps: int, longest_sum: int, dtype: torch.dtype = torch.floa
     A step goes forward and backward, takes a softmax and moves the weights: 20 roundings beside the sums.
     """
     return bound(steps * (longest_sum + 20), dtype)
+
+
+def in_default_precision(dataset: Dataset) -> Dataset:
+    """Write the same numbers into a dataset in PyTorch's default precision; a `Dataset` itself has single precision."""
+    if torch.get_default_dtype() == torch.float64 and dataset.train.x.dtype == np.float32:
+        for side in ("train", "test"):
+            split = getattr(dataset, side)
+            object.__setattr__(dataset, side, replace(split, x=split.x.astype(np.float64)))
+    return dataset

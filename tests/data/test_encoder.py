@@ -182,3 +182,100 @@ def test_dates_of_new_rows_are_read_in_the_order_of_the_training_rows(tmp_path: 
     assert typed is not None
     with pytest.raises(DataError, match="not a date in column 'day'"):
         typed.encode({"day": ["02/03/2024"]})
+
+
+# --- a DataFrame and its CSV file --------------------------------------------------------------------
+
+
+def both_ways(frame: pd.DataFrame, path: Path) -> tuple[Dataset, Dataset]:
+    """The dataset of a DataFrame and that of its CSV file, without scaling, so that features can be compared."""
+    frame.to_csv(path, index=False)
+    return from_pandas(frame, label="y", scale="none"), csv(str(path), label="y", scale="none")
+
+
+@pytest.mark.parametrize("spelling", [("True", "False"), ("true", "false"), ("TRUE", "FALSE")])
+@pytest.mark.parametrize("hole", ["", "True"])
+def test_booleans_of_a_dataframe_are_the_categories_of_its_csv(
+    tmp_path: Path, spelling: tuple[str, str], hole: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "t.csv"
+    cells = [spelling[i % 3 == 0] if i % 5 else hole and spelling[0] for i in range(60)]
+    path.write_text("b,n,y\n" + "".join(f"{cell},{i},{i % 2}\n" for i, cell in enumerate(cells)))
+    encoder = csv(str(path), label="y").encoder
+    assert encoder is not None
+    assert encoder.features[:-1] == tuple(f"b={text}" for text in sorted({cell or "(missing)" for cell in cells}))
+    frame = pd.read_csv(path)
+    assert frame["b"].dtype == (object if not hole else bool)
+    assert encoder.encode(frame).tobytes() == encoder.read(path).tobytes()
+    assert encoder.encode(frame.convert_dtypes()).tobytes() == encoder.read(path).tobytes()
+    assert not caplog.records
+
+
+def test_booleans_of_a_csv_are_the_numbers_of_its_dataframe(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"b": [True, False, False] * 20, "n": range(60), "y": ["u", "v"] * 30})
+    encoder = both_ways(frame, tmp_path / "t.csv")[0].encoder
+    assert encoder is not None
+    assert encoder.features == ("b", "n")
+    assert encoder.read(tmp_path / "t.csv").tobytes() == encoder.encode(frame).tobytes()
+    np.testing.assert_array_equal(encoder.encode({"b": ["True", "", "false"], "n": [1, 2, 3]})[[0, 2], 0], [1, 0])
+    with pytest.raises(DataError, match="'yes' in column 'b'"):
+        encoder.encode({"b": ["True", "yes"], "n": [1, 2]})
+
+
+@pytest.mark.parametrize("values", [[1.0, 2.0, np.nan], [0.00001, 2.5, 1e10], [True, False, True], [1, 2, 3]])
+def test_categories_of_a_dataframe_are_those_of_its_csv(
+    tmp_path: Path, values: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    frame = pd.DataFrame({"c": values * 20, "n": range(60), "y": ["u", "v"] * 30})
+    frame["c"] = frame["c"].astype("category")
+    encoder = both_ways(frame, tmp_path / "t.csv")[0].encoder
+    assert encoder is not None
+    expected = encoder.encode(frame)
+    assert (expected[:, :-1].sum(1) == 1).all()
+    assert encoder.read(tmp_path / "t.csv").tobytes() == expected.tobytes()
+    assert encoder.encode(pd.read_csv(tmp_path / "t.csv")).tobytes() == expected.tobytes()
+    assert not caplog.records
+
+
+def test_groups_of_a_dataframe_are_those_of_its_csv(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name, values in (("bools", [True, False]), ("floats", [1.0, 2.0])):
+        path = tmp_path / f"{name}.csv"
+        frame = pd.DataFrame({"site": values * 30, "n": np.arange(60.0) ** 2, "y": ["u", "u", "v"] * 20})
+        frame.to_csv(path, index=False)
+        typed = from_pandas(frame, label="y", group="site", scale="group").encoder
+        texts = csv(str(path), label="y", group="site", scale="group").encoder
+        assert typed is not None
+        assert texts is not None
+        for encoder in (typed, texts):
+            assert encoder.read(path).tobytes() == encoder.encode(frame).tobytes()
+    assert not caplog.records
+
+
+def test_two_categories_of_one_value_stay_apart(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("c,y\n" + "1,u\n1.0,v\n007,u\n7,u\nx,v\n(missing),u\n" * 10)
+    data = csv(str(path), label="y")
+    assert data.columns == ("c=(missing)", "c=007", "c=1", "c=1.0", "c=7", "c=x")
+    assert data.encoder is not None
+    rows = data.encoder.read(path)
+    assert (rows[:6].sum(1) == 1).all()
+    np.testing.assert_array_equal(
+        data.encoder.encode({"c": ["1.00", "7.0", ""]}), np.eye(6)[[0, 4, 0]] * [[0], [1], [1]]
+    )
+
+
+def test_test_rows_with_texts_for_booleans_have_the_same_categories() -> None:
+    frame = pd.DataFrame({"b": [True, False] * 30, "y": ["u", "u", "v"] * 20})
+    texts = pd.DataFrame({"b": ["True", "False"], "y": ["u", "v"]})
+    assert from_pandas(frame, label="y", test=texts).columns == ("b=False", "b=True")
+
+
+def test_a_warning_counts_the_cells_of_an_unknown_category(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    encoder = dataset(path).encoder
+    assert encoder is not None
+    table = columns_of(rows()[:5])
+    with caplog.at_level(logging.WARNING, "silobench"):
+        encoder.encode({**table, "sex": ["x", "f", "x", "w", "m"]})
+    assert [record.getMessage() for record in caplog.records] == [
+        "3 cells have an unknown category in column 'sex', so all of its features are 0: w, x"
+    ]

@@ -5,7 +5,7 @@ A run stores it as JSON, so that the rows of a new file become the features that
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from silobench.data.table.cells import BadCells, RawColumn, raw_column
 from silobench.data.table.dates import AmbiguousDatesError, DateOrder, date_features, parse_dates
+from silobench.data.table.matching import places_of, truth_values
 from silobench.data.table.progress import Progress
 from silobench.data.table.scaling import Scale, apply_scales
 from silobench.data.table.words import PADDING, hashed_words, place_and_sign, tokens, word_row
@@ -24,7 +25,7 @@ from silobench.errors import DataError, listed
 MISSING_CATEGORY = "(missing)"
 _LOG = logging.getLogger("silobench")
 _BLOCK = 8192  # rows of hashed texts that are written at a time
-_SHOWN = 3  # groups that a message lists
+_SHOWN = 3  # groups or categories that a message lists
 
 
 class BadColumnError(Exception):
@@ -48,6 +49,8 @@ class NumberColumn:
 
     def numbers(self, column: RawColumn) -> list[NDArray[np.float64]]:
         values = column.numbers(self.decimal)
+        if values is None:
+            values = _truths(column)
         if values is None:
             raise BadColumnError(f"'{_first_text(column, self.decimal)}' in column '{self.name}'")
         if isinstance(values, BadCells):
@@ -95,12 +98,28 @@ class CategoryColumn:
         return tuple(f"{self.name}={category}" for category in self.categories)
 
     def write(self, column: RawColumn, rows: NDArray[np.int64] | slice, out: NDArray[np.float32]) -> None:
-        place = {category: place for place, category in enumerate(self.categories)}
-        places = np.array([place.get(text or MISSING_CATEGORY, -1) for text in column.factor.texts], np.int64)
-        codes = places[column.factor.codes[rows]]
+        codes = self._places(column)[column.factor.codes[rows]]
         out[:] = 0
         known = np.flatnonzero(codes >= 0)
         out[known, codes[known]] = 1
+
+    def _places(self, column: RawColumn) -> NDArray[np.int64]:
+        """Return the place of the category of each distinct text of a column, -1 for an unknown category."""
+        places = places_of(column, self.categories)
+        if "" in column.factor.texts and MISSING_CATEGORY in self.categories:
+            places[column.factor.texts.index("")] = self.categories.index(MISSING_CATEGORY)
+        return np.array(places, np.int64)
+
+    def report_unknown(self, column: RawColumn) -> None:
+        """Log how many cells have an unknown category."""
+        unknown = np.flatnonzero(self._places(column) < 0)
+        count = int(np.isin(column.factor.codes, unknown).sum())
+        if count:
+            shown = _shown([column.factor.texts[code] or MISSING_CATEGORY for code in unknown])
+            cells = "1 cell has" if count == 1 else f"{count} cells have"
+            _LOG.warning(
+                "%s an unknown category in column '%s', so all of its features are 0: %s", cells, self.name, shown
+            )
 
 
 @dataclass(frozen=True)
@@ -172,12 +191,22 @@ _KINDS: Mapping[str, Callable[..., Any]] = {
 }
 
 
+def _truths(column: RawColumn) -> NDArray[np.float64] | None:
+    """Return the texts true and false as 1 and 0, as they are in a typed column; None if there are other texts."""
+    values = None if column.kind == "date" else truth_values(column.factor.texts)
+    return None if values is None else np.array(values)[column.factor.codes]
+
+
 def _first_text(column: RawColumn, decimal: str) -> str:
-    """Return the first cell that is not a number."""
-    for text in column.factor.texts:
+    """Return the first cell that is not a number; a cell that is not a truth value either comes first."""
+    for text in sorted(column.factor.texts, key=lambda text: truth_values([text]) is not None):
         if text and not isinstance(RawColumn("text", _one(text)).numbers(decimal), np.ndarray):
             return text
     return "a date"
+
+
+def _shown(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:_SHOWN]) + (", ..." if len(texts) > _SHOWN else "")
 
 
 def _one(text: str) -> Any:
@@ -244,7 +273,7 @@ class Encoder:
         if isinstance(self.parts[0], WordsColumn):
             return self.parts[0].rows(columns[self.parts[0].name])
         out = np.empty((sizes.pop(), len(self.features)), np.float32)
-        groups = row_texts(columns[self.group]) if self.group else None
+        groups = self._groups(columns[self.group]) if self.group else None
         problems = self._write_parts(columns, out, groups)
         if problems:
             raise DataError(
@@ -269,17 +298,24 @@ class Encoder:
                         target[:, place] = apply_scales(values, self.scales[feature], by_group, groups)
                 else:
                     part.write(columns[part.name], slice(None), target)
+                if isinstance(part, CategoryColumn):
+                    part.report_unknown(columns[part.name])
             except BadColumnError as error:
                 problems.append(str(error))
         if groups is not None:
             self._report_unknown(groups)
         return problems
 
+    def _groups(self, column: RawColumn) -> NDArray[Any]:
+        """Return the group of each row, as the training rows write it."""
+        known, factor = list(self.group_scales), column.factor
+        places = zip(factor.texts, places_of(column, known), strict=True)
+        return np.array([text if place < 0 else known[place] for text, place in places])[factor.codes]
+
     def _report_unknown(self, groups: NDArray[Any]) -> None:
         unknown = sorted(set(np.unique(groups).tolist()) - set(self.group_scales))
         if unknown:
-            shown = ", ".join(unknown[:_SHOWN]) + (", ..." if len(unknown) > _SHOWN else "")
-            _LOG.warning("rows of unknown groups are scaled by the pooled training rows: %s", shown)
+            _LOG.warning("rows of unknown groups are scaled by the pooled training rows: %s", _shown(unknown))
 
     # --- JSON ----------------------------------------------------------------------------------------
 

@@ -51,12 +51,14 @@ class RawColumn:
     """A raw column of a table.
 
     `values` are texts in an Arrow array or as a `Factor`, float64 numbers with NaN for missing ones, or datetime64[s]
-    with NaT for missing ones. A column `is_category` if its type says so, even if its categories are numbers.
+    with NaT for missing ones. A column `is_category` if its type says so, even if its categories are numbers, and
+    `is_bool` if its numbers 0 and 1 were false and true.
     """
 
     kind: Literal["text", "factor", "number", "date"]
     values: Any
     is_category: bool = False
+    is_bool: bool = False
 
     def __len__(self) -> int:
         return len(self.values)
@@ -211,7 +213,7 @@ def _listed(values: Sequence[Any]) -> NDArray[Any]:
 
 def _array_column(name: str, array: NDArray[Any]) -> RawColumn:
     if array.dtype.kind in "fiub":
-        return RawColumn("number", array.astype(np.float64))
+        return RawColumn("number", array.astype(np.float64), is_bool=array.dtype.kind == "b")
     if array.dtype.kind == "M":
         return RawColumn("date", array.astype("datetime64[s]"))
     if array.dtype.kind == "m":
@@ -238,7 +240,7 @@ def _object_column(name: str, array: NDArray[Any]) -> RawColumn:
     if all(isinstance(value, bool | int | float | np.number | np.bool_) or _is_decimal(value) for value in known):
         numbers = np.full(len(array), np.nan)
         numbers[~absent] = [float(value) for value in known]
-        return RawColumn("number", numbers)
+        return RawColumn("number", numbers, is_bool=all(isinstance(value, bool | np.bool_) for value in known))
     if all(isinstance(value, datetime.date | np.datetime64) for value in known):
         dates = np.full(len(array), np.datetime64("NaT"), "datetime64[s]")
         dates[~absent] = [_naive(value) for value in known]
@@ -301,7 +303,7 @@ def arrow_column(name: str, values: Any) -> RawColumn:
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
         return RawColumn("text", _filled(pc.cast(values, pa.large_string())))
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
-        return RawColumn("number", _floats(values))
+        return RawColumn("number", _floats(values), is_bool=types.is_boolean(kind))
     if types.is_timestamp(kind) or types.is_date(kind):
         seconds = pc.cast(values, pa.timestamp("s", getattr(kind, "tz", None)), safe=False)
         return RawColumn("date", seconds.to_numpy().astype("datetime64[s]"))
@@ -329,9 +331,11 @@ def _floats(values: Any) -> NDArray[np.float64]:
     return np.asarray(pc.cast(values, pa.float64(), safe=False).to_numpy(), np.float64)
 
 
-def _as_texts(values: NDArray[Any]) -> Any:
-    """Return numbers or dates as an Arrow array of texts: 3.0 is "3", a missing value is ""."""
-    if values.dtype.kind == "M":
+def _as_texts(values: NDArray[Any], is_bool: bool = False) -> Any:
+    """Return numbers or dates as an Arrow array of texts: 3.0 is "3" (1.0 of `is_bool` "True"), a missing value ""."""
+    if is_bool:
+        texts = ["" if value != value else str(bool(value)) for value in values.tolist()]
+    elif values.dtype.kind == "M":
         texts = ["" if np.isnat(value) else str(value).removesuffix("T00:00:00") for value in values]
     else:
         texts = ["" if value != value else repr(value) if value % 1 else str(int(value)) for value in values.tolist()]
@@ -343,8 +347,9 @@ def concatenate(first: RawColumn, second: RawColumn) -> RawColumn:
     import pyarrow as pa
 
     if first.kind == second.kind != "text":
-        return RawColumn(first.kind, np.concatenate([first.values, second.values]))
-    texts = [c.values if c.kind == "text" else _as_texts(c.values) for c in (first, second)]
+        is_bool = first.is_bool and second.is_bool
+        return RawColumn(first.kind, np.concatenate([first.values, second.values]), is_bool=is_bool)
+    texts = [c.values if c.kind == "text" else _as_texts(c.values, c.is_bool) for c in (first, second)]
     chunks = [chunk.cast(pa.large_string()) for part in texts for chunk in part.chunks]
     return RawColumn("text", pa.chunked_array(chunks, pa.large_string()), first.is_category or second.is_category)
 
