@@ -1,5 +1,6 @@
 """Linear estimators of scikit-learn as models: the same loss, the same penalty, and coefficients in both directions."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,39 @@ def test_an_objective_beside_an_estimator_with_its_own_loss_is_refused() -> None
     with pytest.raises(ConfigError, match="has its own loss, that of the objective hinge"):
         sb.task(SGDClassifier(loss="hinge"), table(2), objective="binary")
     assert sb.task(LogisticRegression(), table(2), objective="binary").objective.name == "binary"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "classes", "objective"),
+    [
+        (LogisticRegression(), 3, "hinge"),
+        (LogisticRegression(), 4, "cross-entropy(weights=balanced)"),
+        (SGDClassifier(loss="hinge"), 3, "hinge(margin=0)"),
+        (Ridge(), 0, "regression(loss=absolute)"),
+        (LinearRegression(), 0, "regression(loss=huber)"),
+    ],
+)
+def test_an_objective_with_another_loss_is_refused(estimator: Any, classes: int, objective: str) -> None:
+    data = table(classes)
+    if objective.startswith("cross-entropy"):  # weights are 1 where classes are even
+        rows = np.flatnonzero(data.train.y < 2)[5:]
+        data = replace(data, train=data.train.take(np.concatenate([rows, np.flatnonzero(data.train.y >= 2)])))
+    with pytest.raises(ConfigError, match="has its own loss, .* has another one: leave out the objective"):
+        sb.task(estimator, data, objective=objective)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "classes", "objective"),
+    [
+        (LogisticRegression(), 3, "cross-entropy(main=macro-f1)"),
+        (LogisticRegression(class_weight="balanced"), 2, "binary(weights=balanced)"),
+        (SGDClassifier(loss="hinge"), 3, "hinge(main=balanced-accuracy)"),
+        (Ridge(), 0, "regression(main=r2)"),
+    ],
+)
+def test_an_objective_with_the_loss_of_the_estimator_is_used(estimator: Any, classes: int, objective: str) -> None:
+    data = table(classes)
+    assert sb.task(estimator, data, objective=objective).objective == sb.OBJECTIVES.build(objective)(data)
 
 
 def test_an_estimator_of_other_rows_or_classes_is_refused() -> None:

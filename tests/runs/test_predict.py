@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pandas as pd
 import pyarrow
 import pytest
 import torch
+from scipy import sparse
 from torch import nn
 
 import silobench as sb
@@ -174,6 +176,16 @@ def test_a_party_that_never_took_part_has_the_initial_model(
     assert np.array(by_party).mean() == run.rounds[-1].accuracy
 
 
+def test_a_model_is_trained_again_without_the_metrics_of_the_run(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = ["balanced-accuracy", "auc"]
+    run = _run(folder, tmp_path / "runs", capsys, algorithm="finetune(fedavg, epochs=1)", metric=metrics)
+    frame, data = _test_rows(run, folder)
+    by_party = [_accuracy(sb.predict(run.path, frame, party=name), data) for name in run.partition.parties]
+    assert np.array(by_party).mean() == run.rounds[-1].accuracy
+
+
 # --- from Python -------------------------------------------------------------------------------------
 
 
@@ -253,6 +265,19 @@ def test_neither_the_data_nor_the_label_is_needed(trained: StoredRun, tmp_path: 
 def test_rows_that_do_not_fit_are_one_sentence(trained: StoredRun, rows: Any, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
         sb.predict(trained.path, rows)
+
+
+def test_rows_of_zeros_are_rows_and_an_empty_table_is_one_sentence(trained: StoredRun, folder: Path) -> None:
+    nothing = pd.read_csv(folder / "patients.csv")[:0]
+    with pytest.raises(DataError, match="there are no rows to predict"):
+        sb.predict(trained.path, nothing)
+    x, y = sparse.csr_matrix(np.eye(20, 4, dtype=np.float32)), np.arange(20) % 2
+    data = sb.from_arrays(x, y)
+    federation, task = sb.federate(data, "iid", parties=2), sb.task("linear", data)
+    *_, last = sb.rounds(sb.Method(sb.fedavg(), sb.sgd(epochs=1)), federation, task, rounds=1)
+    assert len(sb.predict(task, sparse.csr_matrix((3, 4)), state=last)) == 3
+    with pytest.raises(DataError, match="there are no rows to predict"):
+        sb.predict(task, sparse.csr_matrix((0, 4)), state=last)
 
 
 def test_an_array_file_is_read_for_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -392,6 +417,23 @@ trials = 2
     nothing = _predict(capsys, out, table, "--only", "*scaffold*")
     assert nothing.code == 2
     assert "matches none of 4 finished runs, such as" in nothing.err
+
+
+def test_a_damaged_run_does_not_hide_the_others(
+    trained: StoredRun, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, table = tmp_path / "runs", folder / "patients.csv"
+    shutil.copytree(trained.path, out / trained.path.name)
+    shutil.copytree(trained.path, out / "damaged")
+    write(out / "damaged" / "run.json", "{")
+    result = _predict(capsys, out, table)
+    assert result.code == 0, result.err
+    assert result.out == _predict(capsys, trained.path, table).out
+    assert "1 of 2 runs are left out" in " ".join(result.err.split())
+    shutil.rmtree(out / trained.path.name)
+    nothing = _predict(capsys, out, table)
+    assert nothing.code != 0
+    assert "run.json is damaged" in " ".join(nothing.err.split())
 
 
 def test_a_model_of_a_plugin_needs_the_plugin(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

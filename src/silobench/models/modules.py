@@ -8,13 +8,14 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from silobench.errors import ConfigError, SilobenchError
 from silobench.models.norms import accept_single_rows
 from silobench.models.sources import not_copyable
 
 Loss: TypeAlias = Callable[[nn.Module, Tensor, Tensor], Tensor]  # (module, rows, labels) -> the mean loss
-_COUNTER = "num_batches_tracked"  # of BatchNorm: no result depends on it
+_COUNTER = "num_batches_tracked"  # of BatchNorm: no result depends on it unless momentum is None, which is refused
 _SEED = 0
 
 
@@ -29,6 +30,7 @@ def averageable(module: nn.Module, name: str) -> tuple[str, ...]:
         )
     _refuse_values(module, name)
     _refuse_shared_memory(tensors, name)
+    _refuse_cumulative_statistics(module, name)
     accept_single_rows(module)
     other = {t.dtype for t in tensors.values() if t.is_floating_point()} - {torch.float32}
     module.to("cpu", torch.float32)
@@ -64,6 +66,16 @@ def _refuse_shared_memory(tensors: Mapping[str, nn.Parameter], name: str) -> Non
             raise ConfigError(
                 f"the parameters {first} and {others[0]} of {name} are two parameters in the same memory, which would "
                 f"be trained apart: tie them by assignment, as in module.{others[0]} = module.{first}."
+            )
+
+
+def _refuse_cumulative_statistics(module: nn.Module, name: str) -> None:
+    """Refuse running statistics that depend on the number of batches, which is in no vector and no checkpoint."""
+    for key, layer in module.named_modules():
+        if isinstance(layer, _BatchNorm) and layer.track_running_stats and layer.momentum is None:
+            raise ConfigError(
+                f"the layer {key or type(layer).__name__} of {name} has momentum=None, so its statistics depend on the "
+                f"number of batches, which is neither averaged nor stored: give it a number, as in momentum=0.1."
             )
 
 

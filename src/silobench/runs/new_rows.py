@@ -23,8 +23,13 @@ def features(rows: Any, form: RowFormat, encoder: Callable[[], Any]) -> Features
     `rows` is an array or a tensor of features, a mapping of columns, a data frame, or the path of a CSV, Parquet or
     .npy file. `encoder` returns the encoder of columns, or None; it is called only for columns.
     """
-    if isinstance(rows, str | Path):
-        return _of_file(Path(rows), form, encoder)
+    x = _of_file(Path(rows), form, encoder) if isinstance(rows, str | Path) else _of_object(rows, form, encoder)
+    if not x.shape[0]:
+        raise DataError("there are no rows to predict: give at least one.")
+    return x
+
+
+def _of_object(rows: Any, form: RowFormat, encoder: Callable[[], Any]) -> Features:
     if isinstance(rows, Mapping) or hasattr(rows, "columns"):
         columns = {str(name): rows[name] for name in (rows if isinstance(rows, Mapping) else rows.columns)}
         known = encoder()
@@ -64,8 +69,6 @@ def _of_array(rows: Any, form: RowFormat) -> Features:
             f"the rows have the shape {tuple(x.shape)}, but the network reads rows of shape {form.shape}: give an "
             f"array of shape {('n', *form.shape)}{remedy}.".replace("'n'", "n")
         )
-    if not len(x.data if sparse.issparse(x) else x):
-        raise DataError("there are no rows to predict: give at least one.")
     return x
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -32,6 +33,7 @@ from silobench.runs.horizontal import prepare
 from silobench.runs.label import distinguishing
 from silobench.runs.new_rows import as_stored, features, numbers_per_row
 from silobench.runs.plan import Cell, bind, text_digest
+from silobench.runs.results import read_results
 from silobench.runs.stored import (
     StoredRun,
     checkpoint_file,
@@ -39,7 +41,6 @@ from silobench.runs.stored import (
     read_bytes,
     read_facts,
     read_run,
-    run_paths,
     sha256,
 )
 from silobench.spec.contract import described
@@ -52,6 +53,7 @@ from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
 
 Source: TypeAlias = "str | Path | Task | Setting"
+_LOG = logging.getLogger("silobench")
 _MOST_PARTIES = 10  # that a message lists
 _SHOWN = 3  # names that a message lists
 _SOFTMAX = ("cross-entropy", "binary", "verification")  # objectives whose answers need no data of the run
@@ -174,9 +176,15 @@ def chosen_run(path: Path, only: str = "*") -> StoredRun:
         if not run.complete:
             raise RecordError(f"{path} is not finished: run the same experiment again to finish it first.")
         return run
-    runs = [run for run in map(read_run, run_paths(path)) if run.complete]
+    results = read_results(path)
+    runs = [run for run in results.runs if run.complete]
+    if not runs and results.problems:
+        raise RecordError(results.problems[0])
     if not runs:
         raise RecordError(f"no run in {path} is finished: run the experiment to its end first.")
+    if results.problems:
+        total = len(results.runs) + len(results.problems)
+        _LOG.warning("%d of %d runs are left out: %s", len(results.problems), total, results.problems[0])
     names = _names(runs)
     matching = [place for place, name in enumerate(names) if fnmatch(name, only)]
     if len(matching) == 1:
@@ -314,7 +322,8 @@ def _weights_of_run(run: StoredRun, task: Task, state: State, party: str | None)
 
 def _weights_from_rows(run: StoredRun, state: State, number: int) -> Weights:
     """Return a party's model that the checkpoint lacks: it is trained for each test, or is the initial one."""
-    choices = {key: value for key, value in run.config.items() if key in Cell.model_fields and key != "measure"}
+    unused = ("measure", "metric")  # no model depends on them, and a configuration states them as one text
+    choices = {key: value for key, value in run.config.items() if key in Cell.model_fields and key not in unused}
     _dataset_of(run)  # refuses data that has changed
     prepared = prepare(bind(choices, {key: run.config[key] for key in ("plugins",) if key in run.config}))
     engine = prepared.settled(auto(workers=1), run.facts.environment.get("engine"))

@@ -24,6 +24,7 @@ from silobench.vectors import Vector
 
 Weights: TypeAlias = tuple[Vector, Vector]  # parameters and buffers of a network
 _TRIAL_ROWS = 4
+_LOSS_ROWS = 100  # on which two losses are compared
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def task(model: Any, dataset: Dataset, seed: int = 0, objective: str = "auto") -
     need_part(dataset, Dataset, "the dataset of a task", "sb.task('mlp', sb.load('digits'))")
     source = MODELS.build(model) if isinstance(model, str) else as_model(model)
     name = source.name or str(model)
-    fitted = OBJECTIVES.build(_objective_of(source, dataset, objective))(dataset)
+    fitted = _objective_of(source, dataset, objective)
     sizes = Sizes(dataset.shape, fitted.outputs(dataset), len(dataset.vocabulary))
     try:
         module = source.build(sizes, seed)
@@ -112,22 +113,37 @@ def _build_failure(error: Exception, shape: tuple[int, ...]) -> str:
     return f"cannot be built for rows of shape {shape}: {text.splitlines()[0].rstrip('.') if text else 'no reason'}."
 
 
-def _objective_of(model: Model, dataset: Dataset, objective: str) -> str:
-    """Return the spec of the objective: an estimator has its own loss, and is for classes or for numbers."""
+def _objective_of(model: Model, dataset: Dataset, objective: str) -> Objective:
+    """Return the objective for a dataset: an estimator has its own loss, and is for classes or for numbers."""
     if not isinstance(model, LinearEstimator):
-        return objective
+        return OBJECTIVES.build(objective)(dataset)
     task = "regression" if model.kind == "numbers" else "classification"
     if dataset.task != task:
         raise ConfigError(
             f"{model.name} predicts {model.kind}, but the task of {dataset.name} is {dataset.task}: use an estimator "
             "that suits it."
         )
-    if model.objective != "auto" and objective not in ("auto", model.objective):
+    by_estimator = OBJECTIVES.build(model.objective)(dataset)
+    if objective == "auto":
+        return by_estimator
+    chosen = OBJECTIVES.build(objective)(dataset)
+    if not _have_same_loss(by_estimator, chosen, dataset):
+        name = by_estimator.name if model.objective == "auto" else model.objective
         raise ConfigError(
-            f"{model.name} has its own loss, that of the objective {model.objective}, but the objective {objective} "
-            "was chosen too: leave out the objective."
+            f"{model.name} has its own loss, that of the objective {name}, but the objective {objective} has another "
+            "one: leave out the objective."
         )
-    return model.objective if objective == "auto" else objective
+    return chosen
+
+
+def _have_same_loss(first: Objective, second: Objective, dataset: Dataset) -> bool:
+    """Whether two objectives have the same loss on some training rows, for outputs of any sign and size."""
+    y = torch.from_numpy(np.array(dataset.train.y[:_LOSS_ROWS]))
+    counts = {objective.outputs(dataset) for objective in (first, second)}
+    if len(counts) > 1:
+        return False
+    outputs = torch.linspace(-3, 3, len(y) * max(counts)).reshape(len(y), -1)
+    return torch.allclose(first.loss(outputs, y), second.loss(outputs, y))
 
 
 def _target_units(objective: Objective) -> tuple[float, float]:
