@@ -398,7 +398,7 @@ def _with_momentum(momentum: float | None, tracks: bool = True) -> nn.Module:
         (IntegerCounter, "the buffer steps of IntegerCounter has type int64 and changes in training"),
         (lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10, dtype=torch.complex64)), "is complex"),
         (lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10, device="meta")), "its device is meta"),
-        (_with_momentum(None), "the layer 2 of Sequential has momentum=None, so its statistics depend on the number of"),
+        (_with_momentum(None), "the layer 2 of Sequential has momentum=None, so its statistics depend on"),
         (lambda: nn.Sequential(nn.LazyLinear(10)), r"answers shape \(4, 1, 8, 10\)"),
         (lambda: nn.Sequential(nn.LazyConv2d(4, 9)), "the lazy layers of Sequential cannot be sized"),
     ],

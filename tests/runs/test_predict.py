@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ import silobench as sb
 from commands import Result, call, write
 from silobench.errors import ConfigError, DataError, RecordError
 from silobench.models import MODELS
+from silobench.models.module_file import _loaded
+from silobench.runs.new_rows import numbers_per_row
 from silobench.runs.predict import trained_model
 from silobench.runs.stored import StoredRun, encoder_file, read_runs
+from silobench.tasks.row_format import RowFormat
 
 HEADER = ("age", "ward", "admitted", "hospital", "stay", "outcome")
 
@@ -123,11 +127,12 @@ def test_the_test_rows_of_a_csv_are_answered_as_in_the_run(
     run = _run(folder, tmp_path / "runs", capsys, model=model.format(folder=folder), engine=engine, workers=workers)
     frame, data = _test_rows(run, folder)
     frame.to_csv(tmp_path / "new.csv", index=False)
-    outputs = trained_model(run.path).outputs(data.test.x).double()
+    file = folder / "net.py" if "net.py" in model else None
+    outputs = trained_model(run.path, model_file=file).outputs(data.test.x).double()
     margins = outputs.sort(1).values.diff(dim=1)[:, -1]
     assert margins.min() > 1e-5 * outputs.abs().max()  # rounding decides no answer, whichever engine tested
     for rows in (data.test.x, frame, tmp_path / "new.csv", str(tmp_path / "new.csv"), dict(frame)):
-        assert _accuracy(sb.predict(run.path, rows), data) == run.rounds[-1].accuracy
+        assert _accuracy(sb.predict(run.path, rows, model_file=file), data) == run.rounds[-1].accuracy
     assert run.rounds[-1].accuracy is not None
     assert run.rounds[-1].accuracy > 0.7
 
@@ -137,19 +142,19 @@ def test_the_test_rows_of_a_csv_are_answered_as_in_the_run(
 def test_the_models_of_parties_are_those_that_were_tested(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], algorithm: str, engine: str
 ) -> None:
-    write(folder / "net.py", MODEL)
-    model = f"module(path={folder}/net.py:net)"
+    file = write(folder / "net.py", MODEL)
+    model = f"module(path={file}:net)"
     run = _run(folder, tmp_path / "runs", capsys, algorithm=algorithm, model=model, engine=engine)
     frame, data = _test_rows(run, folder)
     names = run.partition.parties
     assert names == ("site0", "site1", "site2")
-    by_party = [_accuracy(sb.predict(run.path, frame, party=name), data) for name in names]
+    by_party = [_accuracy(sb.predict(run.path, frame, party=name, model_file=file), data) for name in names]
     assert np.array(by_party).mean() == run.rounds[-1].accuracy
     assert np.array(by_party).std() == run.rounds[-1].accuracy_std
     with pytest.raises(ConfigError, match=r"every party has its own model: choose one with --party .* site0, site1"):
-        sb.predict(run.path, frame)
+        sb.predict(run.path, frame, model_file=file)
     with pytest.raises(ConfigError, match="there is no party 'site9': did you mean site"):
-        sb.predict(run.path, frame, party="site9")
+        sb.predict(run.path, frame, party="site9", model_file=file)
 
 
 @pytest.mark.parametrize("engine", ["inline", "auto"])
@@ -280,6 +285,20 @@ def test_rows_of_zeros_are_rows_and_an_empty_table_is_one_sentence(trained: Stor
         sb.predict(task, sparse.csr_matrix((0, 4)), state=last)
 
 
+def test_the_batches_of_sparse_rows_follow_from_the_training_rows() -> None:
+    rng = np.random.default_rng(0)
+    x = sparse.random(60, 400, density=0.5, format="csr", dtype=np.float32, random_state=rng)
+    form = RowFormat.of(sb.from_arrays(x, np.arange(60) % 2))
+    again = RowFormat.from_json(json.loads(json.dumps(form.as_json())), form.classes)
+    assert again == form
+    assert 150 < form.nonzero < 250
+    one_number = sparse.csr_matrix(np.eye(1, 400, dtype=np.float32))
+    assert numbers_per_row(one_number, again) == form.nonzero
+    earlier = replace(form, nonzero=0)  # not recorded
+    assert numbers_per_row(one_number, earlier) == 1
+    assert numbers_per_row(one_number.toarray(), form) == 400
+
+
 def test_an_array_file_is_read_for_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "runs"
     text = 'dataset = "digits"\nmodel = "cnn"\nparties = 3\nsolver = "sgd(epochs=1)"\nrounds = 1\n'
@@ -345,9 +364,43 @@ def test_runs_without_a_model_are_refused(folder: Path, tmp_path: Path, capsys: 
 def test_a_changed_model_file_is_not_used(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path / "net.py", MODEL)
     run = _run(folder, tmp_path / "runs", capsys, model=f"module(path={file}:net)")
-    write(file, MODEL.replace("ReLU", "Tanh"))
-    with pytest.raises(ConfigError, match=r"the file of module\(path=.*\) has changed since"):
-        sb.predict(run.path, folder / "patients.csv")
+    trap = tmp_path / "executed"
+    write(file, MODEL.replace("ReLU", "Tanh") + f"__import__('os').makedirs({str(trap)!r}, exist_ok=True)\n")
+    with pytest.raises(ConfigError, match=r"net.py is not the model file that .* was made with"):
+        sb.predict(run.path, folder / "patients.csv", model_file=file)
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "finetune(fedavg, epochs=1)"])
+def test_a_model_file_is_executed_only_if_the_user_names_it(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], algorithm: str
+) -> None:
+    trap, rows = tmp_path / "executed", folder / "patients.csv"
+    file = write(tmp_path / "net.py", MODEL + f"__import__('os').makedirs({str(trap)!r}, exist_ok=True)\n")
+    run = _run(folder, tmp_path / "runs", capsys, model=f"module(path={file}:net)", algorithm=algorithm)
+    party = None if algorithm == "fedavg" else "site1"
+    options = () if party is None else ("--party", party)
+    _loaded.cache_clear()
+    trap.rmdir()
+    for command in (("predict", run.path, rows), ("model", run.path, "--out", tmp_path / "net.pt")):
+        refused = call(capsys, *command, *options)
+        assert refused.code == 2
+        assert f"is Python code in the file {file}: if you trust this code" in " ".join(refused.err.split())
+    assert not trap.exists()
+    expected = sb.predict(run.path, rows, model_file=file, party=party)
+    assert trap.exists()
+    moved = file.rename(tmp_path / "moved.py")
+    assert (sb.predict(run.path, rows, model_file=moved, party=party) == expected).all()
+    result = call(capsys, "predict", run.path, rows, "--model-file", moved, *options, "--json")
+    assert json.loads(result.out)["predictions"] == expected.tolist()
+
+
+def test_a_file_for_a_model_without_one_is_refused(trained: StoredRun, folder: Path) -> None:
+    with pytest.raises(ConfigError, match="is not in a file: leave out --model-file"):
+        sb.predict(trained.path, folder / "patients.csv", model_file="net.py")
+    data = sb.load("digits")
+    with pytest.raises(ConfigError, match="a task has its network already: leave out plugins and model_file"):
+        sb.predict(sb.task("linear", data), data.test.x, model_file="net.py")
 
 
 # --- the command -------------------------------------------------------------------------------------
@@ -447,13 +500,87 @@ def test_a_model_of_a_plugin_needs_the_plugin(folder: Path, tmp_path: Path, caps
         MODELS.factories.pop("flat-of-mine")  # another process does not know it
         without = _predict(capsys, out, table)
         assert without.code == 2
-        assert "comes from a plugin (mine.py " in without.err
-        assert "load it with --plugin FILE" in without.err
+        assert "was made with the plugin mine.py, which is not loaded" in without.err
+        assert "with --plugin FILE" in without.err
         assert _predict(capsys, out, table, "--plugin", plugin).code == 0
         write(plugin, PLUGIN + "# changed\n")
-        assert "which has changed since or is missing" in _predict(capsys, out, table, "--plugin", plugin).err
+        assert "or has changed since" in _predict(capsys, out, table, "--plugin", plugin).err
     finally:
         MODELS.factories.pop("flat-of-mine", None)
+
+
+REPLACED = """
+import silobench as sb
+from torch import nn
+
+class Negative(nn.Linear):
+    def forward(self, x):
+        return -super().forward(x)
+
+@sb.MODELS.register(replace=True)
+def linear(inputs, outputs):
+    return Negative(inputs, outputs)
+"""
+
+
+def test_a_part_that_a_plugin_replaced_is_not_the_one_of_silobench(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin, out, table = write(tmp_path / "mine.py", REPLACED), tmp_path / "runs", folder / "patients.csv"
+    text = f'dataset = "{CLASSES.format(folder=folder)}"\npartition = "by-group"\nmodel = "linear"\nrounds = 2\n'
+    before = {name: getattr(MODELS, name)["linear"] for name in ("factories", "added_later", "specs")}
+    arguments = (write(tmp_path / "e.toml", text), "--workers", "1", "--out", out, "--plugin", plugin)
+    try:
+        result = call(capsys, "run", *arguments)
+        assert result.code == 0, result.err
+        expected = sb.predict(out, table)  # the plugin is loaded
+        for name, value in before.items():  # another process
+            getattr(MODELS, name)["linear"] = value
+        with pytest.raises(ConfigError, match=r"was made with the plugin mine.py, which is not loaded"):
+            sb.predict(out, table)
+        refused = _predict(capsys, out, table)
+        assert refused.code == 2
+        assert "was made with the plugin mine.py" in refused.err
+        assert (sb.predict(out, table, plugins=[plugin]) == expected).all()
+    finally:
+        for name, value in before.items():
+            getattr(MODELS, name)["linear"] = value
+
+
+OBJECTIVE = """
+import silobench as sb
+from silobench.tasks.objectives.cross_entropy import CrossEntropy
+from silobench.tasks.metrics import ACCURACY
+
+class WithSpare(CrossEntropy):  # an output that no class has
+    name = "with-spare"
+
+    def outputs(self, dataset):
+        return len(dataset.classes) + 1
+
+    def predictions(self, outputs):
+        return outputs[:, :-1].argmax(1).numpy()
+
+@sb.OBJECTIVES.register
+def with_spare():
+    return lambda dataset: WithSpare(ACCURACY, (ACCURACY,))
+"""
+
+
+def test_an_objective_may_need_other_outputs(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plugin, out = write(tmp_path / "spare.py", OBJECTIVE), tmp_path / "runs"
+    text = f'dataset = "{CLASSES.format(folder=folder)}"\npartition = "by-group"\nmodel = "linear"\nrounds = 1\n'
+    file = write(tmp_path / "e.toml", text + 'objective = "with-spare"\n')
+    try:
+        result = call(capsys, "run", file, "--workers", "1", "--out", out, "--plugin", plugin)
+        assert result.code == 0, result.err
+        model = trained_model(out)
+        assert model.sizes == sb.Sizes(model.rows.shape, 3)
+        assert set(sb.predict(out, folder / "patients.csv")) <= {"alive", "died"}
+        (run,) = read_runs(out)
+        assert json.loads((run.path / "run.json").read_text())["objective"]["outputs"] == 3
+    finally:
+        sb.OBJECTIVES.factories.pop("with-spare", None)
 
 
 def test_frozen_weights_come_back_with_the_seed(
@@ -463,5 +590,5 @@ def test_frozen_weights_come_back_with_the_seed(
     file = write(tmp_path / "net.py", code)
     run = _run(folder, tmp_path / "runs", capsys, model=f"module(path={file}:frozen)", seed=5)
     frame, data = _test_rows(run, folder)
-    assert _accuracy(sb.predict(run.path, frame), data) == run.rounds[-1].accuracy
-    assert isinstance(trained_model(run.path).network.module, nn.Sequential)
+    assert _accuracy(sb.predict(run.path, frame, model_file=file), data) == run.rounds[-1].accuracy
+    assert isinstance(trained_model(run.path, model_file=file).network.module, nn.Sequential)

@@ -92,8 +92,11 @@ def as_stored(x: Features) -> "Tensor | sparse.csr_matrix":
     return x if sparse.issparse(x) else torch.from_numpy(np.ascontiguousarray(x))
 
 
-def numbers_per_row(x: Features) -> int:
-    """Return how many numbers a row has; the average of the nonzero ones if rows are sparse."""
+def numbers_per_row(x: Features, form: RowFormat) -> int:
+    """Return how many numbers a row has; if rows are sparse, the average of the nonzero ones of a training row.
+
+    Batches depend on it, so it does not follow from the new rows, unless an earlier run did not record it.
+    """
     if sparse.issparse(x):
-        return max(1, int(x.nnz) // int(x.shape[0]))
+        return form.nonzero or max(1, int(x.nnz) // int(x.shape[0]))
     return max(1, int(np.prod(x.shape[1:])))

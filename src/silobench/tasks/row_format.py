@@ -19,6 +19,7 @@ class RowFormat:
     classes: tuple[str, ...] = ()  # empty for numbers
     vocabulary: int = 0  # words, for rows of word numbers
     is_sparse: bool = False
+    nonzero: int = 0  # numbers per training row, on average, of sparse rows; 0 if it is not recorded
     encoder: Encoder | None = None  # from the columns of a table to features; None if the dataset is not a table
 
     @classmethod
@@ -31,6 +32,7 @@ class RowFormat:
             dataset.classes,
             len(dataset.vocabulary),
             sparse.issparse(x),
+            max(1, x.nnz // len(dataset.train)) if sparse.issparse(x) else 0,
             dataset.encoder,
         )
 
@@ -40,7 +42,7 @@ class RowFormat:
             "shape": list(self.shape),
             "dtype": self.dtype,
             **({"vocabulary": self.vocabulary} if self.vocabulary else {}),
-            **({"sparse": True} if self.is_sparse else {}),
+            **({"sparse": True, "nonzero": self.nonzero} if self.is_sparse else {}),
         }
 
     @classmethod
@@ -50,4 +52,5 @@ class RowFormat:
         """Read a format from run.json."""
         get = facts.get
         shape = tuple(int(side) for side in facts["shape"])
-        return cls(shape, facts["dtype"], classes, get("vocabulary", 0), get("sparse", False), encoder)
+        is_sparse, nonzero = get("sparse", False), get("nonzero", 0)
+        return cls(shape, facts["dtype"], classes, get("vocabulary", 0), is_sparse, nonzero, encoder)
