@@ -109,7 +109,7 @@ def test_onnx_answers_a_numeric_target_in_its_units(
     dataset = "csv(path={folder}/numbers.csv, label=year)"
     _train(folder, out, capsys, dataset, "mlp(4)")
     rows = sb.load(dataset.replace("{folder}", str(folder))).test.x
-    expected = sb.predict(out, rows)
+    expected = sb.predict(out, rows, encoded=True)
     answers = _used(_exported(capsys, out, "onnx", tmp_path / "net.onnx"), rows)[:, 0]
     assert 1900 < expected.mean() < 2000
     np.testing.assert_allclose(answers, expected, rtol=bound(20))

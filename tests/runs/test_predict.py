@@ -128,10 +128,12 @@ def test_the_test_rows_of_a_csv_are_answered_as_in_the_run(
     frame, data = _test_rows(run, folder)
     frame.to_csv(tmp_path / "new.csv", index=False)
     file = folder / "net.py" if "net.py" in model else None
-    outputs = trained_model(run.path, model_file=file).outputs(data.test.x).double()
+    outputs = trained_model(run.path, model_file=file).outputs(data.test.x, encoded=True).double()
     margins = outputs.sort(1).values.diff(dim=1)[:, -1]
     assert margins.min() > 1e-5 * outputs.abs().max()  # rounding decides no answer, whichever engine tested
-    for rows in (data.test.x, frame, tmp_path / "new.csv", str(tmp_path / "new.csv"), dict(frame)):
+    answers = sb.predict(run.path, data.test.x, model_file=file, encoded=True)
+    assert _accuracy(answers, data) == run.rounds[-1].accuracy
+    for rows in (frame, tmp_path / "new.csv", str(tmp_path / "new.csv"), dict(frame)):
         assert _accuracy(sb.predict(run.path, rows, model_file=file), data) == run.rounds[-1].accuracy
     assert run.rounds[-1].accuracy is not None
     assert run.rounds[-1].accuracy > 0.7
@@ -176,8 +178,8 @@ def test_a_party_that_never_took_part_has_the_initial_model(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = _run(folder, tmp_path / "runs", capsys, algorithm="solo", participation=1, rounds=1)
-    _, data = _test_rows(run, folder)
-    by_party = [_accuracy(sb.predict(run.path, data.test.x, party=name), data) for name in run.partition.parties]
+    frame, data = _test_rows(run, folder)
+    by_party = [_accuracy(sb.predict(run.path, frame, party=name), data) for name in run.partition.parties]
     assert np.array(by_party).mean() == run.rounds[-1].accuracy
 
 
@@ -269,7 +271,74 @@ def test_neither_the_data_nor_the_label_is_needed(trained: StoredRun, tmp_path: 
 )
 def test_rows_that_do_not_fit_are_one_sentence(trained: StoredRun, rows: Any, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
-        sb.predict(trained.path, rows)
+        sb.predict(trained.path, rows, encoded=isinstance(rows, np.ndarray))
+
+
+# --- arrays ------------------------------------------------------------------------------------------
+
+
+def _arrays() -> tuple[Any, Any]:
+    """Return rows in units far from 0 and 1, and their classes."""
+    rng = np.random.default_rng(0)
+    y = np.arange(400) % 2
+    x = rng.normal(size=(400, 5)) + 1.5 * y[:, None]
+    return x * np.array([100, 0.01, 5, 1, 30]) + np.array([1000, 5, -70, 0, 3]), y
+
+
+def test_new_arrays_are_scaled_as_the_training_rows_were(tmp_path: Path) -> None:
+    x, y = _arrays()
+    data = sb.from_arrays(x, y, scale="standard")
+    federation, task = sb.federate(data, "iid", parties=3), sb.task("linear", data)
+    *_, last = sb.rounds(sb.Method(sb.fedavg(), sb.sgd(lr=0.1, epochs=2)), federation, task, rounds=3)
+    assert last.accuracy is not None
+    assert last.accuracy > 0.9
+    encoded = [sb.predict(task, part.x, state=last, encoded=True) for part in (data.train, data.test)]
+    assert _accuracy(encoded[1], data) == last.accuracy
+    answers = sb.predict(task, x, state=last)
+    raw = x.astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    np.savez(tmp_path / "x.npz", x=x)
+    for rows in (raw, torch.from_numpy(raw), tmp_path / "x.npy", tmp_path / "x.npz", sparse.csr_matrix(raw)):
+        assert (sb.predict(task, rows, state=last) == answers).all()
+    assert sorted(answers) == sorted(np.concatenate(encoded))
+    assert (answers == y.astype(str)).mean() > 0.9
+
+
+def test_a_run_stores_how_arrays_were_scaled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x, y = _arrays()
+    np.savez(tmp_path / "mine.npz", x=x, y=y)
+    dataset = "npz(path={folder}/mine.npz, scale=standard)"
+    run = _run(tmp_path, tmp_path / "runs", capsys, dataset, partition="iid", parties=3, model="linear")
+    data = sb.load(dataset.format(folder=tmp_path))
+    assert _accuracy(sb.predict(run.path, data.test.x, encoded=True), data) == run.rounds[-1].accuracy
+    again = encoder_file(run.path).read_bytes()
+    encoder_file(run.path).unlink()
+    expected = sb.predict(run.path, x)  # scaled as the dataset is, which is read again
+    assert (expected == y.astype(str)).mean() > 0.9
+    encoder_file(run.path).write_bytes(again)
+    (tmp_path / "mine.npz").unlink()
+    outputs = trained_model(run.path).outputs(x)
+    assert (sb.predict(run.path, x) == expected).all()
+    assert data.scaler is not None
+    encoded = data.scaler.scaled(x.astype(np.float32))
+    assert torch.equal(outputs, trained_model(run.path).outputs(encoded, encoded=True))
+    np.save(tmp_path / "rows.npy", encoded)
+    printed = _predict(capsys, run.path, tmp_path / "rows.npy", "--encoded", "--json")
+    assert json.loads(printed.out)["predictions"] == expected.tolist()
+
+
+def test_an_array_has_no_columns_of_a_table(trained: StoredRun, tmp_path: Path) -> None:
+    rows = np.zeros((2, *trained_model(trained.path).rows.shape))
+    np.save(tmp_path / "rows.npy", rows)
+    for array in (rows, torch.from_numpy(rows), rows.tolist(), tmp_path / "rows.npy", sparse.csr_matrix(rows)):
+        with pytest.raises(
+            DataError, match=r"trained on the columns age, ward and admitted of a table, .* encoded=True"
+        ):
+            sb.predict(trained.path, array)
+    assert len(sb.predict(trained.path, rows, encoded=True)) == 2
+    np.savez(tmp_path / "other.npz", rows=rows)
+    with pytest.raises(DataError, match=r"other.npz has no array x: save the rows as x"):
+        sb.predict(trained.path, tmp_path / "other.npz")
 
 
 def test_rows_of_zeros_are_rows_and_an_empty_table_is_one_sentence(trained: StoredRun, folder: Path) -> None:

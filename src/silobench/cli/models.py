@@ -37,6 +37,10 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add the probability of each class to each line.")
     ] = False,
+    encoded: Annotated[
+        bool,
+        typer.Option("--encoded", help="The array of a .npy file has the features of the dataset, scaled already."),
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="CSV file to write; printed by default.")] = None,
     only: Only = "*",
     json_: Json = False,
@@ -47,7 +51,7 @@ def predict(
     """Predict the rows of a file with the model of a finished run: one line per row."""
     with waiting(f"predicting {file}"):
         model = _model(run, party, only, plugin or (), model_file)
-        outputs = model.outputs(file)
+        outputs = model.outputs(file, encoded)
         answers = model.predictions(outputs).tolist()
         shares = model.probabilities(outputs).tolist() if probabilities else None
     if json_:

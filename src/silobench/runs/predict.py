@@ -3,7 +3,7 @@
 import functools
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from silobench.data import Dataset, load
-from silobench.data.encoder import Encoder
 from silobench.engines import auto, inline
 from silobench.errors import ConfigError, DataError, RecordError, suggest
 from silobench.federation import Federation, as_input, evaluation_batch
@@ -74,20 +73,17 @@ class TrainedModel:
     seed: int = 0
     run: "StoredRun | None" = None
 
-    def outputs(self, rows: Any) -> Tensor:
-        """Return the outputs of the network for rows, computed as in a test: with one thread, in the same batches."""
-        x = features(rows, self.rows, self.encoder)
+    def outputs(self, rows: Any, encoded: bool = False) -> Tensor:
+        """Return the outputs of the network for rows, computed as in a test: with one thread, in the same batches.
+
+        `encoded` states that an array has features of the dataset, which are not encoded or scaled again.
+        """
+        x = features(rows, self.rows, encoded)
         stored, size, count = as_stored(x), evaluation_batch(numbers_per_row(x, self.rows)), x.shape[0]
         module = self.network.module.eval()
         with one_thread(), torch.no_grad():
             parts = [module(as_input(stored[begin : begin + size])) for begin in range(0, count, size)]
         return torch.cat(parts)
-
-    def encoder(self) -> Any:
-        """Return the encoder of columns: the stored one, or else that of the dataset if it is on this machine."""
-        if self.rows.encoder is not None or self.run is None:
-            return self.rows.encoder
-        return _dataset_of(self.run).encoder
 
     def predictions(self, outputs: Tensor) -> NDArray[Any]:
         """Return the name of the class, or the number, that the network's outputs mean for each row."""
@@ -112,6 +108,7 @@ def predict(
     state: State | RoundRecord | None = None,
     party: str | None = None,
     probabilities: bool = False,
+    encoded: bool = False,
     only: str = "*",
     plugins: Sequence[str | Path] = (),
     model_file: str | Path | None = None,
@@ -119,13 +116,13 @@ def predict(
     """Return the answers of a trained model for new rows: names of classes, or numbers in the target's units.
 
     `run` is a run directory, a directory with one finished run (or one whose name matches `only`), or a task or setting
-    of a run in Python with its last `state`. `rows` is an array, a data frame, or the path of a CSV, Parquet or .npy
-    file. `party` is the name of a party whose own model answers. With `probabilities`, the result has a column per
-    class. `plugins` are the plugin files that a run was made with, and `model_file` is the file of its `module(...)`:
-    their code is executed.
+    of a run in Python with its last `state`. `rows` is an array, a data frame, or the path of a CSV, Parquet, .npy or
+    .npz file; with `encoded`, an array has features of the dataset, such as `data.test.x`. `party` is the name of a
+    party whose own model answers. With `probabilities`, the result has a column per class. `plugins` are the plugin
+    files that a run was made with, and `model_file` is the file of its `module(...)`: their code is executed.
     """
     model = trained_model(run, state=state, party=party, only=only, plugins=plugins, model_file=model_file)
-    outputs = model.outputs(rows)
+    outputs = model.outputs(rows, encoded)
     return model.probabilities(outputs) if probabilities else model.predictions(outputs)
 
 
@@ -300,13 +297,20 @@ def _need_same_content(run: StoredRun, content: str, problem: str) -> None:
 def _row_format(run: StoredRun) -> RowFormat:
     """Return the format of a run's rows from its directory, or else from its dataset."""
     facts = read_facts(run.path)
-    if "shape" not in facts["dataset"]:  # a run from before it was recorded
-        return RowFormat.of(_dataset_of(run))
     encoder = _stored_encoder(run.path, facts.get("encoder_sha256"))
-    return RowFormat.from_json(facts["dataset"], run.dataset.classes, encoder)
+    is_complete = encoder is not None or not _needs_encoder(run, facts)
+    if "shape" in facts["dataset"] and is_complete:
+        return RowFormat.from_json(facts["dataset"], run.dataset.classes, encoder)
+    return RowFormat.of(_dataset_of(run))
 
 
-def _stored_encoder(path: Path, digest: str | None) -> Encoder | None:
+def _needs_encoder(run: StoredRun, facts: Mapping[str, Any]) -> bool:
+    """Whether rows of a run's dataset are encoded or scaled; earlier runs did not store how arrays were scaled."""
+    dataset = run.config.dataset
+    return "encoder_sha256" in facts or (dataset.name == "npz" and dict(dataset.kwargs).get("scale") == "standard")
+
+
+def _stored_encoder(path: Path, digest: str | None) -> dict[str, Any] | None:
     """Read encoder.json; None if a run has none. A file that was changed is refused."""
     file = encoder_file(path)
     if not file.is_file():
@@ -314,7 +318,8 @@ def _stored_encoder(path: Path, digest: str | None) -> Encoder | None:
     content = read_bytes(file)
     if sha256(content) != digest:
         raise RecordError(f"{file} was changed: delete it, and the training data will be read again.")
-    return Encoder.from_json(json.loads(content))
+    facts: dict[str, Any] = json.loads(content)
+    return facts
 
 
 def _objective(run: StoredRun) -> Objective:

@@ -6,6 +6,7 @@ from typing import Any
 
 from scipy import sparse
 
+from silobench.data.array_scaler import ArrayScaler
 from silobench.data.dataset import Dataset
 from silobench.data.encoder import Encoder
 
@@ -19,8 +20,9 @@ class RowFormat:
     classes: tuple[str, ...] = ()  # empty for numbers
     vocabulary: int = 0  # words, for rows of word numbers
     is_sparse: bool = False
-    nonzero: int = 0  # numbers per training row, on average, of sparse rows; 0 if it is not recorded
     encoder: Encoder | None = None  # from the columns of a table to features; None if the dataset is not a table
+    nonzero: int = 0  # numbers per training row, on average, of sparse rows; 0 if it is not recorded
+    scaler: ArrayScaler | None = None  # from arrays to features; None if they are the features
 
     @classmethod
     def of(cls, dataset: Dataset) -> "RowFormat":
@@ -32,8 +34,9 @@ class RowFormat:
             dataset.classes,
             len(dataset.vocabulary),
             sparse.issparse(x),
-            max(1, x.nnz // len(dataset.train)) if sparse.issparse(x) else 0,
             dataset.encoder,
+            max(1, x.nnz // len(dataset.train)) if sparse.issparse(x) else 0,
+            dataset.scaler,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -45,12 +48,24 @@ class RowFormat:
             **({"sparse": True, "nonzero": self.nonzero} if self.is_sparse else {}),
         }
 
+    def encoder_json(self) -> dict[str, Any] | None:
+        """Return the encoder or the scaler as encoder.json has it; None if rows are features."""
+        encoder = self.encoder or self.scaler
+        return encoder.as_json() if encoder else None
+
     @classmethod
     def from_json(
-        cls, facts: Mapping[str, Any], classes: tuple[str, ...], encoder: Encoder | None = None
+        cls, facts: Mapping[str, Any], classes: tuple[str, ...], encoder: Mapping[str, Any] | None = None
     ) -> "RowFormat":
-        """Read a format from run.json."""
-        get = facts.get
-        shape = tuple(int(side) for side in facts["shape"])
-        is_sparse, nonzero = get("sparse", False), get("nonzero", 0)
-        return cls(shape, facts["dtype"], classes, get("vocabulary", 0), is_sparse, nonzero, encoder)
+        """Read a format from run.json; `encoder` is the content of encoder.json."""
+        get, has_scaler = facts.get, encoder is not None and ArrayScaler.is_stored_in(encoder)
+        return cls(
+            tuple(int(side) for side in facts["shape"]),
+            facts["dtype"],
+            classes,
+            get("vocabulary", 0),
+            get("sparse", False),
+            Encoder.from_json(encoder) if encoder is not None and not has_scaler else None,
+            get("nonzero", 0),
+            ArrayScaler.from_json(encoder) if encoder is not None and has_scaler else None,
+        )
