@@ -17,12 +17,12 @@ from torch import Tensor
 from silobench.data import Dataset, load
 from silobench.engines import auto, inline
 from silobench.errors import ConfigError, DataError, RecordError, suggest
-from silobench.federation import Federation, as_input, evaluation_batch
+from silobench.federation import as_input, evaluation_batch
 from silobench.loop.evaluation import models_to_test
 from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.loop import one_thread
 from silobench.method.algorithms import ALGORITHMS
-from silobench.method.method import Method
+from silobench.method.method import Buffers, Method
 from silobench.method.solvers import SOLVERS
 from silobench.models import MODELS, Network, Sizes
 from silobench.models.estimators import fit_estimator
@@ -51,6 +51,7 @@ from silobench.tasks.objectives.hinge import Hinge
 from silobench.tasks.objectives.regression import Regression
 from silobench.tasks.row_format import RowFormat
 from silobench.tasks.task import Task, Weights
+from silobench.training.party_models import StoredModels
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
 
@@ -356,16 +357,13 @@ def _weights_of_run(run: StoredRun, task: Task, state: State, party: str | None,
     config = run.config
     algorithm, solver = ALGORITHMS.build(str(config["algorithm"])), SOLVERS.build(str(config["solver"]))
     mixes = EXCHANGES.build(config.text("exchange")).mixes and not algorithm.silent
-    no_rows = Federation(cast(Any, None), cast(Any, None), run.seed, ())  # a model is put together from vectors only
-    setting = Setting(
-        Method(algorithm, solver, buffers=cast(Any, config.buffers)), no_rows, task, run.seed, mixes=mixes
-    )
-    if not setting.has_party_models:
+    models = StoredModels(Method(algorithm, solver, buffers=cast(Buffers, config.buffers)), task, mixes)
+    if not models.has_party_models:
         return _shared(state, party)
     number = 0 if algorithm.pooled else _number(party, run.partition.parties)
     if algorithm.adaptation is not None or number not in state.memory:
         return _weights_from_rows(run, state, number, model)
-    return setting.model_at(state.server, state.memory[number])
+    return models.model_at(state.server, state.memory[number])
 
 
 def _weights_from_rows(run: StoredRun, state: State, number: int, model: str) -> Weights:
