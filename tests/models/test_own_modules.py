@@ -409,12 +409,12 @@ def test_what_cannot_be_averaged_is_refused_before_the_first_round(source: Any, 
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.filterwarnings("ignore:.*weight_norm.*")
 def test_batchnorm_may_average_all_batches_only_where_it_tracks_none() -> None:
     assert len(sb.task(_with_momentum(None, tracks=False), DIGITS).buffers) == 0
     assert len(sb.task(_with_momentum(0.1), DIGITS).buffers) == 20
 
 
+@pytest.mark.filterwarnings("ignore:.*weight_norm.*")
 def test_a_module_that_cannot_be_copied_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"cannot be copied .*: keep only parameters, buffers and plain values"):
         sb.task(_weight_norm, DIGITS)

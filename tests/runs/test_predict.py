@@ -551,7 +551,7 @@ def test_a_damaged_run_does_not_hide_the_others(
     result = _predict(capsys, out, table)
     assert result.code == 0, result.err
     assert result.out == _predict(capsys, trained.path, table).out
-    assert "1 of 2 runs are left out" in " ".join(result.err.split())
+    assert "1 of 2 runs cannot be read: " in " ".join(result.err.split())
     shutil.rmtree(out / trained.path.name)
     nothing = _predict(capsys, out, table)
     assert nothing.code != 0

@@ -200,7 +200,7 @@ def chosen_run(path: Path, only: str = "*") -> StoredRun:
         raise RecordError(f"no run in {path} is finished: run the experiment to its end first.")
     if results.problems:
         total = len(results.runs) + len(results.problems)
-        _LOG.warning("%d of %d runs are left out: %s", len(results.problems), total, results.problems[0])
+        _LOG.warning("%d of %d runs cannot be read: %s", len(results.problems), total, results.problems[0])
     names = _names(runs)
     matching = [place for place, name in enumerate(names) if fnmatch(name, only)]
     if len(matching) == 1:
