@@ -45,7 +45,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def dataset(path: Path, scale: str = "standard", **options: Any) -> Dataset:
-    more = {"epsilon": 1.0} if scale == "private" else {}
+    more = {"epsilon": 100.0} if scale == "private" else {}
     return csv(
         str(path), label="y", group="site", scale=scale, dates="day", text="notes", many="hash", **more, **options
     )  # type: ignore[arg-type]

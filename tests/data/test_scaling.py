@@ -1,6 +1,7 @@
 """Scales of numeric columns: each group's own, and differentially private ones, checked by hand."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from silobench.data import Dataset, csv
 from silobench.data.objects import from_pandas
-from silobench.data.table.scaling import STEPS, private_bounds, private_scale
+from silobench.data.table.scaling import STEPS, NoBoundsError, private_bounds, private_scale
 from silobench.errors import DataError
 
 
@@ -118,6 +119,38 @@ def test_bounds_ignore_a_few_extreme_rows() -> None:
     assert (low, high) == (-1.0, 1.0)
 
 
+def breast_cancer(**options: Any) -> Dataset:
+    """A real table of 569 rows and 30 columns."""
+    from sklearn.datasets import load_breast_cancer
+
+    frame = load_breast_cancer(as_frame=True).frame
+    return from_pandas(frame, label="target", scale="private", **options)
+
+
+def test_too_few_rows_for_a_private_scale_are_refused_with_the_epsilon_that_is_enough() -> None:
+    with pytest.raises(DataError, match="has 456 training rows, too few for scale=private with epsilon=1 over 30") as e:
+        breast_cancer(epsilon=1.0)
+    (epsilon,) = re.findall(r"write epsilon=(\d+),", str(e.value))
+    (rows,) = re.findall(r"give about (\d+) training rows", str(e.value))
+    threshold = math.log(257 / 0.002) * STEPS * 30  # a bin that noise does not explain
+    assert 8 * threshold <= int(rows) < 8 * threshold * 1.1
+    assert 8 * threshold / 456 <= float(epsilon) < 8 * threshold / 456 * 1.1
+    x = breast_cancer(epsilon=float(epsilon)).train.x
+    assert np.abs(x).max() < 100
+    assert (np.abs(np.median(x, 0)) < 3).all()
+
+
+def test_columns_without_private_bounds_are_refused_together(tmp_path: Path) -> None:
+    path = table(tmp_path / "t.csv", [("a", i % 7 + 1, i, i % 2) for i in range(60)])
+    with pytest.raises(
+        DataError, match=r"the statistics of n and m would be only noise: write epsilon=\d+, give about"
+    ):
+        csv(path, label="y", drop="site", scale="private", epsilon=0.1)
+    with pytest.raises(NoBoundsError):
+        private_bounds(np.full(20, 3.0), 0.1, Loud(0))
+    assert private_bounds(np.full(20, 3.0), 1.0, Loud(0)) == (2.0, 4.0)
+
+
 def test_the_noise_is_laplace_of_that_scale() -> None:
     values = np.concatenate([np.full(5000, 3.0), np.full(5000, 100.0)])
     shifts = np.array([private_scale(values, 4.0, np.random.default_rng(seed)).shift for seed in range(400)])
@@ -136,14 +169,14 @@ def test_a_large_epsilon_gives_the_pooled_values(tmp_path: Path) -> None:
 
 
 def test_a_note_states_epsilon_and_what_it_protects(tmp_path: Path) -> None:
-    dataset = people(tmp_path, scale="private", epsilon=0.5)
+    dataset = people(tmp_path, scale="private", epsilon=5.0)
     assert dataset.notes[-1] == (
-        "numeric columns scaled by private statistics of the pooled training rows: epsilon=0.5 in total over 2 columns "
+        "numeric columns scaled by private statistics of the pooled training rows: epsilon=5 in total over 2 columns "
         "protects one row of one party"
     )
     assert "30 missing values in column 'n' filled with its private mean" in dataset.notes
-    assert dataset.checksum == people(tmp_path, scale="private", epsilon=0.5).checksum
-    assert dataset.checksum != people(tmp_path, scale="private", epsilon=0.6).checksum
+    assert dataset.checksum == people(tmp_path, scale="private", epsilon=5.0).checksum
+    assert dataset.checksum != people(tmp_path, scale="private", epsilon=6.0).checksum
 
 
 @pytest.mark.parametrize(
