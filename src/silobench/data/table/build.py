@@ -29,6 +29,10 @@ Rows: TypeAlias = NDArray[np.int64]
 POOLED_NOTE = (
     "numeric columns standardised by the pooled training rows, so every party learns the mean and deviation of all"
 )
+PRIVATE_NOTE = (
+    "the noise would protect one row of one party if it were secret, but it comes from a public seed, so that runs "
+    "repeat; the mean of a numeric target and the counts of missing cells have no noise"
+)
 _VOCABULARY, _LENGTH = 10_000, 200  # of rows of word numbers
 
 
@@ -99,6 +103,7 @@ class _Scaler:
     count: int  # numeric features, which share epsilon
     pooled: dict[str, Scale] = field(default_factory=dict)
     by_group: dict[str, dict[str, Scale]] = field(default_factory=dict)
+    without_values: list[str] = field(default_factory=list)  # features of groups that have only missing cells there
     unbounded: list[str] = field(default_factory=list)  # features with too few rows for a private scale
 
     def __post_init__(self) -> None:
@@ -118,6 +123,8 @@ class _Scaler:
         if self.groups is not None:
             scales = group_scales(known, self.groups[self.train], self.pooled[feature])
             for group, scale in scales.items():
+                if scale is self.pooled[feature]:
+                    self.without_values.append(f"{feature} of {group}")
                 self.by_group.setdefault(group, {})[feature] = scale
 
     def check(self, source: str) -> None:
@@ -144,15 +151,21 @@ class _Scaler:
             return []
         if self.choices.scale == "private":
             return [
-                f"numeric columns scaled by private statistics of the pooled training rows: epsilon="
-                f"{self.choices.epsilon:g} in total over {self.count} columns protects one row of one party"
+                f"numeric columns scaled by statistics of the pooled training rows, with noise of epsilon="
+                f"{self.choices.epsilon:g} in total over {self.count} columns",
+                PRIVATE_NOTE,
             ]
         if self.groups is None:
             return [POOLED_NOTE]
-        note = "numeric columns standardised by the training rows of each group"
+        notes = ["numeric columns standardised by the training rows of each group"]
         unknown = sorted(set(np.unique(self.groups[test]).tolist()) - set(self.by_group))
-        more = f"test rows of groups without training rows are scaled by the pooled rows: {listed(unknown, 3)}"
-        return [note, more] if unknown else [note]
+        if self.without_values:
+            columns = listed(self.without_values, 3)
+            notes.append(f"columns with only missing values in a group are scaled by the pooled rows: {columns}")
+        if unknown:
+            groups = listed(unknown, 3)
+            notes.append(f"test rows of groups without training rows are scaled by the pooled rows: {groups}")
+        return notes
 
 
 def _rounded_up(number: float) -> str:
