@@ -28,6 +28,7 @@ Many: TypeAlias = Literal["auto", "onehot", "hash", "drop"]
 
 _MOST_CATEGORIES = 1000  # more are an error, unless `many` says what to do
 _MANY_CATEGORIES = 30  # more may be a mistake, so a note reports them
+_MANY_ROWS = 20  # in which texts repeat, unless they are identifiers
 _HASH_FEATURES = 32  # of a column with many categories
 _EPOCH = "1970-01-01T00:00:00"
 _COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)?")
@@ -234,7 +235,7 @@ def _plan_commas(plan: Plan, name: str, column: RawColumn, choices: Choices, is_
     with_comma = [text for text in texts if "," in text]
     if choices.decimal != "auto" or not with_comma or not all(map(_COMMA_NUMBER.fullmatch, texts)):
         return False
-    if choices.comma_separates and not is_large:  # one-hot, as in earlier versions
+    if choices.comma_separates and not is_large:  # a decimal comma is unlikely there, so a note only suggests it
         plan.notes.append(f"column '{name}' looks like numbers with a decimal comma: decimal=',' reads it so")
         return False
     if choices.comma_separates or all(map(_THOUSANDS.fullmatch, with_comma)):
@@ -260,8 +261,13 @@ def _plan_categories(plan: Plan, name: str, column: RawColumn, choices: Choices)
     else:
         categories = sorted(text or MISSING_CATEGORY for text in factor.texts)
         note = f"{factor.missing} missing values in column '{name}' became a category" if factor.missing else ""
-        if count > _MANY_CATEGORIES:
-            example = factor.texts[factor.codes[0]] or MISSING_CATEGORY
+        example = factor.texts[factor.codes[0]] or MISSING_CATEGORY
+        if count == len(column) >= _MANY_ROWS:
+            note = (
+                f"every row of column '{name}' has another text ('{example}'): it looks like an identifier, which says "
+                f"nothing about other rows, but became {count} one-hot columns; drop={name} leaves it out"
+            )
+        elif count > _MANY_CATEGORIES:
             note = (
                 f"column '{name}' is text ('{example}') and became {count} one-hot columns; drop={name} leaves it out"
             )
