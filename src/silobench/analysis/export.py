@@ -91,6 +91,8 @@ def _numbers(cell: CellResult) -> dict[str, object]:
     numbers |= {"paper_table": paper.table if paper else "", "metric": metric.name, "unit": metric.unit}
     for name, value in (("score", score.mean), ("score_std", score.std), ("score_best", score.best)):
         numbers[name] = _value(value, metric)
+    if cell.on_own_rows is not None:
+        numbers |= zip(("own", "own_std"), (_value(value, metric) for value in cell.on_own_rows), strict=True)
     if cell.baseline is not None:
         numbers["constant"] = _value(cell.baseline, metric)
     for name, (other, result) in cell.metrics.items():
