@@ -48,13 +48,12 @@ def details_table(cells: Sequence[CellResult], target: float | None = None) -> T
     if metric.is_share and (target or 0.0) > 1:
         target = None  # it is meant for another metric
     names = [*varying(cells), "algorithm"]
-    is_calibrated = any(calibration(cell) for cell in cells)
+    is_calibrated, has_settled = any(calibration(cell) for cell in cells), any(map(_is_settled, cells))
     rows = [
         entries(*(shown(cell, name, cells) for name in names), *_texts(cell, target, is_calibrated, has_settled))
         for cell in cells
     ]
     reached = [f"{what} to {_target_text(metric, target)}" for what in ("rounds", "bytes") if target is not None]
-    has_settled = any(map(_is_settled, cells))
     steady = f"std of last {_LAST} tests"
     classes = ["worst class"] if metric.name == ACCURACY.name else []
     calibrated = ["calibration error"] if is_calibrated else []

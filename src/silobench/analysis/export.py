@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from silobench.analysis.cells import CellResult
+from silobench.analysis.parties import party_results
 from silobench.analysis.tables import Entry, Table, best_of_grids, entries, shown, skew_of, varying
 from silobench.tasks.metrics import ACCURACY, Metric
 
@@ -77,6 +78,24 @@ def scores_csv(cells: Sequence[CellResult], every: bool = False) -> str:
     for cell, line in zip(chosen, lines, strict=True):
         choices = [shown(cell, name, chosen) for name in names]
         writer.writerow([skew_of(cell), *choices, *(line.get(name, "") for name in columns)])
+    return text.getvalue().rstrip("\n")
+
+
+def parties_csv(cells: Sequence[CellResult]) -> str:
+    """Return one line per cell, trial and party: rows, and the main metric on own test rows and on all test rows.
+
+    The second one is empty where the party has no model of its own.
+    """
+    names, text = [*varying(cells), "algorithm"], io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*names, "seed", "party", "train_rows", "test_rows", "metric", "unit", "own", "all"])
+    for cell in cells:
+        choices, metric = [shown(cell, name, cells) for name in names], cell.metric
+        for trial in party_results(cell):
+            for party, result in trial["parties"].items():
+                scores = (_value(result[key], metric) for key in ("own", "all"))
+                rows = (result["train_rows"], result["test_rows"])
+                writer.writerow([*choices, trial["seed"], party, *rows, metric.name, metric.unit, *scores])
     return text.getvalue().rstrip("\n")
 
 
