@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -66,8 +66,14 @@ class Federation:
     dataset: Dataset
     partition: Partition
     seed: int
-    parties: tuple[Party, ...] = field(repr=False)
+    parties: tuple[Party, ...]
     device: str = "cpu"  # where batches and parts are returned; row numbers and stored rows are on the CPU
+
+    def __repr__(self) -> str:
+        """Return the dataset and the numbers of parties and rows: the arrays would fill pages."""
+        rows = [party.samples for party in self.parties]
+        spread = f"{min(rows)} to {max(rows)}" if rows else "no"
+        return f"<Federation of {self.dataset.name}: {len(rows)} parties with {spread} training rows, seed {self.seed}>"
 
     def to(self, device: str) -> "Federation":
         """Return the federation with its batches on a device. The rows are moved there once, if they fit."""

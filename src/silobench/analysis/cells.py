@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any, TypeAlias
 
-from silobench.analysis.statistics import deviation
+from silobench.analysis.statistics import deviation, score_on_own_rows
 from silobench.runs.label import Label
 from silobench.runs.stored import DatasetFacts, StoredRun
 from silobench.tasks.metrics import ACCURACY, Metric
@@ -109,6 +109,20 @@ class CellResult:
         return answers.pop() if len(answers) == 1 else ""
 
     @property
+    def on_own_rows(self) -> tuple[float, float | None] | None:
+        """The main metric on the parties' own test rows as a mean over parties: mean and deviation over trials.
+
+        None where some trial does not have it.
+        """
+        known = [score for score in map(score_on_own_rows, self.runs) if score is not None]
+        return (fmean(known), deviation(known)) if len(known) == len(self.runs) else None
+
+    @property
+    def has_party_models(self) -> bool:
+        """Whether parties have models of their own, which were tested on all test rows too."""
+        return any(result.score_on_all is not None for result in self.runs[0].final.parties.values())
+
+    @property
     def is_accuracy(self) -> bool:
         """Whether the cell is judged by accuracy, as the papers' cells are."""
         return self.metric.name == ACCURACY.name
@@ -147,6 +161,7 @@ class CellResult:
                 name: {"mean": finite(result.mean), "std": finite(result.std)}
                 for name, (_, result) in self.metrics.items()
             },
+            "own": self.on_own_rows and dict(zip(("mean", "std"), self.on_own_rows, strict=True)),
             "baseline": self.baseline,
             "constants": {name: metric.constant for name, (metric, _) in self.metrics.items()},
             "constant_answer": self.constant_answer or None,

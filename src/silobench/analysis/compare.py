@@ -12,8 +12,8 @@ from silobench.analysis.bayes import DRAWS, PRIOR_STRENGTH, Odds, Posterior, cor
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import settings_of
 from silobench.analysis.specs import arguments
-from silobench.analysis.statistics import bytes_until, rounds_to
-from silobench.analysis.tables import Table, entries
+from silobench.analysis.statistics import bytes_until, rounds_to, score_on_own_rows
+from silobench.analysis.tables import Table, entries, shown
 from silobench.errors import ConfigError, RecordError, suggest
 from silobench.runs.label import LATER, distinguishing
 from silobench.runs.stored import StoredRun
@@ -41,6 +41,9 @@ COSTS = {
     ),
 }  # fmt: skip
 BEST = "best"
+OWN = "own"  # the mean over parties on their own test rows
+_FEWEST_WITH_SPREAD = 3  # settings with two or more pairs each, for a verdict over settings
+_FEWEST_SETTINGS = 6  # settings of any kind: by chance all differences have the same sign in 2 of 2^6 cases, below 0.05
 _ERRORS = {"mae": 0.1, "rmse": 0.1, "mse": 0.01}  # in units of the target, where nothing is known about its scale
 _ROPE = 0.01  # of any other metric: one point of a percentage
 _OF_CONSTANT = 0.01  # a share of the error of the best constant answer
@@ -77,6 +80,8 @@ class Question:
         rope, higher = rope_of(self.score), self.score.higher_is_better
         if self.metric == BEST:
             return Quantity(lambda run, _: self.score.best(value for _, value in run.curve(self.score)), rope, higher)
+        if self.metric == OWN:
+            return Quantity(lambda run, _: score_on_own_rows(run) or 0.0, rope, higher)
         return Quantity(lambda run, _: run.curve(self.score)[-1][1], rope, higher)
 
     @property
@@ -97,6 +102,8 @@ class Question:
         """Whether a cell has the metric, in the same unit."""
         if self.metric == "seconds":
             return True
+        if self.metric == OWN and cell.on_own_rows is None:
+            return False
         metric, _ = cell.metrics.get(self.score.name, (None, None))
         return metric is not None and metric.unit == self.score.unit
 
@@ -145,7 +152,7 @@ class Comparison:
     b: str
     question: Question
     settings: list[Paired]
-    odds: Odds
+    odds: Odds | None  # None if the settings are too few to decide over settings
     left_out: dict[str, tuple[bool, bool]] = field(default_factory=dict)
     """Settings without a pair to compare, and whether A and B have trials without a finite score there."""
 
@@ -159,6 +166,8 @@ class Comparison:
         censored = any(any(paired.never) for paired in self.settings)
         failures = [*(paired.failed for paired in self.settings), *self.left_out.values()]
         a, b = (sum(failed[side] for failed in failures) for side in (0, 1))
+        if self.odds is None:
+            return "undecided"
         return _verdict(self.odds, self.a, self.b, censored, (a, b))
 
     def as_json(self) -> dict[str, Any]:
@@ -172,7 +181,7 @@ class Comparison:
             "higher_is_better": kind.higher_is_better,
             "relative": kind.relative,
             "rope": self.question.rope,
-            **self.odds._asdict(),
+            **(self.odds._asdict() if self.odds else dict.fromkeys(Odds._fields)),
             "verdict": self.verdict,
             "method": self.method,
             "mean_difference": fmean(paired.mean for paired in self.settings),
@@ -226,10 +235,12 @@ def _named(name: str | None, cells: Sequence[CellResult]) -> tuple[str, Metric]:
     """Return the name of what is compared, and the metric behind it: a recorded one, or the main one."""
     mains = list({(cell.metric.name, cell.metric.unit): cell.metric for cell in cells}.values()) or [ACCURACY]
     recorded = [metric for cell in cells for metric, _ in cell.metrics.values()] or [ACCURACY]
-    known = dict.fromkeys((*(metric.name for metric in recorded), BEST, *COSTS))
+    known = dict.fromkeys((*(metric.name for metric in recorded), BEST, OWN, *COSTS))
     if name is not None and name not in known:
         raise ConfigError(f"there is no metric '{name}': {suggest(name, known)}")
-    if name is not None and name not in (BEST, *COSTS):
+    if name == OWN and cells and all(cell.on_own_rows is None for cell in cells):
+        raise ConfigError("these runs have no results on the parties' own test rows: leave out --metric own.")
+    if name is not None and name not in (BEST, OWN, *COSTS):
         units = {metric.unit: metric for metric in recorded if metric.name == name}
         return name, _only(list(units.values()))
     score = mains[0] if name == "seconds" else _only(mains)
@@ -274,17 +285,27 @@ def compare(cells: Sequence[CellResult], a: str, b: str, question: Question, onl
     if not settings:
         raise RecordError(_why_no_pair(a, b, rivals, question))
     first = settings[0]
-    if len(settings) > 1:
-        differences = [setting.posterior or setting.mean for setting in settings]
-        odds = signed_rank(differences, question.rope, question.kind.higher_is_better)
-    elif first.odds:
-        odds = first.odds
-    else:
+    if len(settings) == 1 and not first.odds:
         raise RecordError(
             f"{a} and {b} share one trial only, in {first.setting} with seed {first.seeds[0]}, and one pair has no "
             "spread to judge by: run the same experiment again with --trials 3 or more."
         )
-    return Comparison(a, b, question, settings, odds, left_out)
+    return Comparison(a, b, question, settings, _odds(settings, question), left_out)
+
+
+def _odds(settings: Sequence[Paired], question: Question) -> Odds | None:
+    """Return the odds of one setting, or over several; None if these are too few to decide.
+
+    The signed-rank test alone would call two differences in the same direction decided, which chance gives in one of
+    two cases.
+    """
+    if len(settings) == 1:
+        return settings[0].odds
+    with_spread = sum(setting.posterior is not None for setting in settings)
+    if with_spread < _FEWEST_WITH_SPREAD and len(settings) < _FEWEST_SETTINGS:
+        return None
+    differences = [setting.posterior or setting.mean for setting in settings]
+    return signed_rank(differences, question.rope, question.kind.higher_is_better)
 
 
 def _failures(rivals: tuple[CellResult, CellResult], question: Question) -> tuple[bool, bool]:
@@ -376,14 +397,27 @@ def _same(wanted: Spec, cell: CellResult) -> bool:
 def matching(cells: Sequence[CellResult], only: str) -> list[CellResult]:
     """Return the cells of settings that match a glob."""
     name_of = _setting_names(cells)
-    return [cell for cell in cells if fnmatch(name_of(cell), only)]
+    return [cell for cell in cells if _matches(cell, name_of(cell), only)]
+
+
+def _matches(cell: CellResult, name: str, only: str) -> bool:
+    """Whether a setting matches a glob, by its name or by that name with the whole spec of the dataset."""
+    _, *others = name.split(" / ", 1)
+    return fnmatch(name, only) or fnmatch(" / ".join([cell.label.text("dataset"), *others]), only)
 
 
 def _setting_names(cells: Sequence[CellResult]) -> Callable[[CellResult], str]:
-    """Return a function from a cell to the name of its setting: the choices in which the cells differ."""
-    names = ["dataset", "partition"]
-    names += distinguishing([cell.label for cell in cells], but=(*names, "algorithm"))
-    return lambda cell: " / ".join(cell.label.text(key) for key in names if key in cell.label or key in LATER)
+    """Return a function from a cell to the name of its setting: the choices in which the cells differ.
+
+    A dataset has the name that it has in tables.
+    """
+    names = ["partition", *distinguishing([cell.label for cell in cells], but=("dataset", "partition", "algorithm"))]
+
+    def name_of(cell: CellResult) -> str:
+        others = (cell.label.text(key) for key in names if key in cell.label or key in LATER)
+        return " / ".join([shown(cell, "dataset", cells), *others])
+
+    return name_of
 
 
 def _rivals(cells: Sequence[CellResult], a: str, b: str, only: str) -> dict[str, tuple[CellResult, CellResult]]:
@@ -395,7 +429,7 @@ def _rivals(cells: Sequence[CellResult], a: str, b: str, only: str) -> dict[str,
             pairs[name_of(one[0])] = (one[0], other[0])
     if not pairs:
         raise RecordError(f"no setting has finished runs of both {a} and {b}: run them in one experiment.")
-    chosen = {name: pair for name, pair in pairs.items() if fnmatch(name, only)}
+    chosen = {name: pair for name, pair in pairs.items() if _matches(pair[0], name, only)}
     if not chosen:
         raise ConfigError(f"--only '{only}' matches none of {len(pairs)} settings, such as '{next(iter(pairs))}'.")
     return chosen
@@ -438,7 +472,7 @@ def comparison_table(comparison: Comparison) -> Table:
         difference = _difference_text(setting, question)
         rows.append(entries(setting.setting, str(len(setting.seeds)), difference, *odds, setting.verdict(a, b)))
     if len(rows) > 1:
-        overall = [f"{p:.3f}" for p in comparison.odds]
+        overall = [f"{p:.3f}" for p in comparison.odds] if comparison.odds else ["-"] * 3
         rows.append(entries(f"all {len(rows)} settings", "", "", *overall, comparison.verdict))
     better = "more is better" if question.kind.higher_is_better else "less is better"
     title = f"A = {a}, B = {b}: {_metric(question)}, {better}"
@@ -450,7 +484,8 @@ def _metric(question: Question) -> str:
     if question.kind.to_target:
         unit = "" if score.is_share else f" {score.unit}"
         return f"{question.metric} until {score.title} {question.target:g}{unit.rstrip()}"
-    names = {BEST: f"best test {score.title}", "seconds": "computing time"}
+    on_own_rows = f"{score.title} on the parties' own test rows, mean over parties"
+    names = {BEST: f"best test {score.title}", OWN: on_own_rows, "seconds": "computing time"}
     return names.get(question.metric, f"test {score.title} in the last round")
 
 
@@ -471,8 +506,13 @@ def _note(comparison: Comparison) -> str:
     if rhos:
         upto = f" to {rhos[-1]}" if len(rhos) > 1 else ""
         notes.append(f"each setting: Bayesian correlated t-test with rho {rhos[0]}{upto}")
-    if len(settings) > 1:
+    if len(settings) > 1 and comparison.odds:
         notes.append("all: Bayesian signed-rank test of the settings' differences, with their uncertainty")
+    elif len(settings) > 1:
+        notes.append(
+            f"all: too few settings to decide, which takes {_FEWEST_WITH_SPREAD} settings with two or more pairs each, "
+            f"or {_FEWEST_SETTINGS} settings"
+        )
     never = sum(sum(setting.never) for setting in settings)
     if never:
         notes.append(f"runs that never reached the target count with all their rounds, which is too few: {never}")

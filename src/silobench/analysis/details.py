@@ -48,19 +48,21 @@ def details_table(cells: Sequence[CellResult], target: float | None = None) -> T
     if metric.is_share and (target or 0.0) > 1:
         target = None  # it is meant for another metric
     names = [*varying(cells), "algorithm"]
-    is_calibrated = any(calibration(cell) for cell in cells)
+    is_calibrated, has_settled = any(calibration(cell) for cell in cells), any(map(_is_settled, cells))
     rows = [
-        entries(*(shown(cell, name, cells) for name in names), *_texts(cell, target, is_calibrated)) for cell in cells
+        entries(*(shown(cell, name, cells) for name in names), *_texts(cell, target, is_calibrated, has_settled))
+        for cell in cells
     ]
     reached = [f"{what} to {_target_text(metric, target)}" for what in ("rounds", "bytes") if target is not None]
     steady = f"std of last {_LAST} tests"
     classes = ["worst class"] if metric.name == ACCURACY.name else []
     calibrated = ["calibration error"] if is_calibrated else []
-    columns = ["last round", "best round", steady, *reached, *classes, *calibrated, "parties", "worst party"]
+    steadiness = [steady] if has_settled else []
+    columns = ["last round", "best round", *steadiness, *reached, *classes, *calibrated, "parties", "worst party"]
+    short = f"; {steady}: - for runs of fewer than {SETTLED} rounds or {_LAST} tests, which have not settled"
     note = (
-        f"{', '.join(filter(None, (metric.unit_text, 'mean ± std over trials')))}; {steady}: - for runs of fewer than "
-        f"{SETTLED} rounds or {_LAST} tests, which have not settled; parties: mean ± std over parties of the "
-        f"{metric.title} on rows they hold out, or on their own test rows"
+        f"{', '.join(filter(None, (metric.unit_text, 'mean ± std over trials')))}{short if has_settled else ''}; "
+        f"parties: mean ± std over parties of the {metric.title} on rows they hold out, or on their own test rows"
     )
     expected = ", or (expected) of the class accuracies by each party's own labels" if classes else ""
     gap = "; calibration error: mean gap between confidence and accuracy, percentage points" if is_calibrated else ""
@@ -114,7 +116,7 @@ def _facts(values: Iterable[float]) -> dict[str, float | None] | None:
     return {"mean": finite(over.mean), "std": over.std, "least": finite(over.worst), "most": finite(over.best)}
 
 
-def _texts(cell: CellResult, target: float | None, is_calibrated: bool) -> list[str]:
+def _texts(cell: CellResult, target: float | None, is_calibrated: bool, has_settled: bool) -> list[str]:
     facts, metric = details(cell, target), cell.metric
     reached: list[str] = []
     if target is not None:
@@ -123,7 +125,7 @@ def _texts(cell: CellResult, target: float | None, is_calibrated: bool) -> list[
     return [
         _number(facts["last"], metric),
         _number(facts["best"], metric),
-        _number(facts["stability"], metric) if facts["stability"] else "-",
+        *([_number(facts["stability"], metric) if facts["stability"] else "-"] if has_settled else []),
         *reached,
         *([_worst_class(cell, facts["class_accuracy"])] if cell.is_accuracy else []),
         *([("" if error is None else f"{100 * error:.1f}")] if is_calibrated else []),

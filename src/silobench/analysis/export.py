@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from silobench.analysis.cells import CellResult
+from silobench.analysis.parties import party_results
 from silobench.analysis.tables import Entry, Table, best_of_grids, entries, shown, skew_of, varying
 from silobench.tasks.metrics import ACCURACY, Metric
 
@@ -80,6 +81,24 @@ def scores_csv(cells: Sequence[CellResult], every: bool = False) -> str:
     return text.getvalue().rstrip("\n")
 
 
+def parties_csv(cells: Sequence[CellResult]) -> str:
+    """Return one line per cell, trial and party: rows, and the main metric on own test rows and on all test rows.
+
+    The second one is empty where the party has no model of its own.
+    """
+    names, text = [*varying(cells), "algorithm"], io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*names, "seed", "party", "train_rows", "test_rows", "metric", "unit", "own", "all"])
+    for cell in cells:
+        choices, metric = [shown(cell, name, cells) for name in names], cell.metric
+        for trial in party_results(cell):
+            for party, result in trial["parties"].items():
+                scores = (_value(result[key], metric) for key in ("own", "all"))
+                rows = (result["train_rows"], result["test_rows"])
+                writer.writerow([*choices, trial["seed"], party, *rows, metric.name, metric.unit, *scores])
+    return text.getvalue().rstrip("\n")
+
+
 def _numbers(cell: CellResult) -> dict[str, object]:
     """Return the numbers of a cell by the name of their column."""
     accuracy, paper, metric, score = cell.accuracy, cell.paper, cell.metric, cell.score
@@ -91,6 +110,8 @@ def _numbers(cell: CellResult) -> dict[str, object]:
     numbers |= {"paper_table": paper.table if paper else "", "metric": metric.name, "unit": metric.unit}
     for name, value in (("score", score.mean), ("score_std", score.std), ("score_best", score.best)):
         numbers[name] = _value(value, metric)
+    if cell.on_own_rows is not None:
+        numbers |= zip(("own", "own_std"), (_value(value, metric) for value in cell.on_own_rows), strict=True)
     if cell.baseline is not None:
         numbers["constant"] = _value(cell.baseline, metric)
     for name, (other, result) in cell.metrics.items():

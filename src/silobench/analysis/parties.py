@@ -15,6 +15,7 @@ from silobench.tasks.metrics import Metric
 
 MOST_PARTIES = 40  # rows of a table
 _TENTH = 0.1  # of the parties: the worst ones
+_ONE_OF_A_TENTH = 10  # parties: the worst tenth of these, or of fewer, is the worst party
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,8 @@ def _entry(party: str, runs: Sequence[StoredRun], metric: Metric) -> Entry:
 def _footer(setting: Sequence[CellResult], metric: Metric) -> list[list[Entry]]:
     """Return the summary of each algorithm, as means over trials."""
     each = [[known for known in map(run_fairness, cell.runs) if known] for cell in setting]
+    parties = len(setting[0].runs[0].final.parties)
+    tenths = [_number((one.worst_tenth for one in trials), metric) for trials in each]
 
     def line(name: str, values: Iterable[str]) -> list[Entry]:
         return entries(name, "", "", *values)
@@ -163,7 +166,8 @@ def _footer(setting: Sequence[CellResult], metric: Metric) -> list[list[Entry]]:
     return [
         line("worst party", (_named(trials, "worst", metric) for trials in each)),
         line("best party", (_named(trials, "best", metric) for trials in each)),
-        line("mean of the worst 10%", (_number((one.worst_tenth for one in trials), metric) for trials in each)),
+        line("mean over parties", (_number((one.mean for one in trials), metric) for trials in each)),
+        *([line("mean of the worst 10%", tenths)] if parties > _ONE_OF_A_TENTH else []),
         line("std over parties", (_number((one.std for one in trials), metric) for trials in each)),
         line("range", (_number((one.range for one in trials), metric) for trials in each)),
     ]

@@ -142,7 +142,8 @@ def ranking_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     metric = cells[0].metric if cells else ACCURACY
     title = f"Rank by {metric.title} over {ranks.settings} setting{'s' * (ranks.settings != 1)} (1 is best)"
     columns = ["algorithm", "mean rank", "95% interval", "sole firsts", "ties for first"]
-    return Table(title, columns, rows, _note(ranks, metric))
+    personal = "; the scores are those on all test rows" if any(cell.has_party_models for cell in cells) else ""
+    return Table(title, columns, rows, _note(ranks, metric) + personal)
 
 
 def _note(ranks: Ranking, metric: Metric) -> str:
@@ -152,6 +153,8 @@ def _note(ranks: Ranking, metric: Metric) -> str:
     unit = "percentage point" if metric.is_share else metric.unit or f"of {metric.title}"
     notes = [
         f"two algorithms tie unless one is better by more than {step} {unit} with a probability above 0.95",
+        "a rank is 1 + the number of better algorithms + half of the ties, so an algorithm whose trials scatter widely "
+        "can tie with one that has a better mean",
         "sole firsts: settings in which it is better than every other algorithm",
         "ties for first: settings in which no other is better, but some tie with it",
     ]

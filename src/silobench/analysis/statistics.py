@@ -49,6 +49,12 @@ def deviation(values: Sequence[float]) -> float | None:
     return stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
 
 
+def score_on_own_rows(run: StoredRun) -> float | None:
+    """Return the mean over parties of the main metric on their own test rows; None where no party has it."""
+    known = [result.score for result in run.final.parties.values() if result.score is not None]
+    return fmean(known) if known else None
+
+
 def rounds_to(curve: Curve, target: float, metric: Metric = ACCURACY) -> int | None:
     """Return the first evaluated round whose score reaches the target; None if there is none.
 

@@ -1,7 +1,7 @@
 """Tables as values: scores with settings down and algorithms across, other metrics, and what runs cost."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
@@ -51,8 +51,15 @@ def entries(*texts: str) -> list[Entry]:
 
 
 def score_tables(cells: Sequence[CellResult], every: bool = False) -> list[Table]:
-    """Return one table of scores per main metric, each followed by one of the other metrics where runs have some."""
-    tables = [table for group in by_metric(cells) for table in (score_table(group, every), metrics_table(group))]
+    """Return one table of scores per main metric, each followed by those on own rows and of the other metrics.
+
+    These two are left out where runs do not have them.
+    """
+    tables = [
+        table
+        for group in by_metric(cells)
+        for table in (score_table(group, every), own_rows_table(group, every), metrics_table(group))
+    ]
     return [table for table in tables if table.rows]
 
 
@@ -85,6 +92,32 @@ def score_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     marks = max(sum(entry.best for entry in row) for row in rows)
     columns = ["skew", *names, *algorithms, *constant]
     return Table(_title(chosen), columns, rows, _note(chosen, names, marks, GRID in algorithms), footer)
+
+
+def own_rows_table(cells: Sequence[CellResult], every: bool = False) -> Table:
+    """Return the main metric on the parties' own test rows, by setting and algorithm, as a mean over parties.
+
+    It has the settings in which some algorithm gives parties models of their own, because a score on all test rows
+    says little about these models.
+    """
+    chosen, column = (list(cells) if every else best_of_grids(cells)), _columns(cells, every)
+    settings = [group for group in settings_of(chosen) if any(cell.has_party_models for cell in group)]
+    settings.sort(key=lambda group: _SKEWS.index(skew_of(group[0])))  # as in the table of scores
+    algorithms = list(dict.fromkeys(column(cell) for group in settings for cell in group))
+    names, rows, metric = varying(chosen), [], cells[0].metric
+    for setting in settings:
+        scores = {column(cell): cell.on_own_rows for cell in setting if cell.on_own_rows is not None}
+        rivals = {name: score for name, score in scores.items() if name not in BASELINES}
+        has_spread = all(score[1] is not None for score in rivals.values())
+        best = _best_means({name: score[0] for name, score in rivals.items()}, metric) if has_spread else set()
+        texts = {name: metric.number(*score) for name, score in scores.items()}
+        marked = [Entry(texts.get(name, ""), name in best) for name in algorithms]
+        rows.append([*shown_choices(setting[0], names, cells), *marked])
+    where = f"{metric.title[:1].upper()}{metric.title[1:]} on the parties' own test rows"
+    title = f"{', '.join(filter(None, (where, metric.unit_text)))} (mean over parties; {_over_trials(chosen)})"
+    personal = [name for name in algorithms if any(cell.has_party_models and column(cell) == name for cell in chosen)]
+    note = f"{', '.join(personal)}: each party is tested with its own model; --parties lists the parties"
+    return Table(title, [*names, *algorithms], rows, note)
 
 
 def skew_of(cell: CellResult) -> str:
@@ -138,12 +171,18 @@ def _best(by_column: dict[str, CellResult]) -> set[str]:
     rivals = {name: cell for name, cell in by_column.items() if name not in BASELINES}
     if len(rivals) < 2 or any(len(cell.seeds) == 1 for cell in rivals.values()):
         return set()
-    metric = next(iter(rivals.values())).metric
-    means = {name: round(cell.score.mean, metric.decimals) for name, cell in rivals.items()}
-    best = metric.best(means.values())
     if all(beats_constant(cell, len(rivals)) is False for cell in rivals.values()):
         return set()
-    return {name for name, mean in means.items() if mean == best != metric.failure}
+    return _best_means({name: cell.score.mean for name, cell in rivals.items()}, next(iter(rivals.values())).metric)
+
+
+def _best_means(means: Mapping[str, float], metric: Metric) -> set[str]:
+    """Return the names of the best means at the precision shown; empty for fewer than two."""
+    if len(means) < 2:
+        return set()
+    rounded = {name: round(mean, metric.decimals) for name, mean in means.items()}
+    best = metric.best(rounded.values())
+    return {name for name, mean in rounded.items() if mean == best != metric.failure}
 
 
 def _entry(cell: CellResult | None, best: bool, of_grid: bool) -> Entry:
@@ -178,11 +217,28 @@ def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid
         notes += ["equal means are all marked"] if marks > 1 else []
         if baselines := [name for name in BASELINES if name in algorithms]:
             notes.append(f"{' and '.join(baselines)}: baselines, never marked")
+    notes += _lone_algorithm(cells)
+    if personal := list(dict.fromkeys(str(cell.label["algorithm"]) for cell in cells if cell.has_party_models)):
+        where = "the mean over the parties' models on all test rows; own rows: next table, --parties"
+        notes.append(f"{', '.join(personal)}: {where}")
     if of_grid:
         notes.append(f"{GRID}: the mu with the best {cells[0].metric.title} on the test rows, as papers report it")
     if any(cell.baseline is not None for cell in cells):
         notes.append(f"{CONSTANT}: the best constant answer on the test rows")
     return "; ".join(notes)
+
+
+def _lone_algorithm(cells: Sequence[CellResult]) -> list[str]:
+    """Return why nothing is marked if one algorithm is beside baselines, and whether it beats the constant answer."""
+    rivals = [cell for cell in cells if cell.label["algorithm"] not in BASELINES]
+    names = {str(cell.label["algorithm"]) for cell in rivals}
+    if len(names) != 1 or len(rivals) == len(cells):
+        return []
+    verdicts = [versus_constant(cell) for cell in rivals]
+    better, judged = verdicts.count("better"), [verdict for verdict in verdicts if verdict is not None]
+    some = f" in {better} of {len(judged)} settings" if better < len(judged) else ""
+    beats = f", and it beats the constant answer{some}" if better else ""
+    return [f"{names.pop()} is the only algorithm beside baselines, so no best is marked{beats}"]
 
 
 def _constant_text(setting: Sequence[CellResult]) -> str:
@@ -220,14 +276,17 @@ def _listed(names: Sequence[str]) -> str:
 
 def _title(cells: Sequence[CellResult]) -> str:
     settings = dict.fromkeys(cell.paper.setting for cell in cells if cell.paper)
-    trials = sorted({len(cell.seeds) for cell in cells})
-    upto = "" if len(trials) == 1 else "up to "
-    over = f"mean ± std over {upto}{trials[-1]} trials" if trials[-1] > 1 else "one trial"
     papers = "; paper, and the difference to it: " + "; ".join(settings) if settings else ""
     diverged = "; † diverged, the loss is not finite" if any(cell.diverged for cell in cells) else ""
     metric = cells[0].metric
     title = f"{_task(cells)} {metric.title} in the last round"
-    return ", ".join(filter(None, (title, metric.unit_text))) + f" ({over}{papers}{diverged})"
+    return ", ".join(filter(None, (title, metric.unit_text))) + f" ({_over_trials(cells)}{papers}{diverged})"
+
+
+def _over_trials(cells: Sequence[CellResult]) -> str:
+    trials = sorted({len(cell.seeds) for cell in cells})
+    upto = "" if len(trials) == 1 else "up to "
+    return f"mean ± std over {upto}{trials[-1]} trials" if trials[-1] > 1 else "one trial"
 
 
 def _task(cells: Sequence[CellResult]) -> str:
@@ -393,7 +452,12 @@ def cost_table(cells: Sequence[CellResult]) -> Table:
     """Return what a run sends and takes, and what one round does beside the published cost, by algorithm."""
     names = [name for name in varying(cells) if name not in ("partition", "rounds")] + ["algorithm"]
     rows = []
-    for group in grouped(cells, lambda cell: repr([cell.label.get(name) for name in (*names, "rounds")])):
+
+    def choices_of(cell: CellResult) -> str:
+        """Return a key of the choices; the number of parties is that of the cell, which the data may have decided."""
+        return repr([cell.parties if name == "parties" else cell.label.get(name) for name in (*names, "rounds")])
+
+    for group in grouped(cells, choices_of):
         up, down = (size(fmean(getattr(c, key) for c in group)) for key in ("bytes_up", "bytes_down"))
         computing = duration(fmean(cell.seconds for cell in group))
         done = fmean(cell.rounds for cell in group)  # fewer than planned, where a schedule ended the run

@@ -1,6 +1,7 @@
 """The commands that read runs: show, claims, report, compare. They train nothing and do not load torch."""
 
 import json
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,9 +15,13 @@ from silobench.errors import ConfigError, RecordError, SilobenchError, suggest
 if TYPE_CHECKING:
     from silobench.analysis.cells import CellResult
     from silobench.analysis.claims import Claim
+    from silobench.analysis.tables import Table
     from silobench.runs.results import Results
     from silobench.runs.stored import StoredRun
 
+_NO_PARTIES = (
+    "these runs have no results by party, because they are from an earlier version or no test row belongs to a party"
+)
 FORMATS = ("terminal", "markdown", "latex", "csv")
 Directory = Annotated[Path, typer.Argument(help="Directory of runs.")]
 Profile = Annotated[bool, typer.Option("--profile", help="Show where the time of each run went, phase by phase.")]
@@ -25,7 +30,7 @@ Profile = Annotated[bool, typer.Option("--profile", help="Show where the time of
 def show(
     directory: Directory,
     form: Annotated[
-        str, typer.Option("--format", help="terminal, markdown, latex, or csv (one line per cell).")
+        str, typer.Option("--format", help="terminal, markdown, latex, or csv (one line per cell or party).")
     ] = "terminal",
     every: Annotated[
         bool,
@@ -60,14 +65,17 @@ def show(
 
     Runs of a paper's experiments also get that paper's tables.
     """
-    from silobench.analysis.confusion import confusion_tables
-    from silobench.analysis.details import checked_target, details_tables
+    from silobench.analysis.details import checked_target
+    from silobench.analysis.export import latex, markdown
+    from silobench.analysis.tables import score_tables
     from silobench.cli.terminal import print_table
 
     if form not in FORMATS:
         raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
-    if form != "terminal" and (json_ or details or profile or parties or target is not None):
-        raise ConfigError(f"--format {form} writes the table of scores only: leave the other options out.")
+    if form != "terminal" and (json_ or profile):
+        raise ConfigError(f"--format {form} writes tables of results: leave out --json and --profile.")
+    if form == "csv" and (details or target is not None):
+        raise ConfigError("--format csv has one line per cell, or per party with --parties: --json has the details.")
     results = _read(directory)
     runs = _readable(results)
     checked_target(target, runs)
@@ -77,27 +85,39 @@ def show(
         print_tables(runs, profile, every)
         print_missing(results)
         cells = _finished(runs, directory) if details or parties or target is not None else []
-        if details or target is not None:
-            for table in (*details_tables(cells, target), *(confusion_tables(cells) if details else ())):
-                print_table(table)
-        if parties:
-            _print_parties(cells)
+        for table in _more_tables(cells, details, target, parties):
+            print_table(table)
+        if parties and not any(cell.runs[0].final.parties for cell in cells):
+            print(f"{_NO_PARTIES}.")
+    elif form == "csv":
+        _print_csv(_finished(runs, directory), every, parties)
     else:
-        _print_text(_finished(runs, directory), form, every)
+        cells = _finished(runs, directory)
+        tables = [*score_tables(cells, every), *_more_tables(cells, details, target, parties)]
+        print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
     _report_damage(results)
 
 
-def _print_parties(cells: "list[CellResult]") -> None:
+def _more_tables(cells: "list[CellResult]", details: bool, target: float | None, parties: bool) -> "Iterator[Table]":
+    """Yield the tables of --details, --target and --parties."""
+    from silobench.analysis.confusion import confusion_tables
+    from silobench.analysis.details import details_tables
     from silobench.analysis.parties import parties_tables
-    from silobench.cli.terminal import print_table
 
-    tables = parties_tables(cells)
-    for table in tables:
-        print_table(table)
-    if not tables:
-        print(
-            "these runs have no results by party: they are from an earlier version, or no test row belongs to a party."
-        )
+    if details or target is not None:
+        yield from details_tables(cells, target)
+    if details:
+        yield from confusion_tables(cells)
+    if parties:
+        yield from parties_tables(cells)
+
+
+def _print_csv(cells: "list[CellResult]", every: bool, parties: bool) -> None:
+    from silobench.analysis.export import parties_csv, scores_csv
+
+    if parties and not any(cell.runs[0].final.parties for cell in cells):
+        raise RecordError(f"{_NO_PARTIES}: leave out --parties.")
+    print(parties_csv(cells) if parties else scores_csv(cells, every))
 
 
 def _read(directory: Path) -> "Results":
@@ -161,17 +181,6 @@ def _print_json(results: "Results", target: float | None, every: bool, parties: 
         **paper_facts(cells),
     }
     print(json.dumps(facts, indent=1))
-
-
-def _print_text(cells: "list[CellResult]", form: str, every: bool) -> None:
-    from silobench.analysis import export
-    from silobench.analysis.tables import score_tables
-
-    if form == "csv":
-        print(export.scores_csv(cells, every))
-    else:
-        write = export.markdown if form == "markdown" else export.latex
-        print("\n\n".join(map(write, score_tables(cells, every))))
 
 
 def _finished(runs: "list[StoredRun]", directory: Path) -> "list[CellResult]":
@@ -276,8 +285,8 @@ def compare(
     metric: Annotated[
         str | None,
         typer.Option(
-            help="A metric that the runs record, such as accuracy, mae or auc; best, rounds, bytes or seconds. "
-            "The main metric by default."
+            help="A metric that the runs record, such as accuracy, mae or auc; best, rounds, bytes or seconds; own "
+            "(the mean over parties on their own test rows). The main metric by default."
         ),
     ] = None,
     rope: Annotated[

@@ -58,9 +58,9 @@ class Dataset:
     augment: Augment = "none"  # random transformation of the images of a training batch
     target: str = ""  # name of the label, if it has a name
     unit: str = ""  # unit of a numeric label, such as years
-    validation: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
+    validation: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """Row numbers of training rows that are for validation; see `splits`."""
-    encoder: Encoder | None = field(default=None, repr=False, compare=False)
+    encoder: Encoder | None = field(default=None, compare=False)
     """How the columns of a table became features; None if the rows were not columns of a table."""
     scaler: ArrayScaler | None = field(default=None, repr=False, compare=False)
     """How arrays were scaled to features; None if they were not."""
@@ -100,6 +100,13 @@ class Dataset:
             groups = {level: as_array(f"dataset {self.name} has groups", ids) for level, ids in split.groups.items()}
             if x is not split.x or y is not split.y or any(groups[k] is not split.groups[k] for k in groups):
                 object.__setattr__(self, side, Split(x, y, groups))
+
+    def __repr__(self) -> str:
+        """Return name, numbers of rows, shape of a row and classes: the arrays would fill pages."""
+        label = f"{len(self.classes)} classes" if self.classes else f"target {self.target or 'without a name'}"
+        shape = "x".join(map(str, self.shape)) or "1"
+        rows = f"{len(self.train)} training rows, {len(self.test)} test rows of shape {shape}"
+        return f"<Dataset {self.name}: {self.task}, {rows}, {label}>"
 
     @property
     def shape(self) -> tuple[int, ...]:
