@@ -111,7 +111,7 @@ def test_a_quoted_decimal_comma_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("n,y\n" + "".join(f'"{i},5",{i % 2}\n' for i in range(60)))
     dataset = csv(str(path), label="y")
-    assert len(dataset.columns) == 60  # as in earlier versions
+    assert len(dataset.columns) == 60
     assert "column 'n' looks like numbers with a decimal comma: decimal=',' reads it so" in dataset.notes
     assert csv(str(path), label="y", decimal=",").columns == ("n",)
     path.write_text("n,y\n" + "".join(f'"{i},5",{i % 2}\n' for i in range(1200)))
