@@ -78,7 +78,7 @@ CASES = [("digits", "cnn"), ("digits", "mlp(12)"), ("digits", "module(path={fold
 def test_a_written_network_answers_as_the_run_does(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], dataset: str, model: str, form: str
 ) -> None:
-    out, path = tmp_path / "runs", tmp_path / "files" / f"net.{form}"
+    out, path = tmp_path / "runs", tmp_path / f"net.{form}"
     _train(folder, out, capsys, dataset, model)
     rows = sb.load(dataset).test.x[:7]
     file = folder / "net.py" if "net.py" in model else None

@@ -497,14 +497,16 @@ def test_the_command_prints_a_line_per_row(
 def test_the_command_writes_probabilities(
     trained: StoredRun, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table, out = folder / "patients.csv", tmp_path / "new" / "answers.csv"
+    table, out = folder / "patients.csv", tmp_path / "answers.csv"
     result = _predict(capsys, trained.path, table, "--probabilities", "--out", out)
     assert result.code == 0, result.err
     assert result.out == f"predictions of 300 rows: {out}\n"
     written = pd.read_csv(out)
     assert list(written.columns) == ["row", "prediction", "p(alive)", "p(died)"]
     shares = sb.predict(trained.path, table, probabilities=True)
-    assert (written[["p(alive)", "p(died)"]].to_numpy() == shares).all()
+    assert (abs(written[["p(alive)", "p(died)"]].to_numpy() - shares) < 5.1e-7).all()  # six digits are written
+    absent = _predict(capsys, trained.path, table, "--out", tmp_path / "absent" / "answers.csv")
+    assert (absent.code, "No such file or directory" in absent.err) == (2, True)
     facts = json.loads(_predict(capsys, trained.path, table, "--probabilities", "--json").out)
     assert facts["classes"] == ["alive", "died"]
     assert facts["probabilities"] == shares.tolist()

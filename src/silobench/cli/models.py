@@ -72,13 +72,12 @@ def _as_csv(answers: Sequence[Any], classes: Sequence[str], shares: Sequence[Seq
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["row", "prediction", *(f"p({name})" for name in (classes if shares else ()))])
     for row, answer in enumerate(answers):
-        writer.writerow([row + 1, answer, *(shares[row] if shares else ())])
+        writer.writerow([row + 1, answer, *(f"{share:.6f}" for share in (shares[row] if shares else ()))])
     return text.getvalue()
 
 
 def _write(path: Path, content: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
     except OSError as error:
         raise RecordError(f"{path} cannot be written ({error.strerror}): choose another --out.") from error
