@@ -25,6 +25,11 @@ def test_parties_hold_the_rows_of_the_partition() -> None:
         np.testing.assert_array_equal(y, DIGITS.train.y[rows])
 
 
+def test_a_federation_is_shown_in_one_line() -> None:
+    text = "<Federation of digits: 10 parties with 143 to 144 training rows, seed 3>"
+    assert repr(federate(DIGITS, "iid", 10, seed=3)) == text
+
+
 def test_rows_are_in_memory_once() -> None:
     federation = federate(DIGITS, "iid", 5)
     assert federation.x.data_ptr() == DIGITS.train.x.ctypes.data

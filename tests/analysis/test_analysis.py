@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from silobench.analysis.groups import Cells
 from silobench.analysis.ranking import ranking
 from silobench.analysis.tables import cost_table, score_table
 from silobench.papers import FINDINGS
+from silobench.report.drawing import caption
 from silobench.runs.stored import StoredRun
-from stored import cells, claim, noises, stored
+from stored import cells, claim, noises, page, stored
 
 MU = ("0.001", "0.1", "1.0")
 COUNTS = [[30, 10], [10, 30], [20, 20], [25, 15]]
@@ -121,6 +123,28 @@ def test_costs_of_a_round_are_counted_as_in_table_4() -> None:
     assert row[-1].text == "2 s"  # neither loading nor tests
 
 
+def test_costs_are_by_the_number_of_parties_that_the_data_decided() -> None:
+    groups = [
+        [
+            run([0.5], sent=sent, dataset="h", partition=partition, parties=count, algorithm=algorithm)
+            for count, partition, sent in ((7, "by-group", 700), (10, "iid", 1000))
+        ]
+        for algorithm in ("fedavg", "scaffold")
+    ]
+    undecided = [replace(cell, label=cell.label.replace(parties=None)) for cell in cells(*groups)]
+    table = cost_table(undecided)
+    columns = [table.columns.index(name) for name in ("parties", "algorithm", "sent up")]
+    assert [[row[place].text for place in columns] for row in table.rows] == [
+        ["7", "fedavg", "700 B"], ["10", "fedavg", "1 kB"], ["7", "scaffold", "700 B"], ["10", "scaffold", "1 kB"],
+    ]  # fmt: skip
+
+
+def test_captions_and_data_in_words(tmp_path: Path) -> None:
+    found = [replace(cell, label=cell.label.without("parties")) for cell in cells([run([0.5], parties=7)])]
+    assert caption(found[0], ["dataset", "partition", "parties"], found) == "mnist · iid · 7 parties"
+    assert "6000 training rows, 1000 test rows" in page(found, tmp_path / "report.html")
+
+
 def test_details_of_a_cell() -> None:
     (cell,) = cells([run([0.2, 0.9, 0.8], 0), run([0.2, 0.3, 0.8], 1)])
     found = details(cell, target=0.85)
@@ -140,9 +164,14 @@ def test_details_of_a_cell() -> None:
 @pytest.mark.parametrize(("rounds", "every", "text"), [(14, 1, "-"), (15, 1, "0.0 ± 0.0"), (18, 2, "-")])
 def test_steadiness_is_shown_for_runs_with_enough_rounds_and_tests(rounds: int, every: int, text: str) -> None:
     curve = [0.8 if number % every == 0 else None for number in range(1, rounds + 1)]
-    table = details_table(cells([run(curve, 0), run(curve, 1)]))
-    (row,) = table.rows
-    assert row[table.columns.index("std of last 10 tests")].text == text
+    settled = [run([0.7] * 15, seed, algorithm="fednova") for seed in range(2)]
+    table = details_table(cells([run(curve, 0), run(curve, 1)], settled))
+    assert table.rows[0][table.columns.index("std of last 10 tests")].text == text
+
+
+def test_steadiness_is_left_out_with_its_note_if_no_run_has_settled() -> None:
+    table = details_table(cells([run([0.8] * 14, 0), run([0.8] * 14, 1)]))
+    assert "std of last" not in " ".join([*table.columns, table.note])
 
 
 def test_steadiness_is_the_deviation_of_the_last_tests() -> None:
@@ -441,7 +470,8 @@ def test_claims_of_a_directory(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert call(capsys, "show", tmp_path, "--format", "word").code == 2
     refused = call(capsys, "show", tmp_path, "--format", "csv", "--details")
     assert refused.code == 2
-    assert "leave the other options out" in refused.err
+    assert "leave out --details and --target, or use --json" in refused.err
+    assert "leave out --json" in call(capsys, "show", tmp_path, "--format", "markdown", "--json").err
 
 
 @pytest.mark.parametrize(

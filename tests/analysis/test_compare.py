@@ -1,4 +1,4 @@
-"""``silobench compare`` on real runs: two algorithms, twelve seeds, two settings."""
+"""``silobench compare`` on real runs: two algorithms, twelve seeds, three settings."""
 
 import json
 from dataclasses import replace
@@ -11,13 +11,14 @@ from scipy import stats
 
 from commands import call, write
 from silobench.analysis.cells import collect
-from silobench.analysis.compare import checked_question, compare
+from silobench.analysis.compare import checked_question, compare, matching
 from silobench.errors import SilobenchError
 from silobench.runs.stored import StoredRun, read_runs
+from stored import cells, stored
 
 TWELVE = """
 dataset = "fcube"
-partition = ["octants", "iid"]
+partition = ["octants", "iid", "quantity-dirichlet(beta=0.5)"]
 parties = 4
 algorithm = ["fedavg", "fedprox(mu=0.1)"]
 solver = "sgd(epochs=1)"
@@ -65,6 +66,7 @@ def last_accuracies(runs: Path, algorithm: str, partition: str) -> list[float]:
     return [found[seed] for seed in range(12)]
 
 
+PARTITIONS = '["octants", "iid", "quantity-dirichlet(beta=0.5)"]'
 ONE = ("fedavg", "fedprox(mu=0.1)", "--only", "* octants")
 
 
@@ -88,9 +90,11 @@ def test_the_json_is_what_the_design_promises(runs: Path, capsys: pytest.Capture
         assert found.keys() >= {"a", "b", "metric", "rope", "better_a", "equal", "better_b", "method", "settings"}
         assert (found["a"], found["b"], found["metric"], found["rope"]) == (*ONE[:2], "accuracy", 0.01)
     assert (one["method"], len(one["settings"])) == ("Bayesian correlated t-test", 1)
-    assert (both["method"], len(both["settings"])) == ("Bayesian signed-rank test over settings", 2)
+    assert (both["method"], len(both["settings"])) == ("Bayesian signed-rank test over settings", 3)
     assert both["settings"][0].keys() >= {"setting", "n", "mean_difference", "better_a", "equal", "better_b"}
-    assert [setting["setting"] for setting in both["settings"]] == ["fcube / octants", "fcube / iid"]
+    assert [setting["setting"] for setting in both["settings"]] == [
+        "fcube / octants", "fcube / iid", "fcube / quantity-dirichlet(beta=0.5)",
+    ]  # fmt: skip
     assert both["settings"][0] == one["settings"][0]
     assert one["settings"][0]["seeds"] == list(range(12))
 
@@ -114,13 +118,13 @@ def test_other_spellings_are_the_same_algorithm(runs: Path, capsys: pytest.Captu
 
 def test_a_wide_region_makes_everything_equal(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = facts(capsys, runs, *ONE[:2], "--rope", "2")
-    assert [found["equal"], *(setting["equal"] for setting in found["settings"])] == pytest.approx([1, 1, 1])
+    assert [found["equal"], *(setting["equal"] for setting in found["settings"])] == pytest.approx([1, 1, 1, 1])
     assert found["verdict"] == "practically equal"
 
 
 def test_less_is_better_for_rounds(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """So strong a pull makes FedProx slow: some runs never get there."""
-    slow = TWELVE.replace("mu=0.1", "mu=50").replace("trials = 12", "trials = 3").replace('["octants", "iid"]', '"iid"')
+    slow = TWELVE.replace("mu=0.1", "mu=50").replace("trials = 12", "trials = 3").replace(PARTITIONS, '"iid"')
     out = run(capsys, tmp_path, slow.replace("rounds = 3", "rounds = 12"))
     found = facts(capsys, out, "fedavg", "fedprox(mu=50)", "--metric", "rounds", "--target", "0.9", "--rope", "1")
     assert found["better_a"] > 0.9
@@ -137,22 +141,58 @@ def test_less_is_better_for_rounds(capsys: pytest.CaptureFixture[str], tmp_path:
 def test_what_a_person_reads(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = call(capsys, "compare", runs, *ONE[:2]).out
     assert "A = fedavg, B = fedprox(mu=0.1): test accuracy in the last round, more is better" in shown
-    assert "all 2 settings" in shown
+    assert "all 3 settings" in shown
     assert "Bayesian correlated t-test with rho 0.20" in shown
     assert "equal: within ±1 percentage points" in shown
 
 
-def test_settings_of_one_pair_each_still_say_something_together(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_few_settings_of_one_pair_each_decide_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = run(capsys, tmp_path, TWELVE.replace("trials = 12", "trials = 1"))
     found = facts(capsys, out, *ONE[:2])
-    assert [setting["better_a"] for setting in found["settings"]] == [None, None]
-    assert found["better_a"] + found["equal"] + found["better_b"] == pytest.approx(1)
-    assert "one pair, no spread" in call(capsys, "compare", out, *ONE[:2]).out
+    assert [setting["better_a"] for setting in found["settings"]] == [None] * 3
+    assert [found[key] for key in ("better_a", "equal", "better_b", "verdict")] == [None, None, None, "undecided"]
+    shown = call(capsys, "compare", out, *ONE[:2]).out
+    assert "one pair, no spread" in shown
+    assert "too few settings to decide, which takes 3 settings with two or more pairs each, or 6 settings" in shown
     refused = call(capsys, "compare", out, *ONE)
     assert refused.code == 2
     assert "share one trial only, in fcube / octants with seed 0" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("settings", "trials", "verdict"),
+    [
+        (2, 1, "undecided"), (5, 1, "undecided"), (6, 1, "scaffold is better"), (2, 3, "undecided"),
+        (3, 3, "scaffold is better"),
+    ],
+)  # fmt: skip
+def test_a_verdict_over_settings_needs_enough_of_them(settings: int, trials: int, verdict: str) -> None:
+    scores = {"fedavg": 0.5, "scaffold": 0.8}
+    runs = [
+        [stored([score], seed, algorithm=name, partition=f"label-count(k={kind})") for seed in range(trials)]
+        for name, score in scores.items()
+        for kind in range(2, settings + 2)
+    ]
+    found = cells(*runs)
+    comparison = compare(found, *scores, checked_question(cells=found))
+    assert comparison.verdict == verdict
+    assert (comparison.odds is None) == (verdict == "undecided")
+
+
+def test_settings_have_the_short_names_of_tables() -> None:
+    spec = "csv(path=data/patients.csv, label=outcome)"
+    runs = [
+        [stored([score], seed, dataset=spec, algorithm=name, dataset_facts={"name": "patients"}) for seed in range(2)]
+        for name, score in {"fedavg": 0.5, "scaffold": 0.8}.items()
+    ]
+    found = cells(*runs)
+    question = checked_question(cells=found)
+    for only in ("patients / iid", "csv(path=data/patients.csv*"):
+        (setting,) = compare(found, "fedavg", "scaffold", question, only).settings
+        assert setting.setting == "patients / iid"
+        assert matching(found, only) == found
+    with pytest.raises(SilobenchError, match="such as 'patients / iid'"):
+        compare(found, "fedavg", "scaffold", question, "digits*")
 
 
 def test_no_shared_seed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -189,7 +229,7 @@ BAD = {
     "region below zero": (["fedavg", "x", "--rope", "-1"], "--rope must be a difference"),
     "region of nan": (["fedavg", "x", "--rope", "nan"], "--rope must be a difference"),
     "correlation of one": (["fedavg", "x", "--rho", "1"], "below 1"),
-    "glob": ([*ONE[:2], "--only", "mnist*"], "matches none of 2 settings, such as 'fcube / octants'"),
+    "glob": ([*ONE[:2], "--only", "mnist*"], "matches none of 3 settings, such as 'fcube / octants'"),
 }
 
 

@@ -236,6 +236,19 @@ def test_ties_are_all_marked_and_baselines_never() -> None:
     assert "baselines" not in alone.note
 
 
+def test_a_single_algorithm_beside_baselines_is_not_marked_and_the_note_says_why() -> None:
+    only = "fedavg is the only algorithm beside baselines, so no best is marked"
+    table = score_table(cells(trials(CLEARLY), trials(CLEARLY, algorithm="solo")))
+    assert marked(table) == [[]]
+    assert f"{only}, and it beats the constant answer;" in table.note
+    assert f"{only};" in score_table(cells(trials(HARDLY), trials(CLEARLY, algorithm="solo"))).note
+    some = [
+        *(trials(CLEARLY, algorithm=name) for name in ("fedavg", "solo")), trials(HARDLY, partition="by-group"),
+    ]  # fmt: skip
+    assert f"{only}, and it beats the constant answer in 1 of 2 settings" in score_table(cells(*some)).note
+    assert only not in score_table(cells(trials(CLEARLY))).note
+
+
 def test_a_baseline_that_beats_it_is_not_an_algorithm() -> None:
     note = score_table(cells(trials(HARDLY), trials(CLEARLY, algorithm="combined"))).note
     assert "no algorithm beats the constant answer" in note

@@ -1,5 +1,7 @@
 """Results by party and by class: tables, JSON, `show --parties`, `show --details`, and the page."""
 
+import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -10,9 +12,14 @@ from xml.etree import ElementTree
 import pytest
 
 from commands import call
+from silobench.analysis.cells import CellResult
+from silobench.analysis.compare import checked_question, compare, comparison_table
 from silobench.analysis.confusion import MOST_LINES, calibration, confusion, confusion_tables, frequent_confusions
 from silobench.analysis.details import details, details_tables
+from silobench.analysis.export import scores_csv
 from silobench.analysis.parties import MOST_PARTIES, fairness, parties_tables, party_results
+from silobench.analysis.tables import score_tables
+from silobench.errors import ConfigError
 from silobench.report.final import confusion_svg, final_section, parties_svg, reliability_svg
 from silobench.runs.stored import CalibrationFacts, PartyResult, StoredRun
 from silobench.tasks.metrics import ACCURACY, Metric
@@ -78,7 +85,8 @@ def test_parties_have_names_rows_and_scores_by_algorithm() -> None:
     summary = {row[0].text: [entry.text for entry in row[3:]] for row in table.footer}
     assert summary["worst party"] == ["72.0 (Cork)", "60.0 (Cork)"]
     assert summary["best party"] == ["91.0 (Bergen)", "80.0 (Bergen)"]
-    assert summary["mean of the worst 10%"] == ["72.0", "60.0"]
+    assert summary["mean over parties"] == ["81.0", "70.0"]
+    assert "mean of the worst 10%" not in summary  # of three parties it is the worst one
     expected = fmean([stdev([0.9, 0.7, 0.8]), stdev([0.92, 0.74, 0.8])])
     assert summary["std over parties"][0] == f"{100 * expected:.1f}"
     assert summary["range"] == ["19.0", "20.0"]
@@ -102,6 +110,85 @@ def test_of_many_parties_the_best_and_the_worst_are_shown() -> None:
     assert len(table.rows) == MOST_PARTIES
     assert (table.rows[0][0].text, table.rows[-1][0].text) == (str(count - 1), "0")
     assert f"{MOST_PARTIES} of {count} parties" in table.note
+    assert [row[-1].text for row in table.footer if row[0].text == "mean of the worst 10%"] == ["2.0"]
+
+
+# --- scores on own test rows --------------------------------------------------------------------------
+
+
+def personal() -> list[CellResult]:
+    """Return the cells of a shared model, and of two algorithms that give parties models of their own."""
+    values = {"fedavg": (0.9, 0.7, 0.8), "ditto": (1.0, 0.9, 0.95), "solo": (1.0, 1.0, 1.0)}
+    return cells(
+        *(
+            [
+                hospitals(tuple(v - 0.02 * seed for v in each), seed, name != "fedavg", algorithm=name)
+                for seed in range(2)
+            ]
+            for name, each in values.items()
+        )
+    )
+
+
+def test_scores_on_own_rows_are_a_table_beside_the_headline() -> None:
+    headline, table, *_ = score_tables(personal())
+    assert "ditto, solo: the mean over the parties' models on all test rows; own rows: next table" in headline.note
+    where = "Accuracy on the parties' own test rows, percent"
+    assert table.title == f"{where} (mean over parties; mean ± std over 2 trials)"
+    assert table.columns == ["dataset", "partition", "fedavg", "ditto", "solo"]
+    ((_, _, *scores),) = table.rows
+    assert [entry.text for entry in scores] == ["79.0 ± 1.4", "94.0 ± 1.4", "99.0 ± 1.4"]
+    assert [entry.best for entry in scores] == [False, True, False]  # solo is a baseline
+
+
+def test_a_shared_model_has_no_table_of_own_rows() -> None:
+    tables = score_tables(cells([hospitals(seed=0), hospitals(seed=1)]))
+    assert not [table for table in tables if "own test rows" in table.title]
+    assert "own rows" not in tables[0].note
+
+
+def test_own_rows_in_json_csv_and_compare() -> None:
+    found = personal()
+    own = found[1].as_json()["own"]
+    assert (own["mean"], own["std"]) == pytest.approx((0.94, stdev([0.95, 0.93])))
+    header, *lines = csv.reader(io.StringIO(scores_csv(found)))
+    numbers = [dict(zip(header, line, strict=True)) for line in lines]
+    assert [(line["own"], line["own_std"]) for line in numbers] == [
+        ("79.00", "1.41"), ("94.00", "1.41"), ("99.00", "1.41"),
+    ]  # fmt: skip
+    comparison = compare(found, "ditto", "fedavg", checked_question("own", cells=found))
+    assert comparison.settings[0].differences == pytest.approx([0.15, 0.15])
+    assert comparison.verdict == "ditto is better"
+    assert "accuracy on the parties' own test rows, mean over parties" in comparison_table(comparison).title
+
+
+def test_own_needs_results_by_party() -> None:
+    plain = cells([stored([0.5])])
+    assert plain[0].as_json()["own"] is None
+    with pytest.raises(ConfigError, match="no results on the parties' own test rows"):
+        checked_question("own", cells=plain)
+
+
+def test_parties_in_all_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hospitals(out=tmp_path)
+    hospitals(out=tmp_path, everywhere=True, algorithm="ditto")
+    markdown = call(capsys, "show", tmp_path, "--parties", "--details", "--format", "markdown").out
+    assert "| Bergen | 40 | 10 | 90.0 (all rows 50.0) | 90.0 |" in markdown
+    assert "**Behind the accuracy**" in markdown
+    assert (
+        r"Bergen & 40 & 10 & 90.0 {\scriptsize (all rows 50.0)} & 90.0 \\"
+        in call(capsys, "show", tmp_path, "--parties", "--format", "latex").out
+    )
+    header, *lines = csv.reader(io.StringIO(call(capsys, "show", tmp_path, "--parties", "--format", "csv").out))
+    assert header[3:] == ["seed", "party", "train_rows", "test_rows", "metric", "unit", "own", "all"]
+    assert lines[0][2:] == ["ditto", "0", "Bergen", "40", "10", "accuracy", "%", "90.00", "50.00"]
+    assert lines[3][-2:] == ["90.00", ""]
+
+
+def test_parties_as_csv_need_results_by_party(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored([0.5], out=tmp_path)
+    refused = call(capsys, "show", tmp_path, "--parties", "--format", "csv")
+    assert (refused.code, "no results by party" in refused.err) == (2, True)
 
 
 def test_errors_of_parties() -> None:
@@ -246,6 +333,18 @@ def test_the_page_names_parties_and_draws_the_final_test(tmp_path: Path) -> None
     assert "70.0 (Cork)" in html
     assert page(found, tmp_path / "again.html") == html
     assert "Parties, classes and calibration" not in page(cells([stored([0.9])]), tmp_path / "earlier.html")
+
+
+def test_dots_with_equal_scores_do_not_hide_each_other() -> None:
+    svg = parties_svg({"fedavg": {"a": 0.9, "b": 0.8}, "solo": {"a": 0.9, "b": 0.8}}, ACCURACY)
+    dots = [(float(x), float(y)) for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', svg)]
+    keys = [dot for dot in dots if dot[1] < 2 * 14]
+    (first_a, first_b), (second_a, second_b) = dots[1:3], dots[4:6]
+    assert len(keys) == 2
+    assert (first_a[0], first_b[0]) == (second_a[0], second_b[0])
+    assert second_a[1] - first_a[1] == second_b[1] - first_b[1] == 7
+    assert second_a[1] < first_b[1]
+    assert "accuracy, percent" in svg
 
 
 def test_drawings_are_xml_with_escaped_names() -> None:

@@ -23,6 +23,14 @@ def refusal(call: Callable[[], Any], *told: str) -> None:
     assert [part for part in told if part not in message] == []
 
 
+def test_a_dataset_is_shown_in_one_line() -> None:
+    rows = "1438 training rows, 359 test rows of shape 1x8x8"
+    assert repr(digits()) == f"<Dataset digits: classification, {rows}, 10 classes>"
+    split = Split(np.zeros((4, 2), np.float32), np.arange(4, dtype=np.float32))
+    ages = Dataset("people", split, split, (), task="regression", target="age")
+    assert repr(ages) == "<Dataset people: regression, 4 training rows, 4 test rows of shape 2, target age>"
+
+
 # --- embedded ----------------------------------------------------------------------------------------
 
 

@@ -338,7 +338,8 @@ CASES: list[Case] = [
     damaged(
         "intact results",
         intact,
-        "--format csv writes the table of scores only: leave the other options out.",
+        "--format csv has one line per cell, or per party with --parties, and no details: leave out --details and "
+        "--target, or use --json.",
         "show runs --format csv --details",
     ),
     damaged(

@@ -116,7 +116,8 @@ def own_rows_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     where = f"{metric.title[:1].upper()}{metric.title[1:]} on the parties' own test rows"
     title = f"{', '.join(filter(None, (where, metric.unit_text)))} (mean over parties; {_over_trials(chosen)})"
     personal = [name for name in algorithms if any(cell.has_party_models and column(cell) == name for cell in chosen)]
-    note = f"{', '.join(personal)}: each party is tested with its own model; --parties lists the parties"
+    star = "* best mean of its row; " if any(entry.best for row in rows for entry in row) else ""
+    note = f"{star}{', '.join(personal)}: each party is tested with its own model; --parties lists the parties"
     return Table(title, [*names, *algorithms], rows, note)
 
 

@@ -30,6 +30,8 @@ def caption(cell: CellResult, names: Sequence[str], cells: Sequence[CellResult])
 
 
 def _choice(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
-    """Return a choice; a number has its name in front of it."""
+    """Return a choice; a number has its name beside it."""
     text = shown(cell, name, cells)
+    if name == "parties":
+        return f"{text} {'party' if cell.parties == 1 else 'parties'}"
     return text if isinstance(cell.label.get(name, ""), str) else f"{name} {text}"

@@ -98,13 +98,14 @@ def curves_svg(
         for place, (name, curve) in enumerate(curves.items()):
             colour = COLOURS[place % len(COLOURS)]
             style = _LINES[place // len(COLOURS) % len(_LINES)]
-            finite = [(at, score) if math.isfinite(score) else (at, math.nan) for at, score in curve]
+            finite = [(at, metric.factor * score if math.isfinite(score) else math.nan) for at, score in curve]
             axes.plot(*zip(*finite, strict=True), label=name, color=colour, linestyle=style, linewidth=1.4)
         if constant is not None:
-            axes.axhline(constant, color=COLOURS[5], linewidth=0.9, linestyle=":")
+            axes.axhline(metric.factor * constant, color=COLOURS[5], linewidth=0.9, linestyle=":")
         axes.set_xlabel("round")
-        axes.set_ylabel(f"test {metric.title}" if metric.is_share else f"test {metric.heading}")
-        axes.set_ylim(*_limits(metric, [score for curve in curves.values() for _, score in curve], constant))
+        axes.set_ylabel(f"test {metric.heading}")
+        low, high = _limits(metric, [score for curve in curves.values() for _, score in curve], constant)
+        axes.set_ylim(metric.factor * low, metric.factor * high)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.25, linewidth=0.5)
         axes.spines[["top", "right"]].set_visible(False)

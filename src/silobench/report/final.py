@@ -16,6 +16,8 @@ from silobench.tasks.metrics import Metric
 
 _MOST_NUMBERED = 12  # classes of a matrix with numbers in it
 _LINE = 14  # pixels of a line of text
+_TALL = 600  # pixels of dots below each other, in a figure with many parties
+_DOT = 7  # pixels of the diameter of a dot
 _GREY = "#d8dee3"
 _INK = "#1c2733"
 
@@ -48,23 +50,26 @@ def _party_values(cell: CellResult) -> dict[str, float | None]:
 
 
 def parties_svg(values: Mapping[str, Mapping[str, float | None]], metric: Metric) -> str:
-    """Return a figure with one line per party and one dot per algorithm, at its score on the party's own test rows."""
+    """Return a figure with one dot per party and algorithm, at its score on the party's own test rows.
+
+    Each algorithm has a line of its own in the band of a party, so that dots with equal scores do not hide each other.
+    """
     parties = list(next(iter(values.values())))
     known = [value for each in values.values() for value in each.values() if value is not None]
     low, high = _limits(known, metric)
     left, width, top = 8 + 6 * max(map(len, parties)), 220, _LINE * len(values) + 8
-    bottom = top + _LINE * len(parties)
+    step = max(1.0, min(_DOT, _TALL / (len(parties) * len(values))))  # dots of many parties overlap a little
+    band = max(_LINE, step * (len(values) - 1) + _DOT + 4)
+    bottom = top + band * len(parties)
     marks = [
-        *(_text(left - 6, top + _LINE * (at + 0.7), party, anchor="end") for at, party in enumerate(parties)),
-        *(
-            f'<path d="M{left} {top + _LINE * (at + 0.5):g}h{width}" stroke="{_GREY}"/>'
-            for at in range(len(parties))
-        ),
+        *(_text(left - 6, top + band * (at + 0.5) + 3, party, anchor="end") for at, party in enumerate(parties)),
+        *(f'<path d="M{left} {top + band * at:g}h{width}" stroke="{_GREY}"/>' for at in range(len(parties) + 1)),
         *(
             _text(left + share * width, bottom + _LINE, metric.number(low + share * (high - low)), anchor="middle")
             for share in (0.0, 0.5, 1.0)
         ),
-    ]  # fmt: skip
+        _text(left + width / 2, bottom + 2 * _LINE, metric.heading, anchor="middle"),
+    ]
     for place, (name, each) in enumerate(values.items()):
         colour = COLOURS[place % len(COLOURS)]
         marks.append(_key(left, _LINE * (place + 0.5), name, colour))
@@ -72,8 +77,9 @@ def parties_svg(values: Mapping[str, Mapping[str, float | None]], metric: Metric
             value = each.get(party)
             if value is not None:
                 x = left + width * (value - low) / (high - low)
-                marks.append(f'<circle cx="{x:.1f}" cy="{top + _LINE * (at + 0.5):g}" r="3.5" fill="{colour}"/>')
-    return _svg(left + width + 24, bottom + _LINE + 6, marks)
+                y = top + band * (at + 0.5) + step * (place - (len(values) - 1) / 2)
+                marks.append(f'<circle cx="{x:.1f}" cy="{y:g}" r="{_DOT / 2:g}" fill="{colour}"/>')
+    return _svg(left + width + 24, bottom + 2 * _LINE + 6, marks)
 
 
 def _limits(values: Sequence[float], metric: Metric) -> tuple[float, float]:
@@ -89,16 +95,17 @@ def reliability_svg(curves: Mapping[str, CalibrationFacts]) -> str:
 
     A model whose line is below the diagonal is too sure of its answers.
     """
-    side, left, top = 150, 34, _LINE * len(curves) + 8
+    side, left, top = 150, 38, _LINE * len(curves) + 8
+    middle = top + side / 2
     marks = [
         f'<rect x="{left}" y="{top}" width="{side}" height="{side}" fill="none" stroke="{_GREY}"/>',
         f'<path d="M{left} {top + side}L{left + side} {top}" stroke="{_GREY}" stroke-dasharray="3 3"/>',
-        _text(left + side / 2, top + side + 26, "confidence", anchor="middle"),
-        f'<g transform="rotate(-90 10 {top + side / 2})">{_text(10, top + side / 2, "accuracy", anchor="middle")}</g>',
+        _text(left + side / 2, top + side + 26, "confidence, percent", anchor="middle"),
+        f'<g transform="rotate(-90 10 {middle})">{_text(10, middle, "accuracy, percent", anchor="middle")}</g>',
     ]
     for share in (0, 0.5, 1):
-        marks.append(_text(left + share * side, top + side + 13, f"{share:g}", anchor="middle"))
-        marks.append(_text(left - 4, top + side - share * side + 3, f"{share:g}", anchor="end"))
+        marks.append(_text(left + share * side, top + side + 13, f"{100 * share:g}", anchor="middle"))
+        marks.append(_text(left - 4, top + side - share * side + 3, f"{100 * share:g}", anchor="end"))
     for place, (name, one) in enumerate(curves.items()):
         colour = COLOURS[place % len(COLOURS)]
         points = [
@@ -106,7 +113,7 @@ def reliability_svg(curves: Mapping[str, CalibrationFacts]) -> str:
             for rows, confidence, accuracy in zip(one.rows, one.confidence, one.accuracy, strict=True)
             if rows
         ]
-        error = "" if one.error is None else f", error {100 * one.error:.1f}"
+        error = "" if one.error is None else f", error {100 * one.error:.1f} points"
         marks.append(_key(left, _LINE * (place + 0.5), name + error, colour))
         if points:
             marks.append(f'<path d="M{"L".join(points)}" fill="none" stroke="{colour}" stroke-width="1.4"/>')

@@ -12,9 +12,9 @@ from silobench.analysis.claims import Finding, claims_table, judge
 from silobench.analysis.details import details_tables
 from silobench.analysis.groups import by_metric, settings_of
 from silobench.analysis.ranking import ranking_tables
-from silobench.analysis.tables import cost_table, score_tables, shown, varying
+from silobench.analysis.tables import cost_table, score_tables, varying
 from silobench.errors import RecordError
-from silobench.report.drawing import Section
+from silobench.report.drawing import Section, caption
 from silobench.report.figures import curves_svg, partition_svg
 from silobench.report.final import final_section
 from silobench.runs.stored import PartitionFacts, StoredRun
@@ -70,7 +70,7 @@ def _setting(cells: list[CellResult], names: Sequence[str], everything: Sequence
     partition, metric = cells[0].runs[0].partition, cells[0].metric
     baseline = cells[0].baseline
     return {
-        "name": " · ".join(filter(None, (shown(cells[0], name, everything) for name in names))),
+        "name": caption(cells[0], names, everything),
         "facts": [
             ("parties", partition.party_count),
             *_skew_facts(partition),
@@ -124,7 +124,13 @@ def _summary(cells: Sequence[CellResult]) -> list[tuple[str, Any]]:
     return [
         ("runs", len(runs)),
         ("settings", len(settings_of(cells))),
-        ("data", "; ".join(f"{n}: {d.train} / {d.test} rows, {d.licence}" for n, d in datasets.items())),
+        (
+            "data",
+            "; ".join(
+                f"{name}: {data.train} training rows, {data.test} test rows, licence: {data.licence}"
+                for name, data in datasets.items()
+            ),
+        ),
         *[("objective", text) for text in dict.fromkeys(map(_objective, runs)) if text],
         *[("note", f"{name}: {note}") for name, data in datasets.items() for note in data.notes],
         *[(key, ", ".join(dict.fromkeys(run.label.text(key) for run in runs))) for key in _CHOICES],
