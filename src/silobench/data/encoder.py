@@ -5,7 +5,7 @@ A run stores it as JSON, so that the rows of a new file become the features that
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -116,7 +116,7 @@ class CategoryColumn:
         unknown = np.flatnonzero(self._places(column) < 0)
         count = int(np.isin(column.factor.codes, unknown).sum())
         if count:
-            shown = _shown([column.factor.texts[code] or MISSING_CATEGORY for code in unknown])
+            shown = listed([column.factor.texts[code] or MISSING_CATEGORY for code in unknown], _SHOWN)
             cells = "1 cell has" if count == 1 else f"{count} cells have"
             _LOG.warning(
                 "%s an unknown category in column '%s', so all of its features are 0: %s", cells, self.name, shown
@@ -204,10 +204,6 @@ def _first_text(column: RawColumn, decimal: str, thousands: str) -> str:
         if text and not isinstance(RawColumn("text", _one(text)).numbers(decimal, thousands), np.ndarray):
             return text
     return "a date"
-
-
-def _shown(texts: Sequence[str]) -> str:
-    return ", ".join(texts[:_SHOWN]) + (", ..." if len(texts) > _SHOWN else "")
 
 
 def _one(text: str) -> Any:
@@ -316,7 +312,7 @@ class Encoder:
     def _report_unknown(self, groups: NDArray[Any]) -> None:
         unknown = sorted(set(np.unique(groups).tolist()) - set(self.group_scales))
         if unknown:
-            _LOG.warning("rows of unknown groups are scaled by the pooled training rows: %s", _shown(unknown))
+            _LOG.warning("rows of unknown groups are scaled by the pooled training rows: %s", listed(unknown, _SHOWN))
 
     # --- JSON ----------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """The user's own tables: CSV and Parquet files. Errors name the file, and everything that is wrong with it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -10,6 +10,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
 from silobench.data.dataset import Dataset, Split, hold_out
+from silobench.data.readers.checks import file_path
 from silobench.data.readers.targets import LabelTask, Targets, targets_of
 from silobench.data.table.build import build
 from silobench.data.table.cells import Decimal, RawColumn, Thousands, plain_number
@@ -69,7 +70,7 @@ def csv(
         thousands=thousands, is_csv=True,
     )  # fmt: skip
     mark = _separator(path, sep)
-    table = read_csv(Path(path), [label], sep=mark, encoding=encoding)
+    table = read_csv(file_path(path), [label], sep=mark, encoding=encoding)
     choices = replace(choices, comma_separates=table.sep == ",")
     source = Source(path, Path(path).stem, write_spec, _as_classes("csv", path, label))
     dataset = table_dataset(source, table, names, choices, task, unit, lambda whole: hold_out(whole, test))
@@ -100,7 +101,7 @@ def parquet(
     names = {"label": label, "group": group, "drop": drop, "text": text, "dates": dates}
     choices = Choices(scale, epsilon, text_features=text_features, date_order=date_order, many=many)
     source = Source(path, Path(path).stem, write_spec, _as_classes("parquet", path, label))
-    table = read_parquet(Path(path), drop=as_names(drop))
+    table = read_parquet(file_path(path), drop=as_names(drop))
     return table_dataset(source, table, names, choices, task, unit, lambda whole: hold_out(whole, test))
 
 
@@ -116,9 +117,9 @@ def _separator(path: str, sep: str) -> str:
     return mark
 
 
-def as_names(names: Names) -> tuple[str, ...]:
+def as_names(names: Names | Sequence[str]) -> tuple[str, ...]:
     """Return one name or several names as a tuple."""
-    return (names,) if isinstance(names, str) else names
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 # --- any table ---------------------------------------------------------------------------------------
@@ -156,23 +157,11 @@ def table_dataset(
 ) -> Dataset:
     """Return the dataset of a table. `names` has the columns for label, group, drop, text and dates."""
     roles = _roles(source, table, names)
-    choices = replace(choices, text=roles.text, dates=roles.dates, drop=roles.drop)
-    if names.get("dates") is None:
-        choices = replace(choices, detects_dates="none")
+    detects = "none" if names.get("dates") is None else choices.detects_dates
+    choices = replace(choices, text=roles.text, dates=roles.dates, drop=roles.drop, detects_dates=detects)
     choices.check(source.title, bool(roles.group))
-    columns = dict(table.columns)
-    notes = list(table.notes)
-    if "" in columns:
-        del columns[""]
-        notes.append("the column without a name (a saved index) was left out")
-    label, groups = columns.pop(roles.label), {name: columns.pop(name) for name in roles.group}
-    for name in roles.drop:
-        columns.pop(name, None)
-    if not columns:
-        raise DataError(
-            f"{source.title} has no columns for features, only {', '.join(table.columns)}: add a column, or drop fewer "
-            "of them."
-        )
+    columns, notes = _feature_columns(source, table, roles)
+    label, groups = table.columns[roles.label], {name: table.columns[name] for name in roles.group}
     problems = _empty_cells(roles, label, groups)
     table.columns.clear()  # frees the memory of each column once it is planned
     plan = plan_columns(source.title, columns, choices, table.place, source.write)
@@ -198,6 +187,19 @@ def table_dataset(
     )
 
 
+def _feature_columns(source: Source, table: Table, roles: _Roles) -> tuple[dict[str, RawColumn], tuple[str, ...]]:
+    """Return the columns for features, and notes about the table."""
+    others = {roles.label, *roles.group, *roles.drop, ""}
+    columns = {name: column for name, column in table.columns.items() if name not in others}
+    if not columns:
+        raise DataError(
+            f"{source.title} has no columns for features, only {', '.join(table.columns)}: add a column, or drop fewer "
+            "of them."
+        )
+    unnamed = ("the column without a name (a saved index) was left out",) if "" in table.columns else ()
+    return columns, (*table.notes, *unnamed)
+
+
 def _roles(source: Source, table: Table, names: Mapping[str, Names | None]) -> _Roles:
     """Return the columns by role; refuse names that are no columns, and a label that has another role."""
     known = table.columns
@@ -218,13 +220,23 @@ def _roles(source: Source, table: Table, names: Mapping[str, Names | None]) -> _
         named = listed([f"'{name}'" for name in unknown])
         hint = suggest(unknown[0], known) if len(unknown) == 1 else f"choose from {', '.join(known)}."
         raise DataError(f"{source.title} has no column {named}: {hint}")
-    for role in ("group", "drop", "text", "dates"):
-        if label in getattr(roles, role):
-            raise DataError(
-                f"{source.title} has '{label}' as the label and as {role}: a column has one role, so leave it out of "
-                f"{role}."
-            )
+    check_roles(source.title, label, roles.group, {name: getattr(roles, name) for name in ("drop", "text", "dates")})
     return roles
+
+
+def check_roles(title: str, label: str, group: tuple[str, ...], others: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a label that has another role, and a group that is dropped."""
+    for role, names in {"group": group, **others}.items():
+        if label in names:
+            raise DataError(
+                f"{title} has '{label}' as the label and as {role}: a column has one role, so leave it out of {role}."
+            )
+    for name in group:
+        if name in others["drop"]:
+            raise DataError(
+                f"{title} has '{name}' as group and as drop: a column has one role, and a group is not a feature, so "
+                "leave it out of drop."
+            )
 
 
 def _empty_cells(roles: _Roles, label: RawColumn, groups: Mapping[str, RawColumn]) -> list[Problem]:

@@ -238,9 +238,13 @@ def _array_column(name: str, array: NDArray[Any]) -> RawColumn:
         return text_column(array.tolist())
     if array.dtype.kind == "O":
         return _object_column(name, array)
-    raise DataError(
-        f"column '{name}' has the type {array.dtype}, which cannot become features: convert it to numbers, texts or "
-        "dates, or drop it."
+    raise _unusable(name, array.dtype)
+
+
+def _unusable(name: str, kind: Any) -> DataError:
+    return DataError(
+        f"column '{name}' has the type {kind}, which cannot become features: convert it to numbers, texts or dates, or "
+        "drop it."
     )
 
 
@@ -299,10 +303,7 @@ def _series_column(name: str, series: Any) -> RawColumn:
     try:
         return arrow_column(name, pa.Array.from_pandas(series))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise DataError(
-            f"column '{name}' has the type {series.dtype}, which cannot become features: convert it to numbers, texts "
-            "or dates, or drop it."
-        ) from error
+        raise _unusable(name, series.dtype) from error
 
 
 def arrow_column(name: str, values: Any) -> RawColumn:
@@ -327,10 +328,7 @@ def arrow_column(name: str, values: Any) -> RawColumn:
         return RawColumn("number", _days(values.to_numpy()))
     if types.is_null(kind):
         return RawColumn("number", np.full(len(values), np.nan))
-    raise DataError(
-        f"column '{name}' has the type {kind}, which cannot become features: convert it to numbers, texts or dates, or "
-        "drop it."
-    )
+    raise _unusable(name, kind)
 
 
 def _filled(texts: Any) -> Any:

@@ -57,7 +57,7 @@ class Choices:
     drop: tuple[str, ...] = ()
     comma_separates: bool = False  # so a decimal comma is unlikely
     thousands: Thousands = ""
-    is_csv: bool = False  # decimal and thousands are arguments, and features are those of earlier versions
+    is_csv: bool = False  # decimal and thousands are arguments, and suspicious columns are noted, not refused
 
     @property
     def forms(self) -> tuple[Form, ...]:
@@ -415,7 +415,7 @@ def _plan_categories(plan: Plan, name: str, column: RawColumn, choices: Choices,
 
 
 def _is_refused(column: RawColumn, choices: Choices) -> bool:
-    """Whether texts are refused because every row has another one; CSV files keep the features of earlier versions."""
+    """Whether texts are refused because every row has another one; in a CSV file, a note reports them."""
     return not choices.is_csv and not column.is_category and _has_unique_texts(column)
 
 
