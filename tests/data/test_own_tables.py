@@ -112,12 +112,14 @@ def test_a_quoted_decimal_comma_is_reported(tmp_path: Path) -> None:
     path.write_text("n,y\n" + "".join(f'"{i},5",{i % 2}\n' for i in range(60)))
     dataset = csv(str(path), label="y")
     assert len(dataset.columns) == 60
-    assert "column 'n' looks like numbers with a decimal comma: decimal=',' reads it so" in dataset.notes
+    assert dataset.notes == (
+        "column 'n' has numbers such as 10,5, which became 60 one-hot columns: decimal=',' reads 10.5",
+    )
     assert csv(str(path), label="y", decimal=",").columns == ("n",)
     path.write_text("n,y\n" + "".join(f'"{i},5",{i % 2}\n' for i in range(1200)))
-    refused(lambda: csv(str(path), label="y"), "numbers with a comma in column 'n'", "decimal=','")
+    refused(lambda: csv(str(path), label="y"), "numbers such as 1000,5 in column 'n'", "decimal=',' reads 1000.5")
     path.write_text("n;y\n" + "".join(f"{1 + i % 9},{i:03};{i % 2}\n" for i in range(60)))
-    refused(lambda: csv(str(path), label="y"), "such as 1,000", "decimal=','")
+    refused(lambda: csv(str(path), label="y"), "such as 1,000", "decimal=',' reads 1 and thousands=',' reads 1000")
 
 
 def test_a_numeric_label_may_have_a_decimal_comma(tmp_path: Path) -> None:
@@ -421,8 +423,8 @@ def test_a_column_of_identifiers_is_noted(tmp_path: Path) -> None:
     dataset = csv(str(path), label="y")
     assert len(dataset.columns) == 201
     assert (
-        "every row of column 'id' has another text ('p0'): it looks like an identifier, which says nothing about other "
-        "rows, but became 200 one-hot columns; drop=id leaves it out" in dataset.notes
+        "column 'id' looks like an identifier: all values differ, so they say nothing about other rows, but they became "
+        "200 features; drop=id leaves it out" in dataset.notes
     )
     path.write_text("id,n,y\n" + "".join(f"p{i // 2},{i},{i % 2}\n" for i in range(200)))
     assert (

@@ -42,17 +42,18 @@ class NumberColumn:
     kind: ClassVar[str] = "number"
     name: str
     decimal: str = "."
+    thousands: str = ""
 
     @property
     def features(self) -> tuple[str, ...]:
         return (self.name,)
 
     def numbers(self, column: RawColumn) -> list[NDArray[np.float64]]:
-        values = column.numbers(self.decimal)
+        values = column.numbers(self.decimal, self.thousands)
         if values is None:
             values = _truths(column)
         if values is None:
-            raise BadColumnError(f"'{_first_text(column, self.decimal)}' in column '{self.name}'")
+            raise BadColumnError(f"'{_first_text(column, self.decimal, self.thousands)}' in column '{self.name}'")
         if isinstance(values, BadCells):
             raise BadColumnError(f"'{values.cells[0][1]}' in column '{self.name}'")
         return [values]
@@ -197,10 +198,10 @@ def _truths(column: RawColumn) -> NDArray[np.float64] | None:
     return None if values is None else np.array(values)[column.factor.codes]
 
 
-def _first_text(column: RawColumn, decimal: str) -> str:
+def _first_text(column: RawColumn, decimal: str, thousands: str) -> str:
     """Return the first cell that is not a number; a cell that is not a truth value either comes first."""
     for text in sorted(column.factor.texts, key=lambda text: truth_values([text]) is not None):
-        if text and not isinstance(RawColumn("text", _one(text)).numbers(decimal), np.ndarray):
+        if text and not isinstance(RawColumn("text", _one(text)).numbers(decimal, thousands), np.ndarray):
             return text
     return "a date"
 
@@ -319,7 +320,7 @@ class Encoder:
         """Return the encoder as JSON values; `from_json` returns an equal encoder."""
         return {
             "version": 1,
-            "columns": [{"kind": part.kind, **dataclasses.asdict(part)} for part in self.parts],
+            "columns": [_facts(part) for part in self.parts],
             "scales": {name: dataclasses.asdict(scale) for name, scale in self.scales.items()},
             "group": self.group,
             "group_scales": {
@@ -348,6 +349,12 @@ class Encoder:
             raise DataError(
                 f"the stored encoder cannot be read ({type(error).__name__}: {error}): use the file that the run wrote."
             ) from error
+
+
+def _facts(part: FeatureColumn | WordsColumn) -> dict[str, Any]:
+    """Return a column as JSON values, with `thousands` only if numbers have them."""
+    facts = {"kind": part.kind, **dataclasses.asdict(part)}
+    return {key: value for key, value in facts.items() if key != "thousands" or value}
 
 
 def _part(facts: Mapping[str, Any]) -> Any:
