@@ -20,8 +20,8 @@ from silobench.data.dataset import Dataset, Split
 from silobench.federation import Federation, Party
 from silobench.models import Network
 from silobench.partitions import Partition
-from silobench.runs.experiment import REGISTRIES
 from silobench.tasks.task import Task, task
+from wrong_inputs.plugins import registries_as_before
 
 torch.set_num_threads(1)  # also where something had imported it before
 
@@ -29,12 +29,8 @@ torch.set_num_threads(1)  # also where something had imported it before
 @pytest.fixture(autouse=True)
 def _registries_as_before() -> Iterator[None]:
     """Forget what a test registers: two plugins of the same name are refused in one process."""
-    contents = [content for r in REGISTRIES.values() for content in (r.factories, r.added_later, r.specs)]
-    before = [dict(content) for content in contents]
-    yield
-    for content, earlier in zip(contents, before, strict=True):
-        content.clear()  # type: ignore[attr-defined]
-        content.update(earlier)  # type: ignore[attr-defined]
+    with registries_as_before():
+        yield
 
 
 def _split(sizes: tuple[int, ...], features: int, classes: int, rng: np.random.Generator) -> Split:

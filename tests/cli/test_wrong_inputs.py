@@ -8,6 +8,7 @@ import pytest
 from silobench.runs.experiment import REGISTRIES
 from silobench.spec.registry import origin_of
 from wrong_inputs import PAGE, TABLE, Case, answer, make_results, normalised, row, rows_of
+from wrong_inputs.plugins import ALGORITHMS, OTHERS
 
 CASES = [case for cases in TABLE.values() for case in cases]
 MOST = 400  # characters of a sentence
@@ -73,7 +74,9 @@ def needs_a_sentence(text: str) -> None:
 
 
 def test_the_page_has_every_case_and_no_other() -> None:
-    assert len(rows_of(PAGE.read_text(encoding="utf-8"))) == len(CASES)
+    plugins = len(ALGORITHMS) + len(OTHERS)
+    assert plugins >= 100
+    assert len(rows_of(PAGE.read_text(encoding="utf-8"))) == len(CASES) + plugins
 
 
 def test_the_table_has_the_kinds_of_inputs_that_users_get_wrong() -> None:

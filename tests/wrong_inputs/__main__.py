@@ -5,6 +5,7 @@ from pathlib import Path
 
 from wrong_inputs import TABLE, answer, make_results, normalised
 from wrong_inputs.page import PAGE, page, row
+from wrong_inputs.plugins import plugin_rows
 
 
 def main() -> None:
@@ -18,6 +19,7 @@ def main() -> None:
                 reply = answer(case, folder, results)
                 lines.append(row(case, reply.code, normalised(reply.message, folder)))
             rows[heading] = lines
+        rows["Plugins"] = plugin_rows(Path(tempfile.mkdtemp(dir=root)))
         PAGE.write_text(page(rows), encoding="utf-8")
 
 

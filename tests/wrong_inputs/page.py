@@ -14,9 +14,10 @@ code is 2, no traceback is shown (`silobench --debug` shows it), and nothing tha
 stops because of its input writes nothing into the results directory. Inputs that look wrong and are not have the exit
 code 0 and no message.
 
-Wrong plugins are another table, in `tests/cli/test_wrong_plugins.py`.
+The last table has plugins with a fault; `tests/wrong_inputs/plugins.py` has their code.
 
-`tests/cli/test_wrong_inputs.py` runs every row. `make errors` writes this page anew.
+`tests/cli/test_wrong_inputs.py` and `tests/cli/test_wrong_plugins.py` run every row. `make errors`
+writes this page anew.
 """
 
 
