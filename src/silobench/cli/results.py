@@ -73,7 +73,9 @@ def show(
     if form not in FORMATS:
         raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
     if form != "terminal" and (json_ or profile):
-        raise ConfigError(f"--format {form} writes tables of results: leave out --json and --profile, or leave out --format.")
+        raise ConfigError(
+            f"--format {form} writes tables of results: leave out --json and --profile, or leave out --format."
+        )
     if form == "csv" and (details or target is not None):
         raise ConfigError(
             "--format csv has one line per cell, or per party with --parties, and no details: leave out --details and "
