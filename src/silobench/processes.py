@@ -8,6 +8,7 @@ import ctypes
 import functools
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,10 +28,11 @@ def context() -> Any:
 def start_server() -> None:
     """Start the server, which imports in the background; a second call does nothing."""
     if "forkserver" in multiprocessing.get_all_start_methods():
-        from multiprocessing import forkserver
+        from multiprocessing import forkserver, resource_tracker
 
+        resource_tracker.ensure_running()  # first, because it ends with Ctrl-C unblocked
         forkserver.set_forkserver_preload(["silobench.runs.sweep"])
-        with _environment(_ONE_THREAD), without_main():
+        with _environment(_ONE_THREAD), without_main(), _without_interrupt():
             forkserver.ensure_running()
 
 
@@ -50,6 +52,19 @@ def without_main() -> Iterator[None]:
         yield
     finally:
         vars(main).update(hidden)
+
+
+@contextmanager
+def _without_interrupt() -> Iterator[None]:
+    """Start processes that do not get Ctrl-C, also not while they import. This process gets it after the block."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows, which has no server either
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

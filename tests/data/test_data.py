@@ -198,7 +198,7 @@ def test_numbers_are_columns_and_texts_are_one_hot(table: Table) -> None:
 
 @pytest.mark.parametrize("missing", ["", " ", "?", "NA", "n/a", "null"])
 def test_missing_numbers_take_the_training_mean_and_the_notes_say_so(table: Table, missing: str) -> None:
-    text = _lines("id,n,y", lambda i: f"{i},{missing if i % 4 == 0 else i * i},{i % 2}")
+    text = _lines("m,n,y", lambda i: f"{i},{missing if i % 4 == 0 else i * i},{i % 2}")
     dataset = table(text, scale="none", test=0.4)
     train, test = dataset.train.x, dataset.test.x
     gone = [split[split[:, 0] % 4 == 0, 1] for split in (train, test)]

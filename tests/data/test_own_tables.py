@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from silobench.data import DATASETS, Dataset, csv, libsvm, load, npz, parquet
+from silobench.data.objects import from_pandas
 from silobench.data.table.dates import AmbiguousDatesError, date_features, parse_dates
 from silobench.data.table.words import hashed_words, place_and_sign
 from silobench.errors import DataError, SilobenchError
@@ -110,13 +111,15 @@ def test_a_quoted_decimal_comma_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("n,y\n" + "".join(f'"{i},5",{i % 2}\n' for i in range(60)))
     dataset = csv(str(path), label="y")
-    assert len(dataset.columns) == 60  # as in earlier versions
-    assert "column 'n' looks like numbers with a decimal comma: decimal=',' reads it so" in dataset.notes
+    assert len(dataset.columns) == 60
+    assert dataset.notes == (
+        "column 'n' has numbers such as 10,5, which became 60 one-hot columns: decimal=',' reads 10.5",
+    )
     assert csv(str(path), label="y", decimal=",").columns == ("n",)
     path.write_text("n,y\n" + "".join(f'"{i},5",{i % 2}\n' for i in range(1200)))
-    refused(lambda: csv(str(path), label="y"), "numbers with a comma in column 'n'", "decimal=','")
+    refused(lambda: csv(str(path), label="y"), "numbers such as 1000,5 in column 'n'", "decimal=',' reads 1000.5")
     path.write_text("n;y\n" + "".join(f"{1 + i % 9},{i:03};{i % 2}\n" for i in range(60)))
-    refused(lambda: csv(str(path), label="y"), "such as 1,000", "decimal=','")
+    refused(lambda: csv(str(path), label="y"), "such as 1,000", "decimal=',' reads 1 and thousands=',' reads 1000")
 
 
 def test_a_numeric_label_may_have_a_decimal_comma(tmp_path: Path) -> None:
@@ -370,3 +373,61 @@ def test_new_arguments_do_not_change_earlier_names() -> None:
     )
     with pytest.raises(DataError):
         load("csv(path=a.csv, label=y)")
+
+
+# --- paths, roles and identifiers --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "form", ["csv(path={}, label=y)", "parquet(path={}, label=y)", "libsvm(path={})", "npz(path={})"]
+)
+def test_a_path_that_is_not_a_file_is_explained_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    Path("plain").touch()
+    for path, problem in (
+        (".", ". is a folder, not a file"),
+        ("loop", "loop is a link that leads back to itself, so it cannot be followed"),
+        ("plain/table", "there is no file plain/table"),
+    ):
+        with pytest.raises(DataError, match=problem) as error:
+            DATASETS.build(form.format(path))
+        assert "Errno" not in str(error.value)
+
+
+@pytest.mark.parametrize("form", ["csv(path='', label=y)", "parquet(path='', label=y)", "libsvm(path='')"])
+def test_an_empty_path_is_refused(form: str) -> None:
+    with pytest.raises(DataError, match="the path is empty: give the path of a file"):
+        DATASETS.build(form)
+
+
+def test_one_line_is_not_lines(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,y\n")
+    refused(lambda: csv(str(tmp_path / "t.csv"), label="y"), "has 1 line: a header and at least one row")
+
+
+def test_a_group_that_is_dropped_is_refused(read: Read) -> None:
+    frame = pd.DataFrame({"n": range(40), "city": ["a", "b"] * 20, "y": [0, 0, 1, 1] * 10})
+    for call in (
+        lambda: read(hospital(), group="site", drop="site"),
+        lambda: from_pandas(frame, label="y", group="city", drop=["city"]),
+    ):
+        refused(call, "as group and as drop: a column has one role")
+
+
+def test_a_column_of_identifiers_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("id,n,y\n" + "".join(f"p{i},{i},{i % 2}\n" for i in range(200)))
+    dataset = csv(str(path), label="y")
+    assert len(dataset.columns) == 201
+    assert (
+        "column 'id' looks like an identifier: all values differ, so they say nothing about other rows, but they became "
+        "200 features; drop=id leaves it out" in dataset.notes
+    )
+    path.write_text("id,n,y\n" + "".join(f"p{i // 2},{i},{i % 2}\n" for i in range(200)))
+    assert (
+        "column 'id' is text ('p0') and became 100 one-hot columns; drop=id leaves it out"
+        in csv(str(path), label="y").notes
+    )

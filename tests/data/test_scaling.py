@@ -1,6 +1,7 @@
 """Scales of numeric columns: each group's own, and differentially private ones, checked by hand."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from silobench.data import Dataset, csv
 from silobench.data.objects import from_pandas
-from silobench.data.table.scaling import STEPS, private_bounds, private_scale
+from silobench.data.table.scaling import STEPS, NoBoundsError, private_bounds, private_scale
 from silobench.errors import DataError
 
 
@@ -58,6 +59,10 @@ def test_a_missing_cell_has_the_mean_of_its_group(tmp_path: Path) -> None:
     assert scales["b"]["n"].fill == pytest.approx(1001, abs=0.2)
     assert scales["c"]["n"] == dataset.encoder.scales["n"]  # no value of its own
     assert np.isfinite(dataset.train.x).all()
+    assert dataset.notes[-2:] == (
+        "numeric columns standardised by the training rows of each group",
+        "columns with only missing values in a group are scaled by the pooled rows: n of c",
+    )
 
 
 def test_test_rows_of_an_unknown_group_have_the_pooled_scale() -> None:
@@ -98,14 +103,47 @@ def test_the_noise_has_the_scale_that_the_sensitivity_asks_for() -> None:
     assert scale.fill == scale.shift
 
 
-@pytest.mark.parametrize("row", [2.5, 126.0, -1e9, 1e9, 0.0])
-def test_one_row_changes_each_sum_by_at_most_its_sensitivity(row: float) -> None:
-    """The sums before noise, found by clipping to the bounds, of tables that differ by one row."""
-    low, high = 2.0, 128.0
-    centre, radius = (low + high) / 2, (high - low) / 2
-    one = np.clip(row, low, high) - centre
-    assert abs(one) <= radius
-    assert one**2 <= radius**2
+class Silence:
+    """Noise of 0 that records the statistic to which it is added."""
+
+    __array_ufunc__ = None  # NumPy leaves the sum to __radd__
+
+    def __init__(self, statistics: list[Any]):
+        self.statistics = statistics
+
+    def __radd__(self, statistic: Any) -> Any:
+        self.statistics.append(statistic)
+        return statistic
+
+
+class Recorder(np.random.Generator):
+    """A generator without noise; it records the statistics that are released, and the scales of their noise."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.scales: list[float] = []
+        self.statistics: list[Any] = []
+
+    def laplace(self, loc: float = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        self.scales.append(float(scale))
+        return Silence(self.statistics)
+
+
+@pytest.mark.parametrize("row", [2.5, 126.0, -1e9, 1e9, 0.0, 3.0, math.nan])
+def test_one_row_changes_each_statistic_by_at_most_its_sensitivity(row: float) -> None:
+    """Each of the four statistics of neighbouring tables, before noise, against the noise of a quarter of epsilon."""
+    values, epsilon = np.concatenate([np.full(900, 3.0), np.full(900, 100.0)]), 2.0
+    without, with_row = Recorder(), Recorder()
+    private_scale(values, epsilon, without)
+    private_scale(np.append(values, row), epsilon, with_row)
+    assert len(without.statistics) == len(with_row.statistics) == STEPS
+    assert without.scales == with_row.scales
+    changes = []
+    for one, other, scale in zip(without.statistics, with_row.statistics, without.scales, strict=True):
+        sensitivity = scale * epsilon / STEPS
+        changes.append(float(np.abs(np.asarray(one) - np.asarray(other)).sum()) / sensitivity)
+    assert max(changes) <= 1 + 1e-9  # sums of 1801 numbers are off by less
+    assert any(changes) != math.isnan(row)  # a missing cell changes nothing
 
 
 def test_bounds_ignore_a_few_extreme_rows() -> None:
@@ -116,6 +154,38 @@ def test_bounds_ignore_a_few_extreme_rows() -> None:
     mixed = np.concatenate([rng.uniform(-1, 1, 4000), np.zeros(1000)])
     low, high = private_bounds(mixed, 1.0, np.random.default_rng(1))
     assert (low, high) == (-1.0, 1.0)
+
+
+def breast_cancer(**options: Any) -> Dataset:
+    """A real table of 569 rows and 30 columns."""
+    from sklearn.datasets import load_breast_cancer
+
+    frame = load_breast_cancer(as_frame=True).frame
+    return from_pandas(frame, label="target", scale="private", **options)
+
+
+def test_too_few_rows_for_a_private_scale_are_refused_with_the_epsilon_that_is_enough() -> None:
+    with pytest.raises(DataError, match="has 456 training rows, too few for scale=private with epsilon=1 over 30") as e:
+        breast_cancer(epsilon=1.0)
+    (epsilon,) = re.findall(r"write epsilon=(\d+),", str(e.value))
+    (rows,) = re.findall(r"give about (\d+) training rows", str(e.value))
+    threshold = math.log(257 / 0.002) * STEPS * 30  # a bin that noise does not explain
+    assert 8 * threshold <= int(rows) < 8 * threshold * 1.1
+    assert 8 * threshold / 456 <= float(epsilon) < 8 * threshold / 456 * 1.1
+    x = breast_cancer(epsilon=float(epsilon)).train.x
+    assert np.abs(x).max() < 100
+    assert (np.abs(np.median(x, 0)) < 3).all()
+
+
+def test_columns_without_private_bounds_are_refused_together(tmp_path: Path) -> None:
+    path = table(tmp_path / "t.csv", [("a", i % 7 + 1, i, i % 2) for i in range(60)])
+    with pytest.raises(
+        DataError, match=r"the statistics of n and m would be only noise: write epsilon=\d+, give about"
+    ):
+        csv(path, label="y", drop="site", scale="private", epsilon=0.1)
+    with pytest.raises(NoBoundsError):
+        private_bounds(np.full(20, 3.0), 0.1, Loud(0))
+    assert private_bounds(np.full(20, 3.0), 1.0, Loud(0)) == (2.0, 4.0)
 
 
 def test_the_noise_is_laplace_of_that_scale() -> None:
@@ -135,15 +205,17 @@ def test_a_large_epsilon_gives_the_pooled_values(tmp_path: Path) -> None:
     assert private.encoder.scales["n"].fill == pytest.approx(pooled.encoder.scales["n"].fill, rel=1e-6)
 
 
-def test_a_note_states_epsilon_and_what_it_protects(tmp_path: Path) -> None:
-    dataset = people(tmp_path, scale="private", epsilon=0.5)
-    assert dataset.notes[-1] == (
-        "numeric columns scaled by private statistics of the pooled training rows: epsilon=0.5 in total over 2 columns "
-        "protects one row of one party"
+def test_notes_state_epsilon_and_what_it_does_not_protect(tmp_path: Path) -> None:
+    dataset = people(tmp_path, scale="private", epsilon=5.0)
+    assert dataset.notes[-2:] == (
+        "numeric columns scaled by statistics of the pooled training rows, with noise of epsilon=5 in total over 2 "
+        "columns",
+        "the noise would protect one row of one party if it were secret, but it comes from a public seed, so that runs "
+        "repeat; the mean of a numeric target and the counts of missing cells have no noise",
     )
     assert "30 missing values in column 'n' filled with its private mean" in dataset.notes
-    assert dataset.checksum == people(tmp_path, scale="private", epsilon=0.5).checksum
-    assert dataset.checksum != people(tmp_path, scale="private", epsilon=0.6).checksum
+    assert dataset.checksum == people(tmp_path, scale="private", epsilon=5.0).checksum
+    assert dataset.checksum != people(tmp_path, scale="private", epsilon=6.0).checksum
 
 
 @pytest.mark.parametrize(

@@ -243,9 +243,7 @@ def copies(points: np.ndarray, counts: np.ndarray) -> Federation:
         parties.append(Party(party, torch.arange(begin, rows), torch.arange(0), str(party)))
     split = Split(np.concatenate(x), np.array(labels, dtype=np.int64))
     data = Dataset("copies", split, split, tuple(map(str, range(classes))), "none")
-    return Federation(
-        in_default_precision(data), Partition(tuple(p.rows.numpy() for p in parties)), 0, tuple(parties)
-    )
+    return Federation(in_default_precision(data), Partition(tuple(p.rows.numpy() for p in parties)), 0, tuple(parties))
 
 
 def measure_of(federation: Federation, solver: Solver, count: int, bound: Any) -> list[dict[str, Any]]:

@@ -182,7 +182,7 @@ def test_an_objective_with_another_loss_is_refused(estimator: Any, classes: int,
     if objective.startswith("cross-entropy"):  # weights are 1 where classes are even
         rows = np.flatnonzero(data.train.y < 2)[5:]
         data = replace(data, train=data.train.take(np.concatenate([rows, np.flatnonzero(data.train.y >= 2)])))
-    with pytest.raises(ConfigError, match="has its own loss, .* has another one: leave out the objective"):
+    with pytest.raises(ConfigError, match=r"has its own loss, .* has another one: leave out the objective"):
         sb.task(estimator, data, objective=objective)
 
 
@@ -282,11 +282,11 @@ def test_an_estimator_in_a_file_on_the_command_line(tmp_path: Path, capsys: pyte
         result.err.split()
     )
     data = sb.load("digits")
-    fitted = sb.to_sklearn(out, SGDClassifier())
+    fitted = sb.to_sklearn(out, SGDClassifier(), model_file=file)
     rows = data.test.x.reshape(len(data.test), -1)
-    assert (fitted.predict(rows) == sb.predict(out, data.test.x)).mean() > 0.99
+    assert (fitted.predict(rows) == sb.predict(out, data.test.x, model_file=file)).mean() > 0.99
     with pytest.raises(ConfigError, match="the objective hinge has no probabilities"):
-        sb.predict(out, data.test.x, probabilities=True)
+        sb.predict(out, data.test.x, probabilities=True, model_file=file)
 
 
 @pytest.mark.parametrize("estimator", ["LogisticRegression()", "SGDClassifier(loss='hinge')"])

@@ -55,7 +55,7 @@ def _train(
     assert result.code == 0, result.err
 
 
-def _exported(capsys: pytest.CaptureFixture[str], out: Path, form: str, path: Path, *options: str) -> Result:
+def _exported(capsys: pytest.CaptureFixture[str], out: Path, form: str, path: Path, *options: str | Path) -> Result:
     result = call(capsys, "model", out, "--format", form, "--out", path, *options)
     assert result.code == 0, result.err
     assert len(result.out.splitlines()) == 3
@@ -78,22 +78,24 @@ CASES = [("digits", "cnn"), ("digits", "mlp(12)"), ("digits", "module(path={fold
 def test_a_written_network_answers_as_the_run_does(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], dataset: str, model: str, form: str
 ) -> None:
-    out, path = tmp_path / "runs", tmp_path / "files" / f"net.{form}"
+    out, path = tmp_path / "runs", tmp_path / f"net.{form}"
     _train(folder, out, capsys, dataset, model)
     rows = sb.load(dataset).test.x[:7]
-    expected = trained_model(out).outputs(rows).numpy()
-    answers = _used(_exported(capsys, out, form, path), rows)
+    file = folder / "net.py" if "net.py" in model else None
+    options = () if file is None else ("--model-file", file)
+    expected = trained_model(out, model_file=file).outputs(rows).numpy()
+    answers = _used(_exported(capsys, out, form, path, *options), rows)
     np.testing.assert_allclose(answers, expected, atol=bound(LONGEST) * np.abs(expected).max(), rtol=0)
-    single = _used(_exported(capsys, out, form, path), rows[:1])  # any number of rows
+    single = _used(_exported(capsys, out, form, path, *options), rows[:1])  # any number of rows
     np.testing.assert_allclose(single, expected[:1], atol=bound(LONGEST) * np.abs(expected).max(), rtol=0)
 
 
 def test_the_torch_file_is_a_plain_state(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, path = tmp_path / "runs", tmp_path / "net.pt"
     _train(folder, out, capsys, "digits", "module(path={folder}/net.py:Net)")
-    _exported(capsys, out, "torch", path)
+    _exported(capsys, out, "torch", path, "--model-file", folder / "net.py")
     state = torch.load(path, weights_only=True)
-    module = trained_model(out).network.module
+    module = trained_model(out, model_file=folder / "net.py").network.module
     assert state.keys() == module.state_dict().keys()
     assert "norm.num_batches_tracked" in state
     assert "again.weight" in state  # frozen, so no vector of the run has it
@@ -107,7 +109,7 @@ def test_onnx_answers_a_numeric_target_in_its_units(
     dataset = "csv(path={folder}/numbers.csv, label=year)"
     _train(folder, out, capsys, dataset, "mlp(4)")
     rows = sb.load(dataset.replace("{folder}", str(folder))).test.x
-    expected = sb.predict(out, rows)
+    expected = sb.predict(out, rows, encoded=True)
     answers = _used(_exported(capsys, out, "onnx", tmp_path / "net.onnx"), rows)[:, 0]
     assert 1900 < expected.mean() < 2000
     np.testing.assert_allclose(answers, expected, rtol=bound(20))
@@ -132,11 +134,12 @@ def test_errors_of_the_command_are_one_sentence(
     wrong = call(capsys, "model", out, "--format", "onxx")
     assert wrong.code == 2
     assert "there is no format 'onxx': did you mean onnx?" in wrong.err
-    unwritable = call(capsys, "model", out, "--out", folder / "net.py" / "x.pt")
+    unwritable = call(capsys, "model", out, "--model-file", folder / "net.py", "--out", folder / "net.py" / "x.pt")
     assert unwritable.code == 2
     assert "cannot be written" in unwritable.err
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    missing = call(capsys, "model", out, "--format", "onnx", "--out", tmp_path / "net.onnx")
+    options = ("--format", "onnx", "--out", tmp_path / "net.onnx", "--model-file", folder / "net.py")
+    missing = call(capsys, "model", out, *options)
     assert missing.code == 2
     assert "pip install 'silobench[onnx]'" in missing.err
 
@@ -154,7 +157,7 @@ def test_a_network_that_onnx_cannot_express_is_refused(
     out, path = tmp_path / "runs", tmp_path / "net.onnx"
     write(tmp_path / "net.py", MODEL.replace("torch.ones(3).numpy().sum()", product))
     _train(tmp_path, out, capsys, "digits", "module(path={folder}/net.py:Odd)")
-    result = call(capsys, "model", out, "--format", "onnx", "--out", path)
+    result = call(capsys, "model", out, "--format", "onnx", "--out", path, "--model-file", tmp_path / "net.py")
     assert result.code == 2
     assert sentence in result.err
     assert len(result.err.splitlines()) == 1

@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ import silobench as sb
 from commands import Result, call, write
 from silobench.errors import ConfigError, DataError, RecordError
 from silobench.models import MODELS
+from silobench.models.module_file import _loaded
+from silobench.runs.new_rows import numbers_per_row
 from silobench.runs.predict import trained_model
 from silobench.runs.stored import StoredRun, encoder_file, read_runs
+from silobench.tasks.row_format import RowFormat
 
 HEADER = ("age", "ward", "admitted", "hospital", "stay", "outcome")
 
@@ -123,11 +127,14 @@ def test_the_test_rows_of_a_csv_are_answered_as_in_the_run(
     run = _run(folder, tmp_path / "runs", capsys, model=model.format(folder=folder), engine=engine, workers=workers)
     frame, data = _test_rows(run, folder)
     frame.to_csv(tmp_path / "new.csv", index=False)
-    outputs = trained_model(run.path).outputs(data.test.x).double()
+    file = folder / "net.py" if "net.py" in model else None
+    outputs = trained_model(run.path, model_file=file).outputs(data.test.x, encoded=True).double()
     margins = outputs.sort(1).values.diff(dim=1)[:, -1]
     assert margins.min() > 1e-5 * outputs.abs().max()  # rounding decides no answer, whichever engine tested
-    for rows in (data.test.x, frame, tmp_path / "new.csv", str(tmp_path / "new.csv"), dict(frame)):
-        assert _accuracy(sb.predict(run.path, rows), data) == run.rounds[-1].accuracy
+    answers = sb.predict(run.path, data.test.x, model_file=file, encoded=True)
+    assert _accuracy(answers, data) == run.rounds[-1].accuracy
+    for rows in (frame, tmp_path / "new.csv", str(tmp_path / "new.csv"), dict(frame)):
+        assert _accuracy(sb.predict(run.path, rows, model_file=file), data) == run.rounds[-1].accuracy
     assert run.rounds[-1].accuracy is not None
     assert run.rounds[-1].accuracy > 0.7
 
@@ -137,19 +144,19 @@ def test_the_test_rows_of_a_csv_are_answered_as_in_the_run(
 def test_the_models_of_parties_are_those_that_were_tested(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], algorithm: str, engine: str
 ) -> None:
-    write(folder / "net.py", MODEL)
-    model = f"module(path={folder}/net.py:net)"
+    file = write(folder / "net.py", MODEL)
+    model = f"module(path={file}:net)"
     run = _run(folder, tmp_path / "runs", capsys, algorithm=algorithm, model=model, engine=engine)
     frame, data = _test_rows(run, folder)
     names = run.partition.parties
     assert names == ("site0", "site1", "site2")
-    by_party = [_accuracy(sb.predict(run.path, frame, party=name), data) for name in names]
+    by_party = [_accuracy(sb.predict(run.path, frame, party=name, model_file=file), data) for name in names]
     assert np.array(by_party).mean() == run.rounds[-1].accuracy
     assert np.array(by_party).std() == run.rounds[-1].accuracy_std
     with pytest.raises(ConfigError, match=r"every party has its own model: choose one with --party .* site0, site1"):
-        sb.predict(run.path, frame)
+        sb.predict(run.path, frame, model_file=file)
     with pytest.raises(ConfigError, match="there is no party 'site9': did you mean site"):
-        sb.predict(run.path, frame, party="site9")
+        sb.predict(run.path, frame, party="site9", model_file=file)
 
 
 @pytest.mark.parametrize("engine", ["inline", "auto"])
@@ -171,8 +178,8 @@ def test_a_party_that_never_took_part_has_the_initial_model(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = _run(folder, tmp_path / "runs", capsys, algorithm="solo", participation=1, rounds=1)
-    _, data = _test_rows(run, folder)
-    by_party = [_accuracy(sb.predict(run.path, data.test.x, party=name), data) for name in run.partition.parties]
+    frame, data = _test_rows(run, folder)
+    by_party = [_accuracy(sb.predict(run.path, frame, party=name), data) for name in run.partition.parties]
     assert np.array(by_party).mean() == run.rounds[-1].accuracy
 
 
@@ -264,7 +271,74 @@ def test_neither_the_data_nor_the_label_is_needed(trained: StoredRun, tmp_path: 
 )
 def test_rows_that_do_not_fit_are_one_sentence(trained: StoredRun, rows: Any, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence):
-        sb.predict(trained.path, rows)
+        sb.predict(trained.path, rows, encoded=isinstance(rows, np.ndarray))
+
+
+# --- arrays ------------------------------------------------------------------------------------------
+
+
+def _arrays() -> tuple[Any, Any]:
+    """Return rows in units far from 0 and 1, and their classes."""
+    rng = np.random.default_rng(0)
+    y = np.arange(400) % 2
+    x = rng.normal(size=(400, 5)) + 1.5 * y[:, None]
+    return x * np.array([100, 0.01, 5, 1, 30]) + np.array([1000, 5, -70, 0, 3]), y
+
+
+def test_new_arrays_are_scaled_as_the_training_rows_were(tmp_path: Path) -> None:
+    x, y = _arrays()
+    data = sb.from_arrays(x, y, scale="standard")
+    federation, task = sb.federate(data, "iid", parties=3), sb.task("linear", data)
+    *_, last = sb.rounds(sb.Method(sb.fedavg(), sb.sgd(lr=0.1, epochs=2)), federation, task, rounds=3)
+    assert last.accuracy is not None
+    assert last.accuracy > 0.9
+    encoded = [sb.predict(task, part.x, state=last, encoded=True) for part in (data.train, data.test)]
+    assert _accuracy(encoded[1], data) == last.accuracy
+    answers = sb.predict(task, x, state=last)
+    raw = x.astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    np.savez(tmp_path / "x.npz", x=x)
+    for rows in (raw, torch.from_numpy(raw), tmp_path / "x.npy", tmp_path / "x.npz", sparse.csr_matrix(raw)):
+        assert (sb.predict(task, rows, state=last) == answers).all()
+    assert sorted(answers) == sorted(np.concatenate(encoded))
+    assert (answers == y.astype(str)).mean() > 0.9
+
+
+def test_a_run_stores_how_arrays_were_scaled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x, y = _arrays()
+    np.savez(tmp_path / "mine.npz", x=x, y=y)
+    dataset = "npz(path={folder}/mine.npz, scale=standard)"
+    run = _run(tmp_path, tmp_path / "runs", capsys, dataset, partition="iid", parties=3, model="linear")
+    data = sb.load(dataset.format(folder=tmp_path))
+    assert _accuracy(sb.predict(run.path, data.test.x, encoded=True), data) == run.rounds[-1].accuracy
+    again = encoder_file(run.path).read_bytes()
+    encoder_file(run.path).unlink()
+    expected = sb.predict(run.path, x)  # scaled as the dataset is, which is read again
+    assert (expected == y.astype(str)).mean() > 0.9
+    encoder_file(run.path).write_bytes(again)
+    (tmp_path / "mine.npz").unlink()
+    outputs = trained_model(run.path).outputs(x)
+    assert (sb.predict(run.path, x) == expected).all()
+    assert data.scaler is not None
+    encoded = data.scaler.scaled(x.astype(np.float32))
+    assert torch.equal(outputs, trained_model(run.path).outputs(encoded, encoded=True))
+    np.save(tmp_path / "rows.npy", encoded)
+    printed = _predict(capsys, run.path, tmp_path / "rows.npy", "--encoded", "--json")
+    assert json.loads(printed.out)["predictions"] == expected.tolist()
+
+
+def test_an_array_has_no_columns_of_a_table(trained: StoredRun, tmp_path: Path) -> None:
+    rows = np.zeros((2, *trained_model(trained.path).rows.shape))
+    np.save(tmp_path / "rows.npy", rows)
+    for array in (rows, torch.from_numpy(rows), rows.tolist(), tmp_path / "rows.npy", sparse.csr_matrix(rows)):
+        with pytest.raises(
+            DataError, match=r"trained on the columns age, ward and admitted of a table, .* encoded=True"
+        ):
+            sb.predict(trained.path, array)
+    assert len(sb.predict(trained.path, rows, encoded=True)) == 2
+    np.savez(tmp_path / "other.npz", rows=rows)
+    with pytest.raises(DataError, match=r"other.npz has no array x: save the rows as x"):
+        sb.predict(trained.path, tmp_path / "other.npz")
 
 
 def test_rows_of_zeros_are_rows_and_an_empty_table_is_one_sentence(trained: StoredRun, folder: Path) -> None:
@@ -278,6 +352,20 @@ def test_rows_of_zeros_are_rows_and_an_empty_table_is_one_sentence(trained: Stor
     assert len(sb.predict(task, sparse.csr_matrix((3, 4)), state=last)) == 3
     with pytest.raises(DataError, match="there are no rows to predict"):
         sb.predict(task, sparse.csr_matrix((0, 4)), state=last)
+
+
+def test_the_batches_of_sparse_rows_follow_from_the_training_rows() -> None:
+    rng = np.random.default_rng(0)
+    x = sparse.random(60, 400, density=0.5, format="csr", dtype=np.float32, random_state=rng)
+    form = RowFormat.of(sb.from_arrays(x, np.arange(60) % 2))
+    again = RowFormat.from_json(json.loads(json.dumps(form.as_json())), form.classes)
+    assert again == form
+    assert 150 < form.nonzero < 250
+    one_number = sparse.csr_matrix(np.eye(1, 400, dtype=np.float32))
+    assert numbers_per_row(one_number, again) == form.nonzero
+    earlier = replace(form, nonzero=0)  # not recorded
+    assert numbers_per_row(one_number, earlier) == 1
+    assert numbers_per_row(one_number.toarray(), form) == 400
 
 
 def test_an_array_file_is_read_for_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -345,9 +433,43 @@ def test_runs_without_a_model_are_refused(folder: Path, tmp_path: Path, capsys: 
 def test_a_changed_model_file_is_not_used(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path / "net.py", MODEL)
     run = _run(folder, tmp_path / "runs", capsys, model=f"module(path={file}:net)")
-    write(file, MODEL.replace("ReLU", "Tanh"))
-    with pytest.raises(ConfigError, match=r"the file of module\(path=.*\) has changed since"):
-        sb.predict(run.path, folder / "patients.csv")
+    trap = tmp_path / "executed"
+    write(file, MODEL.replace("ReLU", "Tanh") + f"__import__('os').makedirs({str(trap)!r}, exist_ok=True)\n")
+    with pytest.raises(ConfigError, match=r"net.py is not the model file that .* was made with"):
+        sb.predict(run.path, folder / "patients.csv", model_file=file)
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "finetune(fedavg, epochs=1)"])
+def test_a_model_file_is_executed_only_if_the_user_names_it(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], algorithm: str
+) -> None:
+    trap, rows = tmp_path / "executed", folder / "patients.csv"
+    file = write(tmp_path / "net.py", MODEL + f"__import__('os').makedirs({str(trap)!r}, exist_ok=True)\n")
+    run = _run(folder, tmp_path / "runs", capsys, model=f"module(path={file}:net)", algorithm=algorithm)
+    party = None if algorithm == "fedavg" else "site1"
+    options = () if party is None else ("--party", party)
+    _loaded.cache_clear()
+    trap.rmdir()
+    for command in (("predict", run.path, rows), ("model", run.path, "--out", tmp_path / "net.pt")):
+        refused = call(capsys, *command, *options)
+        assert refused.code == 2
+        assert f"is Python code in the file {file}: if you trust this code" in " ".join(refused.err.split())
+    assert not trap.exists()
+    expected = sb.predict(run.path, rows, model_file=file, party=party)
+    assert trap.exists()
+    moved = file.rename(tmp_path / "moved.py")
+    assert (sb.predict(run.path, rows, model_file=moved, party=party) == expected).all()
+    result = call(capsys, "predict", run.path, rows, "--model-file", moved, *options, "--json")
+    assert json.loads(result.out)["predictions"] == expected.tolist()
+
+
+def test_a_file_for_a_model_without_one_is_refused(trained: StoredRun, folder: Path) -> None:
+    with pytest.raises(ConfigError, match="is not in a file: leave out --model-file"):
+        sb.predict(trained.path, folder / "patients.csv", model_file="net.py")
+    data = sb.load("digits")
+    with pytest.raises(ConfigError, match="a task has its network already: leave out plugins and model_file"):
+        sb.predict(sb.task("linear", data), data.test.x, model_file="net.py")
 
 
 # --- the command -------------------------------------------------------------------------------------
@@ -375,14 +497,16 @@ def test_the_command_prints_a_line_per_row(
 def test_the_command_writes_probabilities(
     trained: StoredRun, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table, out = folder / "patients.csv", tmp_path / "new" / "answers.csv"
+    table, out = folder / "patients.csv", tmp_path / "answers.csv"
     result = _predict(capsys, trained.path, table, "--probabilities", "--out", out)
     assert result.code == 0, result.err
     assert result.out == f"predictions of 300 rows: {out}\n"
     written = pd.read_csv(out)
     assert list(written.columns) == ["row", "prediction", "p(alive)", "p(died)"]
     shares = sb.predict(trained.path, table, probabilities=True)
-    assert (written[["p(alive)", "p(died)"]].to_numpy() == shares).all()
+    assert (abs(written[["p(alive)", "p(died)"]].to_numpy() - shares) < 5.1e-7).all()  # six digits are written
+    absent = _predict(capsys, trained.path, table, "--out", tmp_path / "absent" / "answers.csv")
+    assert (absent.code, "No such file or directory" in absent.err) == (2, True)
     facts = json.loads(_predict(capsys, trained.path, table, "--probabilities", "--json").out)
     assert facts["classes"] == ["alive", "died"]
     assert facts["probabilities"] == shares.tolist()
@@ -429,7 +553,7 @@ def test_a_damaged_run_does_not_hide_the_others(
     result = _predict(capsys, out, table)
     assert result.code == 0, result.err
     assert result.out == _predict(capsys, trained.path, table).out
-    assert "1 of 2 runs are left out" in " ".join(result.err.split())
+    assert "1 of 2 runs cannot be read: " in " ".join(result.err.split())
     shutil.rmtree(out / trained.path.name)
     nothing = _predict(capsys, out, table)
     assert nothing.code != 0
@@ -447,13 +571,87 @@ def test_a_model_of_a_plugin_needs_the_plugin(folder: Path, tmp_path: Path, caps
         MODELS.factories.pop("flat-of-mine")  # another process does not know it
         without = _predict(capsys, out, table)
         assert without.code == 2
-        assert "comes from a plugin (mine.py " in without.err
-        assert "load it with --plugin FILE" in without.err
+        assert "was made with the plugin mine.py, which is not loaded" in without.err
+        assert "with --plugin FILE" in without.err
         assert _predict(capsys, out, table, "--plugin", plugin).code == 0
         write(plugin, PLUGIN + "# changed\n")
-        assert "which has changed since or is missing" in _predict(capsys, out, table, "--plugin", plugin).err
+        assert "or has changed since" in _predict(capsys, out, table, "--plugin", plugin).err
     finally:
         MODELS.factories.pop("flat-of-mine", None)
+
+
+REPLACED = """
+import silobench as sb
+from torch import nn
+
+class Negative(nn.Linear):
+    def forward(self, x):
+        return -super().forward(x)
+
+@sb.MODELS.register(replace=True)
+def linear(inputs, outputs):
+    return Negative(inputs, outputs)
+"""
+
+
+def test_a_part_that_a_plugin_replaced_is_not_the_one_of_silobench(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin, out, table = write(tmp_path / "mine.py", REPLACED), tmp_path / "runs", folder / "patients.csv"
+    text = f'dataset = "{CLASSES.format(folder=folder)}"\npartition = "by-group"\nmodel = "linear"\nrounds = 2\n'
+    before = {name: getattr(MODELS, name)["linear"] for name in ("factories", "added_later", "specs")}
+    arguments = (write(tmp_path / "e.toml", text), "--workers", "1", "--out", out, "--plugin", plugin)
+    try:
+        result = call(capsys, "run", *arguments)
+        assert result.code == 0, result.err
+        expected = sb.predict(out, table)  # the plugin is loaded
+        for name, value in before.items():  # another process
+            getattr(MODELS, name)["linear"] = value
+        with pytest.raises(ConfigError, match=r"was made with the plugin mine.py, which is not loaded"):
+            sb.predict(out, table)
+        refused = _predict(capsys, out, table)
+        assert refused.code == 2
+        assert "was made with the plugin mine.py" in refused.err
+        assert (sb.predict(out, table, plugins=[plugin]) == expected).all()
+    finally:
+        for name, value in before.items():
+            getattr(MODELS, name)["linear"] = value
+
+
+OBJECTIVE = """
+import silobench as sb
+from silobench.tasks.objectives.cross_entropy import CrossEntropy
+from silobench.tasks.metrics import ACCURACY
+
+class WithSpare(CrossEntropy):  # an output that no class has
+    name = "with-spare"
+
+    def outputs(self, dataset):
+        return len(dataset.classes) + 1
+
+    def predictions(self, outputs):
+        return outputs[:, :-1].argmax(1).numpy()
+
+@sb.OBJECTIVES.register
+def with_spare():
+    return lambda dataset: WithSpare(ACCURACY, (ACCURACY,))
+"""
+
+
+def test_an_objective_may_need_other_outputs(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plugin, out = write(tmp_path / "spare.py", OBJECTIVE), tmp_path / "runs"
+    text = f'dataset = "{CLASSES.format(folder=folder)}"\npartition = "by-group"\nmodel = "linear"\nrounds = 1\n'
+    file = write(tmp_path / "e.toml", text + 'objective = "with-spare"\n')
+    try:
+        result = call(capsys, "run", file, "--workers", "1", "--out", out, "--plugin", plugin)
+        assert result.code == 0, result.err
+        model = trained_model(out)
+        assert model.sizes == sb.Sizes(model.rows.shape, 3)
+        assert set(sb.predict(out, folder / "patients.csv")) <= {"alive", "died"}
+        (run,) = read_runs(out)
+        assert json.loads((run.path / "run.json").read_text())["objective"]["outputs"] == 3
+    finally:
+        sb.OBJECTIVES.factories.pop("with-spare", None)
 
 
 def test_frozen_weights_come_back_with_the_seed(
@@ -463,5 +661,5 @@ def test_frozen_weights_come_back_with_the_seed(
     file = write(tmp_path / "net.py", code)
     run = _run(folder, tmp_path / "runs", capsys, model=f"module(path={file}:frozen)", seed=5)
     frame, data = _test_rows(run, folder)
-    assert _accuracy(sb.predict(run.path, frame), data) == run.rounds[-1].accuracy
-    assert isinstance(trained_model(run.path).network.module, nn.Sequential)
+    assert _accuracy(sb.predict(run.path, frame, model_file=file), data) == run.rounds[-1].accuracy
+    assert isinstance(trained_model(run.path, model_file=file).network.module, nn.Sequential)

@@ -116,11 +116,11 @@ def dataset(spec: str, expected: str, code: int = 2) -> Case:
 
 CASES = [
     dataset("csv(path=nowhere.csv, label=y)", "there is no file nowhere.csv: check the path."),
-    dataset("csv(path=., label=y)", "'.'): check the path and the encoding."),
+    dataset("csv(path=., label=y)", ". is a folder, not a file: give the path of a file."),
     dataset(
         "csv(path=, label=y)", "label=y)' is not a spec: write name(argument=value, ...), with all brackets closed."
     ),
-    dataset("csv(path='', label=y)", "'.'): check the path and the encoding."),
+    dataset("csv(path='', label=y)", "the path is empty: give the path of a file."),
     dataset("csv(label=y)", "csv: missing a required argument: 'path'"),
     dataset("csv(path=rows.csv)", "csv: missing a required argument: 'label'"),
     dataset("csv", "csv: missing a required argument: 'path'"),
@@ -135,7 +135,10 @@ CASES = [
     dataset("csv(path=rows.csv, label=y, group=town)", "rows.csv has no column 'town': choose from age, city, y."),
     dataset("csv(path=rows.csv, label=y, group=y)", "a column has one role, so leave it out of group."),
     dataset("csv(path=rows.csv, label=y, drop=y)", "a column has one role, so leave it out of drop."),
-    dataset("csv(path=rows.csv, label=y, group=city, drop=city)", "partitioned by iid into 2 parties", code=0),
+    dataset(
+        "csv(path=rows.csv, label=y, group=city, drop=city)",
+        "a column has one role, and a group is not a feature, so leave it out of drop.",
+    ),
     dataset(
         "csv(path=rows.csv, label=y, drop=a, b)",
         "drop=a, b)' is not a spec: 'b' has no name; write drop=[a, b] if it is a list.",
@@ -217,7 +220,7 @@ CASES = [
     ),
     dataset(
         "csv(path=header.csv, label=y)",
-        "header.csv has 1 lines: a header and at least one row are needed, so add them.",
+        "header.csv has 1 line: a header and at least one row are needed, so add them.",
     ),
     dataset("csv(path=one_row.csv, label=y)", "at least two classes are needed, so add rows."),
     dataset(
@@ -266,19 +269,19 @@ CASES = [
     ),
     dataset("csv(path=wide.csv, label=y)", "partitioned by iid into 2 parties", code=0),
     dataset(
-        "csv(path=html.csv, label=y)", "html.csv has 1 lines: a header and at least one row are needed, so add them."
+        "csv(path=html.csv, label=y)", "html.csv has 1 line: a header and at least one row are needed, so add them."
     ),
     dataset("csv(path=unicode.csv, label=y)", "partitioned by iid into 2 parties", code=0),
     dataset(
         "csv(path=good.npz, label=y)", "good.npz has a NUL byte in line 1, so it is not a text table: save it as CSV."
     ),
-    dataset("csv(path=loop.csv, label=y)", "'loop.csv'): check the path and the encoding."),
+    dataset("csv(path=loop.csv, label=y)", "so it cannot be followed: give a file's path."),
     dataset(
         "csv(path=/dev/null, label=y)", "/dev/null has 0 lines: a header and at least one row are needed, so add them."
     ),
     dataset("npz(path=good.npz)", "partitioned by iid into 2 parties", code=0),
     dataset("npz(path=nowhere.npz)", "there is no file nowhere.npz: check the path."),
-    dataset("npz(path=.)", "'.'): save it with numpy.savez."),
+    dataset("npz(path=.)", ". is a folder, not a file: give the path of a file."),
     dataset("npz", "'path'; write npz(path, test=0.2, scale='none', task=auto)."),
     dataset("npz(path=good.npz, label=y)", "npz has no argument 'label': choose from path, scale, task, test."),
     dataset("npz(path=rows.csv)", "because it is not a zip archive: save it with numpy.savez."),
@@ -309,7 +312,7 @@ CASES = [
     dataset("npz(path=good.npz, scale=group)", "npz: scale must be 'none' or 'standard', but 'group' was given."),
     dataset("libsvm(path=good.svm)", "partitioned by iid into 2 parties", code=0),
     dataset("libsvm(path=nowhere.svm)", "there is no file nowhere.svm: check the path."),
-    dataset("libsvm(path=.)", "'.'): write lines as label index:value."),
+    dataset("libsvm(path=.)", ". is a folder, not a file: give the path of a file."),
     dataset("libsvm(path=words.svm)", "b'a'): write lines as label index:value."),
     dataset("libsvm(path=empty.svm)", "at least two classes are needed, so add rows."),
     dataset("libsvm(path=half.svm)", "task=classification) or libsvm(path=half.svm, task=regression)."),

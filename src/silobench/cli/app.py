@@ -51,7 +51,7 @@ def main() -> None:
         _fail_usage(error)
     except StoppedError as error:
         print(error, file=sys.stderr)
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)
     except SilobenchError as error:
         _fail(_explained(error))
     except BrokenPipeError:
@@ -60,9 +60,12 @@ def main() -> None:
         place = f" for {error.filename}" if error.filename else ""
         _fail(f"the operating system reported '{error.strerror}'{place}: check the path, disk space and permissions.")
     else:
+        if code == _INTERRUPTED:  # before anything was recorded, or in a command that records nothing
+            print("stopped.", file=sys.stderr)
         sys.exit(code or 0)
 
 
+_INTERRUPTED = 130  # the code of a command that Ctrl-C ended
 _DEBUG = "SILOBENCH_DEBUG"
 _debugging = False
 

@@ -24,6 +24,9 @@ Party = Annotated[
 Only = Annotated[
     str, typer.Option(help="Choose the run whose name ('dataset / partition / algorithm / seed 0') matches this glob.")
 ]
+ModelFile = Annotated[
+    Path | None, typer.Option(help="The Python file of a model module(path=...); its code is executed.")
+]
 FORMATS = {"torch": ".pt", "safetensors": ".safetensors", "onnx": ".onnx"}
 
 
@@ -34,16 +37,21 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add the probability of each class to each line.")
     ] = False,
+    encoded: Annotated[
+        bool,
+        typer.Option("--encoded", help="The array of a .npy file has the features of the dataset, scaled already."),
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="CSV file to write; printed by default.")] = None,
     only: Only = "*",
     json_: Json = False,
     plugin: Plugins = None,
+    model_file: ModelFile = None,
     data_dir: DataDir = None,
 ) -> None:
     """Predict the rows of a file with the model of a finished run: one line per row."""
     with waiting(f"predicting {file}"):
-        model = _model(run, party, only, plugin or ())
-        outputs = model.outputs(file)
+        model = _model(run, party, only, plugin or (), model_file)
+        outputs = model.outputs(file, encoded)
         answers = model.predictions(outputs).tolist()
         shares = model.probabilities(outputs).tolist() if probabilities else None
     if json_:
@@ -64,13 +72,12 @@ def _as_csv(answers: Sequence[Any], classes: Sequence[str], shares: Sequence[Seq
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["row", "prediction", *(f"p({name})" for name in (classes if shares else ()))])
     for row, answer in enumerate(answers):
-        writer.writerow([row + 1, answer, *(shares[row] if shares else ())])
+        writer.writerow([row + 1, answer, *(f"{share:.6f}" for share in (shares[row] if shares else ()))])
     return text.getvalue()
 
 
 def _write(path: Path, content: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="utf-8")
     except OSError as error:
         raise RecordError(f"{path} cannot be written ({error.strerror}): choose another --out.") from error
@@ -83,6 +90,7 @@ def model(
     party: Party = None,
     only: Only = "*",
     plugin: Plugins = None,
+    model_file: ModelFile = None,
     data_dir: DataDir = None,
 ) -> None:
     """Write the trained network of a finished run to a file, and print how to use it."""
@@ -91,21 +99,12 @@ def model(
     from silobench.runs.model_files import write_model
 
     path = out or Path(f"model{FORMATS[form]}")
-    lines = write_model(_model(run, party, only, plugin or ()), form, path)
+    lines = write_model(_model(run, party, only, plugin or (), model_file), form, path)
     print(f"model: {path}", file=sys.stderr)
     print("\n".join(lines))
 
 
-def _model(run: Path, party: str | None, only: str, plugins: Sequence[Path]) -> "TrainedModel":
-    from silobench.runs.experiment import load_plugin
-    from silobench.runs.predict import chosen_run, trained_model
+def _model(run: Path, party: str | None, only: str, plugins: Sequence[Path], model_file: Path | None) -> "TrainedModel":
+    from silobench.runs.predict import trained_model
 
-    digests = [load_plugin(path) for path in plugins]
-    chosen = chosen_run(run, only)
-    for digest in chosen.config.get("plugins", ()) if digests else ():
-        if digest not in digests:
-            raise ConfigError(
-                f"{chosen.path} was made with the plugin {digest.split()[0]}, which has changed since or is missing: "
-                "give it with --plugin as it was then."
-            )
-    return trained_model(chosen.path, party=party)
+    return trained_model(run, party=party, only=only, plugins=plugins, model_file=model_file)

@@ -40,6 +40,7 @@ synthetic_faces = DATASETS.register(faces.synthetic_faces)
 csv = DATASETS.register(
     added_later=(
         "task", "unit", "sep", "encoding", "decimal", "text", "text_features", "dates", "date_order", "many", "epsilon",
+        "thousands",
     )
 )(user_tables.csv)  # fmt: skip
 parquet = DATASETS.register(user_tables.parquet)

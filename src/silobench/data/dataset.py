@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from silobench.data.array_scaler import ArrayScaler
 from silobench.data.bins import Bins, quantile_bins
 from silobench.data.conversion import as_array, features_array, labels_array
 from silobench.data.encoder import Encoder
-from silobench.data.table.scaling import nonzero_scale
 from silobench.errors import DataError
 
 Features: TypeAlias = Any  # NDArray[Any], or a scipy CSR matrix (scipy ships no type hints)
@@ -62,6 +62,8 @@ class Dataset:
     """Row numbers of training rows that are for validation; see `splits`."""
     encoder: Encoder | None = field(default=None, compare=False)
     """How the columns of a table became features; None if the rows were not columns of a table."""
+    scaler: ArrayScaler | None = field(default=None, repr=False, compare=False)
+    """How arrays were scaled to features; None if they were not."""
 
     def __post_init__(self) -> None:
         self._convert()
@@ -203,12 +205,10 @@ def hold_out(split: Split, share: float, seed: int = 0) -> tuple[Split, Split]:
 
 def standardise(train: Split, test: Split, columns: NDArray[np.bool_] | None = None) -> tuple[Split, Split]:
     """Scale `columns` (default all) to mean 0 and variance 1 of the training rows; constant columns become 0."""
-    mean, scale = train.x.mean(0, dtype=np.float64), train.x.std(0, dtype=np.float64)
-    scale = nonzero_scale(mean, scale)
+    scaler = ArrayScaler.of(train.x)
     if columns is not None:
-        mean, scale = np.where(columns, mean, 0), np.where(columns, scale, 1)
-    scaled = [((s.x - mean) / scale).astype(np.float32) for s in (train, test)]
-    return replace(train, x=scaled[0]), replace(test, x=scaled[1])
+        scaler = ArrayScaler(np.where(columns, scaler.mean, 0), np.where(columns, scaler.scale, 1))
+    return replace(train, x=scaler.scaled(train.x)), replace(test, x=scaler.scaled(test.x))
 
 
 def concatenate(splits: Sequence[Split]) -> Split:

@@ -5,7 +5,7 @@ A run stores it as JSON, so that the rows of a new file become the features that
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -42,17 +42,18 @@ class NumberColumn:
     kind: ClassVar[str] = "number"
     name: str
     decimal: str = "."
+    thousands: str = ""
 
     @property
     def features(self) -> tuple[str, ...]:
         return (self.name,)
 
     def numbers(self, column: RawColumn) -> list[NDArray[np.float64]]:
-        values = column.numbers(self.decimal)
+        values = column.numbers(self.decimal, self.thousands)
         if values is None:
             values = _truths(column)
         if values is None:
-            raise BadColumnError(f"'{_first_text(column, self.decimal)}' in column '{self.name}'")
+            raise BadColumnError(f"'{_first_text(column, self.decimal, self.thousands)}' in column '{self.name}'")
         if isinstance(values, BadCells):
             raise BadColumnError(f"'{values.cells[0][1]}' in column '{self.name}'")
         return [values]
@@ -115,7 +116,7 @@ class CategoryColumn:
         unknown = np.flatnonzero(self._places(column) < 0)
         count = int(np.isin(column.factor.codes, unknown).sum())
         if count:
-            shown = _shown([column.factor.texts[code] or MISSING_CATEGORY for code in unknown])
+            shown = listed([column.factor.texts[code] or MISSING_CATEGORY for code in unknown], _SHOWN)
             cells = "1 cell has" if count == 1 else f"{count} cells have"
             _LOG.warning(
                 "%s an unknown category in column '%s', so all of its features are 0: %s", cells, self.name, shown
@@ -197,16 +198,12 @@ def _truths(column: RawColumn) -> NDArray[np.float64] | None:
     return None if values is None else np.array(values)[column.factor.codes]
 
 
-def _first_text(column: RawColumn, decimal: str) -> str:
+def _first_text(column: RawColumn, decimal: str, thousands: str) -> str:
     """Return the first cell that is not a number; a cell that is not a truth value either comes first."""
     for text in sorted(column.factor.texts, key=lambda text: truth_values([text]) is not None):
-        if text and not isinstance(RawColumn("text", _one(text)).numbers(decimal), np.ndarray):
+        if text and not isinstance(RawColumn("text", _one(text)).numbers(decimal, thousands), np.ndarray):
             return text
     return "a date"
-
-
-def _shown(texts: Sequence[str]) -> str:
-    return ", ".join(texts[:_SHOWN]) + (", ..." if len(texts) > _SHOWN else "")
 
 
 def _one(text: str) -> Any:
@@ -315,7 +312,7 @@ class Encoder:
     def _report_unknown(self, groups: NDArray[Any]) -> None:
         unknown = sorted(set(np.unique(groups).tolist()) - set(self.group_scales))
         if unknown:
-            _LOG.warning("rows of unknown groups are scaled by the pooled training rows: %s", _shown(unknown))
+            _LOG.warning("rows of unknown groups are scaled by the pooled training rows: %s", listed(unknown, _SHOWN))
 
     # --- JSON ----------------------------------------------------------------------------------------
 
@@ -323,7 +320,7 @@ class Encoder:
         """Return the encoder as JSON values; `from_json` returns an equal encoder."""
         return {
             "version": 1,
-            "columns": [{"kind": part.kind, **dataclasses.asdict(part)} for part in self.parts],
+            "columns": [_facts(part) for part in self.parts],
             "scales": {name: dataclasses.asdict(scale) for name, scale in self.scales.items()},
             "group": self.group,
             "group_scales": {
@@ -352,6 +349,12 @@ class Encoder:
             raise DataError(
                 f"the stored encoder cannot be read ({type(error).__name__}: {error}): use the file that the run wrote."
             ) from error
+
+
+def _facts(part: FeatureColumn | WordsColumn) -> dict[str, Any]:
+    """Return a column as JSON values, with `thousands` only if numbers have them."""
+    facts = {"kind": part.kind, **dataclasses.asdict(part)}
+    return {key: value for key, value in facts.items() if key != "thousands" or value}
 
 
 def _part(facts: Mapping[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from silobench.data.conversion import as_array, features_array
 from silobench.data.dataset import Dataset, Split, hold_out
 from silobench.data.readers.targets import LabelTask
 from silobench.data.readers.user_arrays import ArrayScale, arrays_dataset
-from silobench.data.readers.user_tables import Names, Source, table_dataset
+from silobench.data.readers.user_tables import Names, Source, as_names, check_roles, table_dataset
 from silobench.data.table.cells import RawColumn, concatenate, is_absent, raw_columns, text_column
 from silobench.data.table.dates import DateOrder
 from silobench.data.table.files import Table
@@ -60,7 +60,7 @@ def from_pandas(
     keys = {str(column): column for column in df.columns}
     if len(keys) != len(df.columns):
         raise DataError("the DataFrame has two columns of the same name: rename one.")
-    dropped = set(_listed(drop)) - {label}
+    dropped = set(as_names(drop)) - {label}
     columns = [
         raw_columns(source.title, {key: frame[column] for key, column in keys.items()}, dropped)
         for frame in _checked(frames, keys)
@@ -295,19 +295,16 @@ def from_huggingface(
     names = {"label": label, "group": group, "drop": drop, "text": text, "dates": dates}
     choices = _choices(scale, epsilon, text_features, date_order, many)
     sides = _splits(dataset, test)
-    _check_columns(sides, [label, *_listed(group), *_listed(drop), *_listed(text)])
-    sides = [side.remove_columns(list(_listed(drop))) for side in sides]
-    used = [column for column in sides[0].column_names if column not in (label, *_listed(group))]
+    _check_columns(sides, [label, *as_names(group), *as_names(drop), *as_names(text)])
+    check_roles("the Hugging Face dataset", label, as_names(group), {"drop": as_names(drop)})
+    sides = [side.remove_columns(list(as_names(drop))) for side in sides]
+    used = [column for column in sides[0].column_names if column not in (label, *as_names(group))]
     share = 0.2 if test is None or len(sides) > 1 else test
     if len(used) == 1 and _is_array(sides[0], used[0]):
-        return _array_columns(sides, used[0], label, _listed(group), share, task, name)
+        return _array_columns(sides, used[0], label, as_names(group), share, task, name)
     source = Source("the Hugging Face dataset", name, write_python, 'task="classification"')
     columns = [_hugging_columns(side) for side in sides]
     return _joined(source, columns, {**names, "drop": ()}, choices, task, unit, share)
-
-
-def _listed(names: Names | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def _splits(dataset: Any, test: Any) -> list[Any]:

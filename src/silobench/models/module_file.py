@@ -27,8 +27,8 @@ def module(path: str, **arguments: Any) -> Model:
     other arguments of the spec, as in module(path=model.py:Net, width=64). The name may be left out if the file has
     one class of modules. The content of the file is part of a run's identity.
     """
-    file, _, name = path.rpartition(":") if ":" in path and not path.endswith(".py") else (path, "", "")
-    content = _content(Path(file))
+    file, name = file_and_name(path)
+    content = read_text(Path(file))
     names = _loaded(file, content)
     target = name or _only_class(file, names)
     if target not in names:
@@ -37,7 +37,18 @@ def module(path: str, **arguments: Any) -> Model:
     return replace(as_model(names[target], arguments), name=f"{target} of {file}", content=content)
 
 
-def _content(file: Path) -> str:
+def file_and_name(path: str) -> tuple[str, str]:
+    """Return the file and the name in it that a path means; the name is empty if it is left out.
+
+    >>> file_and_name("model.py:Net"), file_and_name("model.py")
+    (('model.py', 'Net'), ('model.py', ''))
+    """
+    file, _, name = path.rpartition(":") if ":" in path and not path.endswith(".py") else (path, "", "")
+    return file, name
+
+
+def read_text(file: Path) -> str:
+    """Read the text of a model file; it is not executed."""
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

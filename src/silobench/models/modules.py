@@ -30,7 +30,6 @@ def averageable(module: nn.Module, name: str) -> tuple[str, ...]:
         )
     _refuse_values(module, name)
     _refuse_shared_memory(tensors, name)
-    _refuse_cumulative_statistics(module, name)
     accept_single_rows(module)
     other = {t.dtype for t in tensors.values() if t.is_floating_point()} - {torch.float32}
     module.to("cpu", torch.float32)
@@ -93,6 +92,7 @@ class Trial:
 
     def notes(self, loss: Loss) -> tuple[str, ...]:
         """Try the network in eval and in training mode; return notes, and raise `ConfigError` for what cannot work."""
+        _refuse_cumulative_statistics(self.module, self.name)
         answers = self._in_eval_mode()
         return (*self._note_on_probabilities(answers), *self._in_training_mode(loss))
 

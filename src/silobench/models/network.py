@@ -73,6 +73,10 @@ class Network:
         for name, view in self.layout.views(self.grad).items():
             tensors[name].grad = view  # autograd adds into an existing gradient in place
 
+    def copy(self) -> "Network":
+        """Return a copy that shares no memory with the network."""
+        return Network(copy.deepcopy(self.module))
+
     def to(self, device: str) -> "Network":
         """Return a copy of the network on a device; the network itself if it is there already."""
         if self.params.device.type == torch.device(device).type:

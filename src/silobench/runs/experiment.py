@@ -37,7 +37,7 @@ from silobench.runs.plan import Binder, Cell, Plan, bind, need_text
 from silobench.runs.starts import STARTS
 from silobench.spec import Bound, Registry
 from silobench.spec.contract import last_line, unknown_field
-from silobench.spec.registry import loading
+from silobench.spec.registry import loading, origin_of
 from silobench.tasks.metric_functions import METRICS
 from silobench.tasks.objectives import OBJECTIVES
 
@@ -118,6 +118,17 @@ def load_plugin(path: Path) -> str:
         raise StoppedError(f"stopped while the plugin {path} was loaded; nothing was run.") from error
     except (Exception, SystemExit) as error:
         raise ConfigError(f"the plugin {path} fails when it is loaded: {_load_failure(path, error)}.") from error
+    return _digest(path)
+
+
+def registered_plugins() -> frozenset[str]:
+    """Return the digests of the files whose functions are registered: plugins that were loaded or imported."""
+    factories = [factory for registry in REGISTRIES.values() for factory in registry.factories.values()]
+    origins = [origin for origin in map(origin_of, factories) if origin is not None and origin.is_plugin]
+    return frozenset(_digest(path) for path in {Path(origin.file) for origin in origins} if path.is_file())
+
+
+def _digest(path: Path) -> str:
     return f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
 
 

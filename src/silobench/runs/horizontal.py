@@ -110,7 +110,7 @@ class HorizontalRun:
                 "notes": list(self.dataset.notes),
                 **rows.as_json(),
             },
-            "encoder": rows.encoder.as_json() if rows.encoder else None,
+            "encoder": rows.encoder_json(),
             "partition": {
                 "fingerprint": partition.fingerprint,
                 "parties": [party.name for party in federation.parties],

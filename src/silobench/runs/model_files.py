@@ -20,7 +20,6 @@ from silobench.tasks.objectives.regression import Regression
 def write_model(model: TrainedModel, form: str, path: Path) -> tuple[str, ...]:
     """Write a trained network to a file; return lines of Python that load it and use it for `rows`."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         replace_atomically(path, FORMATS[form](model))
     except OSError as error:
         raise RecordError(f"{path} cannot be written ({error.strerror}): choose another --out.") from error

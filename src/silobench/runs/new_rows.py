@@ -1,8 +1,9 @@
 """New rows for a trained network: arrays, data frames and files become the features that it was trained on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -11,65 +12,81 @@ from scipy import sparse
 from torch import Tensor
 
 from silobench.data.dataset import Features
-from silobench.errors import DataError
+from silobench.errors import DataError, listed
 from silobench.tasks.row_format import RowFormat
 
 _BYTES = 255
 
 
-def features(rows: Any, form: RowFormat, encoder: Callable[[], Any]) -> Features:
+def features(rows: Any, form: RowFormat, encoded: bool = False) -> Features:
     """Return rows as the stored features of a dataset with this format.
 
-    `rows` is an array or a tensor of features, a mapping of columns, a data frame, or the path of a CSV, Parquet or
-    .npy file. `encoder` returns the encoder of columns, or None; it is called only for columns.
+    `rows` is an array or a tensor, a mapping of columns, a data frame, or the path of a CSV, Parquet, .npy or .npz
+    file. With `encoded`, an array has features of the dataset, which are used as they are.
     """
-    x = _of_file(Path(rows), form, encoder) if isinstance(rows, str | Path) else _of_object(rows, form, encoder)
+    x = _of_file(Path(rows), form, encoded) if isinstance(rows, str | Path) else _of_object(rows, form, encoded)
     if not x.shape[0]:
         raise DataError("there are no rows to predict: give at least one.")
     return x
 
 
-def _of_object(rows: Any, form: RowFormat, encoder: Callable[[], Any]) -> Features:
+def _of_object(rows: Any, form: RowFormat, encoded: bool) -> Features:
     if isinstance(rows, Mapping) or hasattr(rows, "columns"):
         columns = {str(name): rows[name] for name in (rows if isinstance(rows, Mapping) else rows.columns)}
-        known = encoder()
-        if known is not None:
-            return known.encode(columns)
+        if form.encoder is not None and not encoded:
+            return form.encoder.encode(columns)
         rows = np.column_stack([np.asarray(column) for column in columns.values()])
-    return _of_array(rows, form)
+    return _of_array(rows, form, encoded)
 
 
-def _of_file(path: Path, form: RowFormat, encoder: Callable[[], Any]) -> Features:
+def _of_file(path: Path, form: RowFormat, encoded: bool) -> Features:
     if not path.is_file():
         raise DataError(f"there is no file {path}: check the path.")
-    if path.suffix == ".npy":
-        try:
-            return _of_array(np.load(path, allow_pickle=False), form)
-        except (ValueError, OSError) as error:
-            raise DataError(f"{path} is not an array of numbers that NumPy saved: {error}.") from error
-    known = encoder()
-    if known is None:
+    if path.suffix in (".npy", ".npz"):
+        return _of_array(_saved_array(path), form, encoded)
+    if form.encoder is None:
         raise DataError(
             f"the network was not trained on a table with named columns, so it cannot read {path}: give rows of shape "
             f"{form.shape} as an array, or as a .npy file."
         )
-    return known.read(path)
+    return form.encoder.read(path)
 
 
-def _of_array(rows: Any, form: RowFormat) -> Features:
+def _saved_array(path: Path) -> NDArray[Any]:
+    """Read the array of a .npy file, or the array x of a .npz file."""
+    try:
+        saved: Any = np.load(path, allow_pickle=False)
+        if isinstance(saved, np.ndarray):
+            return saved
+        with saved:
+            array: NDArray[Any] = saved["x"]
+            return array
+    except KeyError as error:
+        raise DataError(f"{path} has no array x: save the rows as x with numpy.savez, or as a .npy file.") from error
+    except (ValueError, OSError, BadZipFile) as error:
+        raise DataError(f"{path} is not an array of numbers that NumPy saved: {error}.") from error
+
+
+def _of_array(rows: Any, form: RowFormat, encoded: bool) -> Features:
+    if form.encoder is not None and not encoded:
+        raise DataError(
+            f"the network was trained on the columns {listed(form.encoder.columns)} of a table, but the rows are an "
+            "array without names of columns: give a data frame or a file with these columns, or state with "
+            "encoded=True (--encoded) that the array has the encoded features."
+        )
     if sparse.issparse(rows):
         x: Any = rows.tocsr().astype(np.float32)
     else:
         x = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else np.asarray(rows)
         x = _converted(x, form)
     if tuple(x.shape[1:]) != form.shape:
-        columns = getattr(form.encoder, "columns", ())
-        remedy = f"; for the columns {', '.join(columns[:5])}, give a data frame" if columns else ""
         raise DataError(
             f"the rows have the shape {tuple(x.shape)}, but the network reads rows of shape {form.shape}: give an "
-            f"array of shape {('n', *form.shape)}{remedy}.".replace("'n'", "n")
+            f"array of shape {('n', *form.shape)}.".replace("'n'", "n")
         )
-    return x
+    if form.scaler is None or encoded:
+        return x
+    return form.scaler.scaled(x.toarray() if sparse.issparse(x) else x)
 
 
 def _converted(x: NDArray[Any], form: RowFormat) -> NDArray[Any]:
@@ -92,8 +109,11 @@ def as_stored(x: Features) -> "Tensor | sparse.csr_matrix":
     return x if sparse.issparse(x) else torch.from_numpy(np.ascontiguousarray(x))
 
 
-def numbers_per_row(x: Features) -> int:
-    """Return how many numbers a row has; the average of the nonzero ones if rows are sparse."""
+def numbers_per_row(x: Features, form: RowFormat) -> int:
+    """Return how many numbers a row has; if rows are sparse, the average of the nonzero ones of a training row.
+
+    Batches depend on it, so it does not follow from the new rows, unless an earlier run did not record it.
+    """
     if sparse.issparse(x):
-        return max(1, int(x.nnz) // int(x.shape[0]))
+        return form.nonzero or max(1, int(x.nnz) // int(x.shape[0]))
     return max(1, int(np.prod(x.shape[1:])))

@@ -3,8 +3,8 @@
 import functools
 import json
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypeAlias, cast
@@ -15,20 +15,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from silobench.data import Dataset, load
-from silobench.data.encoder import Encoder
 from silobench.engines import auto, inline
 from silobench.errors import ConfigError, DataError, RecordError, suggest
-from silobench.federation import Federation, as_input, evaluation_batch
+from silobench.federation import as_input, evaluation_batch
 from silobench.loop.evaluation import models_to_test
 from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.loop import one_thread
 from silobench.method.algorithms import ALGORITHMS
-from silobench.method.method import Method
+from silobench.method.method import Buffers, Method
 from silobench.method.solvers import SOLVERS
 from silobench.models import MODELS, Network, Sizes
 from silobench.models.estimators import fit_estimator
+from silobench.models.module_file import file_and_name, read_text
 from silobench.models.modules import averageable
 from silobench.runs.checkpoint import load_state
+from silobench.runs.experiment import load_plugin, registered_plugins
 from silobench.runs.horizontal import prepare
 from silobench.runs.label import distinguishing
 from silobench.runs.new_rows import as_stored, features, numbers_per_row
@@ -44,11 +45,13 @@ from silobench.runs.stored import (
     sha256,
 )
 from silobench.spec.contract import described
+from silobench.spec.registry import origin_of
 from silobench.tasks.objectives import OBJECTIVES, Objective, plain
 from silobench.tasks.objectives.hinge import Hinge
 from silobench.tasks.objectives.regression import Regression
 from silobench.tasks.row_format import RowFormat
 from silobench.tasks.task import Task, Weights
+from silobench.training.party_models import StoredModels
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
 
@@ -71,20 +74,17 @@ class TrainedModel:
     seed: int = 0
     run: "StoredRun | None" = None
 
-    def outputs(self, rows: Any) -> Tensor:
-        """Return the outputs of the network for rows, computed as in a test: with one thread, in the same batches."""
-        x = features(rows, self.rows, self.encoder)
-        stored, size, count = as_stored(x), evaluation_batch(numbers_per_row(x)), x.shape[0]
+    def outputs(self, rows: Any, encoded: bool = False) -> Tensor:
+        """Return the outputs of the network for rows, computed as in a test: with one thread, in the same batches.
+
+        `encoded` states that an array has features of the dataset, which are not encoded or scaled again.
+        """
+        x = features(rows, self.rows, encoded)
+        stored, size, count = as_stored(x), evaluation_batch(numbers_per_row(x, self.rows)), x.shape[0]
         module = self.network.module.eval()
         with one_thread(), torch.no_grad():
             parts = [module(as_input(stored[begin : begin + size])) for begin in range(0, count, size)]
         return torch.cat(parts)
-
-    def encoder(self) -> Any:
-        """Return the encoder of columns: the stored one, or else that of the dataset if it is on this machine."""
-        if self.rows.encoder is not None or self.run is None:
-            return self.rows.encoder
-        return _dataset_of(self.run).encoder
 
     def predictions(self, outputs: Tensor) -> NDArray[Any]:
         """Return the name of the class, or the number, that the network's outputs mean for each row."""
@@ -109,17 +109,21 @@ def predict(
     state: State | RoundRecord | None = None,
     party: str | None = None,
     probabilities: bool = False,
+    encoded: bool = False,
     only: str = "*",
+    plugins: Sequence[str | Path] = (),
+    model_file: str | Path | None = None,
 ) -> NDArray[Any]:
     """Return the answers of a trained model for new rows: names of classes, or numbers in the target's units.
 
     `run` is a run directory, a directory with one finished run (or one whose name matches `only`), or a task or setting
-    of a run in Python with its last `state`. `rows` is an array, a data frame, or the path of a CSV, Parquet or .npy
-    file. `party` is the name of a party whose own model answers. With `probabilities`, the result has a column per
-    class.
+    of a run in Python with its last `state`. `rows` is an array, a data frame, or the path of a CSV, Parquet, .npy or
+    .npz file; with `encoded`, an array has features of the dataset, such as `data.test.x`. `party` is the name of a
+    party whose own model answers. With `probabilities`, the result has a column per class. `plugins` are the plugin
+    files that a run was made with, and `model_file` is the file of its `module(...)`: their code is executed.
     """
-    model = trained_model(run, state=state, party=party, only=only)
-    outputs = model.outputs(rows)
+    model = trained_model(run, state=state, party=party, only=only, plugins=plugins, model_file=model_file)
+    outputs = model.outputs(rows, encoded)
     return model.probabilities(outputs) if probabilities else model.predictions(outputs)
 
 
@@ -130,13 +134,15 @@ def to_sklearn(
     state: State | RoundRecord | None = None,
     party: str | None = None,
     only: str = "*",
+    plugins: Sequence[str | Path] = (),
+    model_file: str | Path | None = None,
 ) -> Any:
     """Return a fitted estimator of scikit-learn with the coefficients of a trained linear model.
 
     `estimator` is copied; without one it is a LogisticRegression, or a LinearRegression for numbers. Its rows are the
-    features of the dataset, one line per row.
+    features of the dataset, one line per row. The other arguments are those of `predict`.
     """
-    model = trained_model(run, state=state, party=party, only=only)
+    model = trained_model(run, state=state, party=party, only=only, plugins=plugins, model_file=model_file)
     if estimator is None:
         from sklearn import linear_model
 
@@ -147,16 +153,26 @@ def to_sklearn(
 
 
 def trained_model(
-    run: Source, *, state: State | RoundRecord | None = None, party: str | None = None, only: str = "*"
+    run: Source,
+    *,
+    state: State | RoundRecord | None = None,
+    party: str | None = None,
+    only: str = "*",
+    plugins: Sequence[str | Path] = (),
+    model_file: str | Path | None = None,
 ) -> TrainedModel:
     """Return the trained network of a run; see `predict` for the arguments."""
     if isinstance(run, str | Path):
         if state is not None:
             raise ConfigError("a run directory has its own state: leave out state.")
-        return _of_run(chosen_run(Path(run), only), party)
+        chosen = chosen_run(Path(run), only)
+        _load_plugins(chosen, plugins)
+        return _of_run(chosen, party, model_file)
     task = run.task if isinstance(run, Setting) else run
     if not isinstance(task, Task):
         raise ConfigError(f"predict needs the path of a run, an sb.Task or an sb.Setting, but got {described(run)}.")
+    if plugins or model_file is not None:
+        raise ConfigError("a task has its network already: leave out plugins and model_file.")
     if state is None:
         raise ConfigError("a task does not know what was learnt: give state=record.state of the last record.")
     if task.rows is None:
@@ -184,7 +200,7 @@ def chosen_run(path: Path, only: str = "*") -> StoredRun:
         raise RecordError(f"no run in {path} is finished: run the experiment to its end first.")
     if results.problems:
         total = len(results.runs) + len(results.problems)
-        _LOG.warning("%d of %d runs are left out: %s", len(results.problems), total, results.problems[0])
+        _LOG.warning("%d of %d runs cannot be read: %s", len(results.problems), total, results.problems[0])
     names = _names(runs)
     matching = [place for place, name in enumerate(names) if fnmatch(name, only)]
     if len(matching) == 1:
@@ -210,7 +226,7 @@ def _names(runs: Sequence[StoredRun]) -> list[str]:
 # --- from a run directory ----------------------------------------------------------------------------
 
 
-def _of_run(run: StoredRun, party: str | None) -> TrainedModel:
+def _of_run(run: StoredRun, party: str | None, model_file: str | Path | None) -> TrainedModel:
     if not checkpoint_file(run.path).is_file():
         raise RecordError(
             f"the model of {run.path} was deleted (--records-only): delete this directory and run the experiment again "
@@ -218,9 +234,12 @@ def _of_run(run: StoredRun, party: str | None) -> TrainedModel:
         )
     rows, objective = _row_format(run), _objective(run)
     outputs = len(run.dataset.classes) if objective.has_classes else 1
+    outputs = read_facts(run.path).get("objective", {}).get("outputs", outputs)  # of an objective that needs others
     sizes = Sizes(rows.shape, outputs, rows.vocabulary)
-    model = MODELS.build(_known_model(run))
-    _need_same_file(run, model.content)
+    spec = _model_spec(run, model_file)
+    model = MODELS.build(spec)
+    if model.content:
+        _need_same_content(run, model.content, f"the file of {spec} is not the one")
     module = model.build(sizes, run.seed)
     if not type(module).__module__.startswith("silobench."):
         averageable(module, model.name)
@@ -232,41 +251,67 @@ def _of_run(run: StoredRun, party: str | None) -> TrainedModel:
             f"{len(state.server.params)}: use the code that the run was made with."
         )
     task = Task(network, network.params.clone(), network.buffers.clone(), objective)
-    weights = _weights_of_run(run, task, state, party)
-    return TrainedModel(
-        _with_weights(network, weights), objective, rows, str(run.config["model"]), sizes, run.seed, run
-    )
+    weights = _weights_of_run(run, task, state, party, spec)
+    return TrainedModel(_with_weights(network, weights), objective, rows, spec, sizes, run.seed, run)
 
 
-def _known_model(run: StoredRun) -> str:
-    """Return the spec of a run's model; raise `ConfigError` if a plugin that has it was not loaded."""
-    spec = str(run.config["model"])
-    if run.config.model.name not in MODELS.factories:
-        plugins = ", ".join(run.config.get("plugins", ["unknown"]))
+def _load_plugins(run: StoredRun, files: Sequence[str | Path]) -> None:
+    """Load plugins; refuse a run unless all plugins that it was made with are loaded, as they were then."""
+    loaded = {load_plugin(Path(file)) for file in files} | registered_plugins()
+    for plugin in run.config.get("plugins", ()):
+        if plugin not in loaded:
+            raise ConfigError(
+                f"{run.path} was made with the plugin {plugin.split()[0]}, which is not loaded or has changed since: "
+                "give it as it was then with --plugin FILE, or with plugins=[FILE] in Python."
+            )
+
+
+def _model_spec(run: StoredRun, file: str | Path | None) -> str:
+    """Return the spec of a run's model, with the user's path of the file that it is in.
+
+    A run directory may come from somebody else, so the file that it names is not executed: the user names the file, and
+    it must have the content that the run was made with.
+    """
+    spec = run.config.model
+    if spec.name != "module":
+        if file is not None:
+            raise ConfigError(f"the model {spec} of {run.path} is not in a file: leave out --model-file (model_file).")
+        return str(run.config["model"])
+    path, name = file_and_name(str(dict(spec.kwargs)["path"]))
+    if file is None:
         raise ConfigError(
-            f"the model {spec} of {run.path} comes from a plugin ({plugins}): "
-            "load it with --plugin FILE, or import it before sb.predict."
+            f"the model of {run.path} is Python code in the file {path}: if you trust this code, give the file with "
+            f"--model-file {path}, or with model_file= in Python."
         )
-    return spec
+    _need_same_content(run, read_text(Path(file)), f"{file} is not the model file")
+    if Path(file).resolve() == Path(path).resolve():
+        return str(run.config["model"])
+    arguments = {**dict(spec.kwargs), "path": f"{file}:{name}" if name else str(file)}
+    return str(replace(spec, kwargs=tuple(arguments.items())))
 
 
-def _need_same_file(run: StoredRun, content: str) -> None:
-    if content and text_digest(content) not in run.config.get("references", ()):
-        raise ConfigError(
-            f"the file of {run.config['model']} has changed since {run.path} was made: restore it as it was then."
-        )
+def _need_same_content(run: StoredRun, content: str, problem: str) -> None:
+    if text_digest(content) not in run.config.get("references", ()):
+        raise ConfigError(f"{problem} that {run.path} was made with: give it as it was then.")
 
 
 def _row_format(run: StoredRun) -> RowFormat:
     """Return the format of a run's rows from its directory, or else from its dataset."""
     facts = read_facts(run.path)
-    if "shape" not in facts["dataset"]:  # a run from before it was recorded
-        return RowFormat.of(_dataset_of(run))
     encoder = _stored_encoder(run.path, facts.get("encoder_sha256"))
-    return RowFormat.from_json(facts["dataset"], run.dataset.classes, encoder)
+    is_complete = encoder is not None or not _needs_encoder(run, facts)
+    if "shape" in facts["dataset"] and is_complete:
+        return RowFormat.from_json(facts["dataset"], run.dataset.classes, encoder)
+    return RowFormat.of(_dataset_of(run))
 
 
-def _stored_encoder(path: Path, digest: str | None) -> Encoder | None:
+def _needs_encoder(run: StoredRun, facts: Mapping[str, Any]) -> bool:
+    """Whether rows of a run's dataset are encoded or scaled; earlier runs did not store how arrays were scaled."""
+    dataset = run.config.dataset
+    return "encoder_sha256" in facts or (dataset.name == "npz" and dict(dataset.kwargs).get("scale") == "standard")
+
+
+def _stored_encoder(path: Path, digest: str | None) -> dict[str, Any] | None:
     """Read encoder.json; None if a run has none. A file that was changed is refused."""
     file = encoder_file(path)
     if not file.is_file():
@@ -274,11 +319,15 @@ def _stored_encoder(path: Path, digest: str | None) -> Encoder | None:
     content = read_bytes(file)
     if sha256(content) != digest:
         raise RecordError(f"{file} was changed: delete it, and the training data will be read again.")
-    return Encoder.from_json(json.loads(content))
+    facts: dict[str, Any] = json.loads(content)
+    return facts
 
 
 def _objective(run: StoredRun) -> Objective:
     """Return an objective that can answer, from what a run records; other objectives are fitted to the data again."""
+    origin = origin_of(OBJECTIVES.factories.get(run.config.objective.name))
+    if origin is not None and origin.is_plugin:  # it may have a name, and not the answers, of one of silobench's
+        return OBJECTIVES.build(run.config.text("objective"))(_dataset_of(run))
     facts = run.facts.objective
     if facts.name == Regression.name and facts.target is not None and facts.target.std is not None:
         return Regression(facts.main, facts.metrics, mean=facts.target.mean or 0.0, scale=facts.target.std)
@@ -286,7 +335,7 @@ def _objective(run: StoredRun) -> Objective:
         return Hinge(facts.main, facts.metrics)
     if facts.name.removeprefix("weighted ") in _SOFTMAX:
         return plain()
-    return OBJECTIVES.build(facts.spec)(_dataset_of(run))
+    return OBJECTIVES.build(run.config.text("objective"))(_dataset_of(run))
 
 
 def _dataset_of(run: StoredRun) -> Dataset:
@@ -303,29 +352,27 @@ _load = functools.lru_cache(maxsize=1)(load)
 # --- whose model -------------------------------------------------------------------------------------
 
 
-def _weights_of_run(run: StoredRun, task: Task, state: State, party: str | None) -> Weights:
+def _weights_of_run(run: StoredRun, task: Task, state: State, party: str | None, model: str) -> Weights:
     """Return the shared model of a run, or a party's. Data are read only for a model that depends on rows."""
     config = run.config
     algorithm, solver = ALGORITHMS.build(str(config["algorithm"])), SOLVERS.build(str(config["solver"]))
     mixes = EXCHANGES.build(config.text("exchange")).mixes and not algorithm.silent
-    no_rows = Federation(cast(Any, None), cast(Any, None), run.seed, ())  # a model is put together from vectors only
-    setting = Setting(
-        Method(algorithm, solver, buffers=cast(Any, config.buffers)), no_rows, task, run.seed, mixes=mixes
-    )
-    if not setting.has_party_models:
+    models = StoredModels(Method(algorithm, solver, buffers=cast(Buffers, config.buffers)), task, mixes)
+    if not models.has_party_models:
         return _shared(state, party)
     number = 0 if algorithm.pooled else _number(party, run.partition.parties)
     if algorithm.adaptation is not None or number not in state.memory:
-        return _weights_from_rows(run, state, number)
-    return setting.model_at(state.server, state.memory[number])
+        return _weights_from_rows(run, state, number, model)
+    return models.model_at(state.server, state.memory[number])
 
 
-def _weights_from_rows(run: StoredRun, state: State, number: int) -> Weights:
+def _weights_from_rows(run: StoredRun, state: State, number: int, model: str) -> Weights:
     """Return a party's model that the checkpoint lacks: it is trained for each test, or is the initial one."""
     unused = ("measure", "metric")  # no model depends on them, and a configuration states them as one text
     choices = {key: value for key, value in run.config.items() if key in Cell.model_fields and key not in unused}
+    extra = {key: run.config[key] for key in ("plugins",) if key in run.config}
     _dataset_of(run)  # refuses data that has changed
-    prepared = prepare(bind(choices, {key: run.config[key] for key in ("plugins",) if key in run.config}))
+    prepared = prepare(bind({**choices, "model": model}, extra))
     engine = prepared.settled(auto(workers=1), run.facts.environment.get("engine"))
     setting = prepared.ready(engine, run.path.parent).setting
     with one_thread():
@@ -364,7 +411,7 @@ def _with_weights(network: Network, weights: Weights) -> Network:
             f"the state has a model of {len(weights[0])} numbers, but the task's has {len(network.params)}: give the "
             "task that the state was trained with."
         )
-    filled = Network(network.__reduce__()[1][0])
+    filled = network.copy()
     with torch.no_grad():
         filled.params.copy_(weights[0])
         filled.buffers.copy_(weights[1])

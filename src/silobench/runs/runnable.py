@@ -33,7 +33,7 @@ class Runnable(Protocol):
     def facts(self) -> dict[str, Any]:
         """Return the content of run.json, without versions and status: at least the keys that `stored` needs.
 
-        `encoder`, where there is one, is stored as encoder.json: how columns of a table become the network's input.
+        `encoder`, where there is one, is stored as encoder.json: how columns or arrays become the network's input.
         """
 
     def settled(self, engine: Engine, previous: str | None) -> Engine:

@@ -2,7 +2,7 @@
 
     run.json        what was run, on what, with which versions; status; digest of rounds.jsonl when complete
     rounds.jsonl    one line per round
-    encoder.json    how columns of a table become the network's input; absent for other data
+    encoder.json    how columns of a table, or scaled arrays, become the network's input; absent for other data
     checkpoint/     state.safetensors: everything that is needed to continue bit for bit
 
 The header of the checkpoint states the length and the digest of rounds.jsonl up to the last committed round. Lines
@@ -243,7 +243,7 @@ def checkpoint_file(path: Path) -> Path:
 
 
 def encoder_file(path: Path) -> Path:
-    """Return where a run directory says how columns of a table become the network's input."""
+    """Return where a run directory states how columns or arrays become the network's input."""
     return path / "encoder.json"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from scipy import sparse
 
+from silobench.data.array_scaler import ArrayScaler
 from silobench.data.dataset import Dataset
 from silobench.data.encoder import Encoder
 
@@ -20,6 +21,8 @@ class RowFormat:
     vocabulary: int = 0  # words, for rows of word numbers
     is_sparse: bool = False
     encoder: Encoder | None = None  # from the columns of a table to features; None if the dataset is not a table
+    nonzero: int = 0  # numbers per training row, on average, of sparse rows; 0 if it is not recorded
+    scaler: ArrayScaler | None = None  # from arrays to features; None if they are the features
 
     @classmethod
     def of(cls, dataset: Dataset) -> "RowFormat":
@@ -32,6 +35,8 @@ class RowFormat:
             len(dataset.vocabulary),
             sparse.issparse(x),
             dataset.encoder,
+            max(1, x.nnz // len(dataset.train)) if sparse.issparse(x) else 0,
+            dataset.scaler,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -40,14 +45,27 @@ class RowFormat:
             "shape": list(self.shape),
             "dtype": self.dtype,
             **({"vocabulary": self.vocabulary} if self.vocabulary else {}),
-            **({"sparse": True} if self.is_sparse else {}),
+            **({"sparse": True, "nonzero": self.nonzero} if self.is_sparse else {}),
         }
+
+    def encoder_json(self) -> dict[str, Any] | None:
+        """Return the encoder or the scaler as encoder.json has it; None if rows are features."""
+        encoder = self.encoder or self.scaler
+        return encoder.as_json() if encoder else None
 
     @classmethod
     def from_json(
-        cls, facts: Mapping[str, Any], classes: tuple[str, ...], encoder: Encoder | None = None
+        cls, facts: Mapping[str, Any], classes: tuple[str, ...], encoder: Mapping[str, Any] | None = None
     ) -> "RowFormat":
-        """Read a format from run.json."""
-        get = facts.get
-        shape = tuple(int(side) for side in facts["shape"])
-        return cls(shape, facts["dtype"], classes, get("vocabulary", 0), get("sparse", False), encoder)
+        """Read a format from run.json; `encoder` is the content of encoder.json."""
+        get, has_scaler = facts.get, encoder is not None and ArrayScaler.is_stored_in(encoder)
+        return cls(
+            tuple(int(side) for side in facts["shape"]),
+            facts["dtype"],
+            classes,
+            get("vocabulary", 0),
+            get("sparse", False),
+            Encoder.from_json(encoder) if encoder is not None and not has_scaler else None,
+            get("nonzero", 0),
+            ArrayScaler.from_json(encoder) if encoder is not None and has_scaler else None,
+        )

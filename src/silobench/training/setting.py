@@ -1,31 +1,29 @@
 """`Setting`: method, data and task of a run, and what follows from them for a party's model."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import torch
-from torch import Tensor
-
 from silobench.data.dataset import Dataset
-from silobench.errors import ConfigError, suggest
+from silobench.errors import ConfigError
 from silobench.federation import Federation
 from silobench.method.algorithms import solo
-from silobench.method.method import Buffers, Method
+from silobench.method.method import Method
 from silobench.method.solvers import Solver, has_sgd_steps
 from silobench.method.solvers.sgd import Sgd
-from silobench.method.types import Layout, Memory, Server, Update, Vector
+from silobench.method.types import Layout, Server, Update, Vector
 from silobench.models import CustomLoss
 from silobench.rng import torch_seed
 from silobench.spec.registry import need_part, part_name
 from silobench.tasks.task import Task, Weights
+from silobench.training.party_models import PartyModels, filled
 from silobench.training.state import PartyMemory
 
 BUFFERS = "network buffers"  # a part of every message besides those of the algorithm; averaged with its weights
 
 
 @dataclass(frozen=True)
-class Setting:
+class Setting(PartyModels):
     """The constants of a run: method, federation, task and seed. An engine sends it to workers once."""
 
     method: Method
@@ -50,23 +48,6 @@ class Setting:
             )
 
     @cached_property
-    def personal(self) -> Tensor | None:
-        """Which parameters stay with each party, [d] of booleans; None if all are shared."""
-        algorithm, layout = self.method.algorithm, self.task.network.layout
-        places = self.places(algorithm.personal(layout) if algorithm.personal else ())
-        return places if places.any() else None
-
-    def places(self, names: Collection[str]) -> Tensor:
-        """Return which parameters belong to these tensors, [d] of booleans."""
-        layout = self.task.network.layout
-        for name in frozenset(names).difference(layout.names):
-            raise ConfigError(f"the network has no tensor '{name}' to stay with parties: {suggest(name, layout.names)}")
-        places = torch.zeros(layout.trainable, dtype=torch.bool)
-        for name in names:
-            places[layout.slices[name]] = True  # buffers are beyond the end: they stay with parties anyway
-        return places
-
-    @cached_property
     def shared(self) -> Layout:
         """The layout of a message: that of the model without the personal parameters."""
         layout, personal = self.task.network.layout, self.personal
@@ -80,13 +61,6 @@ class Setting:
         solver = self.method.solver
         return solver.without_momentum() if self.method.algorithm.applies_momentum else solver
 
-    @property
-    def buffers(self) -> Buffers:
-        """Treatment of normalisation statistics: always "local" when parties have personal parameters or models."""
-        algorithm = self.method.algorithm
-        shares_all = algorithm.replica is None and algorithm.personal is None and not self.mixes
-        return self.method.buffers if shares_all else "local"
-
     @cached_property
     def starts_from_broadcast(self) -> bool:
         """Whether all parties train from the same parameters, those that were broadcast."""
@@ -96,14 +70,6 @@ class Setting:
     def needs_only_sum(self) -> bool:
         """Whether the server needs nothing but the sum of the messages."""
         return self.method.needs_only_sum and not self.needs_each
-
-    @property
-    def has_party_models(self) -> bool:
-        """Whether every party has its own model, so that there is no shared model to test."""
-        own_buffers = self.buffers == "local" and self.task.buffers.numel() > 0
-        algorithm = self.method.algorithm
-        has_models = algorithm.replica is not None or algorithm.adaptation is not None
-        return self.mixes or has_models or self.personal is not None or own_buffers
 
     @property
     def is_affine(self) -> bool:
@@ -164,29 +130,6 @@ class Setting:
         buffers = parts.pop(BUFFERS) / update.weight
         return replace(update, total=parts), server.buffers + buffers if self.method.transforms else buffers
 
-    def params_at(self, shared: Vector, memory: PartyMemory) -> Vector:
-        """Return a party's parameters: the shared ones with its personal ones, or those of its own model."""
-        if self.mixes:
-            return memory["exchange"]["model"] if "exchange" in memory else self.task.initial
-        if self.personal is None:
-            return shared
-        values = memory["personal"]["params"] if "personal" in memory else self.task.initial[self.personal]
-        return filled(self.personal, shared, values)
-
-    def buffers_at(self, server: Server, memory: PartyMemory) -> Vector:
-        """Return the normalisation statistics that a party trains with."""
-        if self.buffers == "average":
-            return server.buffers
-        return memory["network"]["buffers"] if "network" in memory else self.task.buffers
-
-    def model_at(self, server: Server, memory: PartyMemory) -> Weights:
-        """Return a party's model, from the server and the party's memory."""
-        algorithm = self.method.algorithm
-        if algorithm.replica is not None:
-            server = replace(server, params=algorithm.replica(server, self.algorithm_memory(memory)))
-        shared = server.params if self.personal is None else server.params[~self.personal]
-        return self.params_at(shared, memory), self.buffers_at(server, memory)
-
     @staticmethod
     def memory_of(model: Weights) -> PartyMemory:
         """Return the memory of a party with this model, for the setting `adapting`."""
@@ -209,10 +152,6 @@ class Setting:
         """Return what a party learnt alone; `before` is the shared model before the last round."""
         start = before if self.method.algorithm.local_model_before else server.params
         return self.local_model_at(server, memory)[0] - start
-
-    def algorithm_memory(self, memory: PartyMemory) -> Memory:
-        """Return the algorithm's memory at a party, or the memory that it starts with."""
-        return memory["algorithm"] if "algorithm" in memory else self.method.algorithm.memory(self.task.initial)
 
 
 def checked_setting(method: Method, federation: Federation, task: Task, seed: int) -> Setting:
@@ -243,12 +182,3 @@ def _map_parts(update: Update, names: frozenset[str], change: Callable[[Vector],
         return {name: change(part) if name in names else part for name, part in parts.items()}
 
     return replace(update, total=changed(update.total), sums=changed(update.sums))
-
-
-def filled(places: Tensor, rest: Vector, values: Vector | None = None) -> Vector:
-    """Return a vector with `values` (None for zeros) at some places, and `rest` at the others."""
-    whole = rest.new_zeros(places.shape)
-    whole[~places] = rest
-    if values is not None:
-        whole[places] = values
-    return whole

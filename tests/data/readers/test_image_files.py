@@ -204,7 +204,7 @@ def test_a_table_says_what_the_paths_do_not(tmp_path: Path) -> None:
         (["file,label", "a/1.png,x", "./a/1.png,y"], "in lines 2 and 3"),
         (["file,label", "a/1.png,x", "b/1.png,"], "no value for 'label' in line 3"),
         (["file,state", "c.png,x", "b/1.png,y"], "'c.png', which does not match"),
-        (["file,label"], "1 lines"),
+        (["file,label"], "1 line:"),
     ],
 )
 def test_tables_that_do_not_fit_are_refused(tmp_path: Path, lines: list[str], words: str) -> None:

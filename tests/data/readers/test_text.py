@@ -205,7 +205,7 @@ def test_imdb_json_of_another_shape_is_refused(tmp_path: Path, change: Callable[
 def test_imdb_json_that_is_no_json_or_not_there_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "reviews.json"
     refusal(lambda: read_imdb_json(path), path, "no file")
-    refusal(lambda: read_imdb_json(tmp_path), tmp_path, "cannot be read")
+    refusal(lambda: read_imdb_json(tmp_path), tmp_path, "is a folder, not a file")
     for content in (b"", b'[{"t": "torn', b"\xff\xfe\xff", b"[" * 100_000):
         path.write_bytes(content)
         refusal(lambda: read_imdb_json(path), path, "JSON", "fetch")

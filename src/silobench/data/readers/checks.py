@@ -1,5 +1,7 @@
 """Checks that several readers share, and the errors they raise."""
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +38,40 @@ def bad_line(path: Path, line: int, problem: str, needed: str) -> DataError:
     return DataError(f"{path} has {problem} in line {line}: {needed}; {PUBLISHED}.")
 
 
+def file_path(path: str) -> Path:
+    """Return the path of a user's file; refuse an empty one, which Python takes for the current folder."""
+    if not path:
+        raise DataError("the path is empty: give the path of a file.")
+    return Path(path)
+
+
+def check_opens(path: Path) -> None:
+    """Refuse a file that cannot be opened."""
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
 def unreadable(path: Path, error: Exception, form: str = "", advice: str = "use the published file") -> DataError:
     """Return the error for a file that cannot be opened, or cannot be read as `form`."""
-    if isinstance(error, FileNotFoundError):
+    code = error.errno if isinstance(error, OSError) else None
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
         return DataError(f"there is no file {path}: check the path.")
-    return DataError(f"{path} cannot be read{form and f' as {form}'} ({error}): {advice}.")
+    if isinstance(error, OSError) and path.is_dir():
+        return DataError(f"{path} is a folder, not a file: give the path of a file.")
+    if code == errno.ELOOP:
+        return DataError(f"{path} is a link that leads back to itself, so it cannot be followed: give a file's path.")
+    if code == errno.EACCES:
+        return DataError(f"{path} may not be read by this user: change its permissions.")
+    reason = os.strerror(code) if code else error
+    return DataError(f"{path} cannot be read{form and f' as {form}'} ({reason}): {advice}.")
+
+
+def few_lines(path: Path, count: int) -> DataError:
+    """Return the error for a table without rows."""
+    lines = "1 line" if count == 1 else f"{count} lines"
+    return DataError(f"{path} has {lines}: a header and at least one row are needed, so add them.")
 
 
 def check_labels(path: Path, labels: NDArray[Any], classes: int) -> NDArray[np.int64]:

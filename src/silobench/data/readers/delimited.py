@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from silobench.data.dataset import Split
-from silobench.data.readers.checks import PUBLISHED, bad_line, is_number, shorten, unreadable
+from silobench.data.readers.checks import PUBLISHED, bad_line, few_lines, is_number, shorten, unreadable
 from silobench.data.store.archives import PACKED
 from silobench.data.table.scaling import nonzero_scale
 from silobench.errors import DataError
@@ -162,7 +162,7 @@ def read_table(path: Path) -> tuple[dict[str, list[str]], list[int]]:
             f"{path} cannot be read as CSV ({error} in line {reader.line_num}): correct that line."
         ) from error
     if len(rows) < 2:
-        raise DataError(f"{path} has {len(rows)} lines: a header and at least one row are needed, so add them.")
+        raise few_lines(path, len(rows))
     header = [name.strip() for name in rows[0]]
     if len(set(header)) != len(header):
         raise DataError(f"{path} has two columns of the same name in its header: rename one.")

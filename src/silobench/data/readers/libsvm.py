@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from silobench.data.dataset import Dataset, Split, hold_out
+from silobench.data.readers.checks import check_opens, file_path
 from silobench.data.readers.targets import LabelTask, targets
 from silobench.data.readers.user_tables import TestShare
 from silobench.errors import DataError
@@ -19,7 +20,7 @@ def libsvm(path: str, test_path: str = "", test: TestShare = 0.2, task: LabelTas
     Many different numbers as labels are predicted as numbers (regression), and a note reports it; `task` states which.
     """
     files = [path, test_path] if test_path else [path]
-    loaded = read_libsvm([Path(file) for file in files])
+    loaded = read_libsvm([file_path(file) for file in files])
     values = np.concatenate([y for _, y in loaded])
     labels = targets(path, "the label", values, task, f"libsvm(path={path}, task=classification)")
     cut = loaded[0][0].shape[0]
@@ -36,8 +37,7 @@ def read_libsvm(paths: Sequence[Path], columns: int | None = None) -> list[tuple
     from sklearn.datasets import load_svmlight_files  # imported here because the import takes half a second
 
     for path in paths:
-        if not path.exists():
-            raise DataError(f"there is no file {path}: check the path.")
+        check_opens(path)
     try:
         loaded = load_svmlight_files(
             [str(path) for path in paths],

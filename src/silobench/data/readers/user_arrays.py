@@ -1,14 +1,16 @@
 """The user's own arrays: a NumPy archive, or arrays in memory. Errors name the file or the array."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from silobench.data.array_scaler import ArrayScaler
 from silobench.data.conversion import as_float32
-from silobench.data.dataset import Dataset, Split, hold_out, standardise
+from silobench.data.dataset import Dataset, Split, hold_out
 from silobench.data.readers.checks import unreadable
 from silobench.data.readers.targets import LabelTask, targets
 from silobench.data.readers.user_tables import TestShare
@@ -56,9 +58,10 @@ def arrays_dataset(
         cut = len(answers[0])
         train = _array_split(source, arrays, "_train", labels.y[:cut])
         held = _array_split(source, arrays, "_test", labels.y[cut:])
-    if scale == "standard":
-        train, held = standardise(train, held)
-    return Dataset(name, train, held, labels.classes, notes=labels.notes, task=labels.task, target="y")
+    scaler = ArrayScaler.of(train.x) if scale == "standard" else None
+    if scaler is not None:
+        train, held = (replace(split, x=scaler.scaled(split.x)) for split in (train, held))
+    return Dataset(name, train, held, labels.classes, notes=labels.notes, task=labels.task, target="y", scaler=scaler)
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:

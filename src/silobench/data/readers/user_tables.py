@@ -1,6 +1,6 @@
 """The user's own tables: CSV and Parquet files. Errors name the file, and everything that is wrong with it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -10,15 +10,16 @@ from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
 
 from silobench.data.dataset import Dataset, Split, hold_out
+from silobench.data.readers.checks import file_path
 from silobench.data.readers.targets import LabelTask, Targets, targets_of
 from silobench.data.table.build import build
-from silobench.data.table.cells import Decimal, RawColumn
+from silobench.data.table.cells import Decimal, RawColumn, Thousands, plain_number
 from silobench.data.table.dates import DateOrder
 from silobench.data.table.files import SEPARATORS, Table, read_csv, read_parquet
-from silobench.data.table.plan import Choices, Many, Problem, plan_columns, refuse
+from silobench.data.table.forms import Form
+from silobench.data.table.plan import Choices, Many, Problem, plan_columns, refuse, write_spec
 from silobench.data.table.scaling import Scaling
 from silobench.errors import DataError, listed, suggest
-from silobench.spec.language import value_text
 
 Names: TypeAlias = str | tuple[str, ...]
 TestShare = Annotated[float, Gt(0), Lt(1)]
@@ -45,6 +46,7 @@ def csv(
     date_order: DateOrder = "auto",
     many: Many = "auto",
     epsilon: Epsilon | None = None,
+    thousands: Thousands = "",
 ) -> Dataset:
     """A CSV table with a header: numeric columns are scaled, text columns become one-hot, `label` is the class.
 
@@ -55,21 +57,22 @@ def csv(
     A label with many different numbers is predicted as a number (regression), and a note reports it; `task` states
     classification or regression, and `unit` is the unit of a number, such as years.
 
-    `sep` is the separator (comma, semicolon, tab or bar; found by the header), `encoding` that of the text (UTF-8), and
-    `decimal` the decimal mark. `text` names columns of free text: their words are hashed into `text_features` columns;
-    a table with only such a column gets rows of word numbers. `dates` names columns of dates, which become days, month
-    and weekday; `date_order` is day-first or month-first. `many` says what becomes of a column with more than 30
-    categories: onehot, hash or drop. `scale` is standard (pooled statistics), group (those of each group), private
-    (with noise by `epsilon`) or none.
+    `sep` is the separator (comma, semicolon, tab or bar; found by the header), `encoding` that of the text (UTF-8),
+    `decimal` the decimal mark, and `thousands` the mark between groups of three digits ('.', ',' or ' '). `text` names
+    columns of free text: their words are hashed into `text_features` columns; a table with only such a column gets rows
+    of word numbers. `dates` names columns of dates, which become days, month and weekday; `date_order` is day-first or
+    month-first. `many` says what becomes of a column with more than 30 categories: onehot, hash or drop. `scale` is
+    standard (pooled statistics), group (those of each group), private (with noise by `epsilon`) or none.
     """
     names = {"label": label, "group": group, "drop": drop, "text": text, "dates": dates}
     choices = Choices(
-        scale, epsilon, decimal, text_features=text_features, detects_dates="large", date_order=date_order, many=many
-    )
+        scale, epsilon, decimal, text_features=text_features, detects_dates="large", date_order=date_order, many=many,
+        thousands=thousands, is_csv=True,
+    )  # fmt: skip
     mark = _separator(path, sep)
-    table = read_csv(Path(path), [label], sep=mark, encoding=encoding)
+    table = read_csv(file_path(path), [label], sep=mark, encoding=encoding)
     choices = replace(choices, comma_separates=table.sep == ",")
-    source = Source(path, Path(path).stem, write_spec, f"csv(path={path}, label={label}, task=classification)")
+    source = Source(path, Path(path).stem, write_spec, _as_classes("csv", path, label))
     dataset = table_dataset(source, table, names, choices, task, unit, lambda whole: hold_out(whole, test))
     assert dataset.encoder is not None
     return replace(dataset, encoder=replace(dataset.encoder, encoding=encoding, sep=mark))
@@ -97,9 +100,14 @@ def parquet(
     """
     names = {"label": label, "group": group, "drop": drop, "text": text, "dates": dates}
     choices = Choices(scale, epsilon, text_features=text_features, date_order=date_order, many=many)
-    source = Source(path, Path(path).stem, write_spec, f"parquet(path={path}, label={label}, task=classification)")
-    table = read_parquet(Path(path), drop=as_names(drop))
+    source = Source(path, Path(path).stem, write_spec, _as_classes("parquet", path, label))
+    table = read_parquet(file_path(path), drop=as_names(drop))
     return table_dataset(source, table, names, choices, task, unit, lambda whole: hold_out(whole, test))
+
+
+def _as_classes(name: str, path: str, label: str) -> str:
+    """Return the spec that makes a numeric label a class."""
+    return f"{name}({write_spec('path', path)}, {write_spec('label', label)}, task=classification)"
 
 
 def _separator(path: str, sep: str) -> str:
@@ -109,18 +117,9 @@ def _separator(path: str, sep: str) -> str:
     return mark
 
 
-def write_spec(name: str, value: Any) -> str:
-    """Return an argument as a spec writes it; a list of one name is the name.
-
-    >>> write_spec("drop", ("patient id", "day"))
-    "drop=['patient id', day]"
-    """
-    return f"{name}={value_text(value[0] if isinstance(value, tuple) and len(value) == 1 else value)}"
-
-
-def as_names(names: Names) -> tuple[str, ...]:
+def as_names(names: Names | Sequence[str]) -> tuple[str, ...]:
     """Return one name or several names as a tuple."""
-    return (names,) if isinstance(names, str) else names
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 # --- any table ---------------------------------------------------------------------------------------
@@ -158,26 +157,14 @@ def table_dataset(
 ) -> Dataset:
     """Return the dataset of a table. `names` has the columns for label, group, drop, text and dates."""
     roles = _roles(source, table, names)
-    choices = replace(choices, text=roles.text, dates=roles.dates, drop=roles.drop)
-    if names.get("dates") is None:
-        choices = replace(choices, detects_dates="none")
+    detects = "none" if names.get("dates") is None else choices.detects_dates
+    choices = replace(choices, text=roles.text, dates=roles.dates, drop=roles.drop, detects_dates=detects)
     choices.check(source.title, bool(roles.group))
-    columns = dict(table.columns)
-    notes = list(table.notes)
-    if "" in columns:
-        del columns[""]
-        notes.append("the column without a name (a saved index) was left out")
-    label, groups = columns.pop(roles.label), {name: columns.pop(name) for name in roles.group}
-    for name in roles.drop:
-        columns.pop(name, None)
-    if not columns:
-        raise DataError(
-            f"{source.title} has no columns for features, only {', '.join(table.columns)}: add a column, or drop fewer "
-            "of them."
-        )
+    columns, notes = _feature_columns(source, table, roles)
+    label, groups = table.columns[roles.label], {name: table.columns[name] for name in roles.group}
     problems = _empty_cells(roles, label, groups)
     table.columns.clear()  # frees the memory of each column once it is planned
-    plan = plan_columns(source.title, columns, choices, table.place)
+    plan = plan_columns(source.title, columns, choices, table.place, source.write)
     refuse(source.title, [*problems, *plan.problems], choices, source.write)
     labels = label_targets(source, roles.label, label, task, choices)
     ids = {name: group_ids(column) for name, column in groups.items()}
@@ -200,6 +187,19 @@ def table_dataset(
     )
 
 
+def _feature_columns(source: Source, table: Table, roles: _Roles) -> tuple[dict[str, RawColumn], tuple[str, ...]]:
+    """Return the columns for features, and notes about the table."""
+    others = {roles.label, *roles.group, *roles.drop, ""}
+    columns = {name: column for name, column in table.columns.items() if name not in others}
+    if not columns:
+        raise DataError(
+            f"{source.title} has no columns for features, only {', '.join(table.columns)}: add a column, or drop fewer "
+            "of them."
+        )
+    unnamed = ("the column without a name (a saved index) was left out",) if "" in table.columns else ()
+    return columns, (*table.notes, *unnamed)
+
+
 def _roles(source: Source, table: Table, names: Mapping[str, Names | None]) -> _Roles:
     """Return the columns by role; refuse names that are no columns, and a label that has another role."""
     known = table.columns
@@ -220,13 +220,23 @@ def _roles(source: Source, table: Table, names: Mapping[str, Names | None]) -> _
         named = listed([f"'{name}'" for name in unknown])
         hint = suggest(unknown[0], known) if len(unknown) == 1 else f"choose from {', '.join(known)}."
         raise DataError(f"{source.title} has no column {named}: {hint}")
-    for role in ("group", "drop", "text", "dates"):
-        if label in getattr(roles, role):
-            raise DataError(
-                f"{source.title} has '{label}' as the label and as {role}: a column has one role, so leave it out of "
-                f"{role}."
-            )
+    check_roles(source.title, label, roles.group, {name: getattr(roles, name) for name in ("drop", "text", "dates")})
     return roles
+
+
+def check_roles(title: str, label: str, group: tuple[str, ...], others: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a label that has another role, and a group that is dropped."""
+    for role, names in {"group": group, **others}.items():
+        if label in names:
+            raise DataError(
+                f"{title} has '{label}' as the label and as {role}: a column has one role, so leave it out of {role}."
+            )
+    for name in group:
+        if name in others["drop"]:
+            raise DataError(
+                f"{title} has '{name}' as group and as drop: a column has one role, and a group is not a feature, so "
+                "leave it out of drop."
+            )
 
 
 def _empty_cells(roles: _Roles, label: RawColumn, groups: Mapping[str, RawColumn]) -> list[Problem]:
@@ -252,9 +262,9 @@ def label_targets(source: Source, name: str, column: RawColumn, task: LabelTask,
     """Return the labels of a column: classes or numbers."""
     factor = column.factor
     texts = factor.texts
-    comma = choices.decimal == "," or (choices.decimal == "auto" and not choices.comma_separates)
-    if comma and isinstance(column.numbers(","), np.ndarray) and any("," in text for text in texts):
-        texts = [text.replace(",", ".") for text in texts]
+    form = _label_form(column, choices)
+    if form is not None:
+        texts = [plain_number(text, *form) for text in texts]
     values: NDArray[Any] = np.array(texts)
     if column.kind == "number" and not column.is_category:
         numbers = np.array([float(text) for text in texts])
@@ -262,3 +272,12 @@ def label_targets(source: Source, name: str, column: RawColumn, task: LabelTask,
     values, places = np.unique(values, return_inverse=True)
     codes = places.reshape(-1)[factor.codes]
     return targets_of(source.title, f"the label {name}", values, codes, task, source.remedy)
+
+
+def _label_form(column: RawColumn, choices: Choices) -> Form | None:
+    """Return the form of numeric labels with a decimal comma or with thousands; None for other labels."""
+    may_have_comma = choices.decimal == "auto" and not choices.comma_separates and not choices.thousands
+    forms = (*choices.forms, Form(",")) if may_have_comma else choices.forms
+    if column.kind != "text":
+        return None
+    return next((form for form in forms if form != Form() and isinstance(column.numbers(*form), np.ndarray)), None)

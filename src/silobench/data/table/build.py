@@ -1,6 +1,7 @@
 """Features from the raw columns of a table, as planned, with scales that are learnt from the training rows."""
 
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,15 +11,27 @@ from silobench.data.encoder import DateColumn, Encoder, NumberColumn, TextColumn
 from silobench.data.table.cells import RawColumn
 from silobench.data.table.plan import Choices, Plan
 from silobench.data.table.progress import Progress
-from silobench.data.table.scaling import Scale, apply_scales, group_scales, pooled_scale, private_scale
+from silobench.data.table.scaling import (
+    NoBoundsError,
+    Scale,
+    apply_scales,
+    group_scales,
+    pooled_scale,
+    private_rows,
+    private_scale,
+)
 from silobench.data.table.words import most_frequent
-from silobench.errors import listed
+from silobench.errors import DataError, listed
 from silobench.rng import stream
 
 Rows: TypeAlias = NDArray[np.int64]
 
 POOLED_NOTE = (
     "numeric columns standardised by the pooled training rows, so every party learns the mean and deviation of all"
+)
+PRIVATE_NOTE = (
+    "the noise would protect one row of one party if it were secret, but it comes from a public seed, so that runs "
+    "repeat; the mean of a numeric target and the counts of missing cells have no noise"
 )
 _VOCABULARY, _LENGTH = 10_000, 200  # of rows of word numbers
 
@@ -64,6 +77,7 @@ def build(
                 part.write(column, rows, x[:, begin:end])
         begin = end
         progress.step()
+    scaler.check(source)
     name = group[0] if group and groups is not None else ""
     encoder = Encoder(tuple(parts), scaler.pooled, name, scaler.by_group)
     return Built(sides[0][1], sides[1][1], encoder, (*plan.notes, *scaler.notes(test)))
@@ -89,6 +103,8 @@ class _Scaler:
     count: int  # numeric features, which share epsilon
     pooled: dict[str, Scale] = field(default_factory=dict)
     by_group: dict[str, dict[str, Scale]] = field(default_factory=dict)
+    without_values: list[str] = field(default_factory=list)  # features of groups that have only missing cells there
+    unbounded: list[str] = field(default_factory=list)  # features with too few rows for a private scale
 
     def __post_init__(self) -> None:
         self.rng = stream(0, "private-scale")
@@ -97,13 +113,33 @@ class _Scaler:
         known = values[self.train]
         if self.choices.scale == "private":
             assert self.choices.epsilon is not None
-            self.pooled[feature] = private_scale(known, self.choices.epsilon / self.count, self.rng)
+            try:
+                self.pooled[feature] = private_scale(known, self.choices.epsilon / self.count, self.rng)
+            except NoBoundsError:
+                self.pooled[feature] = Scale(0.0)
+                self.unbounded.append(feature)
             return
         self.pooled[feature] = pooled_scale(known, self.is_only_feature, self.choices.scale != "none")
         if self.groups is not None:
             scales = group_scales(known, self.groups[self.train], self.pooled[feature])
             for group, scale in scales.items():
+                if scale is self.pooled[feature]:
+                    self.without_values.append(f"{feature} of {group}")
                 self.by_group.setdefault(group, {})[feature] = scale
+
+    def check(self, source: str) -> None:
+        """Refuse private scales that would be only noise."""
+        if not self.unbounded:
+            return
+        assert self.choices.epsilon is not None
+        rows, epsilon = len(self.train), self.choices.epsilon
+        factor = max(2.0, private_rows(epsilon / self.count) / rows)
+        raise DataError(
+            f"{source} has {rows} training rows, too few for scale=private with epsilon={epsilon:g} over {self.count} "
+            f"numeric columns, because the statistics of {listed(self.unbounded, 3)} would be only noise: write "
+            f"epsilon={_rounded_up(factor * epsilon)}, give about {_rounded_up(factor * rows)} training rows, or drop "
+            "columns."
+        )
 
     def features(self, feature: str, values: NDArray[np.float64], rows: Rows) -> NDArray[np.float32]:
         by_group = {group: scales[feature] for group, scales in self.by_group.items()}
@@ -115,15 +151,31 @@ class _Scaler:
             return []
         if self.choices.scale == "private":
             return [
-                f"numeric columns scaled by private statistics of the pooled training rows: epsilon="
-                f"{self.choices.epsilon:g} in total over {self.count} columns protects one row of one party"
+                f"numeric columns scaled by statistics of the pooled training rows, with noise of epsilon="
+                f"{self.choices.epsilon:g} in total over {self.count} columns",
+                PRIVATE_NOTE,
             ]
         if self.groups is None:
             return [POOLED_NOTE]
-        note = "numeric columns standardised by the training rows of each group"
+        notes = ["numeric columns standardised by the training rows of each group"]
         unknown = sorted(set(np.unique(self.groups[test]).tolist()) - set(self.by_group))
-        more = f"test rows of groups without training rows are scaled by the pooled rows: {listed(unknown, 3)}"
-        return [note, more] if unknown else [note]
+        if self.without_values:
+            columns = listed(self.without_values, 3)
+            notes.append(f"columns with only missing values in a group are scaled by the pooled rows: {columns}")
+        if unknown:
+            groups = listed(unknown, 3)
+            notes.append(f"test rows of groups without training rows are scaled by the pooled rows: {groups}")
+        return notes
+
+
+def _rounded_up(number: float) -> str:
+    """Return a number with two significant digits, rounded up.
+
+    >>> _rounded_up(24.2), _rounded_up(11290.5), _rounded_up(0.031)
+    ('25', '12000', '0.031')
+    """
+    digits = Decimal(number).adjusted() - 1
+    return f"{Decimal(number).quantize(Decimal((0, (1,), digits)), ROUND_CEILING).normalize():f}"
 
 
 def _build_words(plan: Plan, train: Rows, test: Rows) -> Built:

@@ -4,6 +4,7 @@ A CSV file has texts only. Parquet files, DataFrames and arrays have typed colum
 """
 
 import datetime
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,9 @@ from silobench.errors import DataError, listed
 
 MISSING = {"", "?", "na", "n/a", "null", "none"}
 Decimal: TypeAlias = Literal["auto", ".", ","]
+Thousands: TypeAlias = Literal["", ".", ",", " "]
 _SHOWN = 3  # wrong cells of a column that a message shows
+_NARROW_SPACES = str.maketrans("\u00a0\u202f", "  ")  # that do not break a line
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class RawColumn:
         code_of = {text: code for code, text in enumerate(distinct)}
         return Factor(distinct, np.array([code_of[text] for text in cleaned], np.int32)[codes])
 
-    def numbers(self, decimal: str = ".") -> NDArray[np.float64] | BadCells | None:
+    def numbers(self, decimal: str = ".", thousands: str = "") -> NDArray[np.float64] | BadCells | None:
         """Return numbers with NaN for missing cells; None if some cell is not a number, `BadCells` if not finite."""
         if self.kind == "number" and not self.is_category:
             values: NDArray[np.float64] = self.values
@@ -88,8 +91,8 @@ class RawColumn:
             return BadCells(tuple((int(row), str(values[row])) for row in bad)) if len(bad) else values
         if self.kind == "date" or self.is_category:
             return None
-        quick = _cast(self.values, decimal) if self.kind == "text" else None
-        return _parse(self.factor, decimal) if quick is None else quick
+        quick = _cast(self.values, decimal) if self.kind == "text" and not thousands else None
+        return _parse(self.factor, decimal, thousands) if quick is None else quick
 
 
 # --- numbers -----------------------------------------------------------------------------------------
@@ -128,10 +131,10 @@ def _spellings() -> list[str]:
     return sorted({form for text in MISSING for form in (text, text.upper(), text.capitalize(), text.title())})
 
 
-def _parse(factor: Factor, decimal: str) -> NDArray[np.float64] | BadCells | None:
+def _parse(factor: Factor, decimal: str, thousands: str) -> NDArray[np.float64] | BadCells | None:
     """Return the texts of a factor as numbers, as Python's float() reads them."""
     try:
-        values = np.array([np.nan if not text else parse_number(text, decimal) for text in factor.texts])
+        values = np.array([np.nan if not text else parse_number(text, decimal, thousands) for text in factor.texts])
     except ValueError:
         return None
     bad = [code for code, text in enumerate(factor.texts) if text and not np.isfinite(values[code])]
@@ -141,17 +144,30 @@ def _parse(factor: Factor, decimal: str) -> NDArray[np.float64] | BadCells | Non
     return values[factor.codes]
 
 
-def parse_number(text: str, decimal: str = ".") -> float:
-    """Return a number; with a decimal comma, a point is refused.
+def parse_number(text: str, decimal: str = ".", thousands: str = "") -> float:
+    """Return a number that is written with these marks; raise `ValueError` for other texts.
 
-    >>> parse_number("3,7", ",")
-    3.7
+    >>> parse_number("3,7", ","), parse_number("1.910,51", ",", ".")
+    (3.7, 1910.51)
     """
+    return float(plain_number(text, decimal, thousands))
+
+
+def plain_number(text: str, decimal: str = ".", thousands: str = "") -> str:
+    """Return a number as Python writes it: without marks for thousands, which must separate groups of three digits."""
+    if thousands:
+        text = text.translate(_NARROW_SPACES)
+        whole, mark, rest = text.partition(decimal)
+        if thousands in text:
+            groups = rf"[+-]?[1-9]\d{{0,2}}({re.escape(thousands)}\d{{3}})+"
+            if not re.fullmatch(groups, whole):
+                raise ValueError(text)
+            text = whole.replace(thousands, "") + mark + rest
     if decimal == ",":
         if "." in text:
             raise ValueError(text)
         text = text.replace(",", ".")
-    return float(text)
+    return text
 
 
 # --- other forms -------------------------------------------------------------------------------------
@@ -222,9 +238,13 @@ def _array_column(name: str, array: NDArray[Any]) -> RawColumn:
         return text_column(array.tolist())
     if array.dtype.kind == "O":
         return _object_column(name, array)
-    raise DataError(
-        f"column '{name}' has the type {array.dtype}, which cannot become features: convert it to numbers, texts or "
-        "dates, or drop it."
+    raise _unusable(name, array.dtype)
+
+
+def _unusable(name: str, kind: Any) -> DataError:
+    return DataError(
+        f"column '{name}' has the type {kind}, which cannot become features: convert it to numbers, texts or dates, or "
+        "drop it."
     )
 
 
@@ -283,10 +303,7 @@ def _series_column(name: str, series: Any) -> RawColumn:
     try:
         return arrow_column(name, pa.Array.from_pandas(series))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise DataError(
-            f"column '{name}' has the type {series.dtype}, which cannot become features: convert it to numbers, texts "
-            "or dates, or drop it."
-        ) from error
+        raise _unusable(name, series.dtype) from error
 
 
 def arrow_column(name: str, values: Any) -> RawColumn:
@@ -311,10 +328,7 @@ def arrow_column(name: str, values: Any) -> RawColumn:
         return RawColumn("number", _days(values.to_numpy()))
     if types.is_null(kind):
         return RawColumn("number", np.full(len(values), np.nan))
-    raise DataError(
-        f"column '{name}' has the type {kind}, which cannot become features: convert it to numbers, texts or dates, or "
-        "drop it."
-    )
+    raise _unusable(name, kind)
 
 
 def _filled(texts: Any) -> Any:

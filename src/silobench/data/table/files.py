@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from silobench.data.readers.checks import shorten, unreadable
+from silobench.data.readers.checks import check_opens, few_lines, shorten, unreadable
 from silobench.data.table.cells import RawColumn, raw_columns
 from silobench.errors import DataError, listed
 
@@ -55,8 +55,7 @@ def read_parquet(path: Path, only: Sequence[str] = (), drop: Sequence[str] = ())
     import pyarrow as pa
     from pyarrow import parquet
 
-    if not path.exists():
-        raise DataError(f"there is no file {path}: check the path.")
+    check_opens(path)
     try:
         file = parquet.ParquetFile(path)
         names = [name for name in file.schema_arrow.names if not only or name in only]
@@ -256,7 +255,7 @@ def _explain(text: _Text, mark: str, width: int, problem: Exception | None) -> D
     except csv.Error as error:
         return DataError(f"{text.path} cannot be read as CSV ({error} in line {reader.line_num}): correct that line.")
     if count < 2:
-        return DataError(f"{text.path} has {count} lines: a header and at least one row are needed, so add them.")
+        return few_lines(text.path, count)
     if bad:
         those = "that line" if len(bad) == 1 else "those lines"
         return DataError(f"{text.path} has {listed(bad, _SHOWN)} but {width} in the header: correct {those}.")

@@ -17,12 +17,14 @@ from silobench.data.encoder import (
     NumberColumn,
     TextColumn,
 )
-from silobench.data.table.cells import BadCells, Decimal, RawColumn, release_memory
+from silobench.data.table.cells import BadCells, Decimal, RawColumn, Thousands, release_memory
 from silobench.data.table.dates import AmbiguousDatesError, DateOrder, decided_order, parse_dates
+from silobench.data.table.forms import Form, forms_of, has_digits_only, odd_cells, point_thousands, telling
 from silobench.data.table.progress import Progress
 from silobench.data.table.scaling import Scaling
 from silobench.data.table.words import tokens
 from silobench.errors import DataError, listed
+from silobench.spec.language import value_text
 
 Many: TypeAlias = Literal["auto", "onehot", "hash", "drop"]
 
@@ -30,8 +32,13 @@ _MOST_CATEGORIES = 1000  # more are an error, unless `many` says what to do
 _MANY_CATEGORIES = 30  # more may be a mistake, so a note reports them
 _HASH_FEATURES = 32  # of a column with many categories
 _EPOCH = "1970-01-01T00:00:00"
-_COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)?")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(,\d{3})+")
+_MANY_ROWS = 20  # in which values repeat, unless they are identifiers
+_SHOWN = 3  # cells that a note shows
+_IDENTIFIERS = {
+    "case", "guid", "id", "identifier", "idx", "index", "key", "kennung", "no", "nr", "num", "number", "nummer",
+    "patient", "pid", "record", "row", "subject", "uid", "uuid",
+}  # fmt: skip
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 @dataclass(frozen=True)
@@ -49,9 +56,26 @@ class Choices:
     many: Many = "auto"
     drop: tuple[str, ...] = ()
     comma_separates: bool = False  # so a decimal comma is unlikely
+    thousands: Thousands = ""
+    is_csv: bool = False  # decimal and thousands are arguments, and suspicious columns are noted, not refused
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """The forms of numbers to read, in this order."""
+        if self.thousands in (".", ","):
+            return (Form("," if self.thousands == "." else ".", self.thousands),)
+        if self.decimal != "auto":
+            return (Form(self.decimal, self.thousands),)
+        is_open = bool(self.thousands) and not self.comma_separates
+        return tuple(Form(decimal, self.thousands) for decimal in (".,") if decimal == "." or is_open)
 
     def check(self, source: str, has_groups: bool) -> None:
         """Refuse choices that contradict each other."""
+        if self.thousands and self.thousands == self.decimal:
+            raise DataError(
+                f"decimal and thousands of {source} are both '{self.decimal}': they need different marks, so leave one "
+                "of them out."
+            )
         if self.scale == "group" and not has_groups:
             raise DataError(f"scale=group of {source} needs a group column: name it with group=COLUMN.")
         if self.scale == "private" and self.epsilon is None:
@@ -71,14 +95,31 @@ class Problem:
     column: str
 
 
+def write_spec(name: str, value: Any) -> str:
+    """Return an argument as a spec writes it; a list of one name is the name.
+
+    >>> write_spec("drop", ("patient id", "day"))
+    "drop=['patient id', day]"
+    """
+    return f"{name}={value_text(value[0] if isinstance(value, tuple) and len(value) == 1 else value)}"
+
+
 @dataclass
 class Plan:
-    """What the columns of a table become. Columns are in a compact form: numbers, dates or codes."""
+    """What the columns of a table become. Columns are in a compact form: numbers, dates or codes.
 
+    `write` returns an argument as the user writes it: ``drop=[a, b]`` in a spec, ``drop=["a", "b"]`` in Python.
+    """
+
+    write: Callable[[str, Any], str] = write_spec
     parts: list[FeatureColumn] = field(default_factory=list)
     columns: dict[str, RawColumn] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    identifiers: dict[str, int] = field(default_factory=dict)  # columns that look so, and how many features they became
+    commas: list[str] = field(default_factory=list)  # columns with a decimal comma
+    points: list[str] = field(default_factory=list)  # columns with a decimal point, though a comma was stated
+    thousands: dict[str, str] = field(default_factory=dict)  # columns with cells such as 1.650, which were read as 1.65
 
     def add(self, part: FeatureColumn, column: RawColumn, note: str = "") -> None:
         self.parts.append(part)
@@ -90,13 +131,20 @@ class Plan:
 # --- what a column becomes ---------------------------------------------------------------------------
 
 
-def plan_columns(source: str, columns: dict[str, RawColumn], choices: Choices, place: Callable[[int], str]) -> Plan:
+def plan_columns(
+    source: str,
+    columns: dict[str, RawColumn],
+    choices: Choices,
+    place: Callable[[int], str],
+    write: Callable[[str, Any], str] = write_spec,
+) -> Plan:
     """Decide what each column becomes. `columns` is emptied, so that the memory of raw cells is freed."""
-    plan, progress = Plan(), Progress(f"reading {source}", len(columns))
+    plan, progress = Plan(write), Progress(f"reading {source}", len(columns))
     for name in list(columns):
         _plan_column(plan, name, columns.pop(name), choices, place)
         progress.step()
     release_memory()
+    _compare_columns(plan, choices)
     return plan
 
 
@@ -111,14 +159,32 @@ def _plan_column(plan: Plan, name: str, column: RawColumn, choices: Choices, pla
         else:
             plan.add(_dates_part(name, column, choices), column, _date_note(name, column.values))
     else:
-        decimal = "," if choices.decimal == "," else "."
-        numbers = column.numbers(decimal)
+        _plan_plain(plan, name, column, choices, place)
+
+
+def _plan_plain(plan: Plan, name: str, column: RawColumn, choices: Choices, place: Callable[[int], str]) -> None:
+    """Plan a column of numbers or texts."""
+    for form in choices.forms:
+        numbers = column.numbers(*form)
         if isinstance(numbers, BadCells):
             plan.problems.extend(_bad_cells(name, numbers, place))
-        elif numbers is None:
-            _plan_texts(plan, name, column, choices)
+        elif numbers is not None:
+            _note_marks(plan, name, column, form, choices)
+            _plan_numbers(plan, name, numbers, form, choices)
         else:
-            _plan_numbers(plan, name, numbers, decimal, choices)
+            continue
+        return
+    _plan_texts(plan, name, column, choices)
+
+
+def _note_marks(plan: Plan, name: str, column: RawColumn, form: Form, choices: Choices) -> None:
+    """Remember marks that contradict those of other columns."""
+    if form.decimal == "," and any("," in text for text in column.factor.texts):
+        plan.commas.append(name)
+    elif form == Form(".") and choices.is_csv and choices.decimal == "auto" and not choices.comma_separates:
+        cell = point_thousands(column)
+        if cell:
+            plan.thousands[name] = cell
 
 
 def _compact(column: RawColumn) -> RawColumn:
@@ -135,13 +201,29 @@ def _bad_cells(name: str, bad: BadCells, place: Callable[[int], str]) -> list[Pr
     return [Problem(f"'{text}' in column '{name}', {place(row)}", remedy, name) for row, text in bad.cells]
 
 
-def _plan_numbers(plan: Plan, name: str, numbers: NDArray[np.float64], decimal: str, choices: Choices) -> None:
+def _plan_numbers(plan: Plan, name: str, numbers: NDArray[np.float64], form: Form, choices: Choices) -> None:
     missing = int(np.isnan(numbers).sum())
     if missing == len(numbers):
         plan.problems.append(_empty(name))
         return
     note = f"{missing} missing values in column '{name}' filled with {_mean_of(choices)}" if missing else ""
-    plan.add(NumberColumn(name, decimal), RawColumn("number", numbers), note)
+    if _is_identifier(name) and _all_differ(numbers):
+        plan.identifiers[name] = 1
+    plan.add(NumberColumn(name, *form), RawColumn("number", numbers), note)
+
+
+def _is_identifier(name: str) -> bool:
+    """Whether the name of a column looks like that of an identifier.
+
+    >>> [_is_identifier(name) for name in ("id", "patientID", "case_nr", "Patient", "idle", "age")]
+    [True, True, True, True, False, False]
+    """
+    return any(word.lower() in _IDENTIFIERS for word in _WORD.findall(name))
+
+
+def _all_differ(numbers: NDArray[np.float64]) -> bool:
+    """Whether all of many numbers are whole and different."""
+    return len(numbers) >= _MANY_ROWS and bool((numbers % 1 == 0).all()) and len(np.unique(numbers)) == len(numbers)
 
 
 def _mean_of(choices: Choices) -> str:
@@ -203,69 +285,153 @@ def _date_note(name: str, dates: NDArray[np.datetime64]) -> str:
 
 
 def _plan_texts(plan: Plan, name: str, column: RawColumn, choices: Choices) -> None:
-    """Plan a column of texts that the user said nothing about: dates, decimal commas, or categories."""
-    factor = column.factor
-    if factor.texts in ([], [""]):
-        plan.problems.append(_empty(name))
-        return
-    is_large = len(factor.texts) > _MOST_CATEGORIES
-    if not column.is_category and _plan_commas(plan, name, column, choices, is_large):
-        return
-    if not column.is_category and choices.detects_dates != "none":
-        is_wanted = is_large or choices.detects_dates == "all"
-        try:
-            dates = _as_dates(column, choices.date_order)
-        except AmbiguousDatesError:
-            if is_wanted:
-                plan.problems.append(_ambiguous(name, column))
-                return
-            dates = None
-        if dates is not None and is_wanted:
-            plan.add(_dates_part(name, column, choices), RawColumn("date", dates), _date_note(name, dates))
-            return
-        if dates is not None:
-            plan.notes.append(f"column '{name}' looks like dates: dates={name} reads days, month and weekday from it")
-    _plan_categories(plan, name, column, choices)
-
-
-def _plan_commas(plan: Plan, name: str, column: RawColumn, choices: Choices, is_large: bool) -> bool:
-    """Plan a column of numbers with a decimal comma; return whether it was one."""
+    """Plan a column of texts that the user said nothing about: numbers with other marks, dates, or categories."""
     texts = [text for text in column.factor.texts if text]
-    with_comma = [text for text in texts if "," in text]
-    if choices.decimal != "auto" or not with_comma or not all(map(_COMMA_NUMBER.fullmatch, texts)):
-        return False
-    if choices.comma_separates and not is_large:  # one-hot, as in earlier versions
-        plan.notes.append(f"column '{name}' looks like numbers with a decimal comma: decimal=',' reads it so")
-        return False
-    if choices.comma_separates or all(map(_THOUSANDS.fullmatch, with_comma)):
-        remedy = "write decimal=',' if the comma is a decimal comma, else remove it"
-        plan.problems.append(Problem(f"numbers with a comma in column '{name}' such as {with_comma[0]}", remedy, name))
-        return True
+    if not texts:
+        plan.problems.append(_empty(name))
+    elif column.is_category:
+        _plan_categories(plan, name, column, choices)
+    elif forms := [form for form in forms_of(texts) if choices.decimal != "." or form.decimal == "."]:
+        _plan_forms(plan, name, column, choices, forms)
+    elif choices.thousands and has_digits_only(texts) and not _are_dates(texts):
+        plan.problems.append(_unfit(name, choices, texts))
+    elif not _plan_detected_dates(plan, name, column, choices):
+        _plan_mixed(plan, name, column, choices)
+
+
+def _plan_forms(plan: Plan, name: str, column: RawColumn, choices: Choices, forms: list[Form]) -> None:
+    """Plan a column of numbers with other marks than those that were stated; `forms` read them."""
+    texts = [text for text in column.factor.texts if text]
+    cell, count = telling(texts, forms[-1]), len(column.factor.texts)
+    may_be_decimal = Form(",") in forms and not choices.comma_separates
+    if choices.thousands:
+        plan.problems.append(_unfit(name, choices, texts))
+    elif choices.decimal == "," and forms == [Form(".")]:
+        plan.points.append(name)
+    elif forms == [Form(",")] and may_be_decimal:
+        _plan_commas(plan, name, column, choices, cell)
+    elif not choices.is_csv or choices.decimal == "," or may_be_decimal or count > _MOST_CATEGORIES:
+        remedy = _ways(forms, cell) if choices.is_csv else "convert the column to numbers"
+        plan.problems.append(Problem(f"numbers such as {cell} in column '{name}'", remedy, name))
+    else:
+        ways = _ways(forms, cell)
+        note = f"column '{name}' has numbers such as {cell}, which became {count} one-hot columns: {ways}"
+        _plan_categories(plan, name, column, choices, note)
+
+
+def _plan_commas(plan: Plan, name: str, column: RawColumn, choices: Choices, cell: str) -> None:
     numbers = column.numbers(",")
     assert isinstance(numbers, np.ndarray)
-    plan.notes.append(f"column '{name}' has a decimal comma ({with_comma[0]})")
-    _plan_numbers(plan, name, numbers, ",", choices)
-    return True
+    plan.commas.append(name)
+    plan.notes.append(f"column '{name}' has a decimal comma ({cell})")
+    _plan_numbers(plan, name, numbers, Form(","), choices)
 
 
-def _plan_categories(plan: Plan, name: str, column: RawColumn, choices: Choices) -> None:
+def _ways(forms: Sequence[Form], cell: str) -> str:
+    """Return what to write for each form that reads a cell, and what it reads."""
+    return " and ".join(f"{_written(form)} reads {form.number(cell)}" for form in forms)
+
+
+def _written(form: Form) -> str:
+    """Return the arguments of a form; the quotation marks are the same in a spec and in Python."""
+    decimal = ["decimal=','"] if form.decimal == "," else []
+    thousands = [f"thousands='{form.thousands}'"] if form.thousands else []
+    return ", ".join([*decimal, *thousands]) or "leaving decimal out"
+
+
+def _unfit(name: str, choices: Choices, texts: Sequence[str]) -> Problem:
+    """Return the problem of a cell that does not fit the marks that were stated."""
+    form = choices.forms[0]
+    cell = next(text for text in texts if not form.reads(text))
+    remedy = (
+        f"thousands='{form.thousands}' needs groups of three digits and a decimal '{form.decimal}', so correct such "
+        "cells, or leave thousands out"
+    )
+    return Problem(f"'{cell}' in column '{name}'", remedy, name)
+
+
+def _are_dates(texts: Sequence[str]) -> bool:
+    try:
+        return parse_dates(texts) is not None
+    except AmbiguousDatesError:
+        return True
+
+
+def _plan_detected_dates(plan: Plan, name: str, column: RawColumn, choices: Choices) -> bool:
+    """Plan a column of dates that are detected; return whether it was one. A note reports dates that stay one-hot."""
+    if choices.detects_dates == "none":
+        return False
+    is_wanted = choices.detects_dates == "all" or len(column.factor.texts) > _MOST_CATEGORIES
+    order = ""
+    try:
+        dates = _as_dates(column, choices.date_order)
+    except AmbiguousDatesError:
+        if is_wanted:
+            plan.problems.append(_ambiguous(name, column))
+            return True
+        dates, order = None, f", {plan.write('date_order', 'day-first')} (or month-first)"
+    if dates is not None and is_wanted:
+        plan.add(_dates_part(name, column, choices), RawColumn("date", dates), _date_note(name, dates))
+        return True
+    if dates is not None or order:
+        written = plan.write("dates", (*choices.dates, name)) + order
+        plan.notes.append(f"column '{name}' looks like dates: {written} reads days, month and weekday from it")
+    return False
+
+
+def _plan_mixed(plan: Plan, name: str, column: RawColumn, choices: Choices) -> None:
+    """Plan a column of texts; most of them may be numbers."""
+    odd = odd_cells(column.factor, choices.forms if choices.comma_separates else (*choices.forms, Form(",")))
+    count = len(column.factor.texts)
+    if odd is None:
+        _plan_categories(plan, name, column, choices)
+        return
+    cells = listed([f"'{text}'" for text in odd.texts], _SHOWN)
+    if choices.many == "auto" and (count > _MOST_CATEGORIES or _is_refused(column, choices)):
+        what = f"numbers in {odd.share} of the known cells of column '{name}', but also {cells}"
+        plan.problems.append(Problem(what, "leave cells without a number empty", name))
+        return
+    note = (
+        f"{odd.share} of the known cells of column '{name}' are numbers, but {cells} made {count} one-hot columns of "
+        "it: leave such cells empty"
+    )
+    _plan_categories(plan, name, column, choices, note)
+
+
+def _plan_categories(plan: Plan, name: str, column: RawColumn, choices: Choices, cause: str = "") -> None:
+    """Plan a column of categories; `cause` is a note on why it is one."""
     factor, count = column.factor, len(column.factor.texts)
     if count > _MANY_CATEGORIES and choices.many == "drop":
         plan.notes.append(f"column '{name}' with {count} different texts was left out (many=drop)")
     elif count > _MANY_CATEGORIES and choices.many == "hash":
         note = f"the {count} different texts of column '{name}' were hashed into {_HASH_FEATURES} columns"
         plan.add(HashColumn(name, _HASH_FEATURES), _compact(column), note)
-    elif count > _MOST_CATEGORIES and choices.many == "auto":
+    elif choices.many == "auto" and (count > _MOST_CATEGORIES or _is_refused(column, choices)):
         plan.problems.append(_too_many(name, column))
     else:
         categories = sorted(text or MISSING_CATEGORY for text in factor.texts)
-        note = f"{factor.missing} missing values in column '{name}' became a category" if factor.missing else ""
-        if count > _MANY_CATEGORIES:
-            example = factor.texts[factor.codes[0]] or MISSING_CATEGORY
-            note = (
-                f"column '{name}' is text ('{example}') and became {count} one-hot columns; drop={name} leaves it out"
-            )
+        note = cause or _categories_note(plan, name, column, choices)
         plan.add(CategoryColumn(name, tuple(dict.fromkeys(categories))), _compact(column), note)
+
+
+def _is_refused(column: RawColumn, choices: Choices) -> bool:
+    """Whether texts are refused because every row has another one; in a CSV file, a note reports them."""
+    return not choices.is_csv and not column.is_category and _has_unique_texts(column)
+
+
+def _has_unique_texts(column: RawColumn) -> bool:
+    return len(column.factor.texts) == len(column) >= _MANY_ROWS
+
+
+def _categories_note(plan: Plan, name: str, column: RawColumn, choices: Choices) -> str:
+    factor, count = column.factor, len(column.factor.texts)
+    if _has_unique_texts(column):
+        plan.identifiers[name] = count
+        return ""
+    if count > _MANY_CATEGORIES:
+        example, drop = factor.texts[factor.codes[0]] or MISSING_CATEGORY, plan.write("drop", (*choices.drop, name))
+        return f"column '{name}' is text ('{example}') and became {count} one-hot columns; {drop} leaves it out"
+    return f"{factor.missing} missing values in column '{name}' became a category" if factor.missing else ""
 
 
 def _too_many(name: str, column: RawColumn) -> Problem:
@@ -277,6 +443,33 @@ def _too_many(name: str, column: RawColumn) -> Problem:
     if count > rows // 2:
         return Problem(f"{what} (it looks like an identifier)", "drop", name)
     return Problem(what, "many", name)
+
+
+def _compare_columns(plan: Plan, choices: Choices) -> None:
+    """Report columns that contradict each other, and those that look like identifiers."""
+    if plan.points:
+        commas = f"decimal commas in {listed(plan.commas)}" if plan.commas else "no decimal comma in any column"
+        what = f"decimal points in {listed(plan.points)}, but {commas}"
+        plan.problems.append(Problem(what, "leave decimal=',' out", plan.points[0]))
+    for name, cell in plan.thousands.items() if plan.commas else ():
+        plan.notes.append(
+            f"column '{name}' has numbers such as {cell}, which were read as {Form().number(cell)}, but column "
+            f"'{plan.commas[0]}' has a decimal comma: if the point separates thousands, "
+            f"thousands='.' reads {Form(',', '.').number(cell)}"
+        )
+    if plan.identifiers:
+        plan.notes.append(_identifiers_note(plan, choices))
+
+
+def _identifiers_note(plan: Plan, choices: Choices) -> str:
+    names, count = list(plan.identifiers), sum(plan.identifiers.values())
+    named, is_one = listed([f"'{name}'" for name in names]), len(names) == 1
+    subject = f"column {named} looks like an identifier" if is_one else f"columns {named} look like identifiers"
+    features = "1 feature" if count == 1 else f"{count} features"
+    return (
+        f"{subject}: all values differ, so they say nothing about other rows, but they became {features}; "
+        f"{plan.write('drop', (*choices.drop, *names))} leaves {'it' if is_one else 'them'} out"
+    )
 
 
 # --- what is wrong -----------------------------------------------------------------------------------

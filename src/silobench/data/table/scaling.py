@@ -14,6 +14,11 @@ Numbers: TypeAlias = NDArray[np.float64]
 STEPS = 4  # of a private scale: a histogram, a count, a sum, and a sum of squares
 _EXPONENTS = 128  # powers of two on each side of zero: magnitudes from 2^-64 to 2^64
 _FALSE_BINS = 1e-3  # probability that some empty bin of a histogram looks occupied
+_BINS = 2 * _EXPONENTS + 1
+
+
+class NoBoundsError(Exception):
+    """A column has too few rows for bounds that are not noise."""
 
 
 @dataclass(frozen=True)
@@ -103,15 +108,28 @@ def private_scale(values: Numbers, epsilon: float, rng: np.random.Generator) -> 
 def private_bounds(known: Numbers, share: float, rng: np.random.Generator) -> tuple[float, float]:
     """Return bounds of most values: edges of the outermost powers of two whose noisy count is not noise.
 
-    A row is in one bin, so a bin's count changes by at most 1, and the noise has the scale 1 / share.
+    A row is in one bin, so a bin's count changes by at most 1, and the noise has the scale 1 / share. If no bin is
+    larger than noise explains, `NoBoundsError` is raised.
     """
-    counts = np.bincount(_bins(known), minlength=2 * _EXPONENTS + 1)
+    counts = np.bincount(_bins(known), minlength=_BINS)
     noisy = counts + rng.laplace(0, 1 / share, len(counts))
-    threshold = math.log(len(counts) / (2 * _FALSE_BINS)) / share
-    occupied = np.flatnonzero(noisy > threshold)
+    occupied = np.flatnonzero(noisy > _threshold(share))
     if not len(occupied):
-        occupied = np.array([int(noisy.argmax())])
+        raise NoBoundsError
     return _edges(int(occupied[0]))[0], _edges(int(occupied[-1]))[1]
+
+
+def _threshold(share: float) -> float:
+    """Return the count that the noise of an empty bin hardly ever exceeds."""
+    return math.log(_BINS / (2 * _FALSE_BINS)) / share
+
+
+def private_rows(epsilon: float) -> float:
+    """Return how many rows a column needs for private bounds, whatever the noise, if a quarter of them share a bin.
+
+    A bin passes the threshold, even if the noise takes as much away from it as it hardly ever does.
+    """
+    return 4 * 2 * _threshold(epsilon / STEPS)
 
 
 def _bins(values: Numbers) -> NDArray[np.int64]:

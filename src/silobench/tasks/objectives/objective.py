@@ -102,6 +102,7 @@ class Objective(ABC):
     def as_json(self, spec: str, dataset: Dataset) -> dict[str, Any]:
         """Return the facts that are written to run.json."""
         constants, target, answer = self.constants(dataset), self.target(dataset), self.constant_answer(dataset)
+        outputs = self.outputs(dataset)
         return {
             "name": self.name,
             "spec": spec if spec != "auto" else self.name,
@@ -111,6 +112,7 @@ class Objective(ABC):
             **({"extra": [each.metric.as_json() for each in self.extra]} if self.extra else {}),
             **({"constant_answer": answer} if answer else {}),
             **({"target": target} if target else {}),
+            **({"outputs": outputs} if outputs != Objective.outputs(self, dataset) else {}),
         }
 
 
