@@ -467,7 +467,8 @@ def test_one_partition_of_a_kind_is_drawn_too() -> None:
 
 def test_baselines_are_no_rivals_in_a_row() -> None:
     table = score_table(cells(trials(0.8), trials(0.82, algorithm="combined", solver=solver(1000))))
-    assert not table.note
+    assert not any(entry.best for row in table.rows for entry in row)
+    assert table.note == "fedavg is the only algorithm beside baselines, so no best is marked"
 
 
 def test_a_page_shows_them(tmp_path: Path) -> None:

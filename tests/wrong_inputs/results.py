@@ -369,7 +369,7 @@ CASES: list[Case] = [
     damaged(
         "intact results",
         intact,
-        "choose from accuracy, balanced-accuracy, best, bytes, rounds, seconds.",
+        "choose from accuracy, balanced-accuracy, best, bytes, own, rounds, seconds.",
         "compare runs fedavg scaffold --metric speed",
     ),
     damaged(
