@@ -390,7 +390,7 @@ def test_a_path_that_is_not_a_file_is_explained_in_words(
     for path, problem in (
         (".", ". is a folder, not a file"),
         ("loop", "loop is a link that leads back to itself, so it cannot be followed"),
-        ("plain/table", "there is no file plain/table"),
+        ("plain/table", f"there is no file {tmp_path.resolve()}/plain/table"),
     ):
         with pytest.raises(DataError, match=problem) as error:
             DATASETS.build(form.format(path))
@@ -423,8 +423,8 @@ def test_a_column_of_identifiers_is_noted(tmp_path: Path) -> None:
     dataset = csv(str(path), label="y")
     assert len(dataset.columns) == 201
     assert (
-        "column 'id' looks like an identifier: all values differ, so they say nothing about other rows, but they became "
-        "200 features; drop=id leaves it out" in dataset.notes
+        "column 'id' looks like an identifier: all values differ, so they say nothing about other rows, but they "
+        "became 200 features; drop=id leaves it out" in dataset.notes
     )
     path.write_text("id,n,y\n" + "".join(f"p{i // 2},{i},{i % 2}\n" for i in range(200)))
     assert (

@@ -197,3 +197,61 @@ def test_ambiguous_dates_are_noted_with_an_order(read: Read) -> None:
 def test_names_are_quoted_as_a_spec_needs_them(read: Read) -> None:
     dataset = read('"a, b",y', lambda i: f"t{i % 40},{i % 2}", 120)
     assert note_of(dataset, "a, b").endswith("drop='a, b' leaves it out")
+
+
+# --- words, separators and names ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["scale", "dates"])
+def test_none_may_be_quoted(name: str) -> None:
+    specs = [f"csv(path=a.csv, label=y, {name}={value})" for value in ("none", "'none'", "None")]
+    assert len({str(DATASETS.bind(spec).full) for spec in specs}) == 1
+    assert str(DATASETS.bind(specs[0]).full) != str(DATASETS.bind("csv(path=a.csv, label=y)").full)
+
+
+def test_none_is_a_scale_of_arrays_and_frames() -> None:
+    assert str(DATASETS.bind("npz(path=a.npz, scale=none)").full) == str(DATASETS.bind("npz(path=a.npz)").full)
+    frame = pd.DataFrame({"a": [1.0, 5.0] * 20, "day": ["2024-01-01", "2024-01-02"] * 20, "y": [0, 1, 1, 0] * 10})
+    dataset = sb.from_pandas(frame, label="y", scale=None, dates="none")
+    assert values(dataset, "a")[0] == 1
+    assert dataset.columns == ("a", "day=2024-01-01", "day=2024-01-02")
+    with pytest.raises(SilobenchError, match=r"task must be .*, but None was given"):
+        DATASETS.bind("csv(path=a.csv, label=y, task=none)")
+
+
+def test_columns_of_a_frame_may_be_named_by_numbers() -> None:
+    frame = pd.DataFrame({0: [1, 2] * 20, 1: ["a", "b"] * 20, ("x", 2): range(40), 3: [0, 1, 1, 0] * 10})
+    dataset = sb.from_pandas(frame, label=3, group=1, drop=[("x", 2)])
+    assert dataset.columns == ("0",)
+    assert set(dataset.train.groups) == {"1"}
+    assert sb.from_pandas(frame, label=3, drop=("x", 2)).columns == ("0", "1=a", "1=b")
+    with pytest.raises(SilobenchError, match="has no column '7'"):
+        sb.from_pandas(frame, label=7)
+
+
+def test_a_wrong_separator_is_reported(read: Read) -> None:
+    with pytest.raises(DataError) as caught:
+        read("a,b,y", lambda i: f"{i},{i},{i % 2}", sep="semicolon")
+    assert str(caught.value).endswith(
+        "t.csv has only one column if it is separated by a semicolon ('a,b,y'), but a comma separates its header: "
+        "write sep=comma, or leave sep out."
+    )
+    with pytest.raises(DataError, match=r"separated by ':' .* write sep=tab"):
+        read("a\tb\ty", lambda i: f"{i}\t{i}\t{i % 2}", sep=":")
+
+
+def test_labels_that_differ_in_case_are_reported(read: Read) -> None:
+    dataset = read("a,y", lambda i: f"{i % 7},{['yes', 'Yes', 'no', 'NO', 'maybe'][i % 5]}")
+    assert "the label y has classes that differ only in case or spaces ('NO' and 'no'; 'Yes' and 'yes')" in " ".join(
+        dataset.notes
+    )
+    assert len(dataset.classes) == 5
+    assert read("a,y", lambda i: f"{i % 7},{i % 3}").notes == ()
+
+
+def test_a_missing_file_is_named_by_its_full_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for spec in ("csv(path=a/b.csv, label=y)", "parquet(path=a/b.csv, label=y)", "libsvm(path=a/b.csv)"):
+        with pytest.raises(DataError) as caught:
+            DATASETS.build(spec)
+        assert str(caught.value) == f"there is no file {tmp_path.resolve()}/a/b.csv: check the path."

@@ -179,7 +179,16 @@ CASES = [
         "csv(path=rows.csv, label=y, task=regression)",
         "task=regression needs finite numbers, so correct it, or leave task out.",
     ),
-    dataset("csv(path=rows.csv, label=y, sep=';')", "rows.csv has no column 'y': choose from age,city,y."),
+    dataset(
+        "csv(path=rows.csv, label=y, sep=';')", "but a comma separates its header: write sep=comma, or leave sep out."
+    ),
+    dataset(
+        "csv(path=rows.csv, label=y, decimal=',', thousands=',')",
+        "decimal and thousands of rows.csv are both ',': they need different marks, so leave one of them out.",
+    ),
+    dataset(
+        "csv(path=rows.csv, label=y, thousands=x)", "csv: thousands must be '', '.', ',' or ' ', but 'x' was given."
+    ),
     dataset(
         "csv(path=rows.csv, label=y, separator=ab)",
         "csv has no argument 'separator'",

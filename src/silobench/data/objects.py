@@ -3,7 +3,7 @@
 None of these libraries is imported here: an object brings its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -27,18 +27,18 @@ _TEST_SPLITS = ("test", "validation", "valid", "dev")
 
 def from_pandas(
     df: Any,
-    label: str,
-    group: Names | Sequence[str] = (),
+    label: Any,
+    group: Any = (),
     *,
-    drop: Names | Sequence[str] = (),
+    drop: Any = (),
     test: Any = 0.2,
-    scale: Scaling = "standard",
+    scale: Scaling | None = "standard",
     epsilon: float | None = None,
     task: LabelTask = "auto",
     unit: str = "",
-    text: Names | Sequence[str] = (),
+    text: Any = (),
     text_features: int = 64,
-    dates: Names | Sequence[str] | None = "auto",
+    dates: Any = "auto",
     date_order: DateOrder = "auto",
     many: Many = "auto",
     name: str = "table",
@@ -47,25 +47,36 @@ def from_pandas(
 
     Numbers are scaled, dates become days, month and weekday, texts and categories become one-hot, and missing cells are
     filled. `label` is the column to predict, and `group` the column of the silos. `test` is a share of the rows, or a
-    DataFrame of test rows. The other arguments are those of the spec `csv`; the index is not used.
+    DataFrame of test rows. The other arguments are those of the spec `csv`; the index is not used. Names of columns
+    that are not texts, such as 3, become texts.
     """
     if not hasattr(df, "columns") or not hasattr(df, "iloc"):
         raise DataError(
             f"from_pandas needs a pandas DataFrame, but an object of type {type(df).__name__} was given: convert it."
         )
-    names = {"label": label, "group": group, "drop": drop, "text": text, "dates": dates}
+    roles = {"label": label, "group": group, "drop": drop, "text": text, "dates": dates}
+    names = {role: _column_names(df, value) for role, value in roles.items()}
     choices = _choices(scale, epsilon, text_features, date_order, many)
     source = Source("the DataFrame", name, write_python, 'task="classification"')
     frames = [df, test] if hasattr(test, "iloc") else [df]
     keys = {str(column): column for column in df.columns}
     if len(keys) != len(df.columns):
         raise DataError("the DataFrame has two columns of the same name: rename one.")
-    dropped = set(as_names(drop)) - {label}
+    dropped = set(as_names(names["drop"] or ())) - {names["label"]}
     columns = [
         raw_columns(source.title, {key: frame[column] for key, column in keys.items()}, dropped)
         for frame in _checked(frames, keys)
     ]
     return _joined(source, columns, names, choices, task, unit, test)
+
+
+def _column_names(df: Any, value: Any) -> Names | None:
+    """Return the columns of a role as texts; the columns of a DataFrame may be named by any values, such as numbers."""
+    if value is None or isinstance(value, str):
+        return value
+    if not isinstance(value, Iterable) or (isinstance(value, tuple) and value in df.columns):
+        return str(value)
+    return tuple(map(str, value))
 
 
 def _checked(frames: Sequence[Any], needed: Mapping[str, Any]) -> Sequence[Any]:
@@ -87,7 +98,10 @@ def write_python(name: str, value: Any) -> str:
     return f"{name}={list(value) if isinstance(value, tuple) else value!r}"
 
 
-def _choices(scale: Scaling, epsilon: float | None, text_features: int, date_order: DateOrder, many: Many) -> Choices:
+def _choices(
+    scale: Scaling | None, epsilon: float | None, text_features: int, date_order: DateOrder, many: Many
+) -> Choices:
+    scale = "none" if scale is None else scale
     for name, value, known in (
         ("scale", scale, get_args(Scaling)), ("date_order", date_order, get_args(DateOrder)),
         ("many", many, get_args(Many)),
@@ -118,6 +132,7 @@ def _joined(
     roles: dict[str, Names | None] = {
         key: value if value is None or isinstance(value, str) else tuple(value) for key, value in names.items()
     }
+    roles["dates"] = None if roles["dates"] == "none" else roles["dates"]
 
     def split(whole: Split) -> tuple[Split, Split]:
         if len(sides) == 1:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count, zip_longest
-from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
+from typing import Any, Generic, ParamSpec, TypeVar, get_args, get_type_hints, overload
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
@@ -320,6 +320,8 @@ def _as_spec(name: str, arguments: dict[str, Any], signature: inspect.Signature,
 
 
 def _checked(name: str, parameter: str, hint: Any, value: Any) -> Any:
+    if value is None and "none" in get_args(hint):
+        value = "none"  # the language reads none as None, and one of these words is meant
     try:
         return _adapter(hint).validate_python(value, strict=True)
     except ValidationError as error:

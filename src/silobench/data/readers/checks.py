@@ -57,7 +57,7 @@ def unreadable(path: Path, error: Exception, form: str = "", advice: str = "use 
     """Return the error for a file that cannot be opened, or cannot be read as `form`."""
     code = error.errno if isinstance(error, OSError) else None
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return DataError(f"there is no file {path}: check the path.")
+        return DataError(f"there is no file {path.absolute()}: check the path.")
     if isinstance(error, OSError) and path.is_dir():
         return DataError(f"{path} is a folder, not a file: give the path of a file.")
     if code == errno.ELOOP:

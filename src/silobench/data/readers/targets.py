@@ -48,7 +48,8 @@ def targets_of(
         _need_classes(path, what, values, codes)
         _need_whole(path, what, values, task, remedy)
         y, classes = encode_codes(path, values, codes)
-        return Targets(y, classes, "classification", _note_of_classes(what, distinct, remedy))
+        notes = (*_note_of_classes(what, distinct, remedy), *_note_of_spellings(what, classes))
+        return Targets(y, classes, "classification", notes)
     if numbers.min() == numbers.max():
         raise DataError(f"{path} has only the number {numbers[0]:g} in {what}: targets must differ, so add rows.")
     note = (
@@ -86,6 +87,17 @@ def _note_of_classes(what: str, numbers: NDArray[np.float64] | None, remedy: str
         return ()
     other = _as_regression(remedy)
     return (f"{what} has {count} different numbers, so each is a class: {other} predicts it as a number",)
+
+
+def _note_of_spellings(what: str, classes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a note if classes differ only in case or spaces."""
+    spellings: dict[str, list[str]] = {}
+    for name in classes:
+        spellings.setdefault("".join(name.split()).casefold(), []).append(f"'{name}'")
+    same = [listed(names) for names in spellings.values() if len(names) > 1]
+    if not same:
+        return ()
+    return (f"{what} has classes that differ only in case or spaces ({'; '.join(same)}): write them in the same way",)
 
 
 def _as_regression(remedy: str) -> str:

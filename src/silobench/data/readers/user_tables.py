@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
 
 from silobench.data.dataset import Dataset, Split, hold_out
 from silobench.data.readers.checks import file_path
@@ -22,6 +23,7 @@ from silobench.data.table.scaling import Scaling
 from silobench.errors import DataError, listed, suggest
 
 Names: TypeAlias = str | tuple[str, ...]
+Dates = Annotated[Names | None, BeforeValidator(lambda value: None if value == "none" else value)]
 TestShare = Annotated[float, Gt(0), Lt(1)]
 Epsilon = Annotated[float, Gt(0)]
 TextFeatures = Annotated[int, Ge(2), Le(100_000)]
@@ -42,7 +44,7 @@ def csv(
     decimal: Decimal = "auto",
     text: Names = (),
     text_features: TextFeatures = 64,
-    dates: Names | None = "auto",
+    dates: Dates = "auto",
     date_order: DateOrder = "auto",
     many: Many = "auto",
     epsilon: Epsilon | None = None,
@@ -89,7 +91,7 @@ def parquet(
     unit: str = "",
     text: Names = (),
     text_features: TextFeatures = 64,
-    dates: Names | None = "auto",
+    dates: Dates = "auto",
     date_order: DateOrder = "auto",
     many: Many = "auto",
     epsilon: Epsilon | None = None,

@@ -113,6 +113,7 @@ def read_csv(
         _LOG.info("reading %s (%d MB)", path, len(text.data) >> 20)
     mark = _separator(text, wanted) if sep == "auto" else sep
     header = _header(text, mark)
+    _check_separator(path, header, wanted, mark)
     has_breaks = _check_quotes(text, mark)
     names = [name for name in header if not only or name in only]
     columns = _parse(text, mark, header, names, has_breaks)
@@ -182,6 +183,21 @@ def _header(text: _Text, mark: str) -> list[str]:
     if repeated:
         raise DataError(f"{text.path} has two columns of the same name in its header ({listed(repeated)}): rename one.")
     return header
+
+
+def _check_separator(path: Path, header: list[str], wanted: Sequence[str], mark: str) -> None:
+    """Refuse a header that is one column without the wanted names, because another separator is in it."""
+    others = [name for other, name in SEPARATORS.items() if other != mark and other in header[0]] if header else []
+    if len(header) == 1 and others and not set(wanted) <= set(header):
+        shown = SEPARATORS.get(mark, f"'{mark}'")
+        raise DataError(
+            f"{path} has only one column if it is separated by {_with_article(shown)} ('{shorten(header[0])}'), but "
+            f"{_with_article(others[0])} separates its header: write sep={others[0]}, or leave sep out."
+        )
+
+
+def _with_article(shown: str) -> str:
+    return shown if shown.startswith("'") else f"a {shown}"
 
 
 def _check_quotes(text: _Text, mark: str) -> bool:

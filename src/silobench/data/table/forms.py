@@ -65,6 +65,13 @@ def telling(texts: Sequence[str], form: Form) -> str:
     return max(texts, key=lambda text: (sum(mark in text for mark in marks), len(text)))
 
 
+def has_mark(column: RawColumn, mark: str) -> bool:
+    """Whether some cell of a column of texts has a mark."""
+    import pyarrow.compute as pc
+
+    return column.kind == "text" and bool(pc.any(pc.match_substring(column.values, mark)).as_py())
+
+
 def point_thousands(column: RawColumn) -> str:
     """Return the first cell if the points of a numeric column may separate thousands, such as 1.650, else ""."""
     import pyarrow.compute as pc

@@ -19,7 +19,7 @@ from silobench.data.encoder import (
 )
 from silobench.data.table.cells import BadCells, Decimal, RawColumn, Thousands, release_memory
 from silobench.data.table.dates import AmbiguousDatesError, DateOrder, decided_order, parse_dates
-from silobench.data.table.forms import Form, forms_of, has_digits_only, odd_cells, point_thousands, telling
+from silobench.data.table.forms import Form, forms_of, has_digits_only, has_mark, odd_cells, point_thousands, telling
 from silobench.data.table.progress import Progress
 from silobench.data.table.scaling import Scaling
 from silobench.data.table.words import tokens
@@ -179,7 +179,7 @@ def _plan_plain(plan: Plan, name: str, column: RawColumn, choices: Choices, plac
 
 def _note_marks(plan: Plan, name: str, column: RawColumn, form: Form, choices: Choices) -> None:
     """Remember marks that contradict those of other columns."""
-    if form.decimal == "," and any("," in text for text in column.factor.texts):
+    if form.decimal == "," and has_mark(column, ","):
         plan.commas.append(name)
     elif form == Form(".") and choices.is_csv and choices.decimal == "auto" and not choices.comma_separates:
         cell = point_thousands(column)
