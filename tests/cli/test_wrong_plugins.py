@@ -33,7 +33,7 @@ def test_a_wrong_part(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: 
     plugin = {**ALGORITHMS, **OTHERS}[name]
     result = call(capsys, *write_files(plugin, tmp_path))
     refused(result, *plugin.fragments)
-    row = plugin_row(name, Answer(result.code, result.out, result.err))
+    row = plugin_row(name, Answer(result.code, result.out, result.err), tmp_path)
     assert row in PAGE_ROWS, "write docs/errors.md anew: make errors"
 
 

@@ -21,9 +21,10 @@ writes this page anew.
 """
 
 
-def row(case: Case, code: int, message: str) -> str:
-    """Return a row of the page."""
-    return f"| {_cell(case.shown)} | {code} | {_cell(message)} |"
+def row(case: Case | str, code: int, message: str) -> str:
+    """Return a row of the page, of a case or of the name of a plugin."""
+    shown = case if isinstance(case, str) else case.shown
+    return f"| {_cell(shown)} | {code} | {_cell(message)} |"
 
 
 def page(rows: Mapping[str, list[str]]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from silobench.runs.experiment import REGISTRIES
-from wrong_inputs.case import Answer, answered
+from wrong_inputs.case import Answer, answered, normalised
 from wrong_inputs.page import row
 
 TINY = """
@@ -81,9 +81,7 @@ ALGORITHMS = {
         ("the algorithm fedavg (plug.py, line 4)", "silobench has an algorithm", "replace=True"),
     ),
     "import error": Plugin("import nowhere\n", "", ("ModuleNotFoundError in line 4: No module named 'nowhere'",)),
-    "relative import": Plugin(
-        "from . import other\n", "", ("a relative import in line 4", "a plugin is a single file")
-    ),
+    "relative import": Plugin("from . import other\n", "", ("a relative import in line 4", "a single file")),
     "syntax error": Plugin("def mine(:\n", "", ("SyntaxError", "line 4")),
     "exit": Plugin("sys.exit(3)\n", "", ("it ends the program with sys.exit(3) in line 4",)),
     "wrong hook name": algorithm(
@@ -787,10 +785,10 @@ def write_files(plugin: Plugin, folder: Path) -> list[str]:
     return list(map(str, command))
 
 
-def plugin_row(name: str, answer: Answer) -> str:
-    """Return a row of docs/errors.md."""
+def plugin_row(name: str, answer: Answer, folder: Path) -> str:
+    """Return a row of docs/errors.md; `folder` is where the plugin is."""
     (message,) = (line for line in answer.err.splitlines() if "error: " in line)
-    return row(f"{name}", answer.code, message)
+    return row(name, answer.code, normalised(message, folder))
 
 
 def plugin_rows(folder: Path) -> list[str]:
@@ -800,7 +798,7 @@ def plugin_rows(folder: Path) -> list[str]:
         here = folder / str(place)
         here.mkdir()
         with registries_as_before():
-            rows.append(plugin_row(name, answered(write_files(plugin, here))))
+            rows.append(plugin_row(name, answered(write_files(plugin, here)), here))
     return rows
 
 

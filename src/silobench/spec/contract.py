@@ -321,7 +321,7 @@ def call(function: Callable[..., Any], arguments: inspect.BoundArguments, origin
     except (Exception, SystemExit) as error:
         line = last_line(error.__traceback__, origin.file) or origin.line
         where = f"the {origin.kind} {origin.name} ({origin.file_name}, line {line})"
-        raise ConfigError(f"{where} {unknown_field(error) or raised(error)}.") from error
+        raise ConfigError(f"{where} {unknown_field(error) or f'{raised(error)}.'}") from error
     finally:
         _building.reset(token)
 
@@ -333,7 +333,7 @@ def unknown_field(error: BaseException) -> str | None:
     if match is None:
         return None
     known = next((names for names in _fields_in(error.__traceback__, match[1])), ())
-    hint = suggest(match[2], known).rstrip(".") if known else "see docs/extending.md"
+    hint = suggest(match[2], known) if known else "see docs/extending.md."
     return f"gives {match[1]} a hook '{match[2]}', which it does not have: {hint}"
 
 
