@@ -123,6 +123,23 @@ def test_a_numeric_label_may_have_thousands(read: Read) -> None:
     assert sorted([*dataset.train.y, *dataset.test.y])[:2] == [1500.5, 2500.5]
 
 
+def test_marks_of_a_numeric_label_are_compared(read: Read) -> None:
+    note = "column 'y' has numbers such as 1.650, which were read as 1.65, but column 'a' has a decimal comma"
+    assert any(note in line for line in read("a;y", lambda i: f"{i % 7},5;{i // 6 + 1}.{650 + i}").notes)
+    note = "column 'a' has numbers such as 1.650, which were read as 1.65, but column 'y' has a decimal comma"
+    assert any(note in line for line in read("a;y", lambda i: f"{i % 7 + 1}.650;{i},5").notes)
+    for cell, ways in (
+        ("{}.650", "leaving decimal out reads 10.65 and decimal=',', thousands='.' reads 10650"),
+        ("{}.650,5", "decimal=',', thousands='.' reads 10650.5"),
+    ):
+        with pytest.raises(DataError, match=f"in the label 'y': {ways}"):
+            read("a;y", lambda i, cell=cell: f"{i % 7},5;{cell.format(i + 1)}", 20, decimal=",")
+    with pytest.raises(
+        DataError, match=r"such as 1,100 in the label 'y': decimal=',' reads 1.1 and thousands=',' reads 11"
+    ):
+        read("a;y", lambda i: f"{i % 7};{1 + i % 9},{100 + i}")
+
+
 def test_marks_must_differ_and_the_id_stays(read: Read) -> None:
     with pytest.raises(DataError, match=r"decimal and thousands of .* are both ','"):
         read("a;y", lambda i: f"{i};{i % 2}", decimal=",", thousands=",")

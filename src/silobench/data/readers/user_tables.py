@@ -166,7 +166,7 @@ def table_dataset(
     label, groups = table.columns[roles.label], {name: table.columns[name] for name in roles.group}
     problems = _empty_cells(roles, label, groups)
     table.columns.clear()  # frees the memory of each column once it is planned
-    plan = plan_columns(source.title, columns, choices, table.place, source.write)
+    plan = plan_columns(source.title, columns, choices, table.place, source.write, (roles.label, label))
     refuse(source.title, [*problems, *plan.problems], choices, source.write)
     labels = label_targets(source, roles.label, label, task, choices)
     ids = {name: group_ids(column) for name, column in groups.items()}

@@ -137,6 +137,7 @@ def plan_columns(
     choices: Choices,
     place: Callable[[int], str],
     write: Callable[[str, Any], str] = write_spec,
+    label: tuple[str, RawColumn] | None = None,
 ) -> Plan:
     """Decide what each column becomes. `columns` is emptied, so that the memory of raw cells is freed."""
     plan, progress = Plan(write), Progress(f"reading {source}", len(columns))
@@ -144,6 +145,8 @@ def plan_columns(
         _plan_column(plan, name, columns.pop(name), choices, place)
         progress.step()
     release_memory()
+    if label and choices.is_csv and label[1].kind == "text":
+        _check_label(plan, *label, choices)
     _compare_columns(plan, choices)
     return plan
 
@@ -443,6 +446,21 @@ def _too_many(name: str, column: RawColumn) -> Problem:
     if count > rows // 2:
         return Problem(f"{what} (it looks like an identifier)", "drop", name)
     return Problem(what, "many", name)
+
+
+def _check_label(plan: Plan, name: str, column: RawColumn, choices: Choices) -> None:
+    """Report numeric labels with other marks than those that were stated."""
+    form = next((form for form in choices.forms if isinstance(column.numbers(*form), np.ndarray)), None)
+    if form is not None:
+        _note_marks(plan, name, column, form, choices)
+        return
+    texts = [text for text in column.factor.texts if text]
+    forms = forms_of(texts) if len(texts) > len(column) // 2 and len(column) >= _MANY_ROWS else []
+    if forms == [Form(",")] and choices.decimal == "auto" and not choices.comma_separates:
+        plan.commas.append(name)
+    elif forms and forms != [Form(".")]:
+        cell = telling(texts, forms[-1])
+        plan.problems.append(Problem(f"numbers such as {cell} in the label '{name}'", _ways(forms, cell), name))
 
 
 def _compare_columns(plan: Plan, choices: Choices) -> None:
