@@ -14,6 +14,7 @@ from silobench.vectors import Vector
 class Update:
     """A weighted sum of the messages of parties; the message of one party is a sum with one term.
 
+    >>> import torch
     >>> both = Update.of(1.0, delta=torch.tensor([2.0])) + Update.of(3.0, delta=torch.tensor([6.0]))
     >>> both.mean()["delta"]
     tensor([5.])
