@@ -14,7 +14,8 @@ from commands import call
 from silobench.analysis import export
 from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import judge
-from silobench.analysis.compare import checked_question, compare, comparison_table, rope_of
+from silobench.analysis.compare import checked_question, compare, rope_of
+from silobench.analysis.comparison_table import comparison_table
 from silobench.analysis.details import details, details_tables
 from silobench.analysis.groups import by_metric
 from silobench.analysis.ranking import ranking, ranking_table

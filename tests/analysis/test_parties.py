@@ -13,7 +13,8 @@ import pytest
 
 from commands import call
 from silobench.analysis.cells import CellResult
-from silobench.analysis.compare import checked_question, compare, comparison_table
+from silobench.analysis.compare import checked_question, compare
+from silobench.analysis.comparison_table import comparison_table
 from silobench.analysis.confusion import MOST_LINES, calibration, confusion, confusion_tables, frequent_confusions
 from silobench.analysis.details import details, details_tables
 from silobench.analysis.export import scores_csv

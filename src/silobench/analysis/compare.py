@@ -13,7 +13,7 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import settings_of
 from silobench.analysis.specs import arguments
 from silobench.analysis.statistics import bytes_until, rounds_to, score_on_own_rows
-from silobench.analysis.tables import Table, entries, shown
+from silobench.analysis.tables import shown
 from silobench.errors import ConfigError, RecordError, suggest
 from silobench.runs.label import LATER, distinguishing
 from silobench.runs.stored import StoredRun
@@ -42,8 +42,8 @@ COSTS = {
 }  # fmt: skip
 BEST = "best"
 OWN = "own"  # the mean over parties on their own test rows
-_FEWEST_WITH_SPREAD = 3  # settings with two or more pairs each, for a verdict over settings
-_FEWEST_SETTINGS = 6  # settings of any kind: by chance all differences have the same sign in 2 of 2^6 cases, below 0.05
+FEWEST_WITH_SPREAD = 3  # settings with two or more pairs each, for a verdict over settings
+FEWEST_SETTINGS = 6  # settings of any kind: by chance all differences have the same sign in 2 of 2^6 cases, below 0.05
 _ERRORS = {"mae": 0.1, "rmse": 0.1, "mse": 0.01}  # in units of the target, where nothing is known about its scale
 _ROPE = 0.01  # of any other metric: one point of a percentage
 _OF_CONSTANT = 0.01  # a share of the error of the best constant answer
@@ -302,7 +302,7 @@ def _odds(settings: Sequence[Paired], question: Question) -> Odds | None:
     if len(settings) == 1:
         return settings[0].odds
     with_spread = sum(setting.posterior is not None for setting in settings)
-    if with_spread < _FEWEST_WITH_SPREAD and len(settings) < _FEWEST_SETTINGS:
+    if with_spread < FEWEST_WITH_SPREAD and len(settings) < FEWEST_SETTINGS:
         return None
     differences = [setting.posterior or setting.mean for setting in settings]
     return signed_rank(differences, question.rope, question.kind.higher_is_better)
@@ -449,77 +449,3 @@ def _why_no_pair(a: str, b: str, rivals: dict[str, tuple[CellResult, CellResult]
         f"no pair of {a} and {b} has a run with a {score.title} that reaches {question.target}; "
         f"the best is {best:.3f}: use a {easier} --target, or run more rounds."
     )
-
-
-# --- tables ------------------------------------------------------------------------------------------
-
-
-def comparison_table(comparison: Comparison) -> Table:
-    """Return one row per setting: mean difference with its 95% credible interval, three probabilities, a verdict."""
-    a, b, question = comparison.a, comparison.b, comparison.question
-    columns = [
-        "setting",
-        "pairs",
-        f"A - B, {question.unit} [95%]",
-        "P(A better)",
-        "P(equal)",
-        "P(B better)",
-        "verdict",
-    ]
-    rows = []
-    for setting in comparison.settings:
-        odds = [f"{p:.3f}" for p in setting.odds] if setting.odds else ["-"] * 3
-        difference = _difference_text(setting, question)
-        rows.append(entries(setting.setting, str(len(setting.seeds)), difference, *odds, setting.verdict(a, b)))
-    if len(rows) > 1:
-        overall = [f"{p:.3f}" for p in comparison.odds] if comparison.odds else ["-"] * 3
-        rows.append(entries(f"all {len(rows)} settings", "", "", *overall, comparison.verdict))
-    better = "more is better" if question.kind.higher_is_better else "less is better"
-    title = f"A = {a}, B = {b}: {_metric(question)}, {better}"
-    return Table(title, columns, rows, _note(comparison))
-
-
-def _metric(question: Question) -> str:
-    score = question.score
-    if question.kind.to_target:
-        unit = "" if score.is_share else f" {score.unit}"
-        return f"{question.metric} until {score.title} {question.target:g}{unit.rstrip()}"
-    on_own_rows = f"{score.title} on the parties' own test rows, mean over parties"
-    names = {BEST: f"best test {score.title}", OWN: on_own_rows, "seconds": "computing time"}
-    return names.get(question.metric, f"test {score.title} in the last round")
-
-
-def _difference_text(setting: Paired, question: Question) -> str:
-    times, rope = question.factor, question.rope * question.factor
-    digits = max(2, 1 - math.floor(math.log10(rope))) if 0 < rope < 1 else 2  # one more than the ROPE has
-    text = f"{times * setting.mean:+.{digits}f}"
-    if setting.posterior:
-        low, high = setting.posterior.interval()
-        text += f" [{times * low:+.{digits}f}, {times * high:+.{digits}f}]"
-    return text
-
-
-def _note(comparison: Comparison) -> str:
-    question, settings = comparison.question, comparison.settings
-    notes = [f"equal: within ±{question.rope * question.factor:g} {question.unit}"]
-    rhos = sorted({f"{setting.posterior.rho:.2f}" for setting in settings if setting.posterior})
-    if rhos:
-        upto = f" to {rhos[-1]}" if len(rhos) > 1 else ""
-        notes.append(f"each setting: Bayesian correlated t-test with rho {rhos[0]}{upto}")
-    if len(settings) > 1 and comparison.odds:
-        notes.append("all: Bayesian signed-rank test of the settings' differences, with their uncertainty")
-    elif len(settings) > 1:
-        notes.append(
-            f"all: too few settings to decide, which takes {_FEWEST_WITH_SPREAD} settings with two or more pairs each, "
-            f"or {_FEWEST_SETTINGS} settings"
-        )
-    never = sum(sum(setting.never) for setting in settings)
-    if never:
-        notes.append(f"runs that never reached the target count with all their rounds, which is too few: {never}")
-    if comparison.left_out:
-        first, count = next(iter(comparison.left_out)), len(comparison.left_out)
-        notes.append(f"settings without a pair to compare are left out: {count}, such as {first}")
-    failed = sum(sum(setting.failed) for setting in settings)
-    if failed:
-        notes.append(f"runs without a finite score are left out, and never count as better: {failed}")
-    return "; ".join([*notes, "a verdict is given above 0.95"])

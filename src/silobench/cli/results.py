@@ -68,39 +68,50 @@ def show(
     from silobench.analysis.details import checked_target
     from silobench.analysis.export import latex, markdown
     from silobench.analysis.tables import score_tables
-    from silobench.cli.terminal import print_table
 
-    if form not in FORMATS:
-        raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
-    if form != "terminal" and (json_ or profile):
-        raise ConfigError(
-            f"--format {form} writes tables of results: leave out --json and --profile, or leave out --format."
-        )
-    if form == "csv" and (details or target is not None):
-        raise ConfigError(
-            "--format csv has one line per cell, or per party with --parties, and no details: leave out --details and "
-            "--target, or use --json."
-        )
+    _check_form(form, json_ or profile, details or target is not None)
     results = _read(directory)
     runs = _readable(results)
     checked_target(target, runs)
     if json_:
         _print_json(results, target, every, parties)
+    elif form == "csv":
+        _print_csv(_finished(runs, directory), every, parties)
     elif form == "terminal":
         print_tables(runs, profile, every)
         print_missing(results)
-        cells = _finished(runs, directory) if details or parties or target is not None else []
-        for table in _more_tables(cells, details, target, parties):
-            print_table(table)
-        if parties and not any(cell.runs[0].final.parties for cell in cells):
-            print(f"{_NO_PARTIES}.")
-    elif form == "csv":
-        _print_csv(_finished(runs, directory), every, parties)
+        if details or parties or target is not None:
+            _print_more(_finished(runs, directory), details, target, parties)
     else:
         cells = _finished(runs, directory)
         tables = [*score_tables(cells, every), *_more_tables(cells, details, target, parties)]
         print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
     _report_damage(results)
+
+
+def _check_form(form: str, has_own_form: bool, has_details: bool) -> None:
+    """Refuse an unknown format, and one beside options that it cannot show."""
+    if form not in FORMATS:
+        raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
+    if form != "terminal" and has_own_form:
+        raise ConfigError(
+            f"--format {form} writes tables of results: leave out --json and --profile, or leave out --format."
+        )
+    if form == "csv" and has_details:
+        raise ConfigError(
+            "--format csv has one line per cell, or per party with --parties, and no details: leave out --details and "
+            "--target, or use --json."
+        )
+
+
+def _print_more(cells: "list[CellResult]", details: bool, target: float | None, parties: bool) -> None:
+    """Print the tables of details and parties."""
+    from silobench.cli.terminal import print_table
+
+    for table in _more_tables(cells, details, target, parties):
+        print_table(table)
+    if parties and not any(cell.runs[0].final.parties for cell in cells):
+        print(f"{_NO_PARTIES}.")
 
 
 def _more_tables(cells: "list[CellResult]", details: bool, target: float | None, parties: bool) -> "Iterator[Table]":
@@ -314,6 +325,7 @@ def compare(
     """Compare two algorithms on equal settings and seeds: Bayesian tests with a region of practical equivalence."""
     from silobench.analysis import compare as comparing
     from silobench.analysis.cells import collect
+    from silobench.analysis.comparison_table import comparison_table
     from silobench.cli.terminal import print_table
 
     results = _read(directory)
@@ -328,5 +340,5 @@ def compare(
     if json_:
         print(json.dumps(comparison.as_json(), indent=1))
     else:
-        print_table(comparing.comparison_table(comparison))
+        print_table(comparison_table(comparison))
     _report_damage(results)

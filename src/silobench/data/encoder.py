@@ -124,16 +124,22 @@ class CategoryColumn:
 
 
 @dataclass(frozen=True)
-class HashColumn:
-    """A column of many categories: each adds 1 or -1 to one of `width` features; a missing cell is all zeros."""
+class _Hashed:
+    """A column of texts that are hashed into `width` features."""
 
-    kind: ClassVar[str] = "hash"
     name: str
     width: int
 
     @property
     def features(self) -> tuple[str, ...]:
         return tuple(f"{self.name}#{place}" for place in range(self.width))
+
+
+@dataclass(frozen=True)
+class HashColumn(_Hashed):
+    """A column of many categories: each adds 1 or -1 to one of `width` features; a missing cell is all zeros."""
+
+    kind: ClassVar[str] = "hash"
 
     def write(self, column: RawColumn, rows: NDArray[np.int64] | slice, out: NDArray[np.float32]) -> None:
         texts, codes = column.factor.texts, column.factor.codes[rows]
@@ -144,16 +150,10 @@ class HashColumn:
 
 
 @dataclass(frozen=True)
-class TextColumn:
+class TextColumn(_Hashed):
     """A column of texts: its words are hashed into `width` features."""
 
     kind: ClassVar[str] = "text"
-    name: str
-    width: int
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        return tuple(f"{self.name}#{place}" for place in range(self.width))
 
     def write(self, column: RawColumn, rows: NDArray[np.int64] | slice, out: NDArray[np.float32]) -> None:
         texts, codes = column.factor.texts, column.factor.codes[rows]

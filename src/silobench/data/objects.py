@@ -15,9 +15,9 @@ from silobench.data.readers.targets import LabelTask
 from silobench.data.readers.user_arrays import ArrayScale, arrays_dataset
 from silobench.data.readers.user_tables import Names, Source, as_names, check_roles, table_dataset
 from silobench.data.table.cells import RawColumn, concatenate, is_absent, raw_columns, text_column
+from silobench.data.table.choices import Choices, Many
 from silobench.data.table.dates import DateOrder
 from silobench.data.table.files import Table
-from silobench.data.table.plan import Choices, Many
 from silobench.data.table.progress import Progress
 from silobench.data.table.scaling import Scaling
 from silobench.errors import DataError, listed, suggest

@@ -15,10 +15,9 @@ from silobench.training.setting import Setting
 from silobench.training.state import State
 
 
-def evaluated(setting: Setting, engine: Engine, state: State, test_share: float | int) -> dict[str, Any]:
-    """Score the shared model on a share of the test rows; where parties have their own models, all of these."""
+def evaluated(setting: Setting, engine: Engine, models: Sequence[Weights], test_share: float | int) -> dict[str, Any]:
+    """Score models, which `models_to_test` returns, on a share of the test rows."""
     federation, several, objective = setting.federation, setting.has_party_models, setting.task.objective
-    models = models_to_test(setting, engine, state)
     scores = engine.score(setting, models, federation.test_parts(test_share))
     values = [objective.values(score) for score in scores]
     summary: dict[str, Any] = {"loss": float(np.mean([score.loss for score in scores]))}

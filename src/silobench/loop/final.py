@@ -4,7 +4,7 @@ PyTorch scores the rows, whatever the engine: compiled code counts correct rows 
 the outputs for single rows. Existing fields of a record do not depend on it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -15,18 +15,18 @@ from torch import Tensor
 
 from silobench.engines import Engine
 from silobench.federation import Federation
-from silobench.loop.evaluation import mean_of_known, models_to_test
+from silobench.loop.evaluation import mean_of_known
 from silobench.tasks.calibration import Calibration, calibration
 from silobench.tasks.formulas import confusion
 from silobench.tasks.objectives import Objective, Values
 from silobench.tasks.score import Score
+from silobench.tasks.task import Weights
 from silobench.training.setting import Setting
-from silobench.training.state import State
 
 MOST_CLASSES = 100  # of a confusion matrix in a record
 
 
-def final_test(setting: Setting, engine: Engine, state: State) -> dict[str, Any]:
+def final_test(setting: Setting, engine: Engine, models: Sequence[Weights]) -> dict[str, Any]:
     """Return what the last record of a run says besides its scores; empty where test rows are pairs.
 
     Where parties have their own models, each is tested on all test rows: confusions and calibration are those of all
@@ -39,7 +39,7 @@ def final_test(setting: Setting, engine: Engine, state: State) -> dict[str, Any]
     several, parties = setting.has_party_models and not is_pooled, _Parties(federation, objective)
     test_setting = replace(setting, task=replace(setting.task, objective=_Outputs(objective.main, objective.metrics)))
     whole, parts = _Whole(len(federation.dataset.classes)), federation.test_parts()
-    for place, model in enumerate(models_to_test(setting, engine, state)):
+    for place, model in enumerate(models):
         (score,) = engine.score(test_setting, [model], parts)  # one by one: outputs of all models may not fit memory
         rows = _Rows(torch.from_numpy(score.joined("outputs")), torch.from_numpy(score.joined("labels")))
         whole.add(objective, rows)

@@ -1,16 +1,16 @@
 """The round loop: a generator of `RoundRecord`. It writes nothing and stops when its caller stops asking."""
 
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import torch
 
 from silobench.errors import HookError, RunError
-from silobench.loop.evaluation import evaluated
+from silobench.loop.evaluation import evaluated, models_to_test
 from silobench.loop.exchanges import Meeting, Outcome
 from silobench.loop.final import final_test
 from silobench.loop.probe import ModelProbe
@@ -20,6 +20,7 @@ from silobench.loop.turns import Turn, turn
 from silobench.method.control import Orders
 from silobench.method.types import Memory, Phase, Server
 from silobench.processes import keep_memory
+from silobench.tasks.task import Weights
 from silobench.training.setting import Setting
 from silobench.training.state import END, SLOWEST, RoundRecord, State
 from silobench.training.stopwatch import Stopwatch
@@ -110,9 +111,10 @@ class _Loop:
         traffic = _bytes((*phases, *done.other_phases))
         after = self._state_after(done, phases, sum(traffic))
         watch.lap("aggregate")
-        scores, after = self._tested(after)
+        models = cache(partial(models_to_test, setting, schedule.engine, after))  # parties may train on for a test
+        scores, after = self._tested(after, models)
         if after.has_ended or after.server.round == schedule.rounds:
-            scores = {**scores, "final": final_test(setting, schedule.engine, after)}
+            scores = {**scores, "final": final_test(setting, schedule.engine, models())}
         watch.lap("evaluate")
         return self._record(done, after, traffic, scores, watch)
 
@@ -150,10 +152,10 @@ class _Loop:
         knobs = getattr(self.setting.solver.lr, "knobs", None)
         return knobs(state.extra.get(_SCHEDULE, {})) if knobs else {}
 
-    def _tested(self, state: State) -> tuple[dict[str, Any], State]:
+    def _tested(self, state: State, models: Callable[[], list[Weights]]) -> tuple[dict[str, Any], State]:
         """Return the scores of a round, empty if it is not tested, and the state after the learning rate saw them."""
         schedule, share = self.schedule, self.schedule.test_share(state.server.round)
-        scores = evaluated(self.setting, schedule.engine, state, share) if share else {}
+        scores = evaluated(self.setting, schedule.engine, models(), share) if share else {}
         follow = getattr(self.setting.solver.lr, "follow", None)
         if follow is None:
             return scores, state
@@ -162,7 +164,7 @@ class _Loop:
         if is_finished:
             extra[END] = {"round": torch.tensor(state.server.round)}
             if share != 1.0 or isinstance(share, int):  # the integer 1 is one row
-                scores = evaluated(self.setting, schedule.engine, state, 1.0)
+                scores = evaluated(self.setting, schedule.engine, models(), 1.0)
         return scores, replace(state, extra=extra)
 
     def _record(

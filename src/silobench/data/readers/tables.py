@@ -20,7 +20,8 @@ from silobench.data.store.cache import stored
 from silobench.data.store.directory import Files
 from silobench.data.table.build import build
 from silobench.data.table.cells import RawColumn, text_column
-from silobench.data.table.plan import Choices, plan_columns
+from silobench.data.table.choices import Choices
+from silobench.data.table.plan import plan_columns
 from silobench.errors import DataError
 
 # --- adult -------------------------------------------------------------------------------------------

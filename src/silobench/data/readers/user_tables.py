@@ -15,10 +15,11 @@ from silobench.data.readers.checks import file_path
 from silobench.data.readers.targets import LabelTask, Targets, targets_of
 from silobench.data.table.build import build
 from silobench.data.table.cells import Decimal, RawColumn, Thousands, plain_number
+from silobench.data.table.choices import Choices, Many, Problem, refuse, write_spec
 from silobench.data.table.dates import DateOrder
 from silobench.data.table.files import SEPARATORS, Table, read_csv, read_parquet
 from silobench.data.table.forms import Form
-from silobench.data.table.plan import Choices, Many, Problem, plan_columns, refuse, write_spec
+from silobench.data.table.plan import plan_columns
 from silobench.data.table.scaling import Scaling
 from silobench.errors import DataError, listed, suggest
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from silobench.data.encoder import DateColumn, Encoder, NumberColumn, TextColumn, WordsColumn, row_texts
 from silobench.data.table.cells import RawColumn
-from silobench.data.table.plan import Choices, Plan
+from silobench.data.table.choices import Choices, Plan
 from silobench.data.table.progress import Progress
 from silobench.data.table.scaling import (
     NoBoundsError,
