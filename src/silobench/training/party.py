@@ -10,6 +10,7 @@ from torch import Tensor
 
 from silobench.errors import ConfigError
 from silobench.federation import Party
+from silobench.method.chain import Sent, send
 from silobench.method.solvers import Problem
 from silobench.method.types import (
     Batch,
@@ -138,40 +139,40 @@ class LocalRound:
             memories["personal"] = {"params": local.end[setting.personal]}
         if buffers.numel() and setting.buffers == "local":
             memories["network"] = {"buffers": buffers}
-        encoding = self._encoded(update, party, memory, buffers)
+        sent, transform_memories = self._sent(update, party, memory, buffers)
         watch.lap("encode")
-        message = encoding.update.pack()
-        memory_by_party = {party: {key: each for key, each in {**memories, **encoding.memories}.items() if each}}
+        memory_by_party = {party: {key: each for key, each in {**memories, **transform_memories}.items() if each}}
         return Reply(
-            message.unpack(),
+            sent.arrived,
             memory_by_party,
-            {party: message.nbytes},
+            {party: sent.message.nbytes},
             local.loss,
             local.steps,
             watch.laps,
             watch.laps["train"],
-            {name: (value, 1) for name, value in encoding.report.items()},
+            {name: (value, 1) for name, value in sent.report.items()},
             model_parts,
         )
 
-    def _encoded(self, update: Update, party: int, memory: PartyMemory, buffers: Vector) -> "_Encoding":
-        """Run a message and its statistics through the chain of transforms; one that is empty passes by."""
+    def _sent(
+        self, update: Update, party: int, memory: PartyMemory, buffers: Vector
+    ) -> tuple[Sent, Mapping[str, Memory]]:
+        """Send a message and its statistics through the chain of transforms; one that is empty passes by.
+
+        Return also the memories of the transforms, by owner.
+        """
         setting, server, transforms = self.setting, self.server, self.setting.method.transforms
         memories = {key: memory.get(key, {}) for key in map(transform_key, range(len(transforms)))}
+        context = Context(setting.seed, server.round, party, setting.shared, server.knobs, self.cohort)
         passes_by = setting.method.algorithm.silent or update.is_empty
         if buffers.numel() and setting.buffers == "average":
             update = setting.with_buffers(update, buffers, server)
         if passes_by:
-            return _Encoding(update, memories, {})
-        context = Context(setting.seed, server.round, party, setting.shared, server.knobs, self.cohort)
-        report: dict[str, float] = {}
-        for place, transform in enumerate(transforms):
-            key = transform_key(place)
-            update, after, *reported = transform.encode(update, memories[key], replace(context, place=place))
-            # Statistics are sent anew in every round: what was held back of them is out of date by the next.
-            memories[key] = {name: value for name, value in after.items() if name != BUFFERS}
-            report |= reported[0] if reported else {}
-        return _Encoding(update, memories, report)
+            return send(update, (), (), context), memories
+        sent = send(update, transforms, tuple(memories.values()), context)
+        # Statistics are sent anew in every round: what was held back of them is out of date by the next.
+        kept = [{name: value for name, value in after.items() if name != BUFFERS} for after in sent.memories]
+        return sent, dict(zip(memories, kept, strict=True))
 
 
 @dataclass
@@ -225,15 +226,6 @@ class _Trainer:
 def _solver_key(training: str) -> str:
     """Return the owner of the solver's memory at a party, by the name of a training."""
     return f"solver-{training}" if training else "solver"
-
-
-@dataclass(frozen=True)
-class _Encoding:
-    """A message after the chain of transforms, their new memories by owner, and what they report."""
-
-    update: Update
-    memories: Mapping[str, Memory]
-    report: Mapping[str, float]
 
 
 def transform_key(place: int) -> str:
