@@ -9,6 +9,7 @@ import json
 import logging
 import secrets
 import shutil
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -92,12 +93,15 @@ def _read(path: Path) -> tuple[list[str], NDArray[np.float32]]:
     """Read the words and their vectors from a text file, which may be compressed."""
     words: list[str] = []
     try:
-        vectors = np.loadtxt(_numbers(path, words), dtype=np.float32, delimiter=" ", comments=None, ndmin=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # warning about an empty table, which raises an error below
+            vectors = np.loadtxt(_numbers(path, words), dtype=np.float32, delimiter=" ", comments=None, ndmin=2)
     except ValueError as error:
         raise _first_bad_line(path) or DataError(
             f"{path} cannot be read as word vectors ({error}): use the published file."
         ) from error
-    if not words or not np.isfinite(vectors).all() or len(set(words)) != len(words):
+    rows_match = len(vectors) == len(words) == len(set(words))  # NumPy skips a line without numbers
+    if not words or not rows_match or not np.isfinite(vectors).all():
         raise _first_bad_line(path) or DataError(f"{path} has no words: use the published file.")
     return words, vectors
 
