@@ -28,10 +28,11 @@ from silobench.method.types import (
 from silobench.models.devices import seeded
 from silobench.rng import torch_seed
 from silobench.training.setting import BUFFERS, Setting
-from silobench.training.state import PartyMemory, Reply
+from silobench.training.state import PartyMemory, Reply, Work, dense_bytes
 from silobench.training.stopwatch import Stopwatch
 from silobench.vectors import moved
 
+ENCRYPT = "encrypt_seconds"  # a report by which a transform states how much of its time was encryption
 Trainings: TypeAlias = Callable[[Train, Server, Memory], tuple[Local, Memory]]
 
 
@@ -139,19 +140,24 @@ class LocalRound:
         if buffers.numel() and setting.buffers == "local":
             memories["network"] = {"buffers": buffers}
         encoding = self._encoded(update, party, memory, buffers)
-        watch.lap("encode")
         message = encoding.update.pack()
+        watch.lap("encode")
+        arrived = message.unpack()
+        watch.lap("decode")
         memory_by_party = {party: {key: each for key, each in {**memories, **encoding.memories}.items() if each}}
+        report, laps = dict(encoding.report), watch.laps
+        encrypt = report.pop(ENCRYPT, 0.0)
         return Reply(
-            message.unpack(),
+            arrived,
             memory_by_party,
             {party: message.nbytes},
             local.loss,
             local.steps,
-            watch.laps,
-            watch.laps["train"],
-            {name: (value, 1) for name, value in encoding.report.items()},
+            {"train": laps["train"], "encode": laps["encode"]},
+            laps["train"],
+            {name: (value, 1) for name, value in report.items()},
             model_parts,
+            {party: Work(encoding.dense, laps["train"], laps["encode"] - encrypt, encrypt, laps["decode"])},
         )
 
     def _encoded(self, update: Update, party: int, memory: PartyMemory, buffers: Vector) -> "_Encoding":
@@ -161,8 +167,9 @@ class LocalRound:
         passes_by = setting.method.algorithm.silent or update.is_empty
         if buffers.numel() and setting.buffers == "average":
             update = setting.with_buffers(update, buffers, server)
+        dense = dense_bytes(update)
         if passes_by:
-            return _Encoding(update, memories, {})
+            return _Encoding(update, memories, {}, dense)
         context = Context(setting.seed, server.round, party, setting.shared, server.knobs, self.cohort)
         report: dict[str, float] = {}
         for place, transform in enumerate(transforms):
@@ -171,7 +178,7 @@ class LocalRound:
             # Statistics are sent anew in every round: what was held back of them is out of date by the next.
             memories[key] = {name: value for name, value in after.items() if name != BUFFERS}
             report |= reported[0] if reported else {}
-        return _Encoding(update, memories, report)
+        return _Encoding(update, memories, report, dense)
 
 
 @dataclass
@@ -234,6 +241,7 @@ class _Encoding:
     update: Update
     memories: Mapping[str, Memory]
     report: Mapping[str, float]
+    dense: int  # bytes of the message before the chain
 
 
 def transform_key(place: int) -> str:
@@ -254,15 +262,14 @@ def reply_of_deltas(
     memories: Mapping[int, Memory],
     loss: float,
     steps: int,
-    seconds: float,
-    slowest: float,
+    seconds: Mapping[int, float],
 ) -> Reply:
     """Return one reply for several parties.
 
-    `delta` and `loss` are sums by weight, `memories` are the algorithm's memories by party; `slowest` are the seconds
-    of the party that took longest.
+    `delta` and `loss` are sums by weight, `memories` are the algorithm's memories by party, and `seconds` are what each
+    party took.
     """
     by_party: dict[int, PartyMemory] = {party: {"algorithm": each} if each else {} for party, each in memories.items()}
-    update, spent = Update({"delta": delta}, weight), {"train": seconds, "encode": 0.0}
-    sizes = dict.fromkeys(memories, delta.nbytes)
-    return Reply(update, by_party, sizes, loss / weight, steps, spent, slowest)
+    update, spent = Update({"delta": delta}, weight), {"train": sum(seconds.values()), "encode": 0.0}
+    sizes, work = dict.fromkeys(memories, delta.nbytes), {p: Work(delta.nbytes, each) for p, each in seconds.items()}
+    return Reply(update, by_party, sizes, loss / weight, steps, spent, max(seconds.values()), work=work)
