@@ -75,6 +75,11 @@ class PartitionFacts:
     def party_count(self) -> int:
         return max(len(self.sizes), len(self.parties))
 
+    @property
+    def total_variation(self) -> float:
+        """The mean distance of the parties' labels from all labels, from 0 to 1; older runs store only the EMD."""
+        return self.emd_weighted / 2
+
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "PartitionFacts":
         get, shared = facts.get, facts.get("shared")
