@@ -302,14 +302,15 @@ def compare(
         str | None,
         typer.Option(
             help="A metric that the runs record, such as accuracy, mae or auc; best, rounds, bytes or seconds; own "
-            "(the mean over parties on their own test rows). The main metric by default."
+            "(the mean over parties on their own test rows); convergence, throughput, throughput-core, overhead or "
+            "uplink-ratio. The main metric by default."
         ),
     ] = None,
     rope: Annotated[
-        float | None,
+        str | None,
         typer.Option(
             help="Smaller differences do not matter; 0.01 of accuracy and most metrics, 0.1 of MAE or RMSE, 10 rounds, "
-            "a tenth of bytes or seconds."
+            "0.1 of overhead, a tenth of other costs. Or a paper that states them, such as oarf."
         ),
     ] = None,
     rho: Annotated[
@@ -327,11 +328,13 @@ def compare(
     from silobench.analysis.cells import collect
     from silobench.analysis.comparison_table import comparison_table
     from silobench.cli.terminal import print_table
+    from silobench.papers import rope_option
 
     results = _read(directory)
     cells = collect(_readable(results))
     try:
-        question = comparing.checked_question(metric, rope, rho, target, comparing.matching(cells, only) or cells)
+        chosen = None if rope is None else rope_option(rope)
+        question = comparing.checked_question(metric, chosen, rho, target, comparing.matching(cells, only) or cells)
         with waiting("comparing"):
             comparison = comparing.compare(cells, a, b, question, only)
     except SilobenchError:

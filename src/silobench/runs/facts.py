@@ -274,6 +274,11 @@ class RoundRow:
     replied: Sequence[int] | None = None  # parties that answered; None if all of the cohort did
     computing: float | None = None  # virtual seconds that the slowest party computed; None if that is measured
     final: FinalFacts = _NOT_TESTED
+    rows: int | None = None  # row visits of training; None in earlier runs, like the next two and `time`
+    dense_up: int | None = None  # bytes of the same messages without transforms
+    dense_down: int | None = None
+    converged: bool = False  # whether its schedule ended the run after this round
+    time: Mapping[str, Any] | None = None  # virtual seconds: total, core, and the parts of `server` and `parties`
 
     @property
     def tested(self) -> bool:
@@ -333,4 +338,9 @@ class RoundRow:
             get("replied"),
             get("computing"),
             FinalFacts.from_json(row["final"]) if row.get("final") else _NOT_TESTED,
+            get("rows"),
+            get("dense_up"),
+            get("dense_down"),
+            get("converged", False),
+            get("time"),
         )
