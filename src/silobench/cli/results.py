@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _NO_PARTIES = (
     "these runs have no results by party, because they are from an earlier version or no test row belongs to a party"
 )
+_NO_TIMES = "these runs have no time of server and parties, because they are from an earlier version"
 FORMATS = ("terminal", "markdown", "latex", "csv")
 Directory = Annotated[Path, typer.Argument(help="Directory of runs.")]
 Profile = Annotated[bool, typer.Option("--profile", help="Show where the time of each run went, phase by phase.")]
@@ -58,6 +59,14 @@ def show(
             "--parties", help="Show the score of each party by name on its own test rows, and the worst and best party."
         ),
     ] = False,
+    time: Annotated[
+        bool,
+        typer.Option(
+            "--time",
+            help="Show convergence, throughput, overhead and compression of each partition, and how server and parties "
+            "spent their time.",
+        ),
+    ] = False,
     json_: Json = False,
     plugin: LoadedPlugins = None,
 ) -> None:
@@ -69,7 +78,7 @@ def show(
     from silobench.analysis.export import latex, markdown
     from silobench.analysis.tables import score_tables
 
-    _check_form(form, json_ or profile, details or target is not None)
+    _check_form(form, json_ or profile, details or time or target is not None)
     results = _read(directory)
     runs = _readable(results)
     checked_target(target, runs)
@@ -80,11 +89,11 @@ def show(
     elif form == "terminal":
         print_tables(runs, profile, every)
         print_missing(results)
-        if details or parties or target is not None:
-            _print_more(_finished(runs, directory), details, target, parties)
+        if details or parties or time or target is not None:
+            _print_more(_finished(runs, directory), details, target, parties, time)
     else:
         cells = _finished(runs, directory)
-        tables = [*score_tables(cells, every), *_more_tables(cells, details, target, parties)]
+        tables = [*score_tables(cells, every), *_more_tables(cells, details, target, parties, time)]
         print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
     _report_damage(results)
 
@@ -99,26 +108,32 @@ def _check_form(form: str, has_own_form: bool, has_details: bool) -> None:
         )
     if form == "csv" and has_details:
         raise ConfigError(
-            "--format csv has one line per cell, or per party with --parties, and no details: leave out --details and "
-            "--target, or use --json."
+            "--format csv has one line per cell, or per party with --parties, and no details: leave out --details, "
+            "--target and --time, or use --json."
         )
 
 
-def _print_more(cells: "list[CellResult]", details: bool, target: float | None, parties: bool) -> None:
-    """Print the tables of details and parties."""
+def _print_more(cells: "list[CellResult]", details: bool, target: float | None, parties: bool, time: bool) -> None:
+    """Print the tables of details, parties and time."""
+    from silobench.analysis.costs import decomposition
     from silobench.cli.terminal import print_table
 
-    for table in _more_tables(cells, details, target, parties):
+    for table in _more_tables(cells, details, target, parties, time):
         print_table(table)
+    if time and not any(decomposition(run) for cell in cells for run in cell.runs):
+        print(f"{_NO_TIMES}.")
     if parties and not any(cell.runs[0].final.parties for cell in cells):
         print(f"{_NO_PARTIES}.")
 
 
-def _more_tables(cells: "list[CellResult]", details: bool, target: float | None, parties: bool) -> "Iterator[Table]":
-    """Yield the tables of --details, --target and --parties."""
+def _more_tables(
+    cells: "list[CellResult]", details: bool, target: float | None, parties: bool, time: bool
+) -> "Iterator[Table]":
+    """Yield the tables of --details, --target, --parties and --time; those of times only if they have rows."""
     from silobench.analysis.confusion import confusion_tables
     from silobench.analysis.details import details_tables
     from silobench.analysis.parties import parties_tables
+    from silobench.analysis.time_tables import decomposition_table, time_table
 
     if details or target is not None:
         yield from details_tables(cells, target)
@@ -126,6 +141,8 @@ def _more_tables(cells: "list[CellResult]", details: bool, target: float | None,
         yield from confusion_tables(cells)
     if parties:
         yield from parties_tables(cells)
+    if time:
+        yield from (table for table in (time_table(cells, by_partition=True), decomposition_table(cells)) if table.rows)
 
 
 def _print_csv(cells: "list[CellResult]", every: bool, parties: bool) -> None:
@@ -174,6 +191,7 @@ def print_missing(results: "Results") -> None:
 
 
 def _print_json(results: "Results", target: float | None, every: bool, parties: bool) -> None:
+    from silobench.analysis.costs import costs_json
     from silobench.analysis.details import details
     from silobench.analysis.measured import measures_json
     from silobench.analysis.parties import party_results
@@ -185,7 +203,7 @@ def _print_json(results: "Results", target: float | None, every: bool, parties: 
         "cells": [
             cell.as_json()
             | details(cell, target)
-            | {"measures": measures_json(cell)}
+            | {"measures": measures_json(cell), "costs": costs_json(cell, cells)}
             | ({"party_results": party_results(cell)} if parties else {})
             for cell in cells
         ],
@@ -213,6 +231,7 @@ def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = F
     from silobench.analysis.profile import profile_table
     from silobench.analysis.ranking import ranking_tables
     from silobench.analysis.tables import cost_table, score_tables
+    from silobench.analysis.time_tables import time_table
     from silobench.cli.terminal import print_table
     from silobench.papers import collect_cells, other_measures, paper_tables
 
@@ -226,6 +245,8 @@ def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = F
             if table.rows:
                 print_table(table)
         print_table(cost_table(cells))
+        if (times := time_table(cells)).rows:
+            print_table(times)
         if profile:
             print_table(profile_table(cells))
 
