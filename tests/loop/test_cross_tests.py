@@ -30,7 +30,9 @@ def hospitals(rows: int = 300, places: Sequence[str] = PLACES) -> Dataset:
     return Dataset("hospitals", whole, Split(x, y, {"place": test}), CLASSES, "none")
 
 
-def trained(data: Dataset, algorithm: str, partition: str = "by-group", parties: int | None = None, **more: str) -> dict:
+def trained(
+    data: Dataset, algorithm: str, partition: str = "by-group", parties: int | None = None, **more: str
+) -> dict:
     federation = sb.federate(data, partition, parties, seed=0)
     task = sb.task(more.get("model", "linear"), data)
     method = sb.Method(sb.ALGORITHMS.build(algorithm), sb.sgd(lr=0.1, epochs=1))
@@ -80,9 +82,7 @@ def test_own_models_on_all_parties_row_by_row(algorithm: str) -> None:
     data = hospitals()
     facts = trained(data, algorithm, model="mlp(4)")
     record, task = facts["record"], facts["task"]
-    setting = Setting(
-        sb.Method(sb.ALGORITHMS.build(algorithm), sb.sgd(lr=0.1, epochs=1)), facts["federation"], task, 0
-    )
+    setting = Setting(sb.Method(sb.ALGORITHMS.build(algorithm), sb.sgd(lr=0.1, epochs=1)), facts["federation"], task, 0)
     models = [setting.model_at(record.state.server, record.state.memory[party])[0] for party in range(3)]
 
     def answer(model: int, x: np.ndarray) -> int:
