@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 _NO_PARTIES = (
     "these runs have no results by party, because they are from an earlier version or no test row belongs to a party"
 )
+_NO_CROSS = (
+    "these runs have no cross-tests, because they are from an earlier version, have more than 32 parties, or no test "
+    "row belongs to a party"
+)
 FORMATS = ("terminal", "markdown", "latex", "csv")
 Directory = Annotated[Path, typer.Argument(help="Directory of runs.")]
 Profile = Annotated[bool, typer.Option("--profile", help="Show where the time of each run went, phase by phase.")]
@@ -58,6 +62,13 @@ def show(
             "--parties", help="Show the score of each party by name on its own test rows, and the worst and best party."
         ),
     ] = False,
+    cross: Annotated[
+        bool,
+        typer.Option(
+            "--cross",
+            help="Show each model on the test rows of every party; where parties are groups, this is always shown.",
+        ),
+    ] = False,
     json_: Json = False,
     plugin: LoadedPlugins = None,
 ) -> None:
@@ -65,6 +76,7 @@ def show(
 
     Runs of a paper's experiments also get that paper's tables.
     """
+    from silobench.analysis.cross_tests import cross_tables
     from silobench.analysis.details import checked_target
     from silobench.analysis.export import latex, markdown
     from silobench.analysis.tables import score_tables
@@ -76,15 +88,16 @@ def show(
     if json_:
         _print_json(results, target, every, parties)
     elif form == "csv":
-        _print_csv(_finished(runs, directory), every, parties)
+        _print_csv(_finished(runs, directory), every, parties, cross)
     elif form == "terminal":
-        print_tables(runs, profile, every)
+        print_tables(runs, profile, every, cross)
         print_missing(results)
         if details or parties or target is not None:
             _print_more(_finished(runs, directory), details, target, parties)
     else:
         cells = _finished(runs, directory)
-        tables = [*score_tables(cells, every), *_more_tables(cells, details, target, parties)]
+        more = _more_tables(cells, details, target, parties)
+        tables = [*score_tables(cells, every), *cross_tables(cells, cross), *more]
         print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
     _report_damage(results)
 
@@ -128,12 +141,16 @@ def _more_tables(cells: "list[CellResult]", details: bool, target: float | None,
         yield from parties_tables(cells)
 
 
-def _print_csv(cells: "list[CellResult]", every: bool, parties: bool) -> None:
-    from silobench.analysis.export import parties_csv, scores_csv
+def _print_csv(cells: "list[CellResult]", every: bool, parties: bool, cross: bool) -> None:
+    from silobench.analysis.export import cross_csv, parties_csv, scores_csv
 
+    if parties and cross:
+        raise ConfigError("--format csv has one line per party or per cross-test: leave out --parties or --cross.")
     if parties and not any(cell.runs[0].final.parties for cell in cells):
         raise RecordError(f"{_NO_PARTIES}: leave out --parties.")
-    print(parties_csv(cells) if parties else scores_csv(cells, every))
+    if cross and not any(cell.runs[0].final.cross for cell in cells):
+        raise RecordError(f"{_NO_CROSS}: leave out --cross.")
+    print(parties_csv(cells) if parties else cross_csv(cells) if cross else scores_csv(cells, every))
 
 
 def _read(directory: Path) -> "Results":
@@ -174,6 +191,7 @@ def print_missing(results: "Results") -> None:
 
 
 def _print_json(results: "Results", target: float | None, every: bool, parties: bool) -> None:
+    from silobench.analysis.cross_tests import cross_json
     from silobench.analysis.details import details
     from silobench.analysis.measured import measures_json
     from silobench.analysis.parties import party_results
@@ -185,7 +203,7 @@ def _print_json(results: "Results", target: float | None, every: bool, parties: 
         "cells": [
             cell.as_json()
             | details(cell, target)
-            | {"measures": measures_json(cell)}
+            | {"measures": measures_json(cell), "cross": cross_json(cell)}
             | ({"party_results": party_results(cell)} if parties else {})
             for cell in cells
         ],
@@ -208,8 +226,9 @@ def _finished(runs: "list[StoredRun]", directory: Path) -> "list[CellResult]":
     return cells
 
 
-def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = False) -> None:
-    """Print all tables of finished runs."""
+def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = False, cross: bool = False) -> None:
+    """Print all tables of finished runs; `cross` prints the cross-tests of all partitions, not only of groups."""
+    from silobench.analysis.cross_tests import cross_tables
     from silobench.analysis.profile import profile_table
     from silobench.analysis.ranking import ranking_tables
     from silobench.analysis.tables import cost_table, score_tables
@@ -222,9 +241,12 @@ def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = F
             *paper_tables(cells),
             *other_measures(cells),
             *ranking_tables(cells, every),
+            *cross_tables(cells, cross),
         ):
             if table.rows:
                 print_table(table)
+        if cross and not any(cell.runs[0].final.cross for cell in cells):
+            print(f"{_NO_CROSS}.")
         print_table(cost_table(cells))
         if profile:
             print_table(profile_table(cells))

@@ -109,6 +109,11 @@ class Schedule:
         return self.exchange.has_server and not self.exchange.mixes
 
     @property
+    def has_server(self) -> bool:
+        """Whether parties exchange messages with a server; baselines exchange nothing."""
+        return self._has_server and not self.setting.method.algorithm.silent
+
+    @property
     def cohort(self) -> int:
         """The number of parties in a round."""
         return cohort_size(len(self.setting.federation.parties), self.participation)
