@@ -1,6 +1,7 @@
 """Cross-tests in the record: every model on the test rows of every party, as a slow loop over rows gives them."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,10 +32,10 @@ def hospitals(rows: int = 300, places: Sequence[str] = PLACES) -> Dataset:
 
 
 def trained(
-    data: Dataset, algorithm: str, partition: str = "by-group", parties: int | None = None, **more: str
-) -> dict:
+    data: Dataset, algorithm: str, partition: str = "by-group", parties: int | None = None, model: str = "linear"
+) -> dict[str, Any]:
     federation = sb.federate(data, partition, parties, seed=0)
-    task = sb.task(more.get("model", "linear"), data)
+    task = sb.task(model, data)
     method = sb.Method(sb.ALGORITHMS.build(algorithm), sb.sgd(lr=0.1, epochs=1))
     *_, last = sb.rounds(method, federation, task, rounds=2, engine=sb.inline())
     return {"record": last, "federation": federation, "task": task, "final": last.final}
