@@ -17,7 +17,7 @@ from silobench.loop.exchanges import Meeting
 from silobench.loop.final import final_test
 from silobench.loop.probe import ModelProbe
 from silobench.loop.schedule import Prelude, Schedule
-from silobench.loop.timing import Timing
+from silobench.loop.timing import Timing, Ways
 from silobench.loop.turns import turn
 from silobench.method.types import Memory, Phase, Server
 from silobench.processes import keep_memory
@@ -111,7 +111,8 @@ class _Loop:
         done = FinishedRound(state, orders, probe, turns, schedule.exchange.combine(meeting), broadcast.nbytes)
         phases = self._phases(done, broadcast.nbytes)
         traffic = bytes_of((*phases, *done.other_phases))
-        after = self._state_after(done, phases, sum(traffic))
+        ways = self.timing.both_ways(turns.cohort, turns.replied, phases)
+        after = self._state_after(done, ways, sum(traffic))
         watch.lap("aggregate")
         cpu = time.process_time()
         models = cache(partial(models_to_test, setting, schedule.engine, after))  # parties may train on for a test
@@ -120,19 +121,17 @@ class _Loop:
             scores = {**scores, "final": final_test(setting, schedule.engine, models())}
         seconds = watch.lap("evaluate")
         test_core = core_seconds(seconds, time.process_time() - cpu, schedule.engine.processes)
-        costs = self._costs(done, phases, watch.laps, test_core)
+        time_by_part = time_of(self.timing, done, ways, watch.laps, test_core).as_json()
+        costs = {**self._costs(done, phases), "time": time_by_part}
         return self._record(done, after, traffic, scores, watch, costs)
 
-    def _costs(
-        self, done: FinishedRound, phases: Sequence[Phase], laps: Mapping[str, float], test_core: float
-    ) -> dict[str, Any]:
-        """Return the fields of a record on rows, bytes without transforms and time by part."""
+    def _costs(self, done: FinishedRound, phases: Sequence[Phase]) -> dict[str, Any]:
+        """Return the fields of a record on rows and on bytes without transforms."""
         up, down = dense_bytes_of(self.schedule, done, phases)
         return {
             "rows": sum(map(self.timing.rows, done.turn.replied)),
             "dense_up": up + done.probe.nbytes,
             "dense_down": down + (self.prelude.bytes_down if done.before.server.round == 0 else 0),
-            "time": time_of(self.timing, done, phases, laps, test_core).as_json(),
         }
 
     def _phases(self, done: FinishedRound, broadcast: int) -> Sequence[Phase]:
@@ -148,10 +147,10 @@ class _Loop:
         size, parties = self.setting.sent(server).nbytes, tuple(range(len(self.setting.federation.parties)))
         return sum(bytes_of(self.schedule.exchange.phases(self.setting, parties, size, dict.fromkeys(parties, size))))
 
-    def _state_after(self, done: FinishedRound, phases: Sequence[Phase], nbytes: int) -> State:
+    def _state_after(self, done: FinishedRound, ways: Ways, nbytes: int) -> State:
         before, turns, outcome, timing = done.before, done.turn, done.outcome, self.timing
         if turns.trained is None:
-            seconds = timing.round(turns.cohort, turns.replied, phases)
+            seconds = timing.round(turns.replied, ways)
             clock = before.clock + seconds + sum(map(timing.barrier, done.other_phases))
         else:
             clock = turns.clock
