@@ -2,7 +2,8 @@
 
 import math
 
-from silobench.analysis.compare import BEST, FEWEST_SETTINGS, FEWEST_WITH_SPREAD, OWN, Comparison, Paired, Question
+from silobench.analysis.compare import FEWEST_SETTINGS, FEWEST_WITH_SPREAD, Comparison, Paired
+from silobench.analysis.quantities import BEST, OWN, Question
 from silobench.analysis.tables import Table, entries
 
 
@@ -33,12 +34,12 @@ def comparison_table(comparison: Comparison) -> Table:
 
 def _metric(question: Question) -> str:
     score = question.score
-    if question.kind.to_target:
+    if question.kind.until == "target":
         unit = "" if score.is_share else f" {score.unit}"
         return f"{question.metric} until {score.title} {question.target:g}{unit.rstrip()}"
     on_own_rows = f"{score.title} on the parties' own test rows, mean over parties"
-    names = {BEST: f"best test {score.title}", OWN: on_own_rows, "seconds": "computing time"}
-    return names.get(question.metric, f"test {score.title} in the last round")
+    names = {BEST: f"best test {score.title}", OWN: on_own_rows}
+    return names.get(question.metric) or question.kind.title or f"test {score.title} in the last round"
 
 
 def _difference_text(setting: Paired, question: Question) -> str:
@@ -53,7 +54,8 @@ def _difference_text(setting: Paired, question: Question) -> str:
 
 def _note(comparison: Comparison) -> str:
     question, settings = comparison.question, comparison.settings
-    notes = [f"equal: within ±{question.rope * question.factor:g} {question.unit}"]
+    of_study = f", as in {question.study}" if question.study else ""
+    notes = [f"equal: within ±{question.rope * question.factor:g} {question.unit}{of_study}"]
     rhos = sorted({f"{setting.posterior.rho:.2f}" for setting in settings if setting.posterior})
     if rhos:
         upto = f" to {rhos[-1]}" if len(rhos) > 1 else ""
@@ -66,8 +68,12 @@ def _note(comparison: Comparison) -> str:
             f"or {FEWEST_SETTINGS} settings"
         )
     never = sum(sum(setting.never) for setting in settings)
+    what = "converged" if question.kind.until == "convergence" else "reached the target"
     if never:
-        notes.append(f"runs that never reached the target count with all their rounds, which is too few: {never}")
+        notes.append(f"runs that never {what} count with all their rounds, which is too few: {never}")
+    neither = sum(setting.neither for setting in settings)
+    if neither:
+        notes.append(f"pairs of which no run {what} are left out: {neither}")
     if comparison.left_out:
         first, count = next(iter(comparison.left_out)), len(comparison.left_out)
         notes.append(f"settings without a pair to compare are left out: {count}, such as {first}")

@@ -26,6 +26,7 @@ _NO_CROSS = (
     "these runs have no cross-tests, because they are from an earlier version, have more than 32 parties, or no test "
     "row belongs to a party"
 )
+_NO_TIMES = "these runs have no time of server and parties, because they are from an earlier version"
 FORMATS = ("terminal", "markdown", "latex", "csv")
 Directory = Annotated[Path, typer.Argument(help="Directory of runs.")]
 Profile = Annotated[bool, typer.Option("--profile", help="Show where the time of each run went, phase by phase.")]
@@ -69,6 +70,14 @@ def show(
             help="Show each model on the test rows of every party; where parties are groups, this is always shown.",
         ),
     ] = False,
+    time: Annotated[
+        bool,
+        typer.Option(
+            "--time",
+            help="Show convergence, throughput, overhead and compression of each partition, and how server and parties "
+            "spent their time.",
+        ),
+    ] = False,
     json_: Json = False,
     plugin: LoadedPlugins = None,
 ) -> None:
@@ -81,7 +90,7 @@ def show(
     from silobench.analysis.export import latex, markdown
     from silobench.analysis.tables import score_tables
 
-    _check_form(form, json_ or profile, details or target is not None)
+    _check_form(form, json_ or profile, details or time or target is not None)
     results = _read(directory)
     runs = _readable(results)
     checked_target(target, runs)
@@ -92,11 +101,11 @@ def show(
     elif form == "terminal":
         print_tables(runs, profile, every, cross)
         print_missing(results)
-        if details or parties or target is not None:
-            _print_more(_finished(runs, directory), details, target, parties)
+        if details or parties or time or target is not None:
+            _print_more(_finished(runs, directory), details, target, parties, time)
     else:
         cells = _finished(runs, directory)
-        more = _more_tables(cells, details, target, parties)
+        more = _more_tables(cells, details, target, parties, time)
         tables = [*score_tables(cells, every), *cross_tables(cells, cross), *more]
         print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
     _report_damage(results)
@@ -112,26 +121,32 @@ def _check_form(form: str, has_own_form: bool, has_details: bool) -> None:
         )
     if form == "csv" and has_details:
         raise ConfigError(
-            "--format csv has one line per cell, or per party with --parties, and no details: leave out --details and "
-            "--target, or use --json."
+            "--format csv has one line per cell, or per party with --parties, and no details: leave out --details, "
+            "--target and --time, or use --json."
         )
 
 
-def _print_more(cells: "list[CellResult]", details: bool, target: float | None, parties: bool) -> None:
-    """Print the tables of details and parties."""
+def _print_more(cells: "list[CellResult]", details: bool, target: float | None, parties: bool, time: bool) -> None:
+    """Print the tables of details, parties and time."""
+    from silobench.analysis.costs import decomposition
     from silobench.cli.terminal import print_table
 
-    for table in _more_tables(cells, details, target, parties):
+    for table in _more_tables(cells, details, target, parties, time):
         print_table(table)
+    if time and not any(decomposition(run) for cell in cells for run in cell.runs):
+        print(f"{_NO_TIMES}.")
     if parties and not any(cell.runs[0].final.parties for cell in cells):
         print(f"{_NO_PARTIES}.")
 
 
-def _more_tables(cells: "list[CellResult]", details: bool, target: float | None, parties: bool) -> "Iterator[Table]":
-    """Yield the tables of --details, --target and --parties."""
+def _more_tables(
+    cells: "list[CellResult]", details: bool, target: float | None, parties: bool, time: bool
+) -> "Iterator[Table]":
+    """Yield the tables of --details, --target, --parties and --time; those of times only if they have rows."""
     from silobench.analysis.confusion import confusion_tables
     from silobench.analysis.details import details_tables
     from silobench.analysis.parties import parties_tables
+    from silobench.analysis.time_tables import decomposition_table, time_table
 
     if details or target is not None:
         yield from details_tables(cells, target)
@@ -139,6 +154,8 @@ def _more_tables(cells: "list[CellResult]", details: bool, target: float | None,
         yield from confusion_tables(cells)
     if parties:
         yield from parties_tables(cells)
+    if time:
+        yield from (table for table in (time_table(cells, by_partition=True), decomposition_table(cells)) if table.rows)
 
 
 def _print_csv(cells: "list[CellResult]", every: bool, parties: bool, cross: bool) -> None:
@@ -191,6 +208,7 @@ def print_missing(results: "Results") -> None:
 
 
 def _print_json(results: "Results", target: float | None, every: bool, parties: bool) -> None:
+    from silobench.analysis.costs import costs_json
     from silobench.analysis.cross_tests import cross_json
     from silobench.analysis.details import details
     from silobench.analysis.measured import measures_json
@@ -203,7 +221,7 @@ def _print_json(results: "Results", target: float | None, every: bool, parties: 
         "cells": [
             cell.as_json()
             | details(cell, target)
-            | {"measures": measures_json(cell), "cross": cross_json(cell)}
+            | {"measures": measures_json(cell), "cross": cross_json(cell), "costs": costs_json(cell, cells)}
             | ({"party_results": party_results(cell)} if parties else {})
             for cell in cells
         ],
@@ -232,6 +250,7 @@ def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = F
     from silobench.analysis.profile import profile_table
     from silobench.analysis.ranking import ranking_tables
     from silobench.analysis.tables import cost_table, score_tables
+    from silobench.analysis.time_tables import time_table
     from silobench.cli.terminal import print_table
     from silobench.papers import collect_cells, other_measures, paper_tables
 
@@ -248,6 +267,8 @@ def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = F
         if cross and not any(cell.runs[0].final.cross for cell in cells):
             print(f"{_NO_CROSS}.")
         print_table(cost_table(cells))
+        if (times := time_table(cells)).rows:
+            print_table(times)
         if profile:
             print_table(profile_table(cells))
 
@@ -324,14 +345,15 @@ def compare(
         str | None,
         typer.Option(
             help="A metric that the runs record, such as accuracy, mae or auc; best, rounds, bytes or seconds; own "
-            "(the mean over parties on their own test rows). The main metric by default."
+            "(the mean over parties on their own test rows); convergence, throughput, throughput-core, overhead or "
+            "uplink-ratio. The main metric by default."
         ),
     ] = None,
     rope: Annotated[
-        float | None,
+        str | None,
         typer.Option(
             help="Smaller differences do not matter; 0.01 of accuracy and most metrics, 0.1 of MAE or RMSE, 10 rounds, "
-            "a tenth of bytes or seconds."
+            "0.1 of overhead, a tenth of other costs. Or a paper that states them, such as oarf."
         ),
     ] = None,
     rho: Annotated[
@@ -349,11 +371,13 @@ def compare(
     from silobench.analysis.cells import collect
     from silobench.analysis.comparison_table import comparison_table
     from silobench.cli.terminal import print_table
+    from silobench.papers import rope_option
 
     results = _read(directory)
     cells = collect(_readable(results))
     try:
-        question = comparing.checked_question(metric, rope, rho, target, comparing.matching(cells, only) or cells)
+        chosen = None if rope is None else rope_option(rope)
+        question = comparing.checked_question(metric, chosen, rho, target, comparing.matching(cells, only) or cells)
         with waiting("comparing"):
             comparison = comparing.compare(cells, a, b, question, only)
     except SilobenchError:

@@ -139,6 +139,11 @@ class Schedule:
                 f"{cohort} of {parties} parties would take part in a round, but {self._named.algorithm} exchanges "
                 "minibatch by minibatch between all of them: leave participation at 1.0."
             )
+        if self.clock.parties not in (None, parties) and not self.setting.method.algorithm.pooled:
+            raise ConfigError(
+                f"the clock has speeds of {self.clock.parties} parties, but the federation has {parties}: give a speed "
+                "for each party, or one number for all."
+            )
         self._check_exchange()
         self.steered()
 

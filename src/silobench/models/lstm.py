@@ -1,13 +1,14 @@
 """An LSTM over word vectors that are not trained, which OARF (Hu et al., TIST 2022) uses for sentiment."""
 
 import re
+from dataclasses import replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError
-from silobench.models.lstm_layer import lstm_layer
+from silobench.models.layers import dropout
+from silobench.models.lstm_layer import Lines, lstm_layer
 from silobench.models.model import Model, Sizes
 from silobench.models.network import Classifier
 from silobench.models.registry import MODELS
@@ -16,7 +17,7 @@ from silobench.spec.ranges import BelowOne, Count
 
 _RANDOM = re.compile(r"random-([1-9]\d{0,3})d")
 _PADDING = 0  # the word number of padding, at the end of a row
-_CHUNK = 1 << 22  # gate inputs that a test computes at a time
+_TEST_ROWS = 128  # that a test computes at a time
 
 
 @MODELS.register
@@ -71,28 +72,33 @@ class _Lstm(Classifier):
     def features(self, x: Tensor) -> Tensor:
         """Return the state of the last layer after the last word of each row."""
         lengths = row_lengths(x)
-        if torch.is_grad_enabled():
-            return self._states(x, lengths)
-        order = lengths.argsort(descending=True, stable=True)
-        size = max(1, _CHUNK // (4 * self.lstm.hidden_size * x.shape[1]))
-        parts = [self._states(x[rows], lengths[rows]) for rows in order.split(size)]
-        return torch.cat(parts)[order.argsort()]
+        return self._trained(x, lengths) if self.training else self._tested(x, lengths)
 
     def last(self, features: Tensor) -> Tensor:
-        return super().last(F.dropout(features, self.last_dropout, self.training))
+        return super().last(dropout(features, self.last_dropout, self.training))
 
-    def _states(self, x: Tensor, lengths: Tensor) -> Tensor:
+    def _trained(self, x: Tensor, lengths: Tensor) -> Tensor:
         order = lengths.argsort(descending=True, stable=True)
         longest = int(lengths[order[0]])
         is_word = torch.arange(longest, device=x.device)[:, None] < lengths[order]
         counts = is_word.sum(1)
-        states = F.embedding(x[order, :longest].t()[is_word], self.vectors)
+        words, inputs = x[order, :longest].t()[is_word].unique(return_inverse=True)
+        states, lines = self.vectors[words], Lines(tuple(counts.tolist()), inputs)
         for layer in range(self.lstm.num_layers):
             if layer:
-                states = F.dropout(states, self.dropout, self.training)
-            states = lstm_layer(states, counts.tolist(), *self._weights(layer))
+                states, lines = dropout(states, self.dropout, True), replace(lines, inputs=None)
+            states = lstm_layer(states, lines, *self._weights(layer))
         starts = counts.cumsum(0) - counts
         return states[starts[lengths - 1] + order.argsort()]
+
+    def _tested(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Return the states by torch's layers, which are faster without a gradient, for rows of similar lengths."""
+        order = lengths.argsort(descending=True, stable=True)
+        parts = []
+        for rows in order.split(_TEST_ROWS):
+            states, _ = self.lstm(self.vectors[x[rows, : int(lengths[rows[0]])]])
+            parts.append(states[torch.arange(len(rows)), lengths[rows] - 1])
+        return torch.cat(parts)[order.argsort()]
 
     def _weights(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
         inputs, hidden, *biases = (

@@ -1,6 +1,7 @@
 """Cross-tests in the record: every model on the test rows of every party, as a slow loop over rows gives them."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,9 +31,11 @@ def hospitals(rows: int = 300, places: Sequence[str] = PLACES) -> Dataset:
     return Dataset("hospitals", whole, Split(x, y, {"place": test}), CLASSES, "none")
 
 
-def trained(data: Dataset, algorithm: str, partition: str = "by-group", parties: int | None = None, **more: str) -> dict:
+def trained(
+    data: Dataset, algorithm: str, partition: str = "by-group", parties: int | None = None, model: str = "linear"
+) -> dict[str, Any]:
     federation = sb.federate(data, partition, parties, seed=0)
-    task = sb.task(more.get("model", "linear"), data)
+    task = sb.task(model, data)
     method = sb.Method(sb.ALGORITHMS.build(algorithm), sb.sgd(lr=0.1, epochs=1))
     *_, last = sb.rounds(method, federation, task, rounds=2, engine=sb.inline())
     return {"record": last, "federation": federation, "task": task, "final": last.final}
@@ -80,9 +83,7 @@ def test_own_models_on_all_parties_row_by_row(algorithm: str) -> None:
     data = hospitals()
     facts = trained(data, algorithm, model="mlp(4)")
     record, task = facts["record"], facts["task"]
-    setting = Setting(
-        sb.Method(sb.ALGORITHMS.build(algorithm), sb.sgd(lr=0.1, epochs=1)), facts["federation"], task, 0
-    )
+    setting = Setting(sb.Method(sb.ALGORITHMS.build(algorithm), sb.sgd(lr=0.1, epochs=1)), facts["federation"], task, 0)
     models = [setting.model_at(record.state.server, record.state.memory[party])[0] for party in range(3)]
 
     def answer(model: int, x: np.ndarray) -> int:
