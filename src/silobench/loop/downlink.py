@@ -87,19 +87,23 @@ def downlink(schedule: Schedule, state: State, server: Server) -> Downlink:
 
 def message_size(schedule: Schedule, server: Server) -> int:
     """Return the bytes of a message in which all that parties are sent has changed from zero."""
-    return _transferred(schedule, _parts(schedule.setting.sent(server)), 0)[1]
+    parts = _parts(schedule.setting.sent(server))
+    return _compressed(schedule, parts, {name: torch.zeros_like(part) for name, part in parts.items()}, 0).nbytes
 
 
 def _compressed(schedule: Schedule, parts: Parts, replica: Parts, round: int) -> _Message:
-    """Run the difference between the server's parts and the replica through the transforms, and add what arrives."""
-    change = {name: part - replica[name] if _is_vector(part) else part for name, part in parts.items()}
+    """Run the difference between the server's parts and the replica through the transforms, and add what arrives.
+
+    Scalars and vectors of integers are sent as they are.
+    """
+    change = {name: part - replica[name] for name, part in parts.items() if part.dim() and part.is_floating_point()}
     arrived, nbytes = _transferred(schedule, change, round)
-    after = dict(arrived)
+    after = {name: part for name, part in parts.items() if name not in change}
+    nbytes += sum(part.nbytes for part in after.values())
     for name, part in change.items():
-        if _is_vector(part):
-            factor = _factor(part, arrived[name])
-            after[name] = replica[name] + (arrived[name] if factor == 1.0 else factor * arrived[name])
-            nbytes += 0 if factor == 1.0 else _FACTOR_BYTES
+        factor = _factor(part, arrived[name])
+        after[name] = replica[name] + (arrived[name] if factor == 1.0 else factor * arrived[name])
+        nbytes += 0 if factor == 1.0 else _FACTOR_BYTES
     return _Message(after, nbytes)
 
 
@@ -140,11 +144,6 @@ def _received(whole: Server, parts: Parts) -> Server:
     """Return the server as parties see it, from its parts."""
     extras = {name: parts[f"{_EXTRA}{name}"] for name in whole.extras}
     return replace(whole, params=parts[_MODEL], buffers=parts.get(BUFFERS, whole.buffers), extras=extras)
-
-
-def _is_vector(part: Vector) -> bool:
-    """Whether a part is sent as a change; a scalar or a vector of integers is sent as it is."""
-    return part.dim() > 0 and part.is_floating_point()
 
 
 def _shapes(parts: Parts) -> dict[str, torch.Size]:
