@@ -27,9 +27,13 @@ def comparison_table(comparison: Comparison) -> Table:
     if len(rows) > 1:
         overall = [f"{p:.3f}" for p in comparison.odds] if comparison.odds else ["-"] * 3
         rows.append(entries(f"all {len(rows)} settings", "", "", *overall, comparison.verdict))
-    better = "more is better" if question.kind.higher_is_better else "less is better"
-    title = f"A = {a}, B = {b}: {_metric(question)}, {better}"
-    return Table(title, columns, rows, _note(comparison))
+    return Table(comparison_title(comparison), columns, rows, _note(comparison))
+
+
+def comparison_title(comparison: Comparison) -> str:
+    """Return what is compared, and which direction is better."""
+    better = "more is better" if comparison.question.kind.higher_is_better else "less is better"
+    return f"A = {comparison.a}, B = {comparison.b}: {_metric(comparison.question)}, {better}"
 
 
 def _metric(question: Question) -> str:
