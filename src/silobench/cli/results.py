@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 _NO_PARTIES = (
     "these runs have no results by party, because they are from an earlier version or no test row belongs to a party"
 )
+_NO_CROSS = (
+    "these runs have no cross-tests, because they are from an earlier version, have more than 32 parties, or no test "
+    "row belongs to a party"
+)
 _NO_TIMES = "these runs have no time of server and parties, because they are from an earlier version"
 FORMATS = ("terminal", "markdown", "latex", "csv")
 Directory = Annotated[Path, typer.Argument(help="Directory of runs.")]
@@ -59,6 +63,13 @@ def show(
             "--parties", help="Show the score of each party by name on its own test rows, and the worst and best party."
         ),
     ] = False,
+    cross: Annotated[
+        bool,
+        typer.Option(
+            "--cross",
+            help="Show each model on the test rows of every party; where parties are groups, this is always shown.",
+        ),
+    ] = False,
     time: Annotated[
         bool,
         typer.Option(
@@ -74,6 +85,7 @@ def show(
 
     Runs of a paper's experiments also get that paper's tables.
     """
+    from silobench.analysis.cross_tests import cross_tables
     from silobench.analysis.details import checked_target
     from silobench.analysis.export import latex, markdown
     from silobench.analysis.tables import score_tables
@@ -85,16 +97,16 @@ def show(
     if json_:
         _print_json(results, target, every, parties)
     elif form == "csv":
-        _print_csv(_finished(runs, directory), every, parties)
+        _print_csv(_finished(runs, directory), every, parties, cross)
     elif form == "terminal":
-        print_tables(runs, profile, every, time)
+        print_tables(runs, profile, every, cross, time)
         print_missing(results)
         if details or parties or target is not None:
             _print_more(_finished(runs, directory), details, target, parties)
     else:
         cells = _finished(runs, directory)
-        times = _time_tables(cells, time) if time else []
-        tables = [*score_tables(cells, every), *_more_tables(cells, details, target, parties), *times]
+        more = [*_more_tables(cells, details, target, parties), *(_time_tables(cells, each=True) if time else [])]
+        tables = [*score_tables(cells, every), *cross_tables(cells, cross), *more]
         print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
     _report_damage(results)
 
@@ -146,12 +158,16 @@ def _time_tables(cells: "list[CellResult]", each: bool) -> "list[Table]":
     return [table for table in tables if table.rows]
 
 
-def _print_csv(cells: "list[CellResult]", every: bool, parties: bool) -> None:
-    from silobench.analysis.export import parties_csv, scores_csv
+def _print_csv(cells: "list[CellResult]", every: bool, parties: bool, cross: bool) -> None:
+    from silobench.analysis.export import cross_csv, parties_csv, scores_csv
 
+    if parties and cross:
+        raise ConfigError("--format csv has one line per party or per cross-test: leave out --parties or --cross.")
     if parties and not any(cell.runs[0].final.parties for cell in cells):
         raise RecordError(f"{_NO_PARTIES}: leave out --parties.")
-    print(parties_csv(cells) if parties else scores_csv(cells, every))
+    if cross and not any(cell.runs[0].final.cross for cell in cells):
+        raise RecordError(f"{_NO_CROSS}: leave out --cross.")
+    print(parties_csv(cells) if parties else cross_csv(cells) if cross else scores_csv(cells, every))
 
 
 def _read(directory: Path) -> "Results":
@@ -193,6 +209,7 @@ def print_missing(results: "Results") -> None:
 
 def _print_json(results: "Results", target: float | None, every: bool, parties: bool) -> None:
     from silobench.analysis.costs import costs_json
+    from silobench.analysis.cross_tests import cross_json
     from silobench.analysis.details import details
     from silobench.analysis.measured import measures_json
     from silobench.analysis.parties import party_results
@@ -204,7 +221,7 @@ def _print_json(results: "Results", target: float | None, every: bool, parties: 
         "cells": [
             cell.as_json()
             | details(cell, target)
-            | {"measures": measures_json(cell), "costs": costs_json(cell, cells)}
+            | {"measures": measures_json(cell), "cross": cross_json(cell), "costs": costs_json(cell, cells)}
             | ({"party_results": party_results(cell)} if parties else {})
             for cell in cells
         ],
@@ -227,8 +244,14 @@ def _finished(runs: "list[StoredRun]", directory: Path) -> "list[CellResult]":
     return cells
 
 
-def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = False, time: bool = False) -> None:
-    """Print all tables of finished runs."""
+def print_tables(
+    runs: "list[StoredRun]", profile: bool = False, every: bool = False, cross: bool = False, time: bool = False
+) -> None:
+    """Print all tables of finished runs.
+
+    `cross` prints the cross-tests of all partitions, not only of groups; `time` prints times by partition and part.
+    """
+    from silobench.analysis.cross_tests import cross_tables
     from silobench.analysis.profile import profile_table
     from silobench.analysis.ranking import ranking_tables
     from silobench.analysis.tables import cost_table, score_tables
@@ -241,9 +264,12 @@ def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = F
             *paper_tables(cells),
             *other_measures(cells),
             *ranking_tables(cells, every),
+            *cross_tables(cells, cross),
         ):
             if table.rows:
                 print_table(table)
+        if cross and not any(cell.runs[0].final.cross for cell in cells):
+            print(f"{_NO_CROSS}.")
         print_table(cost_table(cells))
         for table in (times := _time_tables(cells, time)):
             print_table(table)

@@ -109,6 +109,11 @@ class Schedule:
         return self.exchange.has_server and not self.exchange.mixes
 
     @property
+    def has_server(self) -> bool:
+        """Whether parties exchange messages with a server; baselines exchange nothing."""
+        return self._has_server and not self.setting.method.algorithm.silent
+
+    @property
     def cohort(self) -> int:
         """The number of parties in a round."""
         return cohort_size(len(self.setting.federation.parties), self.participation)
@@ -133,6 +138,11 @@ class Schedule:
             raise ConfigError(
                 f"{cohort} of {parties} parties would take part in a round, but {self._named.algorithm} exchanges "
                 "minibatch by minibatch between all of them: leave participation at 1.0."
+            )
+        if self.clock.parties not in (None, parties) and not self.setting.method.algorithm.pooled:
+            raise ConfigError(
+                f"the clock has speeds of {self.clock.parties} parties, but the federation has {parties}: give a speed "
+                "for each party, or one number for all."
             )
         self._check_exchange()
         self.steered()

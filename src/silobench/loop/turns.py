@@ -1,5 +1,6 @@
 """A turn of the parties: who trains in a round, and whose messages arrive in it."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -28,8 +29,10 @@ class Turn:
     phases: Sequence[Phase] = ()  # messages before training
     trained: Tally | None = None  # of the parties that trained now, where messages arrive in other rounds
     flights: Sequence[Flight] = ()  # messages that arrive later
+    arrived: Sequence[Flight] = ()  # messages that the exchange gets, where `trained` is given
     clock: float = 0.0  # when the last of the messages arrives, where `trained` is given
     report: Mapping[str, float] = field(default_factory=dict)  # on the messages, for the record
+    agreeing: float = 0.0  # measured seconds of all parties together, before training
 
     def extra(self, before: Mapping[str, Memory]) -> dict[str, Memory]:
         """Return the memories of the loop's parts, with the messages that are still in flight."""
@@ -48,9 +51,11 @@ def _all_at_once(schedule: Schedule, state: State, broadcast: Server) -> Turn:
     setting, number = schedule.setting, state.server.round
     cohort = schedule.selection(setting.federation, schedule.cohort, setting.seed, number)
     replied = schedule.availability(cohort, setting.seed, number)
+    began = time.perf_counter()
     memory, phases = _agreed(schedule, state, broadcast, cohort)
+    agreeing = time.perf_counter() - began if phases else 0.0
     engine, replies = _trained(schedule, broadcast, {party: memory[party] for party in replied}, cohort)
-    return Turn(engine, replies, cohort, replied, phases)
+    return Turn(engine, replies, cohort, replied, phases, agreeing=agreeing)
 
 
 def _in_flight(schedule: Schedule, state: State, broadcast: Server) -> Turn:
@@ -81,6 +86,7 @@ def _in_flight(schedule: Schedule, state: State, broadcast: Server) -> Turn:
         tuple(sorted(flight.party for flight in taken)),
         trained=trained,
         flights=first[count:],
+        arrived=taken,
         clock=max([state.clock, *(flight.arrival for flight in taken)]),  # it waited already where models travelled
         report={"staleness": fmean(number - flight.version for flight in taken)} if taken else {},
     )

@@ -23,6 +23,7 @@ _FOLDERS = (  # in the order in which tables and findings are shown
     "niid_bench",
     "zhao2018",
     "hsieh2020",
+    "oarf",
 )
 PAPERS: tuple[Paper, ...] = tuple(import_module(f"{__name__}.{folder}").PAPER for folder in _FOLDERS)
 FINDINGS: tuple[Finding, ...] = tuple(finding for paper in PAPERS for finding in paper.findings)

@@ -89,6 +89,7 @@ def _skew_facts(partition: PartitionFacts) -> list[tuple[str, str]]:
     return [
         ("rows per party", f"{min(partition.sizes)} to {max(partition.sizes)}"),
         ("label EMD, mean", f"{partition.emd_weighted:.3f}"),
+        ("total variation", f"{partition.total_variation:.3f}"),
         ("Jensen-Shannon", f"{partition.jensen_shannon:.3f} bit"),
         ("Gini of sizes", f"{partition.gini:.3f}"),
         ("feature shift", f"{partition.feature_shift:.3f}"),

@@ -65,7 +65,7 @@ class Entry(_Value):
     name: str
     version: Annotated[int, Ge(1)] = 1
     summary: str
-    task: Literal["classification", "regression", "verification"] = "classification"
+    task: Literal["classification", "regression", "verification", "vectors"] = "classification"  # vectors: of words
     train: int | None = None  # number of rows; None if it depends on the files that the user imports
     test: int | None = None
     classes: int | None = None

@@ -96,16 +96,15 @@ def _run(local_round: LocalRound, training: "_Training") -> float:
 def _sum_of_deltas(finished: "Iterator[tuple[_Training, float]]") -> Reply:
     """Add up FedAvg's messages as they come, into one reply."""
     memories: dict[int, Memory] = {}
-    delta, weight, losses, seconds, slowest, steps = torch.zeros(()), 0.0, 0.0, 0.0, 0.0, 0
+    delta, weight, losses, steps, seconds = torch.zeros(()), 0.0, 0.0, 0, dict[int, float]()
     for training, loss in finished:
         began, samples = time.perf_counter(), float(training.problem.party.samples)
         moved = torch.from_numpy(training.params).sub_(training.start)
         delta = delta.add_(moved, alpha=samples) if memories else moved.mul_(samples)
         memories[training.party] = training.memory
         weight, losses, steps = weight + samples, losses + loss * samples, steps + len(training.walk.sizes)
-        slowest = max(slowest, training.seconds)
-        seconds += training.seconds + time.perf_counter() - began
-    return reply_of_deltas(delta, weight, memories, losses, steps, seconds, slowest)
+        seconds[training.party] = training.seconds + time.perf_counter() - began
+    return reply_of_deltas(delta, weight, memories, losses, steps, seconds)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from silobench.method.types import Memory, Update, Vector
 from silobench.spec import Registry
 from silobench.spec.contract import Contract, Form, described
 from silobench.training.setting import BUFFERS
-from silobench.training.state import Reply
+from silobench.training.state import Reply, Work
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _flight(party: int, tensors: Memory) -> Flight:
 
     reports = {name: (float(value), 1) for name, value in parts("report").items()}
     update = Update(parts("total"), weight, parts("sums"))
-    reply = Reply(
-        update, {}, {party: int(size)}, loss, int(steps), {}, reports=reports, model_parts=frozenset(parts("model"))
-    )
+    # Its seconds are not stored: they are measured, and a checkpoint must be the same in every run.
+    work = {party: Work(update.dense_nbytes)}
+    reply = Reply(update, {}, {party: int(size)}, loss, int(steps), {}, 0.0, reports, frozenset(parts("model")), work)
     return Flight(party, int(version), arrival, reply)
