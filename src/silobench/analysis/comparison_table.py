@@ -22,7 +22,7 @@ def comparison_table(comparison: Comparison) -> Table:
     rows = []
     for setting in comparison.settings:
         odds = [f"{p:.3f}" for p in setting.odds] if setting.odds else ["-"] * 3
-        difference = _difference_text(setting, question)
+        difference = difference_text(setting, question)
         rows.append(entries(setting.setting, str(len(setting.seeds)), difference, *odds, setting.verdict(a, b)))
     if len(rows) > 1:
         overall = [f"{p:.3f}" for p in comparison.odds] if comparison.odds else ["-"] * 3
@@ -46,7 +46,8 @@ def _metric(question: Question) -> str:
     return names.get(question.metric) or question.kind.title or f"test {score.title} in the last round"
 
 
-def _difference_text(setting: Paired, question: Question) -> str:
+def difference_text(setting: Paired, question: Question) -> str:
+    """Return the mean difference with its 95% interval, with one digit more than the region of equivalence has."""
     times, rope = question.factor, question.rope * question.factor
     digits = max(2, 1 - math.floor(math.log10(rope))) if 0 < rope < 1 else 2  # one more than the ROPE has
     text = f"{times * setting.mean:+.{digits}f}"

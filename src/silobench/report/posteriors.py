@@ -11,6 +11,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine as _Layout
 from numpy.typing import NDArray
 
 from silobench.analysis.bayes import Posterior
@@ -51,7 +52,7 @@ def plot_comparison(comparison: Comparison, path: Path) -> None:
 def _figure(comparison: Comparison, panels: Sequence[Paired]) -> Figure:
     columns = min(_ACROSS, len(panels))
     rows, (width, height) = -(-len(panels) // columns), _PANEL
-    figure = Figure(figsize=(width * columns, (height + 0.3) * rows + 0.4), layout="constrained")
+    figure = Figure(figsize=(width * columns, (height + 0.3) * rows + 0.4), layout=_Layout(w_pad=0.12))
     for place, pairs in enumerate(panels, 1):
         axes = figure.add_subplot(rows, columns, place)
         verdict = pairs.verdict(comparison.a, comparison.b)
