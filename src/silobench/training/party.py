@@ -157,7 +157,7 @@ class LocalRound:
             laps["train"],
             {name: (value, 1) for name, value in report.items()},
             model_parts,
-            {party: Work(encoding.dense, laps["train"], laps["encode"] - encrypt, encrypt, laps["decode"])},
+            {party: Work(encoding.dense, laps["train"], max(0.0, laps["encode"] - encrypt), encrypt, laps["decode"])},
         )
 
     def _encoded(self, update: Update, party: int, memory: PartyMemory, buffers: Vector) -> "_Encoding":
