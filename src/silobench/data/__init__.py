@@ -52,10 +52,12 @@ for _factory in (
     image_arrays.svhn, image_arrays.femnist, faces.identities, image_files.chars74k, image_files.age_faces,
     image_files.flickr_mammal, geo.geo_species,
     tables.adult, tables.rcv1, tables.reuters, tables.covtype, tables.heart_disease,
-    movielens.movielens_100k, movielens.movielens_1m, songs.year_prediction, songs.fma, traffic.traffic,
+    movielens.movielens_100k, movielens.movielens_1m, songs.year_prediction, songs.fma,
     text.imdb, text.amazon_domains, text.sentiment, speech.kws,
 ):  # fmt: skip
     DATASETS.register(_factory)
+
+DATASETS.register(added_later=("all_steps",))(traffic.traffic)
 
 
 def load(spec: str) -> Dataset:
