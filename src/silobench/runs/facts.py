@@ -75,6 +75,11 @@ class PartitionFacts:
     def party_count(self) -> int:
         return max(len(self.sizes), len(self.parties))
 
+    @property
+    def total_variation(self) -> float:
+        """The mean distance of the parties' labels from all labels, from 0 to 1; older runs store only the EMD."""
+        return self.emd_weighted / 2
+
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "PartitionFacts":
         get, shared = facts.get, facts.get("shared")
@@ -300,6 +305,11 @@ class RoundRow:
     replied: Sequence[int] | None = None  # parties that answered; None if all of the cohort did
     computing: float | None = None  # virtual seconds that the slowest party computed; None if that is measured
     final: FinalFacts = _NOT_TESTED
+    rows: int | None = None  # row visits of training; None in earlier runs, like the next two and `time`
+    dense_up: int | None = None  # bytes of the same messages without transforms
+    dense_down: int | None = None
+    converged: bool = False  # whether its schedule ended the run after this round
+    time: Mapping[str, Any] | None = None  # virtual seconds: total, core, and the parts of `server` and `parties`
 
     @property
     def tested(self) -> bool:
@@ -359,4 +369,9 @@ class RoundRow:
             get("replied"),
             get("computing"),
             FinalFacts.from_json(row["final"]) if row.get("final") else _NOT_TESTED,
+            get("rows"),
+            get("dense_up"),
+            get("dense_down"),
+            get("converged", False),
+            get("time"),
         )
