@@ -26,10 +26,16 @@ class Skewness:
     feature_shift: float  # 0 if the mean features of all parties are equal
     wasserstein: float | None = None  # of a numeric target, in its standard deviations; None if there are classes
 
+    @property
+    def total_variation(self) -> float:
+        """The mean distance of the parties' labels from all labels, 0..1: half of the l1 distance `emd_weighted`."""
+        return self.emd_weighted / 2
+
     def as_json(self) -> dict[str, Any]:
-        """Return the fields as they are written to run.json."""
+        """Return the measures as they are written to run.json."""
         # Not asdict, which copies every number of a large table.
-        return {name: value for name, value in vars(self).items() if name != "wasserstein" or value is not None}
+        fields = {name: value for name, value in vars(self).items() if name != "wasserstein" or value is not None}
+        return {**fields, "total_variation": self.total_variation}
 
 
 def measure(partition: Partition, dataset: Dataset) -> Skewness:
