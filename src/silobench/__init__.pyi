@@ -115,6 +115,11 @@ from .method.solvers import Solver as Solver
 from .method.solvers import sgd as sgd
 from .method.transforms import TRANSFORMS as TRANSFORMS
 from .method.transforms import clip as clip
+from .method.transforms import error_feedback as error_feedback
+from .method.transforms import low_rank as low_rank
+from .method.transforms import quantize as quantize
+from .method.transforms import rand_k as rand_k
+from .method.transforms import sign as sign
 from .method.transforms import top_k as top_k
 from .method.types import Adaptation as Adaptation
 from .method.types import Aggregate as Aggregate

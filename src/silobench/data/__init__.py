@@ -12,6 +12,7 @@ from silobench.data.readers import (
     image_arrays,
     image_files,
     movielens,
+    reviews,
     songs,
     speech,
     tables,
@@ -52,10 +53,15 @@ for _factory in (
     image_arrays.svhn, image_arrays.femnist, faces.identities, image_files.chars74k, image_files.age_faces,
     image_files.flickr_mammal, geo.geo_species,
     tables.adult, tables.rcv1, tables.reuters, tables.covtype, tables.heart_disease,
-    movielens.movielens_100k, movielens.movielens_1m, songs.year_prediction, songs.fma, traffic.traffic,
-    text.imdb, text.amazon_domains, text.sentiment, speech.kws,
+    movielens.movielens_100k, movielens.movielens_1m, songs.year_prediction, songs.fma,
+    reviews.film_reviews, reviews.snippets, reviews.synthetic_reviews, speech.kws,
 ):  # fmt: skip
     DATASETS.register(_factory)
+
+for _factory in (text.imdb, text.amazon_domains):
+    DATASETS.register(added_later=("vectors", "rows"))(_factory)
+DATASETS.register(added_later=("amazon", "vectors", "rows"))(text.sentiment)
+DATASETS.register(added_later=("all_steps",))(traffic.traffic)
 
 
 def load(spec: str) -> Dataset:

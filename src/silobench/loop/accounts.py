@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from silobench.loop.downlink import Downlink
 from silobench.loop.exchanges import Outcome
 from silobench.loop.probe import ModelProbe
 from silobench.loop.schedule import Schedule
@@ -25,7 +26,7 @@ class FinishedRound:
     probe: ModelProbe
     turn: Turn
     outcome: Outcome
-    broadcast: int  # bytes of the server's message to a party, without compression
+    sent: Downlink
 
     @property
     def other_phases(self) -> Sequence[Phase]:
@@ -57,7 +58,7 @@ def dense_bytes_of(schedule: Schedule, done: FinishedRound, phases: Sequence[Pha
     if algorithm.silent or schedule.exchange.mixes:  # such an exchange sends whole models
         return bytes_of(phases)
     sizes = {party: tally.work[party].dense if party in tally.work else size for party, size in tally.sizes.items()}
-    answer = max(sizes.values(), default=0) if algorithm.lockstep else done.broadcast
+    answer = max(sizes.values(), default=0) if algorithm.lockstep else done.sent.whole
     return bytes_of(schedule.exchange.phases(setting, done.turn.cohort, answer, sizes))
 
 
@@ -125,7 +126,7 @@ def _flights(timeline: Timeline, timing: Timing, done: FinishedRound) -> None:
     turn, trips = done.turn, []
     for flight in (*turn.arrived, *turn.flights):
         size, computing = flight.reply.sizes[flight.party], timing.computing(flight.party)
-        down, up = timing.ways(flight.party, done.broadcast, size, timing.schedule.cohort)
+        down, up = timing.ways(flight.party, flight.down or done.sent.whole, size, timing.schedule.cohort)
         trips.append(Trip(flight.arrival - (down + computing + up), down, computing, 0.0, 0.0, up))
     timeline.trips(trips, done.before.clock, turn.clock)
     timeline.at_parties("encode", [work.encode for work in done.work.values()])

@@ -12,6 +12,7 @@ import torch
 
 from silobench.errors import HookError, RunError
 from silobench.loop.accounts import FinishedRound, bytes_of, core_seconds, dense_bytes_of, time_of
+from silobench.loop.downlink import downlink
 from silobench.loop.evaluation import evaluated, models_to_test
 from silobench.loop.exchanges import Meeting
 from silobench.loop.final import final_test
@@ -104,12 +105,12 @@ class _Loop:
         orders = schedule.controller.steer(state.server, state.controller, probe)
         watch.lap("control")
         server = replace(state.server, knobs={**orders.knobs, **self._knobs_of_lr(state)})
-        broadcast = setting.sent(server)
+        sent = downlink(schedule, state, server)
         watch.lap("broadcast")
-        turns = turn(schedule, state, broadcast)
-        meeting = Meeting(setting, server, state.memory, turns.replies, turns.cohort, turns.replied, watch)
-        done = FinishedRound(state, orders, probe, turns, schedule.exchange.combine(meeting), broadcast.nbytes)
-        phases = self._phases(done, broadcast.nbytes)
+        turns = turn(schedule, state, sent)
+        meeting = Meeting(setting, server, state.memory, turns.replies, turns.cohort, turns.replied, watch, sent.server)
+        done = FinishedRound(state, orders, probe, turns, schedule.exchange.combine(meeting), sent)
+        phases = self._phases(done)
         traffic = bytes_of((*phases, *done.other_phases))
         ways = self.timing.both_ways(turns.cohort, turns.replied, phases)
         after = self._state_after(done, ways, sum(traffic))
@@ -134,13 +135,16 @@ class _Loop:
             "dense_down": down + (self.prelude.bytes_down if done.before.server.round == 0 else 0),
         }
 
-    def _phases(self, done: FinishedRound, broadcast: int) -> Sequence[Phase]:
+    def _phases(self, done: FinishedRound) -> Sequence[Phase]:
         """Return the broadcast and the replies; in lockstep parties know the last model, and need what changed."""
         algorithm = self.setting.method.algorithm
         if algorithm.silent:
             return ()
-        answer = done.outcome.answer if algorithm.lockstep else broadcast
-        return self.schedule.exchange.phases(self.setting, done.turn.cohort, answer, done.outcome.tally.sizes)
+        answer = done.outcome.answer if algorithm.lockstep else done.sent.whole
+        phases = self.schedule.exchange.phases(self.setting, done.turn.cohort, answer, done.outcome.tally.sizes)
+        if not self.schedule.broadcast:
+            return phases
+        return [replace(each, down=done.sent.sizes(done.turn.cohort)) if each.down else each for each in phases]
 
     def _full_exchange_bytes(self, server: Server) -> int:
         """Return the bytes of a round in which every party sends all of its model, and is answered."""
@@ -160,7 +164,8 @@ class _Loop:
         for changed in (turns.trained.memory, outcome.memory) if turns.trained else (outcome.memory,):
             memory = put(memory, changed)
         spent = before.spent + nbytes + done.probe.nbytes
-        return State(outcome.server, memory, clock, spent, done.orders.memory, extra=turns.extra(before.extra))
+        extra = done.sent.extra(turns.extra(before.extra), turns.cohort)
+        return State(outcome.server, memory, clock, spent, done.orders.memory, extra=extra)
 
     def _knobs_of_lr(self, state: State) -> Mapping[str, float]:
         """Return the knobs of a learning rate that depends on earlier rounds."""
@@ -220,7 +225,7 @@ class _Loop:
             state=after,
             measures=prelude.measures if is_first else {},
             control=done.orders.report,
-            reports={**tally.report, **turns.report},
+            reports={**tally.report, **turns.report, **done.sent.report},
             replied=turns.replied if turns.replied != turns.cohort else None,
             computing=by_clock,
             converged=after.has_ended,

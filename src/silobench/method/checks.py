@@ -320,18 +320,22 @@ def _revealed(value: Any, arguments: Sequence[Any]) -> str | None:
     return pair(value, "a pair (what the server learns, phases)") or phases(value[1])
 
 
+def _settled(value: Any, arguments: Sequence[Any]) -> str | None:
+    return tensors(value, "the memory")
+
+
 TRANSFORM_HOOKS: Mapping[str, Form] = {
     "decode": Form("update, context", _decoded),
     "unsent": Form("memory", _unsent),
+    "settle": Form("produced, arrived, memory, context", _settled),
     "agree": Form("memories, context", _agreed),
     "reveal": Form("memories, context", _revealed),
     "refuses": REFUSES,
 }
-_NO_DECODE = Transform(lambda update, memory, context: (update, memory)).decode
 
 
 def _transform_forms(transform: Transform) -> dict[str, Form]:
-    return {"encode": Form("update, memory, context", _Encode(transform.decode is _NO_DECODE))}
+    return {"encode": Form("update, memory, context", _Encode(not transform.needs_decoding))}
 
 
 TRANSFORMS.contract = Contract(

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias, get_args
 
 from silobench.errors import ConfigError
 from silobench.method.aggregates import MEAN
+from silobench.method.chain import chain_problem
 from silobench.method.servers import step
 from silobench.method.solvers import Solver, sgd
 from silobench.method.types import Aggregate, Algorithm, ServerOptimizer, Transform
@@ -39,7 +40,7 @@ class Method:
             *(transform.refuses for transform in self.transforms),
             self.aggregate.refuses,
         )
-        for reason in filter(None, (refuses(self) for refuses in refusals)):
+        for reason in filter(None, (*(refuses(self) for refuses in refusals), chain_problem(self.transforms))):
             raise ConfigError(reason)
 
     def _need_parts(self) -> None:

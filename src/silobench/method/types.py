@@ -16,7 +16,15 @@ from torch import Tensor
 from silobench.errors import ConfigError as ConfigError
 from silobench.method.codecs import DENSE as DENSE
 from silobench.method.codecs import SPARSE as SPARSE
+from silobench.method.codecs import Bits as Bits
 from silobench.method.codecs import Codec as Codec
+from silobench.method.codecs import Factoring as Factoring
+from silobench.method.codecs import Index as Index
+from silobench.method.codecs import quantized as quantized
+from silobench.method.codecs import random_subset as random_subset
+from silobench.method.codecs import signs as signs
+from silobench.method.codecs import sparse as sparse
+from silobench.method.updates import STATISTICS as STATISTICS
 from silobench.method.updates import Message as Message
 from silobench.method.updates import Update as Update
 from silobench.rng import stream
@@ -345,20 +353,28 @@ def _decode_nothing(update: Update, context: Context) -> Update:
     return update
 
 
+def _nothing_unsent(memory: Memory) -> Vector | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Transform:
     """A change to updates on their way to the server, with both ends in one place.
 
     `encode` runs at the party, in the order of the chain; `decode` runs at the server, on the sum, in reverse order. A
-    transform that sends values in a compact form names a codec: ``update.coded(codec)``.
+    transform that sends values in a compact form names a codec: ``update.coded(codec)``. `settle` runs at the party
+    after the message was packed.
     """
 
     encode: Callable[[Update, Memory, Context], Encoded]
     """(update, memory, context) -> update to send, new memory and, if it has one, a report. The record of the round has
     the mean of each reported value over the parties."""
     decode: Callable[[Update, Context], Update] = _decode_nothing
-    unsent: Callable[[Memory], Vector | None] = lambda memory: None
+    unsent: Callable[[Memory], Vector | None] = _nothing_unsent
     """(memory) -> change of the model that the party has not sent yet, or None."""
+    settle: Callable[[Update, Update, Memory, Context], Memory] | None = None
+    """(update that `encode` returned, update as it arrives, memory that `encode` returned, context) -> new memory. What
+    the transforms after this one and the packing have lost is ``produced.lost(arrived)``."""
     dials: tuple[Dial, ...] = ()
     """Knobs that a controller may set."""
     mostly_zeros: bool = False
@@ -371,6 +387,16 @@ class Transform:
     replies, as for shares of parties that did not answer; `decode` finds it in its context."""
     refuses: Callable[[Any], str | None] = lambda method: None
     """(method) -> why the transform cannot be combined with the other parts of the method, or None."""
+
+    @property
+    def keeps_rest(self) -> bool:
+        """Whether a party keeps what it has not sent, to send it later."""
+        return self.unsent is not _nothing_unsent
+
+    @property
+    def needs_decoding(self) -> bool:
+        """Whether what arrives is not yet the update: the server decodes the sum."""
+        return self.decode is not _decode_nothing
 
 
 TRANSFORMS: Registry[Transform] = Registry("transform")

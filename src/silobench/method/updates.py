@@ -1,12 +1,14 @@
 """`Update`, what a party tells the server, and `Message`, its bytes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from silobench.errors import ConfigError
 from silobench.method.codecs import DENSE, Codec, Packed
 from silobench.spec.renaming import renamed
 from silobench.vectors import Vector
+
+STATISTICS = "network buffers"  # the part with the statistics of normalisation layers, where these are averaged
 
 
 @renamed(says_nothing="is_empty")
@@ -57,19 +59,59 @@ class Update:
 
         return replace(self, total=apply(self.total), sums=apply(self.sums))
 
-    def coded(self, codec: Codec) -> "Update":
-        """Return the update with every vector part sent by a codec.
+    @property
+    def changes(self) -> dict[str, Vector]:
+        """The vectors that a lossy codec may pack, as they are packed: all vectors of floats but statistics.
+
+        A variance that is rounded or scaled could become negative, so statistics are sent whole.
+        """
+        parts = {**self.total, **self.sums}
+        return {
+            name: part
+            for name, part in parts.items()
+            if part.dim() > 0 and part.is_floating_point() and name != STATISTICS
+        }
+
+    def plus(self, errors: Mapping[str, Vector], share: float = 1.0) -> "Update":
+        """Return the update with `share` times unweighted vectors added to the parts of these names."""
+
+        def added(parts: Mapping[str, Vector], factor: float) -> dict[str, Vector]:
+            return {
+                name: part.add(errors[name], alpha=factor) if name in errors else part for name, part in parts.items()
+            }
+
+        return replace(self, total=added(self.total, share * self.weight), sums=added(self.sums, share))
+
+    def lost(self, arrived: "Update") -> dict[str, Vector]:
+        """Return what is missing from the update as it arrived, as unweighted vectors; statistics are left out.
+
+        >>> import torch
+        >>> whole, some = (Update.of(2.0, delta=torch.tensor(entries)) for entries in ([3.0, 1.0], [3.0, 0.0]))
+        >>> whole.lost(some)
+        {'delta': tensor([0., 1.])}
+        """
+        names = self.changes
+        total = {
+            name: (self.total[name] - arrived.total[name]).div_(self.weight) for name in names if name in self.total
+        }
+        return total | {name: self.sums[name] - arrived.sums[name] for name in names if name in self.sums}
+
+    def coded(self, codec: Codec, names: Collection[str] | None = None) -> "Update":
+        """Return the update with its vectors, or those of some names, sent by a codec.
 
         Where a part has a codec already, as after `top_k`, the new one packs the values which that one sends. A
         lossless codec is not applied twice: its bytes would only get longer.
         """
         codecs = dict(self.codecs)
         for name, part in {**self.total, **self.sums}.items():
+            if names is not None and name not in names:
+                continue
             if part.dim() > 0 and not (codec.lossless and codecs.get(name) == codec):
                 outer = codecs.get(name, DENSE).values
                 if outer is None:
                     raise ConfigError(
-                        f"two transforms pack the values of {name}, but only one can: leave one of them out."
+                        f"two transforms pack the values of {name}, but only one can: leave one of them out, or let "
+                        "the one that rounds values (quantize, sign) come last."
                     )
                 codecs[name] = outer(codec)
         return replace(self, codecs=codecs)
@@ -91,6 +133,11 @@ class Update:
     def nbytes(self) -> int:
         """The bytes of the message."""
         return self.pack().nbytes
+
+    @property
+    def dense_nbytes(self) -> int:
+        """The bytes of the message if all its entries are sent as they are."""
+        return sum(part.nbytes for part in (*self.total.values(), *self.sums.values()))
 
 
 def _added(parts: Mapping[str, Vector], others: Mapping[str, Vector]) -> dict[str, Vector]:

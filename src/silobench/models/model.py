@@ -1,7 +1,7 @@
 """`Model`: an architecture that becomes a torch module once the shape of its input is known."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
@@ -17,12 +17,14 @@ from silobench.spec.registry import part_name
 class Sizes:
     """Sizes for a network to fit: the shape of a row, the number of classes and, for rows of words, the vocabulary.
 
-    A network has one output per class; for a numeric target, `classes` is 1.
+    A network has one output per class; for a numeric target, `classes` is 1. `words` are the words by number, for a
+    network that looks them up.
     """
 
     shape: tuple[int, ...]
     classes: int
     vocabulary: int = 0
+    words: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def inputs(self) -> int:

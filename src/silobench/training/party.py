@@ -10,6 +10,7 @@ from torch import Tensor
 
 from silobench.errors import ConfigError
 from silobench.federation import Party
+from silobench.method.chain import Sent, send
 from silobench.method.solvers import Problem
 from silobench.method.types import (
     Batch,
@@ -28,7 +29,7 @@ from silobench.method.types import (
 from silobench.models.devices import seeded
 from silobench.rng import torch_seed
 from silobench.training.setting import BUFFERS, Setting
-from silobench.training.state import PartyMemory, Reply, Work, dense_bytes
+from silobench.training.state import PartyMemory, Reply, Work
 from silobench.training.stopwatch import Stopwatch
 from silobench.vectors import moved
 
@@ -139,46 +140,43 @@ class LocalRound:
             memories["personal"] = {"params": local.end[setting.personal]}
         if buffers.numel() and setting.buffers == "local":
             memories["network"] = {"buffers": buffers}
-        encoding = self._encoded(update, party, memory, buffers)
-        message = encoding.update.pack()
+        sent, transform_memories = self._sent(update, party, memory, buffers)
         watch.lap("encode")
-        arrived = message.unpack()
-        watch.lap("decode")
-        memory_by_party = {party: {key: each for key, each in {**memories, **encoding.memories}.items() if each}}
-        report, laps = dict(encoding.report), watch.laps
+        memory_by_party = {party: {key: each for key, each in {**memories, **transform_memories}.items() if each}}
+        report, train, encode = dict(sent.report), watch.laps["train"], watch.laps["encode"] - sent.unpacking
         encrypt = report.pop(ENCRYPT, 0.0)
         return Reply(
-            arrived,
+            sent.arrived,
             memory_by_party,
-            {party: message.nbytes},
+            {party: sent.message.nbytes},
             local.loss,
             local.steps,
-            {"train": laps["train"], "encode": laps["encode"]},
-            laps["train"],
+            {"train": train, "encode": encode},
+            train,
             {name: (value, 1) for name, value in report.items()},
             model_parts,
-            {party: Work(encoding.dense, laps["train"], max(0.0, laps["encode"] - encrypt), encrypt, laps["decode"])},
+            {party: Work(sent.dense, train, max(0.0, encode - encrypt), encrypt, sent.unpacking)},
         )
 
-    def _encoded(self, update: Update, party: int, memory: PartyMemory, buffers: Vector) -> "_Encoding":
-        """Run a message and its statistics through the chain of transforms; one that is empty passes by."""
+    def _sent(
+        self, update: Update, party: int, memory: PartyMemory, buffers: Vector
+    ) -> tuple[Sent, Mapping[str, Memory]]:
+        """Send a message and its statistics through the chain of transforms; one that is empty passes by.
+
+        Return also the memories of the transforms, by owner.
+        """
         setting, server, transforms = self.setting, self.server, self.setting.method.transforms
         memories = {key: memory.get(key, {}) for key in map(transform_key, range(len(transforms)))}
+        context = Context(setting.seed, server.round, party, setting.shared, server.knobs, self.cohort)
         passes_by = setting.method.algorithm.silent or update.is_empty
         if buffers.numel() and setting.buffers == "average":
             update = setting.with_buffers(update, buffers, server)
-        dense = dense_bytes(update)
         if passes_by:
-            return _Encoding(update, memories, {}, dense)
-        context = Context(setting.seed, server.round, party, setting.shared, server.knobs, self.cohort)
-        report: dict[str, float] = {}
-        for place, transform in enumerate(transforms):
-            key = transform_key(place)
-            update, after, *reported = transform.encode(update, memories[key], replace(context, place=place))
-            # Statistics are sent anew in every round: what was held back of them is out of date by the next.
-            memories[key] = {name: value for name, value in after.items() if name != BUFFERS}
-            report |= reported[0] if reported else {}
-        return _Encoding(update, memories, report, dense)
+            return send(update, (), (), context), memories
+        sent = send(update, transforms, tuple(memories.values()), context)
+        # Statistics are sent anew in every round: what was held back of them is out of date by the next.
+        kept = [{name: value for name, value in after.items() if name != BUFFERS} for after in sent.memories]
+        return sent, dict(zip(memories, kept, strict=True))
 
 
 @dataclass
@@ -232,16 +230,6 @@ class _Trainer:
 def _solver_key(training: str) -> str:
     """Return the owner of the solver's memory at a party, by the name of a training."""
     return f"solver-{training}" if training else "solver"
-
-
-@dataclass(frozen=True)
-class _Encoding:
-    """A message after the chain of transforms, their new memories by owner, and what they report."""
-
-    update: Update
-    memories: Mapping[str, Memory]
-    report: Mapping[str, float]
-    dense: int  # bytes of the message before the chain
 
 
 def transform_key(place: int) -> str:

