@@ -22,14 +22,18 @@ def comparison_table(comparison: Comparison) -> Table:
     rows = []
     for setting in comparison.settings:
         odds = [f"{p:.3f}" for p in setting.odds] if setting.odds else ["-"] * 3
-        difference = _difference_text(setting, question)
+        difference = difference_text(setting, question)
         rows.append(entries(setting.setting, str(len(setting.seeds)), difference, *odds, setting.verdict(a, b)))
     if len(rows) > 1:
         overall = [f"{p:.3f}" for p in comparison.odds] if comparison.odds else ["-"] * 3
         rows.append(entries(f"all {len(rows)} settings", "", "", *overall, comparison.verdict))
-    better = "more is better" if question.kind.higher_is_better else "less is better"
-    title = f"A = {a}, B = {b}: {_metric(question)}, {better}"
-    return Table(title, columns, rows, _note(comparison))
+    return Table(comparison_title(comparison), columns, rows, _note(comparison))
+
+
+def comparison_title(comparison: Comparison) -> str:
+    """Return what is compared, and which direction is better."""
+    better = "more is better" if comparison.question.kind.higher_is_better else "less is better"
+    return f"A = {comparison.a}, B = {comparison.b}: {_metric(comparison.question)}, {better}"
 
 
 def _metric(question: Question) -> str:
@@ -42,7 +46,8 @@ def _metric(question: Question) -> str:
     return names.get(question.metric) or question.kind.title or f"test {score.title} in the last round"
 
 
-def _difference_text(setting: Paired, question: Question) -> str:
+def difference_text(setting: Paired, question: Question) -> str:
+    """Return the mean difference with its 95% interval, with one digit more than the region of equivalence has."""
     times, rope = question.factor, question.rope * question.factor
     digits = max(2, 1 - math.floor(math.log10(rope))) if 0 < rope < 1 else 2  # one more than the ROPE has
     text = f"{times * setting.mean:+.{digits}f}"

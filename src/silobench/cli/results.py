@@ -99,13 +99,13 @@ def show(
     elif form == "csv":
         _print_csv(_finished(runs, directory), every, parties, cross)
     elif form == "terminal":
-        print_tables(runs, profile, every, cross)
+        print_tables(runs, profile, every, cross, time)
         print_missing(results)
-        if details or parties or time or target is not None:
-            _print_more(_finished(runs, directory), details, target, parties, time)
+        if details or parties or target is not None:
+            _print_more(_finished(runs, directory), details, target, parties)
     else:
         cells = _finished(runs, directory)
-        more = _more_tables(cells, details, target, parties, time)
+        more = [*_more_tables(cells, details, target, parties), *(_time_tables(cells, each=True) if time else [])]
         tables = [*score_tables(cells, every), *cross_tables(cells, cross), *more]
         print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
     _report_damage(results)
@@ -126,27 +126,21 @@ def _check_form(form: str, has_own_form: bool, has_details: bool) -> None:
         )
 
 
-def _print_more(cells: "list[CellResult]", details: bool, target: float | None, parties: bool, time: bool) -> None:
-    """Print the tables of details, parties and time."""
-    from silobench.analysis.costs import decomposition
+def _print_more(cells: "list[CellResult]", details: bool, target: float | None, parties: bool) -> None:
+    """Print the tables of details and parties."""
     from silobench.cli.terminal import print_table
 
-    for table in _more_tables(cells, details, target, parties, time):
+    for table in _more_tables(cells, details, target, parties):
         print_table(table)
-    if time and not any(decomposition(run) for cell in cells for run in cell.runs):
-        print(f"{_NO_TIMES}.")
     if parties and not any(cell.runs[0].final.parties for cell in cells):
         print(f"{_NO_PARTIES}.")
 
 
-def _more_tables(
-    cells: "list[CellResult]", details: bool, target: float | None, parties: bool, time: bool
-) -> "Iterator[Table]":
-    """Yield the tables of --details, --target, --parties and --time; those of times only if they have rows."""
+def _more_tables(cells: "list[CellResult]", details: bool, target: float | None, parties: bool) -> "Iterator[Table]":
+    """Yield the tables of --details, --target and --parties."""
     from silobench.analysis.confusion import confusion_tables
     from silobench.analysis.details import details_tables
     from silobench.analysis.parties import parties_tables
-    from silobench.analysis.time_tables import decomposition_table, time_table
 
     if details or target is not None:
         yield from details_tables(cells, target)
@@ -154,8 +148,14 @@ def _more_tables(
         yield from confusion_tables(cells)
     if parties:
         yield from parties_tables(cells)
-    if time:
-        yield from (table for table in (time_table(cells, by_partition=True), decomposition_table(cells)) if table.rows)
+
+
+def _time_tables(cells: "list[CellResult]", each: bool) -> "list[Table]":
+    """Return the tables of time and communication that have rows; with `each`, by partition and by part of the time."""
+    from silobench.analysis.time_tables import decomposition_table, time_table
+
+    tables = [time_table(cells, by_partition=each), *([decomposition_table(cells)] if each else [])]
+    return [table for table in tables if table.rows]
 
 
 def _print_csv(cells: "list[CellResult]", every: bool, parties: bool, cross: bool) -> None:
@@ -244,13 +244,17 @@ def _finished(runs: "list[StoredRun]", directory: Path) -> "list[CellResult]":
     return cells
 
 
-def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = False, cross: bool = False) -> None:
-    """Print all tables of finished runs; `cross` prints the cross-tests of all partitions, not only of groups."""
+def print_tables(
+    runs: "list[StoredRun]", profile: bool = False, every: bool = False, cross: bool = False, time: bool = False
+) -> None:
+    """Print all tables of finished runs.
+
+    `cross` prints the cross-tests of all partitions, not only of groups; `time` prints times by partition and part.
+    """
     from silobench.analysis.cross_tests import cross_tables
     from silobench.analysis.profile import profile_table
     from silobench.analysis.ranking import ranking_tables
     from silobench.analysis.tables import cost_table, score_tables
-    from silobench.analysis.time_tables import time_table
     from silobench.cli.terminal import print_table
     from silobench.papers import collect_cells, other_measures, paper_tables
 
@@ -267,8 +271,10 @@ def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = F
         if cross and not any(cell.runs[0].final.cross for cell in cells):
             print(f"{_NO_CROSS}.")
         print_table(cost_table(cells))
-        if (times := time_table(cells)).rows:
-            print_table(times)
+        for table in (times := _time_tables(cells, time)):
+            print_table(table)
+        if time and not times:
+            print(f"{_NO_TIMES}.")
         if profile:
             print_table(profile_table(cells))
 
@@ -363,6 +369,10 @@ def compare(
         float | None, typer.Option(help="The value of the main metric to reach, for rounds and bytes.")
     ] = None,
     only: Annotated[str, typer.Option(help="Only settings that match this glob, as in 'digits / *dirichlet*'.")] = "*",
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the posterior of each setting with the region of equivalence: a .png or .svg file."),
+    ] = None,
     json_: Json = False,
     plugin: LoadedPlugins = None,
 ) -> None:
@@ -383,8 +393,14 @@ def compare(
     except SilobenchError:
         _report_damage(results)  # what is asked for may be in a damaged run
         raise
+    if plot:
+        from silobench.report.posteriors import plot_comparison  # loads matplotlib
+
+        plot_comparison(comparison, plot)
     if json_:
         print(json.dumps(comparison.as_json(), indent=1))
     else:
         print_table(comparison_table(comparison))
+        if plot:
+            print(f"wrote {plot}")
     _report_damage(results)
