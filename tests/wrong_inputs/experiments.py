@@ -247,6 +247,16 @@ LINES = [
     experiment('transforms = "clip(norm=0)"', "clip: norm must be greater than 0, but 0 was given."),
     experiment('transforms = "clip |"', "nothing follows its last |; leave that out, or write one more spec."),
     experiment('transforms = "top-k(fraction=2)"', "top-k: fraction must be less than or equal to 1, but 2 was given."),
+    experiment("broadcast = 1", "broadcast must be text in quotation marks, but 1 was given."),
+    experiment('broadcast = "zip"', "there is no transform 'zip': choose from "),
+    experiment(
+        'broadcast = "top-k"\nalgorithm = "bsp"',
+        "the algorithm bsp the server sends only what the parties' messages add up to: leave broadcast out, and",
+    ),
+    experiment(
+        'broadcast = "top-k"\nexchange = "gossip"',
+        "but the exchange gossip has no server that does: leave broadcast out, or use exchange = star.",
+    ),
     experiment('transforms = "zip"', "there is no transform 'zip': choose from clip, top-k."),
     experiment('server = "adam(lr=-1)"', "adam: lr must be greater than 0, but -1 was given."),
     experiment(

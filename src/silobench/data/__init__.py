@@ -53,7 +53,7 @@ for _factory in (
     image_arrays.svhn, image_arrays.femnist, faces.identities, image_files.chars74k, image_files.age_faces,
     image_files.flickr_mammal, geo.geo_species,
     tables.adult, tables.rcv1, tables.reuters, tables.covtype, tables.heart_disease,
-    movielens.movielens_100k, movielens.movielens_1m, songs.year_prediction, songs.fma, traffic.traffic,
+    movielens.movielens_100k, movielens.movielens_1m, songs.year_prediction, songs.fma,
     reviews.film_reviews, reviews.snippets, reviews.synthetic_reviews, speech.kws,
 ):  # fmt: skip
     DATASETS.register(_factory)
@@ -61,6 +61,7 @@ for _factory in (
 for _factory in (text.imdb, text.amazon_domains):
     DATASETS.register(added_later=("vectors", "rows"))(_factory)
 DATASETS.register(added_later=("amazon", "vectors", "rows"))(text.sentiment)
+DATASETS.register(added_later=("all_steps",))(traffic.traffic)
 
 
 def load(spec: str) -> Dataset:

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from silobench.loop.downlink import Downlink
 from silobench.loop.exchanges import Outcome
 from silobench.loop.probe import ModelProbe
-from silobench.loop.schedule import Prelude, Schedule
+from silobench.loop.schedule import Schedule
 from silobench.loop.timeline import Timeline, Trip
-from silobench.loop.timing import Timing
+from silobench.loop.timing import Timing, Ways
 from silobench.loop.turns import Turn
 from silobench.method.control import Orders
 from silobench.method.types import Phase
@@ -25,7 +26,7 @@ class FinishedRound:
     probe: ModelProbe
     turn: Turn
     outcome: Outcome
-    broadcast: int  # bytes of the server's message to a party, without compression
+    sent: Downlink
 
     @property
     def other_phases(self) -> Sequence[Phase]:
@@ -57,28 +58,26 @@ def dense_bytes_of(schedule: Schedule, done: FinishedRound, phases: Sequence[Pha
     if algorithm.silent or schedule.exchange.mixes:  # such an exchange sends whole models
         return bytes_of(phases)
     sizes = {party: tally.work[party].dense if party in tally.work else size for party, size in tally.sizes.items()}
-    answer = max(sizes.values(), default=0) if algorithm.lockstep else done.broadcast
+    answer = max(sizes.values(), default=0) if algorithm.lockstep else done.sent.whole
     return bytes_of(schedule.exchange.phases(setting, done.turn.cohort, answer, sizes))
 
 
-def time_of(
-    timing: Timing, done: FinishedRound, phases: Sequence[Phase], laps: Mapping[str, float], test_core: float
-) -> Timeline:
+def time_of(timing: Timing, done: FinishedRound, ways: Ways, laps: Mapping[str, float], test_core: float) -> Timeline:
     """Return the timeline of a round from its messages, the seconds of parties, and `laps`: those of the server.
 
-    `test_core` are the core-seconds of the test.
+    `ways` are the seconds of downloads and uploads by party, and `test_core` are the core-seconds of the test.
     """
     schedule, turn = timing.schedule, done.turn
     timeline = Timeline(done.before.server.parties, schedule.has_server)
     _before_training(timeline, timing, done, laps)
     if turn.trained is None:
-        _trips(timeline, timing, done, phases)
+        _trips(timeline, timing, done, ways)
     else:
         _flights(timeline, timing, done)
     for phase in done.outcome.phases:
         _messages(timeline, timing, phase)
-    _centrally(timeline, schedule, "aggregate", laps["aggregate"] + sum(work.decode for work in done.work.values()))
-    if schedule.has_server and schedule.setting.has_party_models:
+    _centrally(timeline, schedule, "aggregate", laps["aggregate"] + sum([work.decode for work in done.work.values()]))
+    if timeline.has_server and schedule.setting.has_party_models:
         _shared(timeline, "test", test_core)
     else:
         _centrally(timeline, schedule, "test", laps["evaluate"], test_core)
@@ -88,8 +87,8 @@ def time_of(
 def _before_training(timeline: Timeline, timing: Timing, done: FinishedRound, laps: Mapping[str, float]) -> None:
     """Add what precedes the broadcast: shared rows, a controller's probe, and what transforms agree on."""
     schedule, cohort, agreeing = timing.schedule, done.turn.cohort, done.turn.agreeing
-    if done.before.server.round == 0:
-        timeline.messages([(schedule.prelude or Prelude()).clock] * timeline.parties)
+    if done.before.server.round == 0 and schedule.prelude:
+        timeline.messages([schedule.prelude.clock] * timeline.parties)
     if done.probe.largest:  # parties test each other's models
         _messages(timeline, timing, done.travelling_models)
         _shared(timeline, "test", laps["control"])
@@ -99,20 +98,21 @@ def _before_training(timeline: Timeline, timing: Timing, done: FinishedRound, la
         timeline.at_parties("encrypt", [agreeing / len(cohort)] * len(cohort))
     for phase in done.turn.phases:
         _messages(timeline, timing, phase)
-    if schedule.has_server:
+    if timeline.has_server:
         timeline.at_server("encode", laps["broadcast"])
 
 
-def _trips(timeline: Timeline, timing: Timing, done: FinishedRound, phases: Sequence[Phase]) -> None:
+def _trips(timeline: Timeline, timing: Timing, done: FinishedRound, ways: Ways) -> None:
     """Add the trips of parties that start together; the last one ends the wait."""
-    cohort, replied, work = done.turn.cohort, done.turn.replied, done.work
-    down, up = timing.both_ways(cohort, replied, phases)
-    is_measured, trips = timing.schedule.clock.speed is None, list[Trip]()
+    cohort, replied, work, (down, up) = done.turn.cohort, done.turn.replied, done.work, ways
+    is_measured, end, trips = timing.schedule.clock.speed is None, 0.0, list[Trip]()
     for party in replied:
-        each = work.get(party, _NOTHING)
-        train = each.train if is_measured else timing.computing(party)
-        trips.append(Trip(0.0, down[party], train, each.encode, each.encrypt, up[party]))
-    end = max([trip.end for trip in trips], default=0.0)
+        _, train, encode, encrypt, _ = work.get(party, _NOTHING)
+        first, last = down[party], up[party]
+        if not is_measured:
+            train = timing.computing(party)
+        trips.append(Trip(0.0, first, train, encode, encrypt, last))
+        end = max(end, first + train + encode + encrypt + last)
     if len(replied) < len(cohort):  # a party that does not answer was sent the model
         trips += [Trip(0.0, down[party], 0.0, 0.0, 0.0, 0.0) for party in set(cohort).difference(replied)]
     timeline.trips(trips, 0.0, end)
@@ -126,7 +126,7 @@ def _flights(timeline: Timeline, timing: Timing, done: FinishedRound) -> None:
     turn, trips = done.turn, []
     for flight in (*turn.arrived, *turn.flights):
         size, computing = flight.reply.sizes[flight.party], timing.computing(flight.party)
-        down, up = timing.ways(flight.party, done.broadcast, size, timing.schedule.cohort)
+        down, up = timing.ways(flight.party, flight.down or done.sent.whole, size, timing.schedule.cohort)
         trips.append(Trip(flight.arrival - (down + computing + up), down, computing, 0.0, 0.0, up))
     timeline.trips(trips, done.before.clock, turn.clock)
     timeline.at_parties("encode", [work.encode for work in done.work.values()])
@@ -140,7 +140,7 @@ def _messages(timeline: Timeline, timing: Timing, phase: Phase) -> None:
 
 def _centrally(timeline: Timeline, schedule: Schedule, part: str, seconds: float, core: float | None = None) -> None:
     """Add work of the server. Without one each party does it with its own model, or all of them with the same model."""
-    if schedule.has_server:
+    if timeline.has_server:
         timeline.at_server(part, seconds, core)
     elif schedule.exchange.has_server or schedule.exchange.mixes:  # parties alone, or that mix their models
         _shared(timeline, part, min(seconds * timeline.parties, seconds if core is None else core))

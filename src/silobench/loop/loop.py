@@ -12,12 +12,13 @@ import torch
 
 from silobench.errors import HookError, RunError
 from silobench.loop.accounts import FinishedRound, bytes_of, core_seconds, dense_bytes_of, time_of
+from silobench.loop.downlink import downlink
 from silobench.loop.evaluation import evaluated, models_to_test
 from silobench.loop.exchanges import Meeting
 from silobench.loop.final import final_test
 from silobench.loop.probe import ModelProbe
 from silobench.loop.schedule import Prelude, Schedule
-from silobench.loop.timing import Timing
+from silobench.loop.timing import Timing, Ways
 from silobench.loop.turns import turn
 from silobench.method.types import Memory, Phase, Server
 from silobench.processes import keep_memory
@@ -104,14 +105,15 @@ class _Loop:
         orders = schedule.controller.steer(state.server, state.controller, probe)
         watch.lap("control")
         server = replace(state.server, knobs={**orders.knobs, **self._knobs_of_lr(state)})
-        broadcast = setting.sent(server)
+        sent = downlink(schedule, state, server)
         watch.lap("broadcast")
-        turns = turn(schedule, state, broadcast)
-        meeting = Meeting(setting, server, state.memory, turns.replies, turns.cohort, turns.replied, watch)
-        done = FinishedRound(state, orders, probe, turns, schedule.exchange.combine(meeting), broadcast.nbytes)
-        phases = self._phases(done, broadcast.nbytes)
+        turns = turn(schedule, state, sent)
+        meeting = Meeting(setting, server, state.memory, turns.replies, turns.cohort, turns.replied, watch, sent.server)
+        done = FinishedRound(state, orders, probe, turns, schedule.exchange.combine(meeting), sent)
+        phases = self._phases(done)
         traffic = bytes_of((*phases, *done.other_phases))
-        after = self._state_after(done, phases, sum(traffic))
+        ways = self.timing.both_ways(turns.cohort, turns.replied, phases)
+        after = self._state_after(done, ways, sum(traffic))
         watch.lap("aggregate")
         cpu = time.process_time()
         models = cache(partial(models_to_test, setting, schedule.engine, after))  # parties may train on for a test
@@ -120,38 +122,39 @@ class _Loop:
             scores = {**scores, "final": final_test(setting, schedule.engine, models())}
         seconds = watch.lap("evaluate")
         test_core = core_seconds(seconds, time.process_time() - cpu, schedule.engine.processes)
-        costs = self._costs(done, phases, watch.laps, test_core)
+        time_by_part = time_of(self.timing, done, ways, watch.laps, test_core).as_json()
+        costs = {**self._costs(done, phases), "time": time_by_part}
         return self._record(done, after, traffic, scores, watch, costs)
 
-    def _costs(
-        self, done: FinishedRound, phases: Sequence[Phase], laps: Mapping[str, float], test_core: float
-    ) -> dict[str, Any]:
-        """Return the fields of a record on rows, bytes without transforms and time by part."""
+    def _costs(self, done: FinishedRound, phases: Sequence[Phase]) -> dict[str, Any]:
+        """Return the fields of a record on rows and on bytes without transforms."""
         up, down = dense_bytes_of(self.schedule, done, phases)
         return {
             "rows": sum(map(self.timing.rows, done.turn.replied)),
             "dense_up": up + done.probe.nbytes,
             "dense_down": down + (self.prelude.bytes_down if done.before.server.round == 0 else 0),
-            "time": time_of(self.timing, done, phases, laps, test_core).as_json(),
         }
 
-    def _phases(self, done: FinishedRound, broadcast: int) -> Sequence[Phase]:
+    def _phases(self, done: FinishedRound) -> Sequence[Phase]:
         """Return the broadcast and the replies; in lockstep parties know the last model, and need what changed."""
         algorithm = self.setting.method.algorithm
         if algorithm.silent:
             return ()
-        answer = done.outcome.answer if algorithm.lockstep else broadcast
-        return self.schedule.exchange.phases(self.setting, done.turn.cohort, answer, done.outcome.tally.sizes)
+        answer = done.outcome.answer if algorithm.lockstep else done.sent.whole
+        phases = self.schedule.exchange.phases(self.setting, done.turn.cohort, answer, done.outcome.tally.sizes)
+        if not self.schedule.broadcast:
+            return phases
+        return [replace(each, down=done.sent.sizes(done.turn.cohort)) if each.down else each for each in phases]
 
     def _full_exchange_bytes(self, server: Server) -> int:
         """Return the bytes of a round in which every party sends all of its model, and is answered."""
         size, parties = self.setting.sent(server).nbytes, tuple(range(len(self.setting.federation.parties)))
         return sum(bytes_of(self.schedule.exchange.phases(self.setting, parties, size, dict.fromkeys(parties, size))))
 
-    def _state_after(self, done: FinishedRound, phases: Sequence[Phase], nbytes: int) -> State:
+    def _state_after(self, done: FinishedRound, ways: Ways, nbytes: int) -> State:
         before, turns, outcome, timing = done.before, done.turn, done.outcome, self.timing
         if turns.trained is None:
-            seconds = timing.round(turns.cohort, turns.replied, phases)
+            seconds = timing.round(turns.replied, ways)
             clock = before.clock + seconds + sum(map(timing.barrier, done.other_phases))
         else:
             clock = turns.clock
@@ -161,7 +164,8 @@ class _Loop:
         for changed in (turns.trained.memory, outcome.memory) if turns.trained else (outcome.memory,):
             memory = put(memory, changed)
         spent = before.spent + nbytes + done.probe.nbytes
-        return State(outcome.server, memory, clock, spent, done.orders.memory, extra=turns.extra(before.extra))
+        extra = done.sent.extra(turns.extra(before.extra), turns.cohort)
+        return State(outcome.server, memory, clock, spent, done.orders.memory, extra=extra)
 
     def _knobs_of_lr(self, state: State) -> Mapping[str, float]:
         """Return the knobs of a learning rate that depends on earlier rounds."""
@@ -221,7 +225,7 @@ class _Loop:
             state=after,
             measures=prelude.measures if is_first else {},
             control=done.orders.report,
-            reports={**tally.report, **turns.report},
+            reports={**tally.report, **turns.report, **done.sent.report},
             replied=turns.replied if turns.replied != turns.cohort else None,
             computing=by_clock,
             converged=after.has_ended,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 SERVER_PARTS = ("test", "aggregate", "communicate", "idle", "encode")
 PARTY_PARTS = ("train", "test", "encode", "encrypt", "aggregate", "communicate", "idle")
 _DIGITS = 9  # of a second in a record
+_NO_SERVER_TIME, _NO_PARTY_TIME = (dict.fromkeys(parts, 0.0) for parts in (SERVER_PARTS, PARTY_PARTS))
 
 
 class Trip(NamedTuple):
@@ -20,10 +21,6 @@ class Trip(NamedTuple):
     encode: float
     encrypt: float
     up: float
-
-    @property
-    def end(self) -> float:
-        return self.start + self.down + self.train + self.encode + self.encrypt + self.up
 
 
 class Timeline:
@@ -41,8 +38,8 @@ class Timeline:
     def __init__(self, parties: int, has_server: bool = True) -> None:
         self.parties, self.has_server = parties, has_server
         self.total = self.core = 0.0
-        self._server = dict.fromkeys(SERVER_PARTS, 0.0)
-        self._of_parties = dict.fromkeys(PARTY_PARTS, 0.0)  # sums over parties
+        self._server = dict(_NO_SERVER_TIME)
+        self._of_parties = dict(_NO_PARTY_TIME)  # sums over parties
 
     def at_server(self, part: str, seconds: float, core: float | None = None) -> None:
         """Add work of the server, for which parties wait; `core` are its core-seconds, if it used several cores."""
@@ -67,24 +64,34 @@ class Timeline:
 
     def trips(self, trips: Iterable[Trip], begin: float, end: float) -> None:
         """Add what happens between two points in time on the trips of parties; a trip may begin or end outside."""
-        sums, crossing = self._of_parties, list[tuple[float, float]]()
-        for trip in trips:
-            inside = trip if begin <= trip.start and trip.end <= end else _clipped(trip, begin, end)
-            sums["communicate"] += inside.down + inside.up
-            sums["train"] += inside.train
-            sums["encode"] += inside.encode
-            sums["encrypt"] += inside.encrypt
-            self.core += inside.train + inside.encode + inside.encrypt
-            if inside.down:
-                crossing.append((inside.start, inside.start + inside.down))
-            if inside.up:
-                crossing.append((inside.end - inside.up, inside.end))
+        moved = trained = encoded = encrypted = 0.0
+        crossing = set[tuple[float, float]]()  # intervals in which messages cross; often the same for many parties
+        for trip in trips:  # without calls, because it takes its time in every round
+            start, down, train, encode, encrypt, up = trip
+            sending = start + down + train + encode + encrypt
+            if start < begin or sending + up > end:
+                start, down, train, encode, encrypt, up = _clipped(trip, begin, end)
+                sending = start + down + train + encode + encrypt
+            moved += down + up
+            trained += train
+            encoded += encode
+            encrypted += encrypt
+            if down:
+                crossing.add((start, start + down))
+            if up:
+                crossing.add((sending, sending + up))
+        sums = self._of_parties
+        sums["communicate"] += moved
+        sums["train"] += trained
+        sums["encode"] += encoded
+        sums["encrypt"] += encrypted
+        self.core += trained + encoded + encrypted
         self.total += end - begin
         self._server["communicate"] += _covered(crossing)
 
     def as_json(self) -> dict[str, Any]:
         """Return the field `time` of a record. Idle is what is missing to the total, so that parts add up to it."""
-        bars: dict[str, Any] = {"total": _rounded(self.total), "core": _rounded(self.core)}
+        bars: dict[str, Any] = {"total": round(self.total, _DIGITS), "core": round(self.core, _DIGITS)}
         if self.has_server:
             bars["server"] = _bar(self._server, self.total)
         means = {part: seconds / self.parties for part, seconds in self._of_parties.items()}
@@ -92,12 +99,8 @@ class Timeline:
 
 
 def _bar(parts: Mapping[str, float], total: float) -> dict[str, float]:
-    busy = sum(parts.values())
-    return {part: _rounded(max(0.0, total - busy) if part == "idle" else each) for part, each in parts.items()}
-
-
-def _rounded(seconds: float) -> float:
-    return round(seconds, _DIGITS)
+    idle = max(0.0, total - sum(parts.values()))
+    return {part: round(each, _DIGITS) if each else 0.0 for part, each in {**parts, "idle": idle}.items()}
 
 
 def _clipped(trip: Trip, begin: float, end: float) -> Trip:
@@ -109,7 +112,7 @@ def _clipped(trip: Trip, begin: float, end: float) -> Trip:
     return Trip(min(max(trip.start, begin), end), *parts)
 
 
-def _covered(intervals: list[tuple[float, float]]) -> float:
+def _covered(intervals: Iterable[tuple[float, float]]) -> float:
     """Return how long at least one of the intervals lasts."""
     covered, until = 0.0, 0.0
     for first, last in sorted(intervals):

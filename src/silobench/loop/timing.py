@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from silobench.loop.schedule import Schedule
 from silobench.method.selection import Cohort
 from silobench.method.types import Phase
+
+Ways: TypeAlias = tuple[Mapping[int, float], Mapping[int, float]]  # seconds of messages to and from parties, by party
 
 
 @dataclass(frozen=True)
@@ -49,23 +52,21 @@ class Timing:
         network, seed = self.schedule.network, self.schedule.setting.seed
         return network.transfer(down, party, seed, sharing), network.transfer(up, party, seed, sharing)
 
-    def both_ways(
-        self, cohort: Cohort, replied: Cohort, phases: Sequence[Phase]
-    ) -> tuple[dict[int, float], dict[int, float]]:
+    def both_ways(self, cohort: Cohort, replied: Cohort, phases: Sequence[Phase]) -> Ways:
         """Return the seconds of downloads and uploads by party; `phases` are the broadcast and the replies."""
         down, up = _added([phase.down for phase in phases]), _added([phase.up for phase in phases])
         return self.transfers(down, cohort, len(cohort)), self.transfers(up, replied, len(cohort))
 
-    def round(self, cohort: Cohort, replied: Cohort, phases: Sequence[Phase]) -> float:
-        """Return how long the server waits for the last reply; `phases` are the broadcast and the replies."""
-        down, up = self.both_ways(cohort, replied, phases)
+    def round(self, replied: Cohort, ways: Ways) -> float:
+        """Return how long the server waits for the last reply, by `both_ways` of the broadcast and the replies."""
+        down, up = ways
         return max([down[party] + self.computing(party) + up[party] for party in replied], default=0.0)
 
     def barrier(self, phase: Phase) -> float:
         """Return how long it takes until the last message of a phase has arrived."""
         return sum(max(way.values(), default=0.0) for way in self.crossings(phase))
 
-    def crossings(self, phase: Phase) -> tuple[dict[int, float], dict[int, float]]:
+    def crossings(self, phase: Phase) -> Ways:
         """Return how long the messages of a phase take by party: those to parties, and those from them."""
         down, up = (self.transfers(way, way, len(way)) for way in (phase.down, phase.up))
         return down, up

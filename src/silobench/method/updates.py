@@ -76,7 +76,9 @@ class Update:
         """Return the update with `share` times unweighted vectors added to the parts of these names."""
 
         def added(parts: Mapping[str, Vector], factor: float) -> dict[str, Vector]:
-            return {name: part + errors[name] * factor if name in errors else part for name, part in parts.items()}
+            return {
+                name: part.add(errors[name], alpha=factor) if name in errors else part for name, part in parts.items()
+            }
 
         return replace(self, total=added(self.total, share * self.weight), sums=added(self.sums, share))
 
@@ -89,7 +91,9 @@ class Update:
         {'delta': tensor([0., 1.])}
         """
         names = self.changes
-        total = {name: (self.total[name] - arrived.total[name]) / self.weight for name in names if name in self.total}
+        total = {
+            name: (self.total[name] - arrived.total[name]).div_(self.weight) for name in names if name in self.total
+        }
         return total | {name: self.sums[name] - arrived.sums[name] for name in names if name in self.sums}
 
     def coded(self, codec: Codec, names: Collection[str] | None = None) -> "Update":

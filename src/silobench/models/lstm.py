@@ -66,7 +66,7 @@ class _Lstm(Classifier):
             raise ConfigError(f"lstm needs rows of words in one line, but rows have shape {sizes.shape}: use bag.")
         self.register_buffer("vectors", vectors_of(vectors, sizes), persistent=False)
         self.dropout, self.last_dropout = dropout, last_dropout
-        self.lstm = nn.LSTM(self.vectors.shape[1], hidden, layers, batch_first=True, dropout=dropout)
+        self.lstm = nn.LSTM(self.vectors.shape[1], hidden, layers, batch_first=True)
         self.out = nn.Linear(hidden, sizes.classes)
 
     def features(self, x: Tensor) -> Tensor:

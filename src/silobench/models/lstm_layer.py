@@ -6,7 +6,7 @@ It computes what `torch.nn.LSTM` computes, faster on one thread of a CPU:
   than t. So padding costs nothing, and all steps are lines of one matrix.
 - The product with the inputs is one product for all steps, and so are the gradients of all weights. Lines with the same
   input, such as the same word, share theirs.
-- tanh(x) = 1 - 2 σ(-2x), so one call of the sigmoid, which is many times as fast as torch's tanh, computes all gates.
+- tanh(x) = 1 - 2 sigmoid(-2x), so one call of the sigmoid computes all gates; it is many times as fast as torch's tanh.
 - What the backward pass needs besides the gradients of later steps is computed for all steps together.
 """
 
@@ -72,7 +72,7 @@ class _Layer(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight_ih, weight_hh, *saved = ctx.saved_tensors
         lines, tape = ctx.lines, _Tape(*saved)
         before = lines.before(x.device)
@@ -87,9 +87,9 @@ class _Layer(Function):
 class _Tape:
     """What the forward pass computes for each line, and the backward pass needs."""
 
-    gates: Tensor  # σ of the gates' inputs; the gate with tanh is 1 - 2σ
+    gates: Tensor  # sigmoids of the gates' inputs; the gate with tanh is 1 - 2 times that
     cells: Tensor
-    squashed: Tensor  # σ(-2 cell)
+    squashed: Tensor  # sigmoid(-2 cell)
     states: Tensor
 
     @property
@@ -114,19 +114,19 @@ class _Tape:
             cell, state = new_cell, new_state
 
     def factors(self, before: Tensor) -> tuple[Tensor, Tensor]:
-        """Return derivatives by the inputs of the gates, of the cell by three and of the state by the last, [lines, 4h].
+        """Return the derivatives by the gates' inputs: of the cell by three of them, and of the state by the last.
 
         The second result is the derivative of the state by the cell. The inputs of the gates are those of
         `torch.nn.LSTM`, without the factor -2.
         """
         gates, squashed, first = self.gates, self.squashed, len(self.gates) - len(before)
-        factors = torch.addcmul(gates, gates, gates, value=-1)  # σ' = σ - σ²
+        factors = torch.addcmul(gates, gates, gates, value=-1)  # the sigmoid s has the derivative s - s²
         enter, _, reverse, leave = gates.chunk(_GATES, 1)
         by_enter, by_forget, by_cell, by_leave = factors.chunk(_GATES, 1)
         by_enter.mul_(1 - 2 * reverse)
         by_forget[first:].mul_(self.cells.index_select(0, before))
         by_forget[:first].zero_()
-        by_cell.mul_(enter).mul_(4)  # 1 - tanh² = 4 σ'
+        by_cell.mul_(enter).mul_(4)  # 1 - tanh² = 4 (s - s²)
         by_leave.mul_(1 - 2 * squashed)
         return factors, torch.addcmul(squashed, squashed, squashed, value=-1).mul_(leave).mul_(4)
 

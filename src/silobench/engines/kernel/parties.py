@@ -65,8 +65,9 @@ def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: i
     """Train the parties in `memory` and yield their replies, those with most rows first."""
     setting = local_round.setting
     parties = sorted(memory, key=lambda party: (-setting.solver.rows(local_round.party(party).samples), party))
-    rows = _rows_of(setting.federation.x, setting.federation.y)
-    trainings = (_prepared(local_round, party, memory[party], rows) for party in parties)
+    rows, shape = _rows_of(setting.federation.x, setting.federation.y), _shape(setting)
+    assert shape is not None
+    trainings = (_prepared(local_round, party, memory[party], rows, shape) for party in parties)
     finished = _finished(trainings, partial(_run, local_round), threads)
     if sends_only_deltas(setting):
         yield _sum_of_deltas(finished)
@@ -79,9 +80,9 @@ def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: i
         yield reply
 
 
-def _prepared(local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows) -> "_Training":
+def _prepared(local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows, shape: Shape) -> "_Training":
     try:
-        return _Training.of(local_round.at(memory), party, memory, rows)
+        return _Training.of(local_round.at(memory), party, memory, rows, shape)
     except Exception as error:
         raise located(error, local_round, [party])  # noqa: B904  # it has its cause
 
@@ -124,11 +125,10 @@ class _Training:
     seconds: float  # spent on preparing and running
 
     @classmethod
-    def of(cls, local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows) -> "_Training":
+    def of(cls, local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows, shape: Shape) -> "_Training":
         began, setting, server = time.perf_counter(), local_round.setting, local_round.server
         algorithm_memory, problem, solver = setting.algorithm_memory(memory), local_round.problem(party), setting.solver
-        start, shape = setting.method.algorithm.start(server, algorithm_memory), _shape(setting)
-        assert shape is not None
+        start = setting.method.algorithm.start(server, algorithm_memory)
         order, sizes = solver.order(problem, server.round)
         windows = None
         if setting.federation.dataset.augment == "crop-flip":

@@ -39,8 +39,10 @@ class _Subset:
     def unpack(self, content: Content, form: Form) -> Array:
         count, whole = self._count(form.size), np.zeros(form.size, form.dtype)
         values = self.values.unpack(content, Form((count,), form.dtype))
-        share = form.dtype.type(form.size / count if count else 1)
-        whole[_places(self.seed, form.size, count)] = values * share if self.scale else values
+        if self.scale and count:
+            with np.errstate(over="ignore"):  # a scaled number may be too large: it arrives as infinity
+                values = values * form.dtype.type(form.size / count)
+        whole[_places(self.seed, form.size, count)] = values
         return whole.reshape(form.shape)
 
     def around(self, values: Codec) -> Codec:

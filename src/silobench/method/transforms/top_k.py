@@ -34,9 +34,11 @@ def top_k(fraction: Fraction = 0.01, feedback: bool = True, index: Index = "auto
             chosen = dict(parts)
             for name, part in parts.items():
                 if part.dim() > 0:
-                    whole = part / weight + memory[name] if name in memory else part / weight
+                    whole = part / weight
+                    whole = whole.add_(memory[name]) if name in memory else whole
                     sent = whole * largest(whole, share)
-                    rest[name], chosen[name] = whole - sent, sent * weight
+                    # In place: most of the time goes into pages of memory that are touched for the first time.
+                    rest[name], chosen[name] = whole.sub_(sent), sent.mul_(weight)
             return chosen
 
         total, sums = sparsify(update.total, update.weight), sparsify(update.sums, 1.0)

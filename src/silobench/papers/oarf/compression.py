@@ -146,8 +146,8 @@ def compression_costs_accuracy(cells: Cells) -> Iterator[Evidence]:
             ratio = _ratio(cell, plain)
             names = f"{setting_name(cell)}: {how}"
             if ratio:
-                holds = gap(ratio, dict.fromkeys(ratio, 10.0)).more_than(0)
-                test = "t-test: messages are more than 10 times shorter"
+                holds = gap(ratio, dict.fromkeys(ratio, 5.0)).more_than(0)
+                test = "t-test: messages are more than 5 times shorter"
                 yield Evidence("messages are much shorter", names, f"{mean_of(ratio):.1f} times", test, holds)
             holds = accuracy_gap(plain, cell).more_than(POINT)
             test = "correlated t-test: accuracy is more than 1 point lower than without compression"
