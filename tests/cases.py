@@ -55,7 +55,9 @@ def trial(number: Number, off: Callable[[int], float], seed: int, choices: dict[
     """Return a trial: shares and accuracies are off by a noise, other numbers by that share of themselves."""
     numbers = number if isinstance(number, dict) else {"accuracy": number}
     accuracy = numbers.get("accuracy", 0.7) + off(0)
-    curve = [accuracy] * choices.get("rounds", 5)
+    curve = [accuracy] * (
+        max(1, round(numbers["until"] * (1 + off(8)))) if "until" in numbers else choices.get("rounds", 5)
+    )
     if "wobble" in numbers:
         size = numbers["wobble"] * (1 + off(1))
         curve = [accuracy + size * (-1) ** place for place in range(20)]
@@ -71,7 +73,10 @@ def trial(number: Number, off: Callable[[int], float], seed: int, choices: dict[
         counts = dealt_by_label(parties, percent_of(Label({"partition": partition})))
     elif "label-count(k=1)" in partition or ONE_CLASS in partition:
         counts = one_class_each(parties, CLASSES)
-    records = [{"measures": measured} if measured else {}] * len(curve)
+    records: list[dict[str, Any]] = [{**({"measures": measured} if measured else {}), **_timed(numbers, off)}] * len(
+        curve
+    )
+    records[-1] = {**records[-1], **_final(numbers, off, choices.get("algorithm") == "solo")}
     return stored(curve, seed, records, every=every, counts=counts, dataset_facts=classes, **choices)
 
 
@@ -97,6 +102,32 @@ def _measured(numbers: dict[str, Any], off: Callable[[int], float]) -> dict[str,
         }
         found["replicas"] = {"accuracy": {"0": 0.5, "1": 0.5}, "by_class": by_class}
     return found
+
+
+def _timed(numbers: dict[str, Any], off: Callable[[int], float]) -> dict[str, Any]:
+    """Return what a round records of its rows and its time: one second, divided among the parts of the parties' bar."""
+    if not {"throughput", "overhead"} & numbers.keys():
+        return {}
+    overhead = min(1.0, max(0.0, numbers.get("overhead", 0.2) + off(31)))
+    idle = min(1.0, numbers.get("idle", 0.9) + off(32))
+    parties = {"train": 1 - overhead, "idle": idle * overhead, "communicate": (1 - idle) * overhead}
+    rows = numbers.get("throughput", 1000.0) * (1 + off(30))
+    return {"rows": rows, "time": {"total": 1.0, "core": 2.0, "parties": parties}}
+
+
+def _final(numbers: dict[str, Any], off: Callable[[int], float], has_party_models: bool) -> dict[str, Any]:
+    """Return the final test: of the parties' models on all rows, and of all models on the rows of two parties."""
+    final: dict[str, Any] = {}
+    if "alone" in numbers:
+        scores = [score + off(43 + place) for place, score in enumerate(numbers["alone"])]
+        final["parties"] = {str(place): {"rows": 9, "own": score, "all": score} for place, score in enumerate(scores)}
+    if "sources" in numbers:
+        own, other = numbers["sources"]
+        models = ["0", "1"] if has_party_models else ["shared"]
+        pairs = [[own if model in (test, "shared") else other for test in "01"] for model in models]
+        scores = [[score + off(50 + 2 * a + b) for b, score in enumerate(row)] for a, row in enumerate(pairs)]
+        final["cross"] = {"models": models, "tests": ["0", "1", "all"], "scores": [[*row, 0.5] for row in scores]}
+    return {"final": final} if final else {}
 
 
 def runs(case: Case, numbers: Sequence[Number], noise: Noise, place: int = 0) -> list[list[StoredRun]]:

@@ -73,7 +73,7 @@ def bits(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: bits(inner) for key, inner in value.items()}
     if hasattr(value, "__dataclass_fields__"):
-        return {name: bits(inner) for name, inner in vars(value).items() if name != "seconds"}
+        return {name: bits(inner) for name, inner in vars(value).items() if name not in ("seconds", "time")}
     return value
 
 

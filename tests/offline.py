@@ -211,8 +211,8 @@ def source(client: str, *downloads: Download) -> Source:
 def use(monkeypatch: pytest.MonkeyPatch, *entries: Entry) -> None:
     """Let these be the whole catalogue."""
     made = {one.name: one for one in entries}
-    for module in ("catalog", "directory"):
-        monkeypatch.setattr(f"silobench.data.store.{module}.catalog", lambda: made)
+    for module in ("store.catalog", "store.directory", "word_vectors"):
+        monkeypatch.setattr(f"silobench.data.{module}.catalog", lambda: made)
 
 
 @contextmanager

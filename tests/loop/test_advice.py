@@ -22,6 +22,14 @@ CASES = {
     ),
     "mesh and star": ("network = 'mesh'\nexchange = 'star'", "exchange = star has no effect"),
     "equal seeds": ("seed = [0, 0]", "seed has 0 more than once: equal runs are done once"),
+    "a broadcast that is not compressed": (
+        "broadcast = 'clip(norm=1)'",
+        "the transforms of broadcast send 32 bytes, and the whole model has 32, so the server sends that instead",
+    ),
+    "parties that miss too many rounds": (
+        "broadcast = 'top-k(fraction=0.3)'\npartition = 'iid'\nparties = 40\nparticipation = 2",
+        "a party takes part in one of about 20 rounds, and the messages of the server that it misses are as long",
+    ),
     "plateau without tests": (
         "validation = 0.2\neval_every = 5\nsolver = 'sgd(lr=plateau(0.1), epochs=1)'",
         "sees the validation loss of 1 tests in 2 rounds, and drops the learning rate after 12 tests at the earliest",
@@ -32,6 +40,7 @@ WITHOUT = {
     "something is trimmed": "aggregate = 'trimmed-mean(share=0.25)'",
     "enough answers": "aggregate = 'krum'\npartition = 'iid'\nparties = 10\navailability = 'dropout(0.1)'",
     "mesh alone": "network = 'mesh'",
+    "a broadcast that is compressed": "broadcast = 'top-k(fraction=0.3)'",
     "two seeds": "seed = [0, 1]",
     "a patient plateau": "validation = 0.2\nsolver = 'sgd(lr=plateau(0.1, patience=0), epochs=1)'",
 }

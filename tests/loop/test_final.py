@@ -196,7 +196,7 @@ def test_numbers_have_results_by_party_and_no_confusions() -> None:
     data = Dataset("ages", whole.take(np.arange(150)), whole.take(np.arange(150, 200)), (), "none", task="regression")
     records, federation, task = run(data, "label-dirichlet(beta=0.5, min_size=2)", parties=3)
     final = records[-1].final
-    assert final.keys() == {"parties"}
+    assert final.keys() == {"parties", "cross"}
     guess = task.objective.predictions(outputs(task, records[-1], torch.from_numpy(data.test.x)))
     for party in range(3):
         rows = federation.own_test_rows(party).numpy()
@@ -220,7 +220,7 @@ def test_many_classes_have_no_confusion_matrix() -> None:
     split = Split(np.random.default_rng(0).normal(size=(len(y), 4)).astype(np.float32), y)
     data = Dataset("many", split, split, tuple(map(str, range(classes))), "none")
     final = run(data, "iid", parties=2, rounds=1)[0][-1].final
-    assert final.keys() == {"calibration", "parties"}
+    assert final.keys() == {"calibration", "parties", "cross"}
 
 
 def test_a_diverged_run_has_a_final_test_that_json_can_store() -> None:

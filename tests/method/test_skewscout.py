@@ -283,7 +283,9 @@ def _facts(out: Path) -> tuple[list[Any], list[Any]]:
     (run,) = (file.parent for file in out.glob("*/run.json"))
     facts = json.loads((run / "run.json").read_text())
     rows = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
-    return [facts[key] for key in ("model_sha256", "state_sha256")], [row | {"seconds": None} for row in rows]
+    return [facts[key] for key in ("model_sha256", "state_sha256")], [
+        row | {"seconds": None, "time": None} for row in rows
+    ]
 
 
 def test_a_killed_run_decides_the_same_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

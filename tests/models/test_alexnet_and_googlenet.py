@@ -9,7 +9,7 @@ from silobench.data import load
 from silobench.errors import AbsentError, ConfigError, SpecError
 from silobench.models import MODELS, Classifier, Network, Sizes
 
-NORMS = ["none", "batch", "group", "layer", "batch-renorm"]
+NORMS = ["none", "batch", "group", "layer", "batch-renorm", "batch-stats"]
 SMALL = ["alexnet(width=0.5", "googlenet(width=0.25", "googlenet(width=0.1, stem=small"]
 
 

@@ -18,7 +18,7 @@ from silobench.method.algorithms import ALGORITHMS
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
 from silobench.models import MODELS, Classifier, Cnn, Network, Sizes
-from silobench.models.norms import BatchNorm, BatchRenorm, norm_of
+from silobench.models.norms import BatchNorm, BatchRenorm, BatchStats, norm_of
 from silobench.runs.execute import execute
 from silobench.runs.experiment import bind, plan
 from silobench.runs.prepare import prepare
@@ -28,7 +28,7 @@ from silobench.training.party import LocalRound
 from silobench.training.setting import Setting
 
 Array = NDArray[np.float64]
-NORMS = ["batch", "group", "layer", "batch-renorm"]
+NORMS = ["batch", "group", "layer", "batch-renorm", "batch-stats"]
 MODELS_OF_PICTURES = {
     "cnn": 2, "vgg9": 6, "resnet(depth=20": 19, "lenet": 3, "mcmahan-mnist": 2, "mcmahan-cifar": 2, "kws": 3,
 }  # fmt: skip
@@ -58,11 +58,11 @@ def test_every_network_has_every_normalisation(model: str, norm: str) -> None:
     module = build(with_norm(model, norm), shape)
     layers = norm_layers(module)
     assert len(layers) == MODELS_OF_PICTURES[model]
-    kind = {"batch": BatchNorm, "batch-renorm": BatchRenorm}.get(norm, nn.GroupNorm)
+    kind = {"batch": BatchNorm, "batch-renorm": BatchRenorm, "batch-stats": BatchStats}.get(norm, nn.GroupNorm)
     assert all(type(layer) is kind for layer in layers)
     layout = Network(module).layout
     assert len([name for name in layout.norms if layout.slices[name].stop <= layout.trainable]) == 2 * len(layers)
-    assert (layout.size > layout.trainable) == norm.startswith("batch")
+    assert (layout.size > layout.trainable) == (norm in ("batch", "batch-renorm"))
     for rows in (1, 4):  # a row alone too
         answer = module(torch.rand(rows, *shape))
         assert answer.isfinite().all()
@@ -160,6 +160,7 @@ def by_hand(x: Array, grad: Array, weight: Array, bias: Array, shape: tuple[int,
     [
         ("batch", (5, 6, 3, 4), (0, 2, 3)),
         ("batch-renorm", (5, 6, 3, 4), (0, 2, 3)),
+        ("batch-stats", (5, 6, 3, 4), (0, 2, 3)),
         ("group", (5, 3, 2, 3, 4), (2, 3, 4)),
         ("layer", (5, 6, 3, 4), (1, 2, 3)),
     ],
@@ -177,6 +178,55 @@ def test_values_and_gradients_by_hand(norm: str, shape: tuple[int, ...], axes: t
     answers = [found, image.grad, layer.get_parameter("weight").grad, layer.get_parameter("bias").grad]
     for answer, expected in zip(answers, by_hand(x, grad, weight, bias, shape, axes), strict=True):
         torch.testing.assert_close(answer.detach(), torch.from_numpy(expected))
+
+
+# --- BatchNorm without running statistics ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_batch_statistics_are_used_in_training_and_in_a_test(training: bool) -> None:
+    layer, x = BatchStats(4).train(training), 2 + 3 * torch.randn(6, 4, 5, 5)
+    with torch.no_grad():
+        layer.weight.copy_(torch.rand(4))
+        layer.bias.copy_(torch.rand(4))
+        expected = nn.functional.batch_norm(x, None, None, layer.weight, layer.bias, training=True)
+        assert torch.equal(layer(x), expected)
+        assert not torch.allclose(layer(x[:3]), expected[:3])  # other rows matter
+    assert not list(layer.buffers())
+
+
+def test_a_single_value_is_its_own_mean() -> None:
+    layer = BatchStats(3)
+    with torch.no_grad():
+        layer.bias.copy_(torch.tensor([1.0, 2.0, 3.0]))
+    x = torch.randn(1, 3, 1, 1, requires_grad=True)
+    out = layer(x)
+    rounding = 4 * torch.finfo(torch.float32).eps * layer.eps**-0.5 * x.abs().max().item()  # of value / deviation
+    assert out.flatten().tolist() == pytest.approx([1.0, 2.0, 3.0], abs=rounding)
+    out.sum().backward()
+    assert x.grad is not None
+    assert not x.grad.any()
+
+
+def test_oarfs_network_has_its_number_of_parameters_and_no_statistics() -> None:
+    network = Network(build("resnet(norm=batch-stats)"))
+    assert (len(network.params), len(network.buffers)) == (11_173_962, 0)
+    images = torch.rand(5, 3, 32, 32)
+    with torch.no_grad():
+        assert torch.equal(network.module(images), network.module.eval()(images))
+
+
+def test_the_order_of_channels_is_a_matter_of_rounding() -> None:
+    """Networks of earlier versions keep the order of theirs, and so their bits."""
+    module, images = build("resnet(depth=20, norm=batch-stats)").double(), torch.rand(4, 3, 16, 16, dtype=torch.float64)
+    answers = []
+    for channels_last in (True, False):
+        module.channels_last = channels_last  # type: ignore[assignment]
+        answers.append(module(images))
+    # 20 layers of sums of up to 576 products; a normalisation may enlarge errors, by less than 10 each
+    assert (answers[0] - answers[1]).abs().max() < 20 * 576 * 10 * torch.finfo(torch.float64).eps
+    for norm in ("batch", "group", "layer", "batch-renorm", "none"):
+        assert not build(f"resnet(depth=20, norm={norm})").channels_last
 
 
 # --- batch renormalisation ---------------------------------------------------------------------------

@@ -41,7 +41,9 @@ SPECS = [
     "like(reference={reference})",
     "quantity-dirichlet(beta=0.5)",
     "quantity-dirichlet(beta=0.1, min_size=1)",
+    "quantity-dirichlet(beta=0.5, min_size=1, stratified=true)",
     "quantity-power-law",
+    "quantity-power-law(alpha=0.4)",
     "quantity-power-law(exponent=2, min_size=0)",
     "noise(sigma=0.1)",
     "octants",
@@ -51,6 +53,7 @@ SPECS = [
     "label-dirichlet(beta=0.5) + quantity-dirichlet(beta=1, min_size=1)",
     "label-count(k=2) + quantity-power-law + noise(sigma=0.1, as=std, test=noisy)",
     "label-dirichlet(beta=0.5, min_size=1) + quantity-power-law",
+    "label-count(k=2) + quantity-dirichlet(beta=0.5, min_size=1, stratified=true)",
     "noise(sigma=0.1) + quantity-dirichlet(beta=0.5, min_size=1)",
     "label-dirichlet(beta=0.5) + share(beta=0)",
     "share(beta=0)",
@@ -454,6 +457,51 @@ def test_power_law_sizes_are_the_shares_computed_by_hand(exponent: float, expect
     assert sorted(sizes(cut), reverse=True) == expected
 
 
+@settings(max_examples=40, deadline=None)
+@given(y=labels(), parties=st.integers(1, 6), beta=st.sampled_from([0.2, 1.0, 1e6]), seed=st.integers(0, 99))
+def test_stratified_shares_are_equal_in_every_class(y: list[int], parties: int, beta: float, seed: int) -> None:
+    """The largest remainder method is off by less than a row, so two shares of a class bound the party's share."""
+    try:
+        cut = partition(toy(y), f"q~Dir({beta}, min_size=0, stratified=true)", parties, seed)
+    except PartitionError:
+        return
+    counts, total = table(cut, toy(y)).astype(float), np.bincount(y)
+    held = total > 0
+    low, high = (counts[:, held] - 1) / total[held], (counts[:, held] + 1) / total[held]
+    assert (low.max(1) < high.min(1) + 1e-12).all()  # one share per party fits all classes
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_stratified_parties_have_the_labels_of_all(seed: int) -> None:
+    spec = "q~Dir(0.5, min_size=20, stratified={})"
+    loose, strict = (measure(partition(DIGITS, spec.format(flag), 5, seed), DIGITS) for flag in ("false", "true"))
+    assert strict.gini > 0.1
+    smallest = min(strict.sizes)
+    assert strict.emd_weighted < loose.emd_weighted
+    assert max(strict.emd) <= 10 * 2 / smallest  # ten classes, each off by less than a row, before and after scaling
+
+
+def test_new_arguments_leave_earlier_specs_as_they_were() -> None:
+    plain, off, on = (
+        PARTITIONS.bind(spec) for spec in ("q~Dir(0.5)", "q~Dir(0.5, stratified=false)", "q~Dir(0.5, stratified=true)")
+    )
+    assert str(plain.full) == str(off.full) == "quantity-dirichlet(beta=0.5, min_size=10)"
+    assert str(on.short) == "quantity-dirichlet(beta=0.5, stratified=True)"
+    assert str(PARTITIONS.bind("quantity-power-law").full) == "quantity-power-law(exponent=1.0, min_size=1)"
+
+
+@pytest.mark.parametrize(
+    ("alpha", "expected"),
+    [(1, [100, 100, 100, 100]), (0.5, [144, 101, 83, 72]), (2, [40, 80, 120, 160])],
+)
+def test_oarf_power_law_sizes_are_the_shares_computed_by_hand_in_order(alpha: float, expected: list[int]) -> None:
+    assert sizes(partition(BALANCED, f"quantity-power-law(alpha={alpha})", 4)) == expected
+
+
+def test_a_power_law_has_one_parameter() -> None:
+    refusal(lambda: partition(BALANCED, "quantity-power-law(2, alpha=0.5)", 4), "give one", kind=SpecError)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1000), st.lists(st.floats(0, 1e6), min_size=1, max_size=8).filter(lambda s: sum(s) > 1e-6))
 def test_apportioned_numbers_add_up_and_are_off_by_less_than_one(total: int, shares: list[float]) -> None:
@@ -686,6 +734,11 @@ def test_counts_and_sizes_are_those_of_the_rows() -> None:
     assert skew.sizes == sizes(cut) == [sum(row) for row in slow]
     np.testing.assert_allclose(skew.emd, emd(np.array(slow)))
     assert set(skew.as_json()) >= {"sizes", "counts", "emd", "emd_weighted"}
+    whole = np.mean(np.eye(10)[DIGITS.train.y], axis=0)
+    sets = [[k for k in range(10) if bits >> k & 1] for bits in range(2**10)]
+    best = [max(sum(row[k] / sum(row) - whole[k] for k in event) for event in sets) for row in slow]  # by definition
+    assert skew.total_variation == skew.as_json()["total_variation"]
+    assert skew.total_variation == pytest.approx(np.average(best, weights=skew.sizes))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])

@@ -79,7 +79,7 @@ def test_no_share_changes_nothing() -> None:
 
 def test_no_share_trains_the_same_model_and_sends_as_many_bytes(tmp_path: Path) -> None:
     plain, shared = (run(tmp_path, partition=f"shards(1){more}") for more in ("", " + share(beta=0, warmup=3)"))
-    assert [{**row, "seconds": 0} for row in plain] == [{**row, "seconds": 0} for row in shared]
+    assert [{**row, "seconds": 0, "time": 0} for row in plain] == [{**row, "seconds": 0, "time": 0} for row in shared]
 
 
 @settings(max_examples=60, deadline=None)
@@ -263,7 +263,7 @@ def test_divergence_from_python_starts_from_the_warmed_up_model(tmp_path: Path) 
 
 def _numbers(row: dict[str, Any]) -> dict[str, Any]:
     """Return a round's line as JSON reads it back, without wall-clock seconds."""
-    return json.loads(json.dumps({**row, "seconds": None}))
+    return json.loads(json.dumps({**row, "seconds": None, "time": None}))
 
 
 # --- pre-trained starts -------------------------------------------------------------------------------

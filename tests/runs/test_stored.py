@@ -42,7 +42,7 @@ def test_facts_are_those_of_run_json(finished: Path) -> None:
     for name in ("name", "task", "checksum", "train", "test", "licence"):
         assert getattr(facts.dataset, name) == stored["dataset"][name], name
     assert list(facts.dataset.classes) == stored["dataset"]["classes"]
-    for name in ("fingerprint", "emd_weighted", "jensen_shannon", "gini", "feature_shift"):
+    for name in ("fingerprint", "emd_weighted", "total_variation", "jensen_shannon", "gini", "feature_shift"):
         assert getattr(facts.partition, name) == stored["partition"][name], name
     for name in ("parties", "sizes", "emd"):
         assert list(getattr(facts.partition, name)) == stored["partition"][name], name

@@ -200,7 +200,9 @@ def run(federation: Federation, its_task: Task, engine: Engine, count: int = 3, 
 
 def facts_of(record: RoundRecord) -> dict[str, object]:
     return {
-        key: value for key, value in record.as_json().items() if key not in ("seconds", "engine", "workers", "measures")
+        key: value
+        for key, value in record.as_json().items()
+        if key not in ("seconds", "time", "engine", "workers", "measures")
     }
 
 

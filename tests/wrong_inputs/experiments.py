@@ -247,6 +247,16 @@ LINES = [
     experiment('transforms = "clip(norm=0)"', "clip: norm must be greater than 0, but 0 was given."),
     experiment('transforms = "clip |"', "nothing follows its last |; leave that out, or write one more spec."),
     experiment('transforms = "top-k(fraction=2)"', "top-k: fraction must be less than or equal to 1, but 2 was given."),
+    experiment("broadcast = 1", "broadcast must be text in quotation marks, but 1 was given."),
+    experiment('broadcast = "zip"', "there is no transform 'zip': choose from "),
+    experiment(
+        'broadcast = "top-k"\nalgorithm = "bsp"',
+        "the algorithm bsp the server sends only what the parties' messages add up to: leave broadcast out, and",
+    ),
+    experiment(
+        'broadcast = "top-k"\nexchange = "gossip"',
+        "but the exchange gossip has no server that does: leave broadcast out, or use exchange = star.",
+    ),
     experiment('transforms = "zip"', "there is no transform 'zip': choose from clip, error-feedback, low-rank,"),
     experiment('transforms = "quantize(bits=3)"', "quantize: bits must be 2, 4, 8, 16 or 32, but 3 was given."),
     experiment('transforms = "top_k(index=int16)"', "index must be 'auto', 'int32', 'int64' or 'bitmap', but 'int16'"),

@@ -338,8 +338,8 @@ CASES: list[Case] = [
     damaged(
         "intact results",
         intact,
-        "--format csv has one line per cell, or per party with --parties, and no details: leave out --details and "
-        "--target, or use --json.",
+        "--format csv has one line per cell, or per party with --parties, and no details: leave out --details, "
+        "--target and --time, or use --json.",
         "show runs --format csv --details",
     ),
     damaged(
@@ -369,7 +369,8 @@ CASES: list[Case] = [
     damaged(
         "intact results",
         intact,
-        "choose from accuracy, balanced-accuracy, best, bytes, own, rounds, seconds.",
+        "choose from accuracy, balanced-accuracy, best, bytes, convergence, overhead, own, rounds, seconds, "
+        "throughput, throughput-core, uplink-ratio.",
         "compare runs fedavg scaffold --metric speed",
     ),
     damaged(
@@ -383,6 +384,14 @@ CASES: list[Case] = [
         intact,
         "--rope must be a difference of 0 or more, too small to matter, but nan was given.",
         "compare runs fedavg scaffold --rope nan",
+    ),
+    damaged("intact results", intact, "but 'much' was given.", "compare runs fedavg scaffold --rope much"),
+    damaged(
+        "intact results",
+        intact,
+        "--rope of seconds is a share of the mean of the two, such as 0.1 for a tenth, but 5 was given, which no "
+        "difference exceeds: use a smaller one.",
+        "compare runs fedavg scaffold --metric seconds --rope 5",
     ),
     damaged(
         "intact results",

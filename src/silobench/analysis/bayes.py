@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import TYPE_CHECKING, NamedTuple
 
-from silobench.analysis.student import quantile, upper_tail
+from silobench.analysis.student import density, quantile, upper_tail
 from silobench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -65,6 +65,10 @@ class Posterior:
         if self.scale == 0:
             return float(distance > 0)
         return upper_tail(self.dof, -distance / self.scale)
+
+    def density(self, difference: float) -> float:
+        """Return the probability density at a difference; the scale must not be 0."""
+        return density(self.dof, (difference - self.mean) / self.scale) / self.scale
 
     def interval(self, mass: float = 0.95) -> tuple[float, float]:
         """Return the central credible interval."""

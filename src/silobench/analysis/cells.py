@@ -167,6 +167,7 @@ class CellResult:
             "constant_answer": self.constant_answer or None,
             "diverged": self.diverged,
             "emd_weighted": self.emd_weighted,
+            "total_variation": self.emd_weighted / 2,
             "paper": self.paper and self.paper.as_json(),
             "runs": [str(run.path) for run in self.runs],
         }

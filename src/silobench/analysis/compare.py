@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from itertools import pairwise
 from statistics import fmean
@@ -11,101 +11,20 @@ from typing import Any
 from silobench.analysis.bayes import DRAWS, PRIOR_STRENGTH, Odds, Posterior, correlated_t, signed_rank
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import settings_of
+from silobench.analysis.quantities import COSTS
+from silobench.analysis.quantities import Question as Question  # "X as X": who compares needs only this module
+from silobench.analysis.quantities import Ropes as Ropes
+from silobench.analysis.quantities import checked_question as checked_question
+from silobench.analysis.quantities import rope_of as rope_of
 from silobench.analysis.specs import arguments
-from silobench.analysis.statistics import bytes_until, rounds_to, score_on_own_rows
 from silobench.analysis.tables import shown
 from silobench.errors import ConfigError, RecordError, suggest
 from silobench.runs.label import LATER, distinguishing
-from silobench.runs.stored import StoredRun
 from silobench.spec import Spec, parse
-from silobench.tasks.metrics import ACCURACY, Metric
+from silobench.tasks.metrics import ACCURACY
 
-
-@dataclass(frozen=True)
-class Quantity:
-    """A number to compare. `of` reads it from a run, up to the round that counts as its last."""
-
-    of: Callable[[StoredRun, int], float]
-    rope: float  # region of practical equivalence: smaller differences do not matter
-    higher_is_better: bool = False
-    relative: bool = False  # a difference is a share of the mean of the two
-    to_target: bool = False  # counted until a target score is reached
-    on_test_rows: bool = True  # whether it depends on test rows, which trials share
-
-
-COSTS = {
-    "rounds": Quantity(lambda _, last: last, rope=10, to_target=True),
-    "bytes": Quantity(bytes_until, rope=0.1, relative=True, to_target=True),
-    "seconds": Quantity(
-        lambda run, _: sum(row.total_seconds for row in run.rounds), rope=0.1, relative=True, on_test_rows=False,
-    ),
-}  # fmt: skip
-BEST = "best"
-OWN = "own"  # the mean over parties on their own test rows
 FEWEST_WITH_SPREAD = 3  # settings with two or more pairs each, for a verdict over settings
 FEWEST_SETTINGS = 6  # settings of any kind: by chance all differences have the same sign in 2 of 2^6 cases, below 0.05
-_ERRORS = {"mae": 0.1, "rmse": 0.1, "mse": 0.01}  # in units of the target, where nothing is known about its scale
-_ROPE = 0.01  # of any other metric: one point of a percentage
-_OF_CONSTANT = 0.01  # a share of the error of the best constant answer
-
-
-def rope_of(metric: Metric) -> float:
-    """Return the default region of practical equivalence of a metric.
-
-    For an error it is a hundredth of that of the best constant answer, to one digit, because errors of other targets
-    have another scale.
-
-    >>> rope_of(Metric("mae", "MAE", False, "years", constant=16.55)), rope_of(Metric("mae", "MAE", False, "years"))
-    (0.2, 0.1)
-    """
-    if metric.name not in _ERRORS or not metric.constant:
-        return _ERRORS.get(metric.name, _ROPE)
-    return float(f"{_OF_CONSTANT * metric.constant:.1g}")
-
-
-@dataclass(frozen=True)
-class Question:
-    """A metric, and the settings of its test. `rho` of None is the share of test rows, if the metric needs it."""
-
-    metric: str = ACCURACY.name  # a recorded metric, the best round of the main one, or a cost
-    rope: float = _ROPE
-    rho: float | None = None
-    target: float | None = None
-    score: Metric = ACCURACY  # the metric to compare, or to reach the target
-
-    @property
-    def kind(self) -> Quantity:
-        if self.metric in COSTS:
-            return COSTS[self.metric]
-        rope, higher = rope_of(self.score), self.score.higher_is_better
-        if self.metric == BEST:
-            return Quantity(lambda run, _: self.score.best(value for _, value in run.curve(self.score)), rope, higher)
-        if self.metric == OWN:
-            return Quantity(lambda run, _: score_on_own_rows(run) or 0.0, rope, higher)
-        return Quantity(lambda run, _: run.curve(self.score)[-1][1], rope, higher)
-
-    @property
-    def unit(self) -> str:
-        """The unit of a difference, as tables state it."""
-        if self.kind.relative:
-            return "percent of their mean"
-        if self.metric == "rounds":
-            return self.metric
-        return "percentage points" if self.score.is_share else self.score.unit or self.score.title
-
-    @property
-    def factor(self) -> float:
-        """The factor by which tables multiply a difference."""
-        return 100 if self.kind.relative else 1 if self.metric == "rounds" else self.score.factor
-
-    def applies_to(self, cell: CellResult) -> bool:
-        """Whether a cell has the metric, in the same unit."""
-        if self.metric == "seconds":
-            return True
-        if self.metric == OWN and cell.on_own_rows is None:
-            return False
-        metric, _ = cell.metrics.get(self.score.name, (None, None))
-        return metric is not None and metric.unit == self.score.unit
 
 
 @dataclass(frozen=True)
@@ -115,10 +34,11 @@ class Paired:
     setting: str
     seeds: list[int]
     differences: list[float]
-    never: tuple[int, int]  # trials of A and of B that did not reach the target: they count with all their rounds
+    never: tuple[int, int]  # trials of A and of B that did not get there: they count with all their rounds
     posterior: Posterior | None  # None for a single pair, which has no spread
     odds: Odds | None
     failed: tuple[int, int] = (0, 0)  # trials of A and of B without a finite score: their pairs are left out
+    neither: int = 0  # pairs of which no trial got there: they are left out
 
     @property
     def mean(self) -> float:
@@ -127,7 +47,18 @@ class Paired:
     def verdict(self, a: str, b: str) -> str:
         if not self.odds:
             return "one pair, no spread"
-        return _verdict(self.odds, a, b, censored=any(self.never), failed=self.failed)
+        return _verdict(self.odds, a, b, self.doubts)
+
+    @property
+    def doubts(self) -> tuple[bool, bool, bool]:
+        """Whether what the odds leave out speaks against A being better, against equality and against B being better.
+
+        A run that never reached the target, or never converged, counts with too few rounds: it shows neither that its
+        algorithm is better nor that the two are equal. A run without a finite score is not counted, so its algorithm is
+        not shown to be better than the other, or equal to it.
+        """
+        a, b = (never + failed > 0 for never, failed in zip(self.never, self.failed, strict=True))
+        return a, a or b or self.neither > 0, b
 
     def as_json(self, a: str, b: str) -> dict[str, Any]:
         return {
@@ -138,6 +69,7 @@ class Paired:
             "differences": self.differences,
             "never_reached": {"a": self.never[0], "b": self.never[1]},
             "without_score": {"a": self.failed[0], "b": self.failed[1]},
+            "neither_reached": self.neither,
             **(self.odds._asdict() if self.odds else dict.fromkeys(Odds._fields)),
             "verdict": self.verdict(a, b),
             "posterior": _facts(self.posterior) if self.posterior else None,
@@ -163,12 +95,13 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        censored = any(any(paired.never) for paired in self.settings)
-        failures = [*(paired.failed for paired in self.settings), *self.left_out.values()]
-        a, b = (sum(failed[side] for failed in failures) for side in (0, 1))
         if self.odds is None:
             return "undecided"
-        return _verdict(self.odds, self.a, self.b, censored, (a, b))
+        is_counted = bool(self.question.kind.until)  # a setting that is left out then has runs that did not get there
+        left_out = [(a, a or b or is_counted, b) for a, b in self.left_out.values()]
+        each = [*(paired.doubts for paired in self.settings), *left_out]
+        a, equal, b = (any(doubts[place] for doubts in each) for place in range(3))
+        return _verdict(self.odds, self.a, self.b, (a, equal, b))
 
     def as_json(self) -> dict[str, Any]:
         only, kind = self.settings[0], self.question.kind
@@ -181,6 +114,7 @@ class Comparison:
             "higher_is_better": kind.higher_is_better,
             "relative": kind.relative,
             "rope": self.question.rope,
+            "rope_of": self.question.study or None,
             **(self.odds._asdict() if self.odds else dict.fromkeys(Odds._fields)),
             "verdict": self.verdict,
             "method": self.method,
@@ -191,16 +125,10 @@ class Comparison:
         }
 
 
-def _verdict(odds: Odds, a: str, b: str, censored: bool, failed: tuple[int, int]) -> str:
-    """Return the verdict, if what the odds leave out does not speak against it.
-
-    A run that never reached the target counts too little, so it is not evidence of equality. A run without a finite
-    score is not counted, so its algorithm is not shown to be better than the other, or equal to it.
-    """
-    doubts = (failed[0] > 0, censored or any(failed), failed[1] > 0)
-    verdict = odds.verdict(a, b)
+def _verdict(odds: Odds, a: str, b: str, doubts: tuple[bool, bool, bool]) -> str:
+    """Return the verdict, if what the odds leave out does not speak against it."""
     doubted = any(doubt and p == max(odds) for doubt, p in zip(doubts, odds, strict=True))
-    return "undecided" if doubted else verdict
+    return "undecided" if doubted else odds.verdict(a, b)
 
 
 def _facts(posterior: Posterior) -> dict[str, Any]:
@@ -210,75 +138,16 @@ def _facts(posterior: Posterior) -> dict[str, Any]:
 # --- comparing ---------------------------------------------------------------------------------------
 
 
-def checked_question(
-    metric: str | None = None,
-    rope: float | None = None,
-    rho: float | None = None,
-    target: float | None = None,
-    cells: Sequence[CellResult] = (),
-) -> Question:
-    """Return a checked question about some cells; a `ConfigError` explains what is wrong with it.
-
-    Without a `metric` it asks for the main metric of the cells, or for accuracy if there are no cells.
-    """
-    name, score = _named(metric, cells)
-    question = Question(name, score=score)
-    _check_target(question, target, cells)
-    if rope is not None and not 0 <= rope < float("inf"):
-        raise ConfigError(f"--rope must be a difference of 0 or more, too small to matter, but {rope} was given.")
-    if rho is not None and not 0 <= rho < 1:
-        raise ConfigError(f"--rho must be a correlation of at least 0 and below 1, but {rho} was given.")
-    return replace(question, rope=question.kind.rope if rope is None else rope, rho=rho, target=target)
-
-
-def _named(name: str | None, cells: Sequence[CellResult]) -> tuple[str, Metric]:
-    """Return the name of what is compared, and the metric behind it: a recorded one, or the main one."""
-    mains = list({(cell.metric.name, cell.metric.unit): cell.metric for cell in cells}.values()) or [ACCURACY]
-    recorded = [metric for cell in cells for metric, _ in cell.metrics.values()] or [ACCURACY]
-    known = dict.fromkeys((*(metric.name for metric in recorded), BEST, OWN, *COSTS))
-    if name is not None and name not in known:
-        raise ConfigError(f"there is no metric '{name}': {suggest(name, known)}")
-    if name == OWN and cells and all(cell.on_own_rows is None for cell in cells):
-        raise ConfigError("these runs have no results on the parties' own test rows: leave out --metric own.")
-    if name is not None and name not in (BEST, OWN, *COSTS):
-        units = {metric.unit: metric for metric in recorded if metric.name == name}
-        return name, _only(list(units.values()))
-    score = mains[0] if name == "seconds" else _only(mains)
-    return name or score.name, score
-
-
-def _only(metrics: Sequence[Metric]) -> Metric:
-    if len(metrics) > 1:
-        names = ", ".join(sorted(metric.heading.replace(", ", " in ") for metric in metrics))
-        raise ConfigError(
-            f"these runs are scored by several metrics ({names}), which cannot be compared with each other: "
-            "choose settings of one metric with --only, or a metric that they share with --metric."
-        )
-    return metrics[0]
-
-
-def _check_target(question: Question, target: float | None, cells: Sequence[CellResult]) -> None:
-    metric, score, is_share = question.metric, question.score, question.score.is_share
-    example = 0.8 if is_share else next((f"{cell.score.mean:.3g}" for cell in cells if cell.metric == score), 1)
-    if question.kind.to_target and target is None:
-        raise ConfigError(
-            f"{metric} are counted until the {score.title} reaches a target: state it, such as --target {example}."
-        )
-    if not question.kind.to_target and target is not None:
-        raise ConfigError(f"{metric} has no target: leave out --target, or use --metric rounds or bytes.")
-    if target is not None and (not math.isfinite(target) or (is_share and not 0 < target <= 1)):
-        bounds = "above 0 and up to 1" if is_share else "that is a finite number"
-        raise ConfigError(
-            f"--target must be a value of {score.title} {bounds}, such as {example}, but {target} was given."
-        )
-
-
 def compare(cells: Sequence[CellResult], a: str, b: str, question: Question, only: str = "*") -> Comparison:
     """Pair the runs of two algorithms by setting and seed, and test their differences."""
     a, b = (_present(name, cells) for name in (a, b))
     if a == b:
         raise ConfigError(f"both are {a}: name two different algorithms to compare.")
-    rivals = _rivals([cell for cell in cells if question.applies_to(cell)], a, b, only)
+    suited = [cell for cell in cells if question.applies_to(cell)]
+    for name in (a, b) if question.metric in COSTS else ():
+        if name not in {cell.label["algorithm"] for cell in suited}:
+            raise RecordError(f"no finished run of {name} has a value of {question.metric}: choose another --metric.")
+    rivals = _rivals(suited, a, b, only)
     pairs = {name: paired(*rival, question, name) for name, rival in rivals.items()}
     settings = [one for one in pairs.values() if one]
     left_out = {name: _failures(rivals[name], question) for name, one in pairs.items() if not one}
@@ -318,10 +187,11 @@ def _failures(rivals: tuple[CellResult, CellResult], question: Question) -> tupl
 def paired(a: CellResult, b: CellResult, question: Question, setting: str = "") -> Paired | None:
     """Return the differences of two cells over their shared seeds; None if there is no informative pair."""
     runs = [dict(zip(cell.seeds, cell.runs, strict=True)) for cell in (a, b)]
-    seeds, differences, never, failed = [], [], [0, 0], [0, 0]
+    seeds, differences, never, failed, neither = [], [], [0, 0], [0, 0], 0
     for seed in sorted(runs[0].keys() & runs[1].keys()):
-        lasts = [_last(run[seed], question) for run in runs]
-        if lasts == [None, None]:  # neither reached the target, so neither was sooner
+        lasts = [question.last_round(run[seed]) for run in runs]
+        if lasts == [None, None]:  # neither got there, so neither was sooner
+            neither += 1
             continue
         one, other = (
             question.kind.of(run[seed], len(run[seed].rounds) if last is None else last)
@@ -337,14 +207,7 @@ def paired(a: CellResult, b: CellResult, question: Question, setting: str = "") 
         return None
     posterior = correlated_t(differences, _rho(a, question), _grain(a, question)) if len(seeds) > 1 else None
     odds = posterior.odds(question.rope, question.kind.higher_is_better) if posterior else None
-    return Paired(setting, seeds, differences, (never[0], never[1]), posterior, odds, (failed[0], failed[1]))
-
-
-def _last(run: StoredRun, question: Question) -> int | None:
-    """Return the round until which a run counts; None if it never reaches the target."""
-    if question.target is None:
-        return len(run.rounds)
-    return rounds_to(run.curve(question.score), question.target, question.score)
+    return Paired(setting, seeds, differences, (never[0], never[1]), posterior, odds, (failed[0], failed[1]), neither)
 
 
 def _difference(one: float, other: float, relative: bool) -> float:
@@ -359,7 +222,7 @@ def _grain(cell: CellResult, question: Question) -> float:
     if question.score.name == ACCURACY.name and question.metric not in COSTS:
         return 1 / cell.dataset.test
     tested = [row.round for row in cell.runs[0].tested]
-    return float(max((b - a for a, b in pairwise(tested)), default=1)) if question.metric == "rounds" else 0.0
+    return float(max((b - a for a, b in pairwise(tested)), default=1)) if question.kind.unit == "rounds" else 0.0
 
 
 def _rho(cell: CellResult, question: Question) -> float:
@@ -440,6 +303,13 @@ def _why_no_pair(a: str, b: str, rivals: dict[str, tuple[CellResult, CellResult]
     if not any(set(pair[0].seeds) & set(pair[1].seeds) for pair in rivals.values()):
         return f"{a} (seeds {one.seeds}) and {b} (seeds {other.seeds}) share no seed: run both with the same seeds."
     score = question.score
+    if question.kind.until == "convergence":
+        return (
+            f"no run of {a} or {b} converged: rounds to convergence need a learning rate that ends the run, such as "
+            "lr=plateau(start=0.1), and enough rounds."
+        )
+    if question.metric in COSTS and question.target is None:
+        return f"every pair of {a} and {b} has a run without a {question.metric}: choose another --metric."
     if question.target is None:
         return f"every pair of {a} and {b} has a run without a finite {score.title}: use a smaller learning rate."
     curves = [run.curve(score) for pair in rivals.values() for cell in pair for run in cell.runs]

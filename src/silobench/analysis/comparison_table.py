@@ -2,7 +2,8 @@
 
 import math
 
-from silobench.analysis.compare import BEST, FEWEST_SETTINGS, FEWEST_WITH_SPREAD, OWN, Comparison, Paired, Question
+from silobench.analysis.compare import FEWEST_SETTINGS, FEWEST_WITH_SPREAD, Comparison, Paired
+from silobench.analysis.quantities import BEST, OWN, Question
 from silobench.analysis.tables import Table, entries
 
 
@@ -21,27 +22,32 @@ def comparison_table(comparison: Comparison) -> Table:
     rows = []
     for setting in comparison.settings:
         odds = [f"{p:.3f}" for p in setting.odds] if setting.odds else ["-"] * 3
-        difference = _difference_text(setting, question)
+        difference = difference_text(setting, question)
         rows.append(entries(setting.setting, str(len(setting.seeds)), difference, *odds, setting.verdict(a, b)))
     if len(rows) > 1:
         overall = [f"{p:.3f}" for p in comparison.odds] if comparison.odds else ["-"] * 3
         rows.append(entries(f"all {len(rows)} settings", "", "", *overall, comparison.verdict))
-    better = "more is better" if question.kind.higher_is_better else "less is better"
-    title = f"A = {a}, B = {b}: {_metric(question)}, {better}"
-    return Table(title, columns, rows, _note(comparison))
+    return Table(comparison_title(comparison), columns, rows, _note(comparison))
+
+
+def comparison_title(comparison: Comparison) -> str:
+    """Return what is compared, and which direction is better."""
+    better = "more is better" if comparison.question.kind.higher_is_better else "less is better"
+    return f"A = {comparison.a}, B = {comparison.b}: {_metric(comparison.question)}, {better}"
 
 
 def _metric(question: Question) -> str:
     score = question.score
-    if question.kind.to_target:
+    if question.kind.until == "target":
         unit = "" if score.is_share else f" {score.unit}"
         return f"{question.metric} until {score.title} {question.target:g}{unit.rstrip()}"
     on_own_rows = f"{score.title} on the parties' own test rows, mean over parties"
-    names = {BEST: f"best test {score.title}", OWN: on_own_rows, "seconds": "computing time"}
-    return names.get(question.metric, f"test {score.title} in the last round")
+    names = {BEST: f"best test {score.title}", OWN: on_own_rows}
+    return names.get(question.metric) or question.kind.title or f"test {score.title} in the last round"
 
 
-def _difference_text(setting: Paired, question: Question) -> str:
+def difference_text(setting: Paired, question: Question) -> str:
+    """Return the mean difference with its 95% interval, with one digit more than the region of equivalence has."""
     times, rope = question.factor, question.rope * question.factor
     digits = max(2, 1 - math.floor(math.log10(rope))) if 0 < rope < 1 else 2  # one more than the ROPE has
     text = f"{times * setting.mean:+.{digits}f}"
@@ -53,7 +59,8 @@ def _difference_text(setting: Paired, question: Question) -> str:
 
 def _note(comparison: Comparison) -> str:
     question, settings = comparison.question, comparison.settings
-    notes = [f"equal: within ±{question.rope * question.factor:g} {question.unit}"]
+    of_study = f", as in {question.study}" if question.study else ""
+    notes = [f"equal: within ±{question.rope * question.factor:g} {question.unit}{of_study}"]
     rhos = sorted({f"{setting.posterior.rho:.2f}" for setting in settings if setting.posterior})
     if rhos:
         upto = f" to {rhos[-1]}" if len(rhos) > 1 else ""
@@ -66,8 +73,12 @@ def _note(comparison: Comparison) -> str:
             f"or {FEWEST_SETTINGS} settings"
         )
     never = sum(sum(setting.never) for setting in settings)
+    what = "converged" if question.kind.until == "convergence" else "reached the target"
     if never:
-        notes.append(f"runs that never reached the target count with all their rounds, which is too few: {never}")
+        notes.append(f"runs that never {what} count with all their rounds, which is too few: {never}")
+    neither = sum(setting.neither for setting in settings)
+    if neither:
+        notes.append(f"pairs of which no run {what} are left out: {neither}")
     if comparison.left_out:
         first, count = next(iter(comparison.left_out)), len(comparison.left_out)
         notes.append(f"settings without a pair to compare are left out: {count}, such as {first}")

@@ -99,6 +99,19 @@ def parties_csv(cells: Sequence[CellResult]) -> str:
     return text.getvalue().rstrip("\n")
 
 
+def cross_csv(cells: Sequence[CellResult]) -> str:
+    """Return one line per cell, trial, model and test rows: the main metric of the model on these rows."""
+    names, text = [*varying(cells), "algorithm"], io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*names, "seed", "model", "test", "metric", "unit", "score"])
+    for cell in cells:
+        choices, metric = [shown(cell, name, cells) for name in names], cell.metric
+        for run in cell.runs:
+            for model, test, score in run.final.cross.items() if run.final.cross else ():
+                writer.writerow([*choices, run.seed, model, test, metric.name, metric.unit, _value(score, metric)])
+    return text.getvalue().rstrip("\n")
+
+
 def _numbers(cell: CellResult) -> dict[str, object]:
     """Return the numbers of a cell by the name of their column."""
     accuracy, paper, metric, score = cell.accuracy, cell.paper, cell.metric, cell.score

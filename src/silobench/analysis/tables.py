@@ -449,16 +449,22 @@ def _virtual_time(group: Sequence[CellResult]) -> str:
     return f"{duration(fmean(cell.clock for cell in group))} (network)"
 
 
-def cost_table(cells: Sequence[CellResult]) -> Table:
-    """Return what a run sends and takes, and what one round does beside the published cost, by algorithm."""
+def cost_groups(cells: Sequence[CellResult]) -> tuple[list[str], list[list[CellResult]]]:
+    """Return the choices that tables of costs show, and the cells that share them: partitions are left out."""
     names = [name for name in varying(cells) if name not in ("partition", "rounds")] + ["algorithm"]
-    rows = []
 
     def choices_of(cell: CellResult) -> str:
         """Return a key of the choices; the number of parties is that of the cell, which the data may have decided."""
         return repr([cell.parties if name == "parties" else cell.label.get(name) for name in (*names, "rounds")])
 
-    for group in grouped(cells, choices_of):
+    return names, grouped(cells, choices_of)
+
+
+def cost_table(cells: Sequence[CellResult]) -> Table:
+    """Return what a run sends and takes, and what one round does beside the published cost, by algorithm."""
+    names, groups = cost_groups(cells)
+    rows = []
+    for group in groups:
         up, down = (size(fmean(getattr(c, key) for c in group)) for key in ("bytes_up", "bytes_down"))
         computing = duration(fmean(cell.seconds for cell in group))
         done = fmean(cell.rounds for cell in group)  # fewer than planned, where a schedule ended the run

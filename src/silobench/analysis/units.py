@@ -1,4 +1,4 @@
-"""Bytes, seconds and fractions as text."""
+"""Bytes, seconds, fractions and other numbers as text."""
 
 
 def size(count: float) -> str:
@@ -32,3 +32,12 @@ def percent(mean: float, std: float | None = None) -> str:
     ('71.2', '71.2 ± 0.4')
     """
     return f"{100 * mean:.1f}" + ("" if std is None else f" ± {100 * std:.1f}")
+
+
+def short(number: float) -> str:
+    """Return a positive number with three digits, or with all digits before the point.
+
+    >>> short(33.324), short(1.0), short(3913.31)
+    ('33.3', '1', '3913')
+    """
+    return f"{number:.3g}" if number < 999.5 else f"{number:.0f}"

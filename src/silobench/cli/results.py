@@ -15,6 +15,7 @@ from silobench.errors import ConfigError, RecordError, SilobenchError, suggest
 if TYPE_CHECKING:
     from silobench.analysis.cells import CellResult
     from silobench.analysis.claims import Claim
+    from silobench.analysis.compare import Ropes
     from silobench.analysis.tables import Table
     from silobench.runs.results import Results
     from silobench.runs.stored import StoredRun
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 _NO_PARTIES = (
     "these runs have no results by party, because they are from an earlier version or no test row belongs to a party"
 )
+_NO_CROSS = (
+    "these runs have no cross-tests, because they are from an earlier version, have more than 32 parties, or no test "
+    "row belongs to a party"
+)
+_NO_TIMES = "these runs have no time of server and parties, because they are from an earlier version"
 FORMATS = ("terminal", "markdown", "latex", "csv")
 Directory = Annotated[Path, typer.Argument(help="Directory of runs.")]
 Profile = Annotated[bool, typer.Option("--profile", help="Show where the time of each run went, phase by phase.")]
@@ -58,6 +64,21 @@ def show(
             "--parties", help="Show the score of each party by name on its own test rows, and the worst and best party."
         ),
     ] = False,
+    cross: Annotated[
+        bool,
+        typer.Option(
+            "--cross",
+            help="Show each model on the test rows of every party; where parties are groups, this is always shown.",
+        ),
+    ] = False,
+    time: Annotated[
+        bool,
+        typer.Option(
+            "--time",
+            help="Show convergence, throughput, overhead and compression of each partition, and how server and parties "
+            "spent their time.",
+        ),
+    ] = False,
     json_: Json = False,
     plugin: LoadedPlugins = None,
 ) -> None:
@@ -65,26 +86,28 @@ def show(
 
     Runs of a paper's experiments also get that paper's tables.
     """
+    from silobench.analysis.cross_tests import cross_tables
     from silobench.analysis.details import checked_target
     from silobench.analysis.export import latex, markdown
     from silobench.analysis.tables import score_tables
 
-    _check_form(form, json_ or profile, details or target is not None)
+    _check_form(form, json_ or profile, details or time or target is not None)
     results = _read(directory)
     runs = _readable(results)
     checked_target(target, runs)
     if json_:
         _print_json(results, target, every, parties)
     elif form == "csv":
-        _print_csv(_finished(runs, directory), every, parties)
+        _print_csv(_finished(runs, directory), every, parties, cross)
     elif form == "terminal":
-        print_tables(runs, profile, every)
+        print_tables(runs, profile, every, cross, time)
         print_missing(results)
         if details or parties or target is not None:
             _print_more(_finished(runs, directory), details, target, parties)
     else:
         cells = _finished(runs, directory)
-        tables = [*score_tables(cells, every), *_more_tables(cells, details, target, parties)]
+        more = [*_more_tables(cells, details, target, parties), *(_time_tables(cells, each=True) if time else [])]
+        tables = [*score_tables(cells, every), *cross_tables(cells, cross), *more]
         print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
     _report_damage(results)
 
@@ -99,8 +122,8 @@ def _check_form(form: str, has_own_form: bool, has_details: bool) -> None:
         )
     if form == "csv" and has_details:
         raise ConfigError(
-            "--format csv has one line per cell, or per party with --parties, and no details: leave out --details and "
-            "--target, or use --json."
+            "--format csv has one line per cell, or per party with --parties, and no details: leave out --details, "
+            "--target and --time, or use --json."
         )
 
 
@@ -128,12 +151,24 @@ def _more_tables(cells: "list[CellResult]", details: bool, target: float | None,
         yield from parties_tables(cells)
 
 
-def _print_csv(cells: "list[CellResult]", every: bool, parties: bool) -> None:
-    from silobench.analysis.export import parties_csv, scores_csv
+def _time_tables(cells: "list[CellResult]", each: bool) -> "list[Table]":
+    """Return the tables of time and communication that have rows; with `each`, by partition and by part of the time."""
+    from silobench.analysis.time_tables import decomposition_table, time_table
 
+    tables = [time_table(cells, by_partition=each), *([decomposition_table(cells)] if each else [])]
+    return [table for table in tables if table.rows]
+
+
+def _print_csv(cells: "list[CellResult]", every: bool, parties: bool, cross: bool) -> None:
+    from silobench.analysis.export import cross_csv, parties_csv, scores_csv
+
+    if parties and cross:
+        raise ConfigError("--format csv has one line per party or per cross-test: leave out --parties or --cross.")
     if parties and not any(cell.runs[0].final.parties for cell in cells):
         raise RecordError(f"{_NO_PARTIES}: leave out --parties.")
-    print(parties_csv(cells) if parties else scores_csv(cells, every))
+    if cross and not any(cell.runs[0].final.cross for cell in cells):
+        raise RecordError(f"{_NO_CROSS}: leave out --cross.")
+    print(parties_csv(cells) if parties else cross_csv(cells) if cross else scores_csv(cells, every))
 
 
 def _read(directory: Path) -> "Results":
@@ -174,6 +209,8 @@ def print_missing(results: "Results") -> None:
 
 
 def _print_json(results: "Results", target: float | None, every: bool, parties: bool) -> None:
+    from silobench.analysis.costs import costs_json, uncompressed
+    from silobench.analysis.cross_tests import cross_json
     from silobench.analysis.details import details
     from silobench.analysis.measured import measures_json
     from silobench.analysis.parties import party_results
@@ -181,11 +218,12 @@ def _print_json(results: "Results", target: float | None, every: bool, parties: 
     from silobench.papers import collect_cells, paper_facts
 
     cells = collect_cells(results.runs)
+    baseline = uncompressed(cells)
     facts = {
         "cells": [
             cell.as_json()
             | details(cell, target)
-            | {"measures": measures_json(cell)}
+            | {"measures": measures_json(cell), "cross": cross_json(cell), "costs": costs_json(cell, baseline(cell))}
             | ({"party_results": party_results(cell)} if parties else {})
             for cell in cells
         ],
@@ -208,8 +246,14 @@ def _finished(runs: "list[StoredRun]", directory: Path) -> "list[CellResult]":
     return cells
 
 
-def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = False) -> None:
-    """Print all tables of finished runs."""
+def print_tables(
+    runs: "list[StoredRun]", profile: bool = False, every: bool = False, cross: bool = False, time: bool = False
+) -> None:
+    """Print all tables of finished runs.
+
+    `cross` prints the cross-tests of all partitions, not only of groups; `time` prints times by partition and part.
+    """
+    from silobench.analysis.cross_tests import cross_tables
     from silobench.analysis.profile import profile_table
     from silobench.analysis.ranking import ranking_tables
     from silobench.analysis.tables import cost_table, score_tables
@@ -222,10 +266,17 @@ def print_tables(runs: "list[StoredRun]", profile: bool = False, every: bool = F
             *paper_tables(cells),
             *other_measures(cells),
             *ranking_tables(cells, every),
+            *cross_tables(cells, cross),
         ):
             if table.rows:
                 print_table(table)
+        if cross and not any(cell.runs[0].final.cross for cell in cells):
+            print(f"{_NO_CROSS}.")
         print_table(cost_table(cells))
+        for table in (times := _time_tables(cells, time)):
+            print_table(table)
+        if time and not times:
+            print(f"{_NO_TIMES}.")
         if profile:
             print_table(profile_table(cells))
 
@@ -302,14 +353,15 @@ def compare(
         str | None,
         typer.Option(
             help="A metric that the runs record, such as accuracy, mae or auc; best, rounds, bytes or seconds; own "
-            "(the mean over parties on their own test rows). The main metric by default."
+            "(the mean over parties on their own test rows); convergence, throughput, throughput-core, overhead or "
+            "uplink-ratio. The main metric by default."
         ),
     ] = None,
     rope: Annotated[
-        float | None,
+        str | None,
         typer.Option(
             help="Smaller differences do not matter; 0.01 of accuracy and most metrics, 0.1 of MAE or RMSE, 10 rounds, "
-            "a tenth of bytes or seconds."
+            "0.1 of overhead, a tenth of other costs. Or a paper that states them, such as oarf."
         ),
     ] = None,
     rho: Annotated[
@@ -319,6 +371,10 @@ def compare(
         float | None, typer.Option(help="The value of the main metric to reach, for rounds and bytes.")
     ] = None,
     only: Annotated[str, typer.Option(help="Only settings that match this glob, as in 'digits / *dirichlet*'.")] = "*",
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw the posterior of each setting with the region of equivalence: a .png or .svg file."),
+    ] = None,
     json_: Json = False,
     plugin: LoadedPlugins = None,
 ) -> None:
@@ -331,14 +387,30 @@ def compare(
     results = _read(directory)
     cells = collect(_readable(results))
     try:
-        question = comparing.checked_question(metric, rope, rho, target, comparing.matching(cells, only) or cells)
+        chosen = _rope(rope)
+        question = comparing.checked_question(metric, chosen, rho, target, comparing.matching(cells, only) or cells)
         with waiting("comparing"):
             comparison = comparing.compare(cells, a, b, question, only)
     except SilobenchError:
         _report_damage(results)  # what is asked for may be in a damaged run
         raise
+    if plot:
+        from silobench.report.posteriors import plot_comparison  # loads matplotlib
+
+        plot_comparison(comparison, plot)
     if json_:
         print(json.dumps(comparison.as_json(), indent=1))
     else:
         print_table(comparison_table(comparison))
+        if plot:
+            print(f"wrote {plot}")
     _report_damage(results)
+
+
+def _rope(text: str | None) -> "float | Ropes | None":
+    """Return what --rope means."""
+    if text is None:
+        return None
+    from silobench.papers import rope_option
+
+    return rope_option(text)

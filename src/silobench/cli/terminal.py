@@ -94,7 +94,8 @@ def print_partition(
             f"Wasserstein distance is {skew.wasserstein:.3f} standard deviations"
         )
     label_skew = (
-        f"mean EMD {skew.emd_weighted:.3f} (maximum 2), Jensen-Shannon divergence {skew.jensen_shannon:.3f} bits, "
+        f"mean EMD {skew.emd_weighted:.3f} (maximum 2), total variation {skew.total_variation:.3f} (maximum 1), "
+        f"Jensen-Shannon divergence {skew.jensen_shannon:.3f} bits, "
     )
     console.print(f"{label_skew}Gini of party sizes {skew.gini:.3f}, feature shift {skew.feature_shift:.3f}")
     if shared:

@@ -60,6 +60,11 @@ class Engine:
         """Facts for the run record: the engine, the type of processor and, if native, the kernel."""
         return {"engine": self.mode, "cpu": kernels.cpu_type(), **MODES[self.mode].facts()}
 
+    @property
+    def processes(self) -> int:
+        """The number of worker processes; 0 if all work is done in this one, as by threads of the native step."""
+        return 0 if self.mode == "native" else self.workers
+
     def __str__(self) -> str:
         return "pool" if self.mode == "inline" and self.workers else self.mode
 

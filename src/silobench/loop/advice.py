@@ -1,5 +1,7 @@
 """Notes about choices that have no effect together: a run does them, and its user may not know."""
 
+from silobench.loop.downlink import message_size
+from silobench.loop.loop import initial_state
 from silobench.loop.schedule import Schedule
 from silobench.method.availability import always
 from silobench.spec.registry import part_name
@@ -11,7 +13,8 @@ def advice(schedule: Schedule) -> tuple[str, ...]:
     """Return a sentence about each choice of a run that has no effect."""
     if schedule.setting.method.algorithm.silent:
         return ()
-    return tuple(filter(None, (_of_pace(schedule), _of_aggregate(schedule), _of_answers(schedule), _of_rate(schedule))))
+    notes = (_of_pace, _of_aggregate, _of_answers, _of_rate, _of_broadcast)
+    return tuple(filter(None, (note(schedule) for note in notes)))
 
 
 def _of_pace(schedule: Schedule) -> str | None:
@@ -59,4 +62,24 @@ def _of_rate(schedule: Schedule) -> str | None:
     return (
         f"the schedule plateau sees the validation loss of {tests} tests in {schedule.rounds} rounds, and drops the "
         f"learning rate after {patience + 2} tests at the earliest, so it never does: lower patience or eval_every"
+    )
+
+
+def _of_broadcast(schedule: Schedule) -> str | None:
+    """Return a note about messages of the server that are as long as the whole model."""
+    if not schedule.broadcast:
+        return None
+    server, setting = initial_state(schedule.setting).server, schedule.setting
+    size, whole = message_size(schedule, server), setting.sent(server).nbytes
+    if size >= whole:
+        return (
+            f"the transforms of broadcast send {size} bytes, and the whole model has {whole}, so the server sends that "
+            "instead: use transforms that compress more, or leave broadcast out"
+        )
+    rounds = len(setting.federation.parties) / schedule.cohort  # from one message to a party to the next, on average
+    if rounds * size < whole:
+        return None
+    return (
+        f"a party takes part in one of about {rounds:.0f} rounds, and the messages of the server that it misses are as "
+        "long as the whole model, so broadcast saves almost nothing: let more parties take part, or compress more"
     )

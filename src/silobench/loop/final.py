@@ -1,4 +1,4 @@
-"""The final test, after the last round of a run: confusions, calibration, further metrics, and each party's results.
+"""The final test, after the last round of a run: confusions, calibration, metrics, results by party and cross-tests.
 
 PyTorch scores the rows, whatever the engine: compiled code counts correct rows by class only, and these results need
 the outputs for single rows. Existing fields of a record do not depend on it.
@@ -24,6 +24,7 @@ from silobench.tasks.task import Weights
 from silobench.training.setting import Setting
 
 MOST_CLASSES = 100  # of a confusion matrix in a record
+MOST_CROSSED = 32  # parties of a cross-test in a record
 
 
 def final_test(setting: Setting, engine: Engine, models: Sequence[Weights]) -> dict[str, Any]:
@@ -96,7 +97,7 @@ class _Whole:
 
 
 class _Parties:
-    """Results by party: the main metric on its own test rows and, if it has its own model, on all test rows."""
+    """Results by party, and the cross-test: each model on the test rows of every party and on all of them."""
 
     def __init__(self, federation: Federation, objective: Objective) -> None:
         partition, self.objective = federation.partition, objective
@@ -105,19 +106,36 @@ class _Parties:
         self.copies = [party if partition.noisy_test else 0 for party in range(len(partition))]
         self.test_rows = len(federation.dataset.test)
         self.results: list[dict[str, Any]] = [{"rows": len(rows), "own": None} for rows in self.rows]
+        self.models: list[str] = []  # of the cross-test
+        self.scores: list[list[float | None]] = []  # by model, and then by party and on all test rows
 
     def add(self, rows: _Rows, party: int | None) -> None:
         """Add the results of a party's own model, or of the model of all parties if `party` is None."""
-        for place in range(len(self.rows)) if party is None else (party,):
-            copy = self.rows[place] + self.copies[place] * self.test_rows  # its copy of the test rows has its noise
-            self.results[place]["own"] = rows.take(copy).main(self.objective)
+        is_crossed, parties = len(self.rows) <= MOST_CROSSED, range(len(self.rows))
+        places = parties if party is None else (party,)
+        scores = {place: self._score(rows, place) for place in (parties if is_crossed else places)}
+        for place in places:
+            self.results[place]["own"] = scores[place]
+        on_all = rows.main(self.objective)
         if party is not None:
-            self.results[party]["all"] = rows.main(self.objective)
+            self.results[party]["all"] = on_all
+        if is_crossed:
+            self.models.append("shared" if party is None else self.names[party])
+            self.scores.append([*scores.values(), on_all])
+
+    def _score(self, rows: _Rows, party: int) -> float | None:
+        """Return the main metric of a model on the test rows of a party."""
+        copy = self.rows[party] + self.copies[party] * self.test_rows  # its copy of the test rows has its noise
+        return rows.take(copy).main(self.objective)
 
     def as_json(self) -> dict[str, Mapping[str, Any]]:
-        """Return the results by the name of the party; nothing if no test row belongs to a party."""
-        has_rows = any(len(rows) for rows in self.rows)
-        return {"parties": dict(zip(self.names, self.results, strict=True))} if has_rows else {}
+        """Return the results by the name of the party and the cross-test; empty if no test row belongs to a party."""
+        if not any(len(rows) for rows in self.rows):
+            return {}
+        facts: dict[str, Mapping[str, Any]] = {"parties": dict(zip(self.names, self.results, strict=True))}
+        if self.scores:
+            facts["cross"] = {"models": self.models, "tests": [*self.names, "all"], "scores": self.scores}
+        return facts
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The round loop: a generator of `RoundRecord`. It writes nothing and stops when its caller stops asking."""
 
+import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -10,14 +11,15 @@ from typing import Any
 import torch
 
 from silobench.errors import HookError, RunError
+from silobench.loop.accounts import FinishedRound, bytes_of, core_seconds, dense_bytes_of, time_of
+from silobench.loop.downlink import downlink
 from silobench.loop.evaluation import evaluated, models_to_test
-from silobench.loop.exchanges import Meeting, Outcome
+from silobench.loop.exchanges import Meeting
 from silobench.loop.final import final_test
 from silobench.loop.probe import ModelProbe
 from silobench.loop.schedule import Prelude, Schedule
-from silobench.loop.timing import Timing
-from silobench.loop.turns import Turn, turn
-from silobench.method.control import Orders
+from silobench.loop.timing import Timing, Ways
+from silobench.loop.turns import turn
 from silobench.method.types import Memory, Phase, Server
 from silobench.processes import keep_memory
 from silobench.tasks.task import Weights
@@ -103,49 +105,67 @@ class _Loop:
         orders = schedule.controller.steer(state.server, state.controller, probe)
         watch.lap("control")
         server = replace(state.server, knobs={**orders.knobs, **self._knobs_of_lr(state)})
-        broadcast = setting.sent(server)
-        turns = turn(schedule, state, broadcast)
-        meeting = Meeting(setting, server, state.memory, turns.replies, turns.cohort, turns.replied, watch)
-        done = _Round(state, orders, probe, turns, schedule.exchange.combine(meeting))
-        phases = self._phases(done, broadcast.nbytes)
-        traffic = _bytes((*phases, *done.other_phases))
-        after = self._state_after(done, phases, sum(traffic))
+        sent = downlink(schedule, state, server)
+        watch.lap("broadcast")
+        turns = turn(schedule, state, sent)
+        meeting = Meeting(setting, server, state.memory, turns.replies, turns.cohort, turns.replied, watch, sent.server)
+        done = FinishedRound(state, orders, probe, turns, schedule.exchange.combine(meeting), sent)
+        phases = self._phases(done)
+        traffic = bytes_of((*phases, *done.other_phases))
+        ways = self.timing.both_ways(turns.cohort, turns.replied, phases)
+        after = self._state_after(done, ways, sum(traffic))
         watch.lap("aggregate")
+        cpu = time.process_time()
         models = cache(partial(models_to_test, setting, schedule.engine, after))  # parties may train on for a test
         scores, after = self._tested(after, models)
         if after.has_ended or after.server.round == schedule.rounds:
             scores = {**scores, "final": final_test(setting, schedule.engine, models())}
-        watch.lap("evaluate")
-        return self._record(done, after, traffic, scores, watch)
+        seconds = watch.lap("evaluate")
+        test_core = core_seconds(seconds, time.process_time() - cpu, schedule.engine.processes)
+        time_by_part = time_of(self.timing, done, ways, watch.laps, test_core).as_json()
+        costs = {**self._costs(done, phases), "time": time_by_part}
+        return self._record(done, after, traffic, scores, watch, costs)
 
-    def _phases(self, done: "_Round", broadcast: int) -> Sequence[Phase]:
+    def _costs(self, done: FinishedRound, phases: Sequence[Phase]) -> dict[str, Any]:
+        """Return the fields of a record on rows and on bytes without transforms."""
+        up, down = dense_bytes_of(self.schedule, done, phases)
+        return {
+            "rows": sum(map(self.timing.rows, done.turn.replied)),
+            "dense_up": up + done.probe.nbytes,
+            "dense_down": down + (self.prelude.bytes_down if done.before.server.round == 0 else 0),
+        }
+
+    def _phases(self, done: FinishedRound) -> Sequence[Phase]:
         """Return the broadcast and the replies; in lockstep parties know the last model, and need what changed."""
         algorithm = self.setting.method.algorithm
         if algorithm.silent:
             return ()
-        answer = done.outcome.answer if algorithm.lockstep else broadcast
-        return self.schedule.exchange.phases(self.setting, done.turn.cohort, answer, done.outcome.tally.sizes)
+        answer = done.outcome.answer if algorithm.lockstep else done.sent.whole
+        phases = self.schedule.exchange.phases(self.setting, done.turn.cohort, answer, done.outcome.tally.sizes)
+        if not self.schedule.broadcast:
+            return phases
+        return [replace(each, down=done.sent.sizes(done.turn.cohort)) if each.down else each for each in phases]
 
     def _full_exchange_bytes(self, server: Server) -> int:
         """Return the bytes of a round in which every party sends all of its model, and is answered."""
         size, parties = self.setting.sent(server).nbytes, tuple(range(len(self.setting.federation.parties)))
-        return sum(_bytes(self.schedule.exchange.phases(self.setting, parties, size, dict.fromkeys(parties, size))))
+        return sum(bytes_of(self.schedule.exchange.phases(self.setting, parties, size, dict.fromkeys(parties, size))))
 
-    def _state_after(self, done: "_Round", phases: Sequence[Phase], nbytes: int) -> State:
+    def _state_after(self, done: FinishedRound, ways: Ways, nbytes: int) -> State:
         before, turns, outcome, timing = done.before, done.turn, done.outcome, self.timing
         if turns.trained is None:
-            seconds = timing.round(turns.cohort, turns.replied, phases)
+            seconds = timing.round(turns.replied, ways)
             clock = before.clock + seconds + sum(map(timing.barrier, done.other_phases))
         else:
             clock = turns.clock
         if done.probe.largest:
-            travellers = dict.fromkeys(range(before.server.parties), done.probe.largest)
-            clock += timing.barrier(Phase("models", up=travellers))
+            clock += timing.barrier(done.travelling_models)
         put, memory = self.schedule.engine.memories.put, before.memory
         for changed in (turns.trained.memory, outcome.memory) if turns.trained else (outcome.memory,):
             memory = put(memory, changed)
         spent = before.spent + nbytes + done.probe.nbytes
-        return State(outcome.server, memory, clock, spent, done.orders.memory, extra=turns.extra(before.extra))
+        extra = done.sent.extra(turns.extra(before.extra), turns.cohort)
+        return State(outcome.server, memory, clock, spent, done.orders.memory, extra=extra)
 
     def _knobs_of_lr(self, state: State) -> Mapping[str, float]:
         """Return the knobs of a learning rate that depends on earlier rounds."""
@@ -168,7 +188,13 @@ class _Loop:
         return scores, replace(state, extra=extra)
 
     def _record(
-        self, done: "_Round", after: State, traffic: tuple[int, int], scores: Mapping[str, Any], watch: Stopwatch
+        self,
+        done: FinishedRound,
+        after: State,
+        traffic: tuple[int, int],
+        scores: Mapping[str, Any],
+        watch: Stopwatch,
+        costs: Mapping[str, Any],
     ) -> RoundRecord:
         is_first, prelude, turns, tally = done.before.server.round == 0, self.prelude, done.turn, done.outcome.tally
         trained, workers = turns.trained or tally, max(1, turns.engine.workers)
@@ -199,37 +225,18 @@ class _Loop:
             state=after,
             measures=prelude.measures if is_first else {},
             control=done.orders.report,
-            reports={**tally.report, **turns.report},
+            reports={**tally.report, **turns.report, **done.sent.report},
             replied=turns.replied if turns.replied != turns.cohort else None,
             computing=by_clock,
+            converged=after.has_ended,
+            **costs,
         )
-
-
-@dataclass(frozen=True)
-class _Round:
-    """One round after its exchange: the state before it, and what happened."""
-
-    before: State
-    orders: Orders
-    probe: ModelProbe
-    turn: Turn
-    outcome: Outcome
-
-    @property
-    def other_phases(self) -> Sequence[Phase]:
-        """Messages besides the broadcast and the replies, one after the other."""
-        return *self.turn.phases, *self.outcome.phases
-
-
-def _bytes(phases: Iterable[Phase]) -> tuple[int, int]:
-    """Return the bytes that parties send, and those that they are sent."""
-    ways = [(sum(phase.up.values()), sum(phase.down.values())) for phase in phases]
-    return sum(up for up, _ in ways), sum(down for _, down in ways)
 
 
 def _seconds_by_phase(parties: Mapping[str, float], laps: Mapping[str, float], workers: int) -> dict[str, float]:
     """Return seconds of the clock by phase. Parties work side by side: their seconds are divided by the workers."""
     shares = {phase: spent / workers for phase, spent in parties.items()}
     idle = max(0.0, laps["parties"] - sum(shares.values()))
-    others = {phase: spent for phase, spent in laps.items() if phase != "parties"}
+    others = {phase: spent for phase, spent in laps.items() if phase not in ("parties", "broadcast")}
+    others["aggregate"] += laps["broadcast"]  # both are work of the server
     return {**shares, "idle": idle, **others}

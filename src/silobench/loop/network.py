@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from silobench.errors import SpecError
@@ -37,10 +38,16 @@ class Network:
             return 0.0
         rate = self.bits_per_second
         if self.spread:
-            rate *= math.exp(self.spread * float(stream(seed, "link", party=party).standard_normal()))
+            rate *= math.exp(self.spread * _deviation(seed, party))
         if self.server is not None:
             rate = min(rate, self.server / sharing)
         return self.latency + 8 * size / rate
+
+
+@lru_cache(maxsize=1 << 16)
+def _deviation(seed: int, party: int) -> float:
+    """Return a party's draw from the standard normal distribution; it stays the same in all rounds."""
+    return float(stream(seed, "link", party=party).standard_normal())
 
 
 Bandwidth: TypeAlias = str | int | float  # a number is refused with an example, because its unit is not known

@@ -16,6 +16,7 @@ from silobench.method.control import Controller
 from silobench.method.controllers import fixed
 from silobench.method.method import Method
 from silobench.method.selection import Selection, uniform
+from silobench.method.types import Transform
 from silobench.tasks.task import Task
 from silobench.training.setting import checked_setting
 from silobench.training.state import RoundRecord, State
@@ -39,14 +40,15 @@ def rounds(
     availability: Availability | None = None,
     pace: Pace | None = None,
     clock: Clock | None = None,
+    broadcast: tuple[Transform, ...] = (),
     state: State | None = None,
 ) -> Iterator[RoundRecord]:
     """Run a method over a federation and yield one record per round; `state` continues from an earlier record.
 
     `participation` is a fraction of the parties, or a count if it is an integer; `selection` draws them, uniformly by
     default. The model is tested every `eval_every` rounds on `eval_on` of the test rows (a fraction, or a count), and
-    after the last round on all of them. Where the partition shares rows, parties are sent them before the first round,
-    and the model is warmed up on them.
+    after the last round on all of them. The transforms in `broadcast` compress what the server sends. Where the
+    partition shares rows, parties are sent them before the first round, and the model is warmed up on them.
     """
     schedule = Schedule(
         checked_setting(method, federation, task, seed),
@@ -62,6 +64,7 @@ def rounds(
         availability or always(),
         pace or synchronous(),
         clock or measured(),
+        broadcast,
     )
     return _records(schedule, state)  # wrong arguments are refused now, not when the first round is asked for
 

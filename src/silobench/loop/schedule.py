@@ -14,8 +14,10 @@ from silobench.method.aggregates import MEAN
 from silobench.method.availability import Availability, always
 from silobench.method.control import Controller
 from silobench.method.controllers import fixed
+from silobench.method.method import Method
 from silobench.method.schedules import check_validation
 from silobench.method.selection import Selection, cohort_size, uniform
+from silobench.method.types import Algorithm, Transform
 from silobench.spec.registry import need_part, part_name
 from silobench.training.setting import Setting
 
@@ -60,6 +62,7 @@ class Schedule:
     availability: Availability = field(default_factory=always)
     pace: Pace = field(default_factory=synchronous)
     clock: Clock = field(default_factory=measured)
+    broadcast: tuple[Transform, ...] = ()  # of what the server sends; the whole model if empty
     prelude: Prelude | None = None  # None before `with_prelude`
 
     def __post_init__(self) -> None:
@@ -84,11 +87,14 @@ class Schedule:
         need_part(self.availability, None, "the availability", "availability=sb.dropout(0.1)")
         need_part(self.pace, Pace, "the pace", "pace=sb.buffered(5)")
         need_part(self.clock, Clock, "the clock", "clock=sb.device(speed=1000)")
+        need_part(self.broadcast, tuple, "broadcast", "broadcast=(sb.top_k(0.1),)")
+        for transform in self.broadcast:
+            need_part(transform, Transform, "one of the transforms of broadcast", "broadcast=(sb.top_k(0.1),)")
 
     def _exchange_nothing(self) -> None:
         """Leave out what concerns exchanges: a baseline is the same, whatever the methods beside it do."""
         setting = replace(self.setting, method=replace(self.setting.method, aggregate=MEAN))
-        choices = {"setting": setting, "exchange": STAR, "pace": synchronous()}
+        choices = {"setting": setting, "exchange": STAR, "pace": synchronous(), "broadcast": ()}
         if setting.method.algorithm.pooled:
             choices["availability"] = always()
         for name, value in choices.items():
@@ -107,6 +113,11 @@ class Schedule:
     @property
     def _has_server(self) -> bool:
         return self.exchange.has_server and not self.exchange.mixes
+
+    @property
+    def has_server(self) -> bool:
+        """Whether parties exchange messages with a server; baselines exchange nothing."""
+        return self._has_server and not self.setting.method.algorithm.silent
 
     @property
     def cohort(self) -> int:
@@ -134,6 +145,11 @@ class Schedule:
                 f"{cohort} of {parties} parties would take part in a round, but {self._named.algorithm} exchanges "
                 "minibatch by minibatch between all of them: leave participation at 1.0."
             )
+        if self.clock.parties not in (None, parties) and not self.setting.method.algorithm.pooled:
+            raise ConfigError(
+                f"the clock has speeds of {self.clock.parties} parties, but the federation has {parties}: give a speed "
+                "for each party, or one number for all."
+            )
         self._check_exchange()
         self.steered()
 
@@ -160,6 +176,26 @@ class Schedule:
             )
         if self.pace.takes is not None:
             self._check_pace()
+        if self.broadcast:
+            self._check_broadcast()
+
+    def _check_broadcast(self) -> None:
+        if self.setting.method.algorithm.lockstep:
+            raise ConfigError(
+                f"broadcast compresses the server's model, but with {self._named.algorithm} the server sends only what "
+                "the parties' messages add up to: leave broadcast out, and compress these by transforms."
+            )
+        if not self._has_server or self.exchange.phases is not STAR.phases:
+            raise ConfigError(
+                f"broadcast compresses what a server sends to each party, but {self._named.exchange} has no server "
+                "that does: leave broadcast out, or use exchange = star."
+            )
+        if any(transform.agree or transform.reveal for transform in self.broadcast):
+            raise ConfigError(
+                "one of the transforms of broadcast hides the messages of parties from the server, but the server "
+                "sends the broadcast itself: use it in transforms."
+            )
+        Method(Algorithm(), transforms=self.broadcast)  # raises an error for transforms that do not go together
 
     def _check_pace(self) -> None:
         if self.clock.speed is None:

@@ -1,10 +1,12 @@
 """A turn of the parties: who trains in a round, and whose messages arrive in it."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from silobench.engines import Engine
+from silobench.loop.downlink import Downlink
 from silobench.loop.paces import Flight, packed, unpacked
 from silobench.loop.schedule import Schedule
 from silobench.loop.timing import Timing
@@ -28,8 +30,10 @@ class Turn:
     phases: Sequence[Phase] = ()  # messages before training
     trained: Tally | None = None  # of the parties that trained now, where messages arrive in other rounds
     flights: Sequence[Flight] = ()  # messages that arrive later
+    arrived: Sequence[Flight] = ()  # messages that the exchange gets, where `trained` is given
     clock: float = 0.0  # when the last of the messages arrives, where `trained` is given
     report: Mapping[str, float] = field(default_factory=dict)  # on the messages, for the record
+    agreeing: float = 0.0  # measured seconds of all parties together, before training
 
     def extra(self, before: Mapping[str, Memory]) -> dict[str, Memory]:
         """Return the memories of the loop's parts, with the messages that are still in flight."""
@@ -37,38 +41,41 @@ class Turn:
         return {**others, _FLIGHTS: packed(self.flights)} if self.flights else others
 
 
-def turn(schedule: Schedule, state: State, broadcast: Server) -> Turn:
+def turn(schedule: Schedule, state: State, sent: Downlink) -> Turn:
     """Ask parties to train, and return the messages that arrive in this round."""
     take_turn = _all_at_once if schedule.pace.takes is None else _in_flight
-    return take_turn(schedule, state, broadcast)
+    return take_turn(schedule, state, sent)
 
 
-def _all_at_once(schedule: Schedule, state: State, broadcast: Server) -> Turn:
+def _all_at_once(schedule: Schedule, state: State, sent: Downlink) -> Turn:
     """Train all parties of the cohort that are available. Their messages arrive in this round."""
     setting, number = schedule.setting, state.server.round
     cohort = schedule.selection(setting.federation, schedule.cohort, setting.seed, number)
     replied = schedule.availability(cohort, setting.seed, number)
-    memory, phases = _agreed(schedule, state, broadcast, cohort)
-    engine, replies = _trained(schedule, broadcast, {party: memory[party] for party in replied}, cohort)
-    return Turn(engine, replies, cohort, replied, phases)
+    began = time.perf_counter()
+    memory, phases = _agreed(schedule, state, sent.server, cohort)
+    agreeing = time.perf_counter() - began if phases else 0.0
+    engine, replies = _trained(schedule, sent.server, {party: memory[party] for party in replied}, cohort)
+    return Turn(engine, replies, cohort, replied, phases, agreeing=agreeing)
 
 
-def _in_flight(schedule: Schedule, state: State, broadcast: Server) -> Turn:
+def _in_flight(schedule: Schedule, state: State, sent: Downlink) -> Turn:
     """Train the parties that are free, and take the messages that arrive first."""
     setting, number, pace = schedule.setting, state.server.round, schedule.pace
     flights = unpacked(state.extra.get(_FLIGHTS, {}))
     starters = _starters(schedule, number, {flight.party for flight in flights})
     available = schedule.availability(starters, setting.seed, number)
     memory = schedule.engine.memories.of(state.memory, available)
-    engine, replies = _trained(schedule, broadcast, memory, starters)
-    trained, timing = Tally(), Timing(schedule)
+    engine, replies = _trained(schedule, sent.server, memory, starters)
+    trained, timing, sizes = Tally(), Timing(schedule), sent.sizes(starters)
     is_silent = setting.method.algorithm.silent
     for reply in replies:
         trained.add(reply)
         ((party, size),) = reply.sizes.items()
-        down, up = (0, 0) if is_silent else (broadcast.nbytes, size)
+        down, up = (0, 0) if is_silent else (sizes[party], size)
         trip = timing.trip(party, down, up, schedule.cohort)
-        flights.append(Flight(party, number, state.clock + trip, replace(reply, memory={}, seconds={})))
+        reply, down = replace(reply, memory={}, seconds={}), down if schedule.broadcast else 0
+        flights.append(Flight(party, number, state.clock + trip, reply, down))
     assert pace.takes is not None
     first = sorted(flights, key=lambda flight: (flight.arrival, flight.party))
     count = pace.takes([flight.arrival for flight in first]) if flights else 0
@@ -76,11 +83,12 @@ def _in_flight(schedule: Schedule, state: State, broadcast: Server) -> Turn:
     taken = [flight for flight in flights if flight.party in arrived]  # in the order in which engines return replies
     return Turn(
         engine,
-        (flight.discounted(number, pace.discount, broadcast.buffers) for flight in taken),
+        (flight.discounted(number, pace.discount, state.server.buffers) for flight in taken),
         starters,
         tuple(sorted(flight.party for flight in taken)),
         trained=trained,
         flights=first[count:],
+        arrived=taken,
         clock=max([state.clock, *(flight.arrival for flight in taken)]),  # it waited already where models travelled
         report={"staleness": fmean(number - flight.version for flight in taken)} if taken else {},
     )

@@ -1,5 +1,6 @@
 """A chain of transforms at work: an update to its bytes, and what arrives."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,23 +16,27 @@ class Sent:
     arrived: Update
     memories: tuple[Memory, ...]
     report: Mapping[str, float]
+    dense: int  # bytes of the message before the chain
+    unpacking: float  # seconds that the server takes to unpack it
 
 
 def send(update: Update, transforms: Sequence[Transform], memories: Sequence[Memory], context: Context) -> Sent:
     """Run an update through a chain, pack it, and let transforms see what arrives."""
-    after, produced, report = list(memories), dict[int, Update](), dict[str, float]()
+    after, produced, report, dense = list(memories), dict[int, Update](), dict[str, float](), update.dense_nbytes
     for place, transform in enumerate(transforms):
         update, after[place], *reported = transform.encode(update, memories[place], replace(context, place=place))
         report |= reported[0] if reported else {}
         if transform.settle is not None:
             produced[place] = update
     message = update.pack()
+    since = time.perf_counter()
     arrived = message.unpack()
+    unpacking = time.perf_counter() - since
     for place, whole in produced.items():
         settle = transforms[place].settle
         assert settle is not None
         after[place] = settle(whole, arrived, after[place], replace(context, place=place))
-    return Sent(message, arrived, tuple(after), report)
+    return Sent(message, arrived, tuple(after), report, dense, unpacking)
 
 
 def chain_problem(transforms: Sequence[Transform]) -> str | None:

@@ -132,6 +132,11 @@ class Update:
         """The bytes of the message."""
         return self.pack().nbytes
 
+    @property
+    def dense_nbytes(self) -> int:
+        """The bytes of the message if all its entries are sent as they are."""
+        return sum(part.nbytes for part in (*self.total.values(), *self.sums.values()))
+
 
 def _added(parts: Mapping[str, Vector], others: Mapping[str, Vector]) -> dict[str, Vector]:
     both = {name: part + others[name] if name in others else part for name, part in parts.items()}

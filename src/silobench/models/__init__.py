@@ -6,8 +6,10 @@ A new architecture is a file with a `Classifier` and a function decorated with `
 from silobench.models.alexnet import alexnet as alexnet
 from silobench.models.face_cnn import face_cnn as face_cnn
 from silobench.models.googlenet import googlenet as googlenet
+from silobench.models.gru import gru as gru
 from silobench.models.kws import kws as kws
 from silobench.models.lenet import lenet as lenet
+from silobench.models.lstm import lstm as lstm
 from silobench.models.mcmahan import mcmahan_cifar as mcmahan_cifar
 from silobench.models.mcmahan import mcmahan_mnist as mcmahan_mnist
 from silobench.models.model import Model as Model

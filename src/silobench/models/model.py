@@ -1,7 +1,7 @@
 """`Model`: an architecture that becomes a torch module once the shape of its input is known."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
@@ -17,12 +17,14 @@ from silobench.spec.registry import part_name
 class Sizes:
     """Sizes for a network to fit: the shape of a row, the number of classes and, for rows of words, the vocabulary.
 
-    A network has one output per class; for a numeric target, `classes` is 1.
+    A network has one output per class; for a numeric target, `classes` is 1. `words` are the words by number, for a
+    network that looks them up.
     """
 
     shape: tuple[int, ...]
     classes: int
     vocabulary: int = 0
+    words: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def inputs(self) -> int:
@@ -40,13 +42,15 @@ class Model:
     """An architecture; `build` returns the module for given sizes, initialised from a seed.
 
     `reads_words` is None for a network that may read rows of numbers or of words. `name` is shown in messages, and
-    `content` is the text of the file that a user's network is read from: it is part of a run's identity.
+    `content` is the text of the file that a user's network is read from: it is part of a run's identity. `needs_words`
+    states that `Sizes.words` are needed to build it.
     """
 
     module: Callable[[Sizes], nn.Module]
     reads_words: bool | None = False
     name: str = ""
     content: str = ""
+    needs_words: bool = False
 
     def build(self, sizes: Sizes, seed: int) -> nn.Module:
         """Return the module for these sizes."""

@@ -2,6 +2,7 @@
 
 `batch` is BatchNorm. `group` and `layer` normalise each image by itself, in groups of channels or all together.
 `batch-renorm` is batch renormalisation: it starts as BatchNorm and gradually relies on the running statistics.
+`batch-stats` is BatchNorm without running statistics: a test uses those of its own batch.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,9 @@ def _hyphened(name: Any) -> Any:
 
 
 # Types of the arguments that models take: `norm`, `group_size` for groups, `renorm_from` for batch renormalisation.
-NormName: TypeAlias = Annotated[Literal["batch", "group", "layer", "batch-renorm"] | None, BeforeValidator(_hyphened)]
+NormName: TypeAlias = Annotated[
+    Literal["batch", "group", "layer", "batch-renorm", "batch-stats"] | None, BeforeValidator(_hyphened)
+]
 GroupSize: TypeAlias = Annotated[int, Ge(2)]
 RenormFrom: TypeAlias = Count
 NORM_ARGUMENTS = ("norm", "group_size", "renorm_from")
@@ -41,6 +44,7 @@ def norm_of(name: NormName, group_size: int, renorm_from: int) -> Norm | None:
         "group": lambda channels: _group(channels, group_size),
         "layer": lambda channels: nn.GroupNorm(1, channels),
         "batch-renorm": lambda channels: BatchRenorm(channels, renorm_from),
+        "batch-stats": BatchStats,
     }
     return layers[name]
 
@@ -83,6 +87,21 @@ def accept_single_rows(module: nn.Module) -> None:
     for layer in module.modules():
         if kind := kinds.get(type(layer)):
             layer.__class__ = kind
+
+
+class BatchStats(nn.BatchNorm2d):
+    """BatchNorm with the statistics of the batch, in a test too: OARF's "batch normalisation disabled".
+
+    It has no running statistics, so parties send scales and shifts only. The answer for a row depends on the other rows
+    of its batch. If a batch has one value per channel, that value is its own mean, and the output is the shift.
+    """
+
+    def __init__(self, channels: int):
+        super().__init__(channels, track_running_stats=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        # F.batch_norm refuses a batch with one value per channel.
+        return torch.batch_norm(x, self.weight, self.bias, None, None, True, 0.0, self.eps, False)
 
 
 class BatchRenorm(BatchNorm):

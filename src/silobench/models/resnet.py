@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -24,17 +25,21 @@ def resnet(
     Depth 20 is the paper's network for CIFAR (16, 32, 64 channels; a shortcut into more channels pads with zeros);
     depths 18 and 50 have 64 to 512 channels and projections. `norm=group` normalises groups of `group_size` channels (2
     in Hsieh et al., 2020), `layer` all channels together; `batch-renorm` is BatchNorm for `renorm_from` steps and batch
-    renormalisation after that. `norm=none` has biases instead and starts near the identity: the last convolution of
-    every block is zero, and the others are scaled as in Fixup (Zhang et al., ICLR 2019), but without its scalars.
+    renormalisation after that; `batch-stats` is BatchNorm without running statistics, which OARF (Hu et al., TIST 2022)
+    trains. `norm=none` has biases instead and starts near the identity: the last convolution of every block is zero,
+    and the others are scaled as in Fixup (Zhang et al., ICLR 2019), but without its scalars.
 
     If a batch has only one value per channel, BatchNorm uses its running statistics.
     """
-    return Model(lambda sizes: _ResNet(sizes, depth, norm_of(norm, group_size, renorm_from)))
+    # The order of channels affects rounding, so networks of former versions keep theirs.
+    channels_last = norm == "batch-stats"
+    return Model(lambda sizes: _ResNet(sizes, depth, norm_of(norm, group_size, renorm_from), channels_last))
 
 
 class _ResNet(Classifier):
-    def __init__(self, sizes: Sizes, depth: int, norm: Norm | None):
+    def __init__(self, sizes: Sizes, depth: int, norm: Norm | None, channels_last: bool):
         super().__init__()
+        self.channels_last = channels_last
         channels, *_ = image_shape("resnet", sizes, least=8)
         counts, width = {18: ((2, 2, 2, 2), 64), 20: ((3, 3, 3), 16), 50: ((3, 4, 6, 3), 64)}[depth]
         self.stem = convolution(channels, width, 3, 1, norm)
@@ -53,7 +58,9 @@ class _ResNet(Classifier):
             _scale_as_fixup(self)
 
     def features(self, x: Tensor) -> Tensor:
-        return self.blocks(F.relu(self.stem(x))).mean((2, 3))  # type: ignore[no-any-return]  # torch types calls as Any
+        if self.channels_last:
+            x = x.contiguous(memory_format=torch.channels_last)
+        return self.blocks(F.relu_(self.stem(x))).mean((2, 3))  # type: ignore[no-any-return]  # torch types calls as Any
 
 
 class _Block(nn.Module):
@@ -75,8 +82,8 @@ class _Block(nn.Module):
         *inner, last = self.parts
         hidden = x
         for part in inner:
-            hidden = F.relu(part(hidden))
-        return F.relu(last(hidden) + self._short(x))
+            hidden = F.relu_(part(hidden))
+        return F.relu_(last(hidden).add_(self._short(x)))
 
     def _short(self, x: Tensor) -> Tensor:
         if self.shortcut is not None:

@@ -11,7 +11,9 @@ from silobench.analysis.cells import CellResult, Published, PublishedCost, colle
 from silobench.analysis.claims import Finding
 from silobench.analysis.groups import Cells, grouped
 from silobench.analysis.measured import measure_tables
+from silobench.analysis.quantities import Ropes
 from silobench.analysis.tables import Table
+from silobench.errors import ConfigError
 from silobench.papers.paper import Paper
 from silobench.report.drawing import Section
 from silobench.runs.label import Label
@@ -21,6 +23,7 @@ _FOLDERS = (  # in the order in which tables and findings are shown
     "niid_bench",
     "zhao2018",
     "hsieh2020",
+    "oarf",
 )
 PAPERS: tuple[Paper, ...] = tuple(import_module(f"{__name__}.{folder}").PAPER for folder in _FOLDERS)
 FINDINGS: tuple[Finding, ...] = tuple(finding for paper in PAPERS for finding in paper.findings)
@@ -41,6 +44,19 @@ def published_cost(label: Label, parties: int) -> PublishedCost | None:
 def collect_cells(runs: Iterable[StoredRun]) -> list[CellResult]:
     """Return the cells of finished runs, with the papers' numbers."""
     return collect(runs, published_accuracy, published_cost)
+
+
+def rope_option(text: str) -> float | Ropes:
+    """Return what ``--rope`` means: a number, or the regions of practical equivalence of a paper by name."""
+    for paper in PAPERS:
+        if paper.ropes and text.lower() in (paper.name.lower(), paper.folder.name.lower()):
+            return Ropes(paper.name, paper.ropes)
+    try:
+        return float(text)
+    except ValueError:
+        names = ", ".join(paper.folder.name for paper in PAPERS if paper.ropes)
+        more = f", or the name of a paper that states differences ({names})" if names else ""
+        raise ConfigError(f"--rope must be a number{more}, but '{text}' was given.") from None
 
 
 def _by_accuracy(cells: Cells) -> list[CellResult]:

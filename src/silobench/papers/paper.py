@@ -49,6 +49,11 @@ class Paper:
     """Values that `silobench show --json` adds, by key."""
     sections: Callable[[Cells], Sequence[Section]] = _no_sections
     """Sections of the HTML page; those whose table has no rows are left out."""
+    ropes: Mapping[str, float] = field(default_factory=dict)
+    """Regions of practical equivalence by metric of `silobench compare`, for ``--rope`` with the name of the paper.
+
+    They are differences in the unit of the metric, such as rows per second, and never relative.
+    """
 
     @property
     def suites(self) -> dict[str, Path]:

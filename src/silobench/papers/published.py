@@ -18,6 +18,7 @@ _USUAL = {
     "server": "step",
     "buffers": "average",
     "selection": "uniform",
+    "broadcast": "",
 }
 
 
@@ -51,8 +52,8 @@ def is_usual(label: Label, any_start: bool = False) -> bool:
     """Whether a run has the choices under which papers train, and starts from random weights (unless `any_start`).
 
     These are the choices of `_USUAL`: no transforms, no controller, no held-out rows, no server optimizer, buffers that
-    are averaged, and cohorts drawn uniformly. Data, network, solver, algorithm, parties and participation are not
-    checked: they differ between papers.
+    are averaged, cohorts drawn uniformly, and a model that is broadcast whole. Data, network, solver, algorithm,
+    parties and participation are not checked: they differ between papers.
     """
     usual = all(label.get(key, value) == value for key, value in _USUAL.items())
     return usual and (any_start or starts_at_random(label))

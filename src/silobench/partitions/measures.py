@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from silobench.data.bins import row_values
 from silobench.data.dataset import Dataset, Features, Split
 from silobench.partitions.skew import Counts, Partition
 
@@ -26,10 +27,16 @@ class Skewness:
     feature_shift: float  # 0 if the mean features of all parties are equal
     wasserstein: float | None = None  # of a numeric target, in its standard deviations; None if there are classes
 
+    @property
+    def total_variation(self) -> float:
+        """The mean distance of the parties' labels from all labels, 0..1: half of the l1 distance `emd_weighted`."""
+        return self.emd_weighted / 2
+
     def as_json(self) -> dict[str, Any]:
-        """Return the fields as they are written to run.json."""
+        """Return the measures as they are written to run.json."""
         # Not asdict, which copies every number of a large table.
-        return {name: value for name, value in vars(self).items() if name != "wasserstein" or value is not None}
+        fields = {name: value for name, value in vars(self).items() if name != "wasserstein" or value is not None}
+        return {**fields, "total_variation": self.total_variation}
 
 
 def measure(partition: Partition, dataset: Dataset) -> Skewness:
@@ -95,13 +102,13 @@ def wasserstein(partition: Partition, targets: NDArray[Any]) -> float:
     """Return the mean Wasserstein distance of the parties' targets from all targets, weighted by rows.
 
     It is the mean distance by which targets must move to turn one distribution into the other, in standard deviations
-    of all targets: 0 if the parties' distributions are equal.
+    of all targets: 0 if the parties' distributions are equal. A target of several numbers counts by their mean.
 
     >>> halves = Partition((np.array([0, 1]), np.array([2, 3])))
     >>> wasserstein(halves, np.array([-1.0, -1.0, 1.0, 1.0]))
     1.0
     """
-    values = [np.sort(targets[rows].astype(np.float64)) for rows in partition.rows]
+    values = [np.sort(row_values(targets[rows])) for rows in partition.rows]
     whole = np.sort(np.concatenate(values))
     mean, deviation = whole.mean(), float(whole.std())
     if deviation <= 1e-12 * abs(mean):

@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 from silobench.errors import ConfigError
 from silobench.tasks.metrics import ACCURACY, Metric
 
-_STYLE: Any = {
+STYLE: Any = {
     "text.parse_math": False,
     "svg.hashsalt": "silobench",
     "svg.fonttype": "none",
@@ -66,22 +66,26 @@ def plot_partition(
     label: str = "class",
 ) -> None:
     """Write a heatmap of rows by party and class, or bin, as PNG or SVG by the ending of the path."""
+    with matplotlib.rc_context(STYLE):
+        write_figure(_partition_figure(counts, title, parties, classes, label), path)
+
+
+def write_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG or SVG by the ending of the path."""
     if path.suffix.lower() not in (".png", ".svg"):
         raise ConfigError(f"{path} must end in .png or .svg: the ending selects the format.")
-    with matplotlib.rc_context(_STYLE):
-        figure = _partition_figure(counts, title, parties, classes, label)
-        try:
-            figure.savefig(path, dpi=150, metadata=_metadata(path.suffix))
-        except OSError as error:
-            raise ConfigError(f"{path} cannot be written ({error.strerror}): choose another place.") from error
+    try:
+        figure.savefig(path, dpi=150, metadata=_metadata(path.suffix))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written ({error.strerror}): choose another place.") from error
 
 
 def partition_svg(
     counts: Sequence[Sequence[int]], parties: Sequence[str], classes: Sequence[str], label: str = "class"
 ) -> str:
     """Return a heatmap of rows by party and class, or by party and bin of a numeric label."""
-    with matplotlib.rc_context(_STYLE):
-        return _svg(_partition_figure(counts, "", parties, classes, label))
+    with matplotlib.rc_context(STYLE):
+        return svg_of(_partition_figure(counts, "", parties, classes, label))
 
 
 def curves_svg(
@@ -91,7 +95,7 @@ def curves_svg(
 
     A dotted line shows the score of a constant answer, if it is stated.
     """
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         lines = -(-len(curves) // _LEGEND_COLUMNS)
         figure = Figure(figsize=(3.4, 2.1 + 0.2 * lines), layout="constrained")
         axes = figure.add_subplot()
@@ -110,7 +114,7 @@ def curves_svg(
         axes.grid(alpha=0.25, linewidth=0.5)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=_LEGEND_COLUMNS)
-        return _svg(figure)
+        return svg_of(figure)
 
 
 def _limits(metric: Metric, scores: Sequence[float], constant: float | None) -> tuple[float, float]:
@@ -129,7 +133,7 @@ def _limits(metric: Metric, scores: Sequence[float], constant: float | None) -> 
 
 def lines_svg(lines: Sequence[Line], x: str, y: str, right: str = "") -> str:
     """Return a figure of any number against another; `right` names a second axis for lines that use it."""
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         columns = 2 if max(len(line.name) for line in lines) > 12 else _LEGEND_COLUMNS
         figure = Figure(figsize=(4.2, 2.5 + 0.18 * -(-len(lines) // columns)), layout="constrained")
         axes = figure.add_subplot()
@@ -148,12 +152,12 @@ def lines_svg(lines: Sequence[Line], x: str, y: str, right: str = "") -> str:
             other.set_ylim(bottom=0)
         names = [line.name for line in lines]
         figure.legend(drawn, names, loc="outside upper center", ncols=columns, frameon=False, fontsize=7)
-        return _svg(figure)
+        return svg_of(figure)
 
 
 def bars_svg(groups: Sequence[str], bars: Sequence[Bars], y: str, level: float | None = None) -> str:
     """Return a figure of bars side by side, one of each kind per group; `level` draws a horizontal line."""
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         wide = min(9.0, max(4.2, 0.2 * len(groups) * len(bars)))
         figure = Figure(figsize=(wide, 2.5 + 0.18 * -(-len(bars) // _LEGEND_COLUMNS)), layout="constrained")
         axes = figure.add_subplot()
@@ -178,7 +182,7 @@ def bars_svg(groups: Sequence[str], bars: Sequence[Bars], y: str, level: float |
         axes.spines[["top", "right"]].set_visible(False)
         names = [kind.name for kind in bars]
         figure.legend(drawn, names, loc="outside upper center", ncols=_LEGEND_COLUMNS, frameon=False, fontsize=7)
-        return _svg(figure)
+        return svg_of(figure)
 
 
 def _draw(axes: Axes, line: Line) -> Any:
@@ -222,7 +226,8 @@ def _write_counts(axes: Axes, counts: Sequence[Sequence[int]]) -> None:
                 axes.text(label, party, str(count), ha="center", va="center", fontsize=5.5, color=colour)
 
 
-def _svg(figure: Figure) -> str:
+def svg_of(figure: Figure) -> str:
+    """Return a figure as the text of an SVG element."""
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata=_metadata(".svg"))
     return text.getvalue()[text.getvalue().index("<svg") :]

@@ -3,14 +3,15 @@
 They are written by hand because a page has many of them: each is a few kilobytes, and takes no time to draw.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.confusion import confusion
 from silobench.analysis.parties import MOST_PARTIES, parties_tables
+from silobench.report.cross_tests import cross_drawing
 from silobench.report.figures import COLOURS
+from silobench.report.svg import GREY, INK, shade, svg, text
 from silobench.runs.stored import CalibrationFacts
 from silobench.tasks.metrics import Metric
 
@@ -18,8 +19,6 @@ _MOST_NUMBERED = 12  # classes of a matrix with numbers in it
 _LINE = 14  # pixels of a line of text
 _TALL = 600  # pixels of dots below each other, in a figure with many parties
 _DOT = 7  # pixels of the diameter of a dot
-_GREY = "#d8dee3"
-_INK = "#1c2733"
 
 
 def final_section(setting: Sequence[CellResult]) -> dict[str, Any] | None:
@@ -29,7 +28,7 @@ def final_section(setting: Sequence[CellResult]) -> dict[str, Any] | None:
         return None
     names = [str(cell.label["algorithm"]) for cell in tested]
     tables = parties_tables(tested)
-    drawings = []
+    drawings = [drawing] if (drawing := cross_drawing(tested)) else []
     parties = [_party_values(cell) for cell in tested]
     if tables and len(parties[0]) <= MOST_PARTIES:
         drawings.append(
@@ -62,13 +61,13 @@ def parties_svg(values: Mapping[str, Mapping[str, float | None]], metric: Metric
     band = max(_LINE, step * (len(values) - 1) + _DOT + 4)
     bottom = top + band * len(parties)
     marks = [
-        *(_text(left - 6, top + band * (at + 0.5) + 3, party, anchor="end") for at, party in enumerate(parties)),
-        *(f'<path d="M{left} {top + band * at:g}h{width}" stroke="{_GREY}"/>' for at in range(len(parties) + 1)),
+        *(text(left - 6, top + band * (at + 0.5) + 3, party, anchor="end") for at, party in enumerate(parties)),
+        *(f'<path d="M{left} {top + band * at:g}h{width}" stroke="{GREY}"/>' for at in range(len(parties) + 1)),
         *(
-            _text(left + share * width, bottom + _LINE, metric.number(low + share * (high - low)), anchor="middle")
+            text(left + share * width, bottom + _LINE, metric.number(low + share * (high - low)), anchor="middle")
             for share in (0.0, 0.5, 1.0)
         ),
-        _text(left + width / 2, bottom + 2 * _LINE, metric.heading, anchor="middle"),
+        text(left + width / 2, bottom + 2 * _LINE, metric.heading, anchor="middle"),
     ]
     for place, (name, each) in enumerate(values.items()):
         colour = COLOURS[place % len(COLOURS)]
@@ -79,7 +78,7 @@ def parties_svg(values: Mapping[str, Mapping[str, float | None]], metric: Metric
                 x = left + width * (value - low) / (high - low)
                 y = top + band * (at + 0.5) + step * (place - (len(values) - 1) / 2)
                 marks.append(f'<circle cx="{x:.1f}" cy="{y:g}" r="{_DOT / 2:g}" fill="{colour}"/>')
-    return _svg(left + width + 24, bottom + 2 * _LINE + 6, marks)
+    return svg(left + width + 24, bottom + 2 * _LINE + 6, marks)
 
 
 def _limits(values: Sequence[float], metric: Metric) -> tuple[float, float]:
@@ -98,14 +97,14 @@ def reliability_svg(curves: Mapping[str, CalibrationFacts]) -> str:
     side, left, top = 150, 38, _LINE * len(curves) + 8
     middle = top + side / 2
     marks = [
-        f'<rect x="{left}" y="{top}" width="{side}" height="{side}" fill="none" stroke="{_GREY}"/>',
-        f'<path d="M{left} {top + side}L{left + side} {top}" stroke="{_GREY}" stroke-dasharray="3 3"/>',
-        _text(left + side / 2, top + side + 26, "confidence, percent", anchor="middle"),
-        f'<g transform="rotate(-90 10 {middle})">{_text(10, middle, "accuracy, percent", anchor="middle")}</g>',
+        f'<rect x="{left}" y="{top}" width="{side}" height="{side}" fill="none" stroke="{GREY}"/>',
+        f'<path d="M{left} {top + side}L{left + side} {top}" stroke="{GREY}" stroke-dasharray="3 3"/>',
+        text(left + side / 2, top + side + 26, "confidence, percent", anchor="middle"),
+        f'<g transform="rotate(-90 10 {middle})">{text(10, middle, "accuracy, percent", anchor="middle")}</g>',
     ]
     for share in (0, 0.5, 1):
-        marks.append(_text(left + share * side, top + side + 13, f"{100 * share:g}", anchor="middle"))
-        marks.append(_text(left - 4, top + side - share * side + 3, f"{100 * share:g}", anchor="end"))
+        marks.append(text(left + share * side, top + side + 13, f"{100 * share:g}", anchor="middle"))
+        marks.append(text(left - 4, top + side - share * side + 3, f"{100 * share:g}", anchor="end"))
     for place, (name, one) in enumerate(curves.items()):
         colour = COLOURS[place % len(COLOURS)]
         points = [
@@ -117,7 +116,7 @@ def reliability_svg(curves: Mapping[str, CalibrationFacts]) -> str:
         marks.append(_key(left, _LINE * (place + 0.5), name + error, colour))
         if points:
             marks.append(f'<path d="M{"L".join(points)}" fill="none" stroke="{colour}" stroke-width="1.4"/>')
-    return _svg(left + side + 60, top + side + 32, marks)
+    return svg(left + side + 60, top + side + 32, marks)
 
 
 def confusion_svg(table: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
@@ -132,43 +131,25 @@ def confusion_svg(table: Sequence[Sequence[int]], classes: Sequence[str]) -> str
         for answer, count in enumerate(row):
             if count:
                 x, y, share = left + cell * answer, top + cell * label, count / total
-                marks.append(f'<rect x="{x}" y="{y}" width="{cell}" height="{cell}" fill="{_shade(share)}"/>')
+                marks.append(f'<rect x="{x}" y="{y}" width="{cell}" height="{cell}" fill="{shade(share)}"/>')
                 if size <= _MOST_NUMBERED:
-                    ink = "white" if share > 0.5 else _INK
-                    marks.append(_text(x + cell / 2, y + cell / 2 + 3, _percent(share), anchor="middle", fill=ink))
+                    ink = "white" if share > 0.5 else INK
+                    marks.append(text(x + cell / 2, y + cell / 2 + 3, _percent(share), anchor="middle", fill=ink))
     marks.append(
-        f'<rect x="{left}" y="{top}" width="{cell * size}" height="{cell * size}" fill="none" stroke="{_GREY}"/>'
+        f'<rect x="{left}" y="{top}" width="{cell * size}" height="{cell * size}" fill="none" stroke="{GREY}"/>'
     )
     for place, name in enumerate(classes if labelled else ()):
         middle = cell * (place + 0.5)
-        marks.append(_text(left - 4, top + middle + 3, name, anchor="end"))
+        marks.append(text(left - 4, top + middle + 3, name, anchor="end"))
         turn = f"rotate(-90 {left + middle + 3:g} {top - 4})"
-        marks.append(f'<g transform="{turn}">{_text(left + middle + 3, top - 4, name)}</g>')
-    return _svg(left + cell * size + 4, top + cell * size + 4, marks)
+        marks.append(f'<g transform="{turn}">{text(left + middle + 3, top - 4, name)}</g>')
+    return svg(left + cell * size + 4, top + cell * size + 4, marks)
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f}" if share >= 0.01 else "<1"
 
 
-def _shade(share: float) -> str:
-    """Return a blue that is darker for a larger share."""
-    red, green, blue = (round(255 - (0.08 + 0.92 * share) * (255 - end)) for end in (8, 81, 156))
-    return f"#{red:02x}{green:02x}{blue:02x}"
-
-
 def _key(x: float, y: float, name: str, colour: str) -> str:
     """Return a line of a legend."""
-    return f'<circle cx="{x + 4:g}" cy="{y:g}" r="3.5" fill="{colour}"/>{_text(x + 12, y + 3, name)}'
-
-
-def _text(x: float, y: float, text: str, anchor: str = "start", fill: str = _INK) -> str:
-    place = "" if anchor == "start" else f' text-anchor="{anchor}"'
-    ink = "" if fill == _INK else f' fill="{fill}"'
-    return f'<text x="{x:g}" y="{y:g}"{place}{ink}>{escape(text)}</text>'
-
-
-def _svg(width: float, height: float, marks: Iterable[str]) -> str:
-    size = f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
-    style = f'font-family="sans-serif" font-size="10" fill="{_INK}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>{"".join(marks)}</svg>'
+    return f'<circle cx="{x + 4:g}" cy="{y:g}" r="3.5" fill="{colour}"/>{text(x + 12, y + 3, name)}'

@@ -15,6 +15,7 @@ from silobench.analysis.ranking import ranking_tables
 from silobench.analysis.tables import cost_table, score_tables, varying
 from silobench.errors import RecordError
 from silobench.report.drawing import Section, caption
+from silobench.report.evidence import posterior_sections, time_sections
 from silobench.report.figures import curves_svg, partition_svg
 from silobench.report.final import final_section
 from silobench.runs.stored import PartitionFacts, StoredRun
@@ -47,8 +48,10 @@ def write_report(
         ranks=[table for table in ranking_tables(cells) if len(table.rows) > 1],
         sections=sections,
         claims=claims_table(claims, "silobench claims --evidence shows every piece"),
+        posteriors=posterior_sections(cells),
         details=details_tables(cells),
         cost=cost_table(cells),
+        times=time_sections(cells),
         settings=(settings := [_setting(group, varying(cells), cells) for group in settings_of(cells)]),
         finals=[setting for setting in settings if setting["final"]],
         summary=_summary(cells),
@@ -89,6 +92,7 @@ def _skew_facts(partition: PartitionFacts) -> list[tuple[str, str]]:
     return [
         ("rows per party", f"{min(partition.sizes)} to {max(partition.sizes)}"),
         ("label EMD, mean", f"{partition.emd_weighted:.3f}"),
+        ("total variation", f"{partition.total_variation:.3f}"),
         ("Jensen-Shannon", f"{partition.jensen_shannon:.3f} bit"),
         ("Gini of sizes", f"{partition.gini:.3f}"),
         ("feature shift", f"{partition.feature_shift:.3f}"),

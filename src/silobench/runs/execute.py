@@ -29,6 +29,5 @@ def execute(runnable: Runnable, out: Path, engine: str | Engine = "auto") -> Gen
             timed = replace(record, seconds={**extra_seconds, **record.seconds})
             run.append(timed)
             yield timed
-            watch.lap("record")  # of this round, recorded with the next
-            extra_seconds = {"data": 0.0, "record": watch.laps["record"]}
+            extra_seconds = {"data": 0.0, "record": watch.lap("record")}  # of this round, recorded with the next
         run.finish()

@@ -1,6 +1,6 @@
 """The typed content of a run directory: facts of run.json, and rows of rounds.jsonl. Nothing here needs torch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -74,6 +74,11 @@ class PartitionFacts:
     @property
     def party_count(self) -> int:
         return max(len(self.sizes), len(self.parties))
+
+    @property
+    def total_variation(self) -> float:
+        """The mean distance of the parties' labels from all labels, from 0 to 1; older runs store only the EMD."""
+        return self.emd_weighted / 2
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "PartitionFacts":
@@ -223,6 +228,30 @@ class PartyResult:
 
 
 @dataclass(frozen=True, slots=True)
+class CrossFacts:
+    """The cross-test of a run: the main metric of each model on the test rows of every party, and on all test rows."""
+
+    models: Sequence[str]  # names of the parties that they belong to, or "shared"
+    tests: Sequence[str]  # names of the parties, and "all"
+    scores: Sequence[Sequence[float | None]]  # by model and test rows; None without rows, or where it is undefined
+
+    @property
+    def has_party_models(self) -> bool:
+        """Whether every party has its own model."""
+        return list(self.models) == list(self.tests[:-1])
+
+    def items(self) -> Iterator[tuple[str, str, float | None]]:
+        """Yield (model, test rows, score)."""
+        for model, scores in zip(self.models, self.scores, strict=True):
+            for test, score in zip(self.tests, scores, strict=True):
+                yield model, test, score
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "CrossFacts":
+        return cls(facts["models"], facts["tests"], facts["scores"])
+
+
+@dataclass(frozen=True, slots=True)
 class FinalFacts:
     """The final test of a run, in its last record. Earlier runs have none, and all fields are then empty."""
 
@@ -230,15 +259,17 @@ class FinalFacts:
     calibration: CalibrationFacts | None = None
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     parties: Mapping[str, PartyResult] = field(default_factory=dict)  # by name
+    cross: CrossFacts | None = None  # None with more than 32 parties
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "FinalFacts":
-        get, calibration = facts.get, facts.get("calibration")
+        get, calibration, cross = facts.get, facts.get("calibration"), facts.get("cross")
         return cls(
             get("confusion", ()),
             CalibrationFacts.from_json(calibration) if calibration else None,
             get("metrics", {}),
             {name: PartyResult.from_json(result) for name, result in get("parties", {}).items()},
+            CrossFacts.from_json(cross) if cross else None,
         )
 
 
@@ -274,6 +305,11 @@ class RoundRow:
     replied: Sequence[int] | None = None  # parties that answered; None if all of the cohort did
     computing: float | None = None  # virtual seconds that the slowest party computed; None if that is measured
     final: FinalFacts = _NOT_TESTED
+    rows: int | None = None  # row visits of training; None in earlier runs, like the next two and `time`
+    dense_up: int | None = None  # bytes of the same messages without transforms
+    dense_down: int | None = None
+    converged: bool = False  # whether its schedule ended the run after this round
+    time: Mapping[str, Any] | None = None  # virtual seconds: total, core, and the parts of `server` and `parties`
 
     @property
     def tested(self) -> bool:
@@ -333,4 +369,9 @@ class RoundRow:
             get("replied"),
             get("computing"),
             FinalFacts.from_json(row["final"]) if row.get("final") else _NOT_TESTED,
+            get("rows"),
+            get("dense_up"),
+            get("dense_down"),
+            get("converged", False),
+            get("time"),
         )

@@ -31,6 +31,7 @@ from silobench.method.selection import SELECTIONS
 from silobench.method.servers import SERVERS
 from silobench.method.solvers import SOLVERS
 from silobench.method.transforms import bind_chain
+from silobench.method.types import Transform
 from silobench.partitions import Sharing, measure, sharing
 from silobench.partitions.measures import count, emd_weighted
 from silobench.runs.notices import reported
@@ -269,11 +270,15 @@ def _method(cell: Cell, build: _Build) -> Method:
     return Method(
         build(ALGORITHMS, cell.algorithm),
         build(SOLVERS, cell.solver),
-        tuple(transform.build() for transform in bind_chain(cell.transforms)),
+        _chain(cell.transforms),
         build(SERVERS, cell.server),
         build(AGGREGATES, cell.aggregate),
         cell.buffers,
     )
+
+
+def _chain(text: str) -> tuple[Transform, ...]:
+    return tuple(transform.build() for transform in bind_chain(text))
 
 
 def _assembled(plan: Plan, dataset: Dataset, setting: Setting, build: _Build, watch: Stopwatch) -> HorizontalRun:
@@ -292,6 +297,7 @@ def _assembled(plan: Plan, dataset: Dataset, setting: Setting, build: _Build, wa
         availability=build(AVAILABILITIES, cell.availability),
         pace=build(PACES, cell.pace),
         clock=build(CLOCKS, cell.clock),
+        broadcast=_chain(cell.broadcast),
     )
     schedule.check()
     measures = _measures(cell.measure, schedule, build)

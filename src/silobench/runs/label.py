@@ -21,6 +21,7 @@ LATER = {
     "objective": "auto",
     "split": "given",
     "metric": "",
+    "broadcast": "",
 }
 PLUGIN = "plugin"  # the argument of a spec in a label whose name was taken by a plugin
 _DEFAULTS = {"server": "step", "controller": "fixed", "network": "link", "transforms": "", **LATER}
@@ -114,6 +115,11 @@ class Label(Mapping[str, Any]):
         return _terms(self.text("transforms"), "|")
 
     @property
+    def broadcast(self) -> tuple[Spec, ...]:
+        """The links of the chain of the server's messages; empty where the whole model is sent."""
+        return _terms(self.text("broadcast"), "|")
+
+    @property
     def server(self) -> Spec:
         return self._spec("server")
 
@@ -184,7 +190,7 @@ class Label(Mapping[str, Any]):
         names = ("dataset", "model", "algorithm", "solver", "server", "selection", "controller", "network")
         later = ("exchange", "aggregate", "availability", "pace", "clock", "start", "objective")
         parts = [self._spec(name) for name in (*names, *later) if self.text(name)]
-        every = (*parts, *self.partition, *self.transforms, *self.measure)
+        every = (*parts, *self.partition, *self.transforms, *self.broadcast, *self.measure)
         return any(name == PLUGIN for part in every for name, _ in part.kwargs)
 
     @property

@@ -69,6 +69,7 @@ class Cell(BaseModel):
     availability: str = "always"
     pace: str = "synchronous"
     clock: str = "measured"
+    broadcast: str = ""
     rounds: Count = 50
     eval_every: Count = 1
     eval_on: Annotated[float, Gt(0), Le(1)] | Count = 1.0
@@ -179,6 +180,7 @@ class Binder:
             "availability": [self.one(AVAILABILITIES, cell.availability)],
             "pace": [self.one(PACES, cell.pace)],
             "clock": [self.one(CLOCKS, cell.clock)],
+            "broadcast": self.chain(cell.broadcast),
             "start": [self.one(STARTS, cell.start)],
             "objective": [self.one(OBJECTIVES, cell.objective)],
             "measure": [self.one(MEASURES, measure) for measure in cell.measure],
@@ -268,7 +270,7 @@ def text_digest(content: str) -> str:
 
 
 def _texts(specs: Mapping[str, list[Bound[Any]]], form: str) -> dict[str, str]:
-    joints = {"partition": " + ", "transforms": " | ", "measure": " + ", "metric": " + "}
+    joints = {"partition": " + ", "transforms": " | ", "broadcast": " | ", "measure": " + ", "metric": " + "}
     text = _shown if form == "short" else _stated
     return {key: joints.get(key, "").join(map(text, terms)) for key, terms in specs.items()}
 

@@ -30,6 +30,7 @@ _CENTRALISED: dict[str, Any] = {
     "availability": "always",
     "pace": "synchronous",
     "clock": "measured",
+    "broadcast": "",
     "start": "random",
     "measure": [],
     "metric": [],

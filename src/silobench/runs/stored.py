@@ -26,6 +26,7 @@ from silobench.errors import RecordError
 
 # "X as X" exports X again: readers of runs import only this module.
 from silobench.runs.facts import CalibrationFacts as CalibrationFacts
+from silobench.runs.facts import CrossFacts as CrossFacts
 from silobench.runs.facts import DatasetFacts as DatasetFacts
 from silobench.runs.facts import FinalFacts as FinalFacts
 from silobench.runs.facts import ObjectiveFacts as ObjectiveFacts

@@ -84,7 +84,7 @@ def task(model: Any, dataset: Dataset, seed: int = 0, objective: str = "auto") -
     source = MODELS.build(model) if isinstance(model, str) else as_model(model)
     name = source.name or str(model)
     fitted = _objective_of(source, dataset, objective)
-    sizes = Sizes(dataset.shape, fitted.outputs(dataset), len(dataset.vocabulary))
+    sizes = Sizes(dataset.shape, fitted.outputs(dataset), len(dataset.vocabulary), dataset.vocabulary)
     try:
         module = source.build(sizes, seed)
         is_custom = not type(module).__module__.startswith("silobench.")

@@ -29,10 +29,11 @@ from silobench.method.types import (
 from silobench.models.devices import seeded
 from silobench.rng import torch_seed
 from silobench.training.setting import BUFFERS, Setting
-from silobench.training.state import PartyMemory, Reply
+from silobench.training.state import PartyMemory, Reply, Work
 from silobench.training.stopwatch import Stopwatch
 from silobench.vectors import moved
 
+ENCRYPT = "encrypt_seconds"  # a report by which a transform states how much of its time was encryption
 Trainings: TypeAlias = Callable[[Train, Server, Memory], tuple[Local, Memory]]
 
 
@@ -142,16 +143,19 @@ class LocalRound:
         sent, transform_memories = self._sent(update, party, memory, buffers)
         watch.lap("encode")
         memory_by_party = {party: {key: each for key, each in {**memories, **transform_memories}.items() if each}}
+        report, train, encode = dict(sent.report), watch.laps["train"], watch.laps["encode"] - sent.unpacking
+        encrypt = report.pop(ENCRYPT, 0.0)
         return Reply(
             sent.arrived,
             memory_by_party,
             {party: sent.message.nbytes},
             local.loss,
             local.steps,
-            watch.laps,
-            watch.laps["train"],
-            {name: (value, 1) for name, value in sent.report.items()},
+            {"train": train, "encode": encode},
+            train,
+            {name: (value, 1) for name, value in report.items()},
             model_parts,
+            {party: Work(sent.dense, train, max(0.0, encode - encrypt), encrypt, sent.unpacking)},
         )
 
     def _sent(
@@ -246,15 +250,14 @@ def reply_of_deltas(
     memories: Mapping[int, Memory],
     loss: float,
     steps: int,
-    seconds: float,
-    slowest: float,
+    seconds: Mapping[int, float],
 ) -> Reply:
     """Return one reply for several parties.
 
-    `delta` and `loss` are sums by weight, `memories` are the algorithm's memories by party; `slowest` are the seconds
-    of the party that took longest.
+    `delta` and `loss` are sums by weight, `memories` are the algorithm's memories by party, and `seconds` are what each
+    party took.
     """
     by_party: dict[int, PartyMemory] = {party: {"algorithm": each} if each else {} for party, each in memories.items()}
-    update, spent = Update({"delta": delta}, weight), {"train": seconds, "encode": 0.0}
-    sizes = dict.fromkeys(memories, delta.nbytes)
-    return Reply(update, by_party, sizes, loss / weight, steps, spent, slowest)
+    update, spent = Update({"delta": delta}, weight), {"train": sum(seconds.values()), "encode": 0.0}
+    sizes, work = dict.fromkeys(memories, delta.nbytes), {p: Work(delta.nbytes, each) for p, each in seconds.items()}
+    return Reply(update, by_party, sizes, loss / weight, steps, spent, max(seconds.values()), work=work)

@@ -122,13 +122,16 @@ class Setting(PartyModels):
         part = buffers - server.buffers if self.method.transforms else buffers
         return replace(update, total={**update.total, BUFFERS: part * update.weight})
 
-    def without_buffers(self, update: Update, server: Server) -> tuple[Update, Vector]:
-        """Return the combined message without statistics, and the new statistics of the server."""
+    def without_buffers(self, update: Update, server: Server, sent: Server) -> tuple[Update, Vector]:
+        """Return the combined message without statistics, and the new statistics of the server.
+
+        Parties may send the change of the statistics that they were `sent`.
+        """
         if BUFFERS not in update.total:
             return update, server.buffers
         parts = dict(update.total)
         buffers = parts.pop(BUFFERS) / update.weight
-        return replace(update, total=parts), server.buffers + buffers if self.method.transforms else buffers
+        return replace(update, total=parts), sent.buffers + buffers if self.method.transforms else buffers
 
     @staticmethod
     def memory_of(model: Weights) -> PartyMemory:

@@ -3,13 +3,23 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from silobench.method.types import Memory, Server, Update
 
 SLOWEST = "slowest"  # the party that computed longest, among the seconds of a round: part of the phase "train"
 END = "end"  # the owner of a memory in `State.extra` after the last round of a run that ends early
 PartyMemory: TypeAlias = Mapping[str, Memory]  # by owner: algorithm, solver, transform-0, ...
+
+
+class Work(NamedTuple):
+    """A party's part of a round: bytes of its message as the algorithm produced it, and measured seconds."""
+
+    dense: int  # bytes without transforms, every number as it is
+    train: float = 0.0
+    encode: float = 0.0  # transforms and packing, without encryption
+    encrypt: float = 0.0
+    decode: float = 0.0  # what the server takes to unpack the message
 
 
 @dataclass(frozen=True)
@@ -25,6 +35,7 @@ class Reply:
     slowest: float = 0.0  # seconds of the party that took longest
     reports: Mapping[str, tuple[float, int]] = field(default_factory=dict)  # of transforms: sum and number of values
     model_parts: frozenset[str] = frozenset()  # parts of the update from which personal entries were removed
+    work: Mapping[int, Work] = field(default_factory=dict)  # by party
 
     def __add__(self, other: "Reply") -> "Reply":
         tally = Tally()
@@ -40,6 +51,7 @@ class Tally:
         self.memory: dict[int, PartyMemory] = {}
         self.seconds: dict[str, float] = {"train": 0.0, "encode": 0.0}
         self.sizes: dict[int, int] = {}
+        self.work: dict[int, Work] = {}
         self.reports: dict[str, tuple[float, int]] = {}
         self.steps, self.slowest = 0, 0.0
         self.model_parts: frozenset[str] = frozenset()
@@ -57,6 +69,7 @@ class Tally:
 
     def add(self, reply: Reply) -> None:
         self.sizes |= reply.sizes
+        self.work |= reply.work
         self.steps += reply.steps
         self.slowest = max(self.slowest, reply.slowest)
         for name, (total, count) in reply.reports.items():
@@ -79,7 +92,7 @@ class Tally:
         """Return the sum as one reply, with the sum of the updates."""
         return Reply(
             update, self.memory, self.sizes, self.loss, self.steps, self.seconds, self.slowest, self.reports,
-            self.model_parts,
+            self.model_parts, self.work,
         )  # fmt: skip
 
 
@@ -131,6 +144,11 @@ class RoundRecord:
     metrics: Mapping[str, float | None] = field(default_factory=dict)  # on test rows, unless accuracy is the only one
     validation_loss: float | None = None  # on validation rows, where parties have any
     final: Mapping[str, Any] = field(default_factory=dict)  # the final test, only after the last round: `final_test`
+    rows: int = 0  # row visits of training, by the parties that replied
+    dense_up: int = 0  # `bytes_up` without transforms
+    dense_down: int = 0
+    converged: bool = False  # whether the learning rate's schedule ended the run after this round
+    time: Mapping[str, Any] = field(default_factory=dict)  # seconds by part, of the server and the mean party
 
     @property
     def total_seconds(self) -> float:
@@ -138,9 +156,9 @@ class RoundRecord:
         return sum(spent for phase, spent in self.seconds.items() if phase != SLOWEST)
 
     def as_json(self) -> dict[str, Any]:
-        mappings = ("measures", "control", "reports", "metrics", "final")
+        optional = ("measures", "control", "reports", "metrics", "final", "converged", "time")
         values = ("replied", "computing", "validation_loss")
-        left_out = {"state", *(name for name in mappings if not getattr(self, name))}
+        left_out = {"state", *(name for name in optional if not getattr(self, name))}
         left_out |= {name for name in values if getattr(self, name) is None}
         row = {
             name: value if name in _ALWAYS_FINITE else _finite(value)
@@ -162,6 +180,10 @@ _ALWAYS_FINITE = {
     "engine",
     "workers",
     "seconds",
+    "rows",
+    "dense_up",
+    "dense_down",
+    "time",
 }
 
 

@@ -6,14 +6,16 @@ import time
 class Stopwatch:
     """Wall-clock seconds by phase. It runs from the start; `lap(phase)` stores the seconds since the last lap.
 
-    `spent` seconds are added to the first phase. A phase that is timed twice has the seconds of its last lap.
+    `spent` seconds are added to the first phase. The seconds of a phase that is timed twice are added up.
     """
 
     def __init__(self, spent: float = 0.0) -> None:
         self.laps: dict[str, float] = {}
         self._since = time.perf_counter() - spent
 
-    def lap(self, phase: str) -> None:
+    def lap(self, phase: str) -> float:
+        """Add the seconds since the last lap to a phase, and return them."""
         now = time.perf_counter()
-        self.laps[phase] = now - self._since
-        self._since = now
+        seconds, self._since = now - self._since, now
+        self.laps[phase] = self.laps.get(phase, 0.0) + seconds
+        return seconds

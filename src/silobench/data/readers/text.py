@@ -7,10 +7,10 @@ returns `Review` values, and `sequences` builds a dataset from any list of them.
 import html
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from annotated_types import Ge, Le
@@ -21,11 +21,14 @@ from silobench.data.readers.checks import unreadable
 from silobench.data.store import archives
 from silobench.data.store.cache import stored
 from silobench.data.store.directory import Files, require
-from silobench.data.table.words import PADDING, SPECIAL, most_frequent, tokens, word_row
+from silobench.data.table.words import PADDING, SPECIAL, most_frequent, split_contractions, tokens, word_row
+from silobench.data.word_vectors import load_vectors
 from silobench.errors import DataError
 
 Vocabulary = Annotated[int, Ge(3), Le(1_000_000)]
 Length = Annotated[int, Ge(1), Le(10_000)]
+Vectors = Literal["none", "glove-50d"]
+Rows = Annotated[int, Ge(0)]
 _AGAIN = "fetch the file again"
 
 
@@ -47,6 +50,8 @@ def sequences(
     vocabulary: int = 10_000,
     length: int = 200,
     test_share: float = 0.2,
+    vectors: str = "none",
+    rows: int = 0,
 ) -> Dataset:
     """Build a dataset with rows of `length` word indices, padded at the end.
 
@@ -54,6 +59,10 @@ def sequences(
     published split, `test_share` is held out, stratified by source and label. The vocabulary has the most frequent
     words of the training reviews, with ties in alphabetical order. Index 0 is padding and 1 an unknown word; both count
     in the size of the vocabulary.
+
+    `vectors` names word vectors of the catalogue: contractions are split as they split them (do, n't), and words
+    without a vector are dropped before a text is cut to `length`. `rows` is the largest number of reviews of a source,
+    with equal numbers of each label and published side; 0 means all reviews.
     """
     if not reviews or vocabulary <= len(SPECIAL) or length < 1 or not 0 < test_share < 1:
         raise DataError(
@@ -61,10 +70,12 @@ def sequences(
             f"share of {test_share}: give at least 1 review, a vocabulary of 3 (padding, unknown and a word), a length "
             "of 1, and a share between 0 and 1."
         )
-    sides = [[reviews[row] for row in rows] for rows in _sides(reviews, test_share)]
-    words = most_frequent((review.text for review in sides[0]), vocabulary)
+    total, reviews = len(reviews), _sample(reviews, rows) if rows else reviews
+    sides = [[reviews[row] for row in side] for side in _sides(reviews, test_share)]
+    split = _splitter(vectors)
+    words = most_frequent((review.text for review in sides[0]), vocabulary, split)
     index = {word: code for code, word in enumerate(words)}
-    (train, train_cut), (test, test_cut) = (_split(side, index, level, length) for side in sides)
+    (train, train_cut), (test, test_cut) = (_encode(side, index, level, length, split) for side in sides)
     notes = [
         f"vocabulary of {len(words)} entries: the most frequent words of the pooled training reviews",
         f"{train_cut + test_cut} of {len(reviews)} reviews truncated to their first {length} tokens",
@@ -72,6 +83,10 @@ def sequences(
     train_texts = {review.text for review in sides[0]}
     if repeated := sum(review.text in train_texts for review in sides[1]):
         notes.append(f"{repeated} of {len(test)} test reviews repeat the text of a training review")
+    if vectors != "none":
+        notes.append(f"words without a vector of {vectors} are dropped")
+    if rows:
+        notes.append(f"{len(reviews)} of {total} reviews, at most {rows} of each source, drawn with equal labels")
     return Dataset(name, train, test, ("negative", "positive"), licence, tuple(notes), vocabulary=tuple(words))
 
 
@@ -92,7 +107,30 @@ def _sides(reviews: Sequence[Review], share: float) -> tuple[list[int], list[int
     return sorted(train), sorted(test)
 
 
-def _split(reviews: list[Review], index: Mapping[str, int], level: str, length: int) -> tuple[Split, int]:
+def _sample(reviews: Sequence[Review], most: int) -> list[Review]:
+    """Draw up to `most` reviews of every source, equally many of each label and published side, in their order."""
+    strata: dict[str, dict[tuple[bool, bool | None], list[int]]] = {}
+    for row, review in enumerate(reviews):
+        strata.setdefault(review.source, {}).setdefault((review.positive, review.test), []).append(row)
+    rng = np.random.default_rng(0)
+    drawn: list[int] = []
+    for kinds in strata.values():
+        for candidates in kinds.values():
+            drawn += rng.permutation(candidates)[: max(1, most // len(kinds))].tolist()
+    return [reviews[row] for row in sorted(drawn)]
+
+
+def _splitter(vectors: str) -> Callable[[str], list[str]]:
+    """Return the function that splits a text into words; with vectors, only words that have one."""
+    if vectors == "none":
+        return tokens
+    known = load_vectors(vectors).index
+    return lambda text: [word for word in split_contractions(tokens(text)) if word in known]
+
+
+def _encode(
+    reviews: list[Review], index: Mapping[str, int], level: str, length: int, split: Callable[[str], list[str]]
+) -> tuple[Split, int]:
     """Encode reviews as rows of word indices; also return how many reviews were truncated.
 
     Texts are tokenised a second time, because keeping the words of the first time (12 million) takes a gigabyte.
@@ -100,7 +138,7 @@ def _split(reviews: list[Review], index: Mapping[str, int], level: str, length: 
     x = np.full((len(reviews), length), PADDING, dtype=np.int32)
     cut = 0
     for row, review in zip(x, reviews, strict=True):
-        words = tokens(review.text)
+        words = split(review.text)
         cut += len(words) > length
         codes = word_row(words, index, length)
         row[: len(codes)] = codes
@@ -188,47 +226,66 @@ def read_imdb_archive(path: Path, *, each: int = 12_500) -> list[Review]:
 
 # --- datasets ----------------------------------------------------------------------------------------
 
-_SUITED = {"model": "bag"}
+SUITED = {"model": "bag"}
 
 
-def imdb(vocabulary: Vocabulary = 10_000, length: Length = 200) -> Dataset:
-    """50,000 film reviews, positive or negative, as rows of word indices, with the published split."""
-    return stored("imdb", _read_imdb, vocabulary=vocabulary, length=length)
+def imdb(vocabulary: Vocabulary = 10_000, length: Length = 200, vectors: Vectors = "none", rows: Rows = 0) -> Dataset:
+    """50,000 film reviews, positive or negative, as rows of word indices, with the published split.
+
+    `vectors` drops the words that have no vector of that name. `rows` draws a part of the reviews, half of them
+    positive and half for training; 0 means all.
+    """
+    return stored("imdb", _read_imdb, vocabulary=vocabulary, length=length, vectors=vectors, rows=rows)
 
 
-def amazon_domains(vocabulary: Vocabulary = 10_000, length: Length = 200) -> Dataset:
-    """8,000 product reviews of four domains, positive or negative, as rows of word indices; the domain is the group."""
-    return stored("amazon-domains", _read_amazon_domains, vocabulary=vocabulary, length=length)
+def amazon_domains(
+    vocabulary: Vocabulary = 10_000, length: Length = 200, vectors: Vectors = "none", rows: Rows = 0
+) -> Dataset:
+    """8,000 product reviews of four domains, positive or negative, as rows of word indices; the domain is the group.
 
-
-def sentiment(vocabulary: Vocabulary = 10_000, length: Length = 200) -> Dataset:
-    """The sentiment task of OARF: film reviews (imdb) and product reviews (amazon-domains); the source is the group."""
-    return stored("sentiment", _read_sentiment, vocabulary=vocabulary, length=length)
-
-
-def _read_imdb(files: Files, vocabulary: int, length: int) -> Dataset:
-    dataset = sequences(
-        "imdb", _imdb_reviews(files), level="", licence=files.entry.licence, vocabulary=vocabulary, length=length
+    `vectors` drops the words that have no vector of that name. `rows` is the largest number of reviews of a domain; 0
+    means all.
+    """
+    return stored(
+        "amazon-domains", _read_amazon_domains, vocabulary=vocabulary, length=length, vectors=vectors, rows=rows
     )
-    return replace(dataset, defaults=_SUITED)
 
 
-def _read_amazon_domains(files: Files, vocabulary: int, length: int) -> Dataset:
+def sentiment(
+    vocabulary: Vocabulary = 10_000,
+    length: Length = 200,
+    amazon: Literal["all", "books", "dvd", "electronics", "kitchen"] = "all",
+    vectors: Vectors = "none",
+    rows: Rows = 0,
+) -> Dataset:
+    """The sentiment task of OARF: film reviews (imdb) and product reviews (amazon-domains); the source is the group.
+
+    `amazon` selects a domain of products: dvd has films. `vectors` drops the words that have no vector of that name.
+    `rows` is the largest number of reviews of a source; 0 means all.
+    """
+    return stored(
+        "sentiment", _read_sentiment, domain=amazon, vocabulary=vocabulary, length=length, vectors=vectors, rows=rows
+    )
+
+
+def _read_imdb(files: Files, **choices: Any) -> Dataset:
+    dataset = sequences("imdb", _imdb_reviews(files), level="", licence=files.entry.licence, **choices)
+    return replace(dataset, defaults=SUITED)
+
+
+def _read_amazon_domains(files: Files, **choices: Any) -> Dataset:
     reviews = read_amazon({name: files[name] for name in files.names})
-    dataset = sequences(
-        "amazon-domains", reviews, level="domain", licence=files.entry.licence, vocabulary=vocabulary, length=length
-    )
-    return replace(dataset, defaults=_SUITED | {"partition": "by-group"})
+    dataset = sequences("amazon-domains", reviews, level="domain", licence=files.entry.licence, **choices)
+    return replace(dataset, defaults=SUITED | {"partition": "by-group"})
 
 
-def _read_sentiment(files: Files, vocabulary: int, length: int) -> Dataset:
+def _read_sentiment(files: Files, domain: str, **choices: Any) -> Dataset:
     amazon = require("amazon-domains")
     products = read_amazon({name: amazon[name] for name in amazon.names})
-    reviews = [*_imdb_reviews(require("imdb")), *(review._replace(source="amazon") for review in products)]
-    dataset = sequences(
-        "sentiment", reviews, level="source", licence=files.entry.licence, vocabulary=vocabulary, length=length
-    )
-    return replace(dataset, defaults=_SUITED | {"partition": "by-group"})
+    products = [review._replace(source="amazon") for review in products if domain in ("all", review.source)]
+    reviews = [*_imdb_reviews(require("imdb")), *products]
+    dataset = sequences("sentiment", reviews, level="source", licence=files.entry.licence, **choices)
+    return replace(dataset, defaults=SUITED | {"partition": "by-group"})
 
 
 def _imdb_reviews(files: Files) -> list[Review]:

@@ -62,7 +62,7 @@ def _code_digest() -> str:
     digest = hashlib.sha256(" ".join(libraries).encode())
     package = Path(__file__).parents[1]
     for path in sorted([*package.rglob("*.py"), *package.rglob("*.csv")]):
-        if path.stem not in ("catalog", "download", "fetch"):
+        if path.stem not in ("catalog", "download", "fetch", "sdists"):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:8]
 

@@ -25,6 +25,7 @@ _BLOCK = 2**18
 _TRIES = 4
 MOST_BYTES = 20 * 2**30  # limit of a file whose size is not in the catalogue
 _TIMEOUT = 20  # seconds without data
+_LARGEST_PAGE = 20 * 2**20
 _REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 
 
@@ -106,13 +107,31 @@ def _attempt(download: Download, part: Path) -> Iterator[tuple[int, int | None]]
         raise ConnectionError(f"the connection ended after {size:,} of {expected:,} bytes")
 
 
-@contextmanager
-def _open(address: str, range_headers: dict[str, str], part: Path) -> Iterator[HTTPResponse]:
+def read_page(address: str) -> tuple[str, str]:
+    """Return the text of a small web page, and its address after redirects."""
+    try:
+        with _OPENER.open(_request(address, {"Accept": "text/html"}), timeout=_TIMEOUT) as response:
+            content = response.read(_LARGEST_PAGE + 1)
+            if len(content) > _LARGEST_PAGE:
+                raise DataError(f"{address} has more than {_LARGEST_PAGE:,} bytes")
+            return content.decode("utf-8", errors="replace"), response.url
+    except (HTTPException, OSError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+        raise DataError(f"{address} cannot be read ({_reason(error)})") from error
+
+
+def _request(address: str, headers: dict[str, str]) -> urllib.request.Request:
     if urlsplit(address).scheme not in ("http", "https"):
         raise DataError(f"{address} is not a web address (http or https)")
-    headers = {"User-Agent": f"silobench/{__version__}", "Accept-Encoding": "identity", **range_headers}
+    general = {"User-Agent": f"silobench/{__version__}", "Accept-Encoding": "identity"}
+    return urllib.request.Request(address, headers=general | headers)
+
+
+@contextmanager
+def _open(address: str, range_headers: dict[str, str], part: Path) -> Iterator[HTTPResponse]:
     try:
-        response = _OPENER.open(urllib.request.Request(address, headers=headers), timeout=_TIMEOUT)
+        response = _OPENER.open(_request(address, range_headers), timeout=_TIMEOUT)
     except urllib.error.HTTPError as error:
         if error.code != 416:
             raise

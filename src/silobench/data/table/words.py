@@ -4,7 +4,7 @@ import functools
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 PADDING, UNKNOWN = 0, 1
 SPECIAL = ("<pad>", "<unk>")  # tokens contain no brackets, so no word equals these
 _TOKEN = re.compile(r"<br\s*/?>|([^\W_]+(?:'[^\W_]+)*)")  # a line break matches but captures nothing
+
+_CONTRACTION = re.compile(r"(.+)(n't|'(?:s|m|d|ve|re|ll))")
 
 
 def tokens(text: str) -> list[str]:
@@ -23,11 +25,24 @@ def tokens(text: str) -> list[str]:
     return [word for word in _TOKEN.findall(text.lower().replace("’", "'")) if word]
 
 
-def most_frequent(texts: Iterable[str], size: int) -> list[str]:
-    """Return a vocabulary: padding, the unknown word, and the most frequent words; ties are in alphabetical order."""
+def split_contractions(words: Iterable[str]) -> list[str]:
+    """Split words as the Penn Treebank does, which GloVe's words follow.
+
+    >>> split_contractions(["don't", "say", "it's", "rock'n'roll"])
+    ['do', "n't", 'say', 'it', "'s", "rock'n'roll"]
+    """
+    parts = (match.groups() if (match := _CONTRACTION.fullmatch(word)) else (word,) for word in words)
+    return [part for word in parts for part in word]
+
+
+def most_frequent(texts: Iterable[str], size: int, split: Callable[[str], list[str]] = tokens) -> list[str]:
+    """Return a vocabulary: padding, the unknown word, and the most frequent words; ties are in alphabetical order.
+
+    `split` returns the words of a text.
+    """
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(tokens(text))
+        counts.update(split(text))
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     return [*SPECIAL, *ranked[: size - len(SPECIAL)]]
 

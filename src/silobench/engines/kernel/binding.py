@@ -63,9 +63,10 @@ class Rows:
                 )
             places = _at(values, _FLOAT), _at(columns, _INT), _at(begins, _INT)
             return _Rows(_SPARSE, count, len(values), *places, labels)
-        if self.x.dtype.name not in _KINDS:
+        kind = _KINDS.get(self.x.dtype.name)
+        if kind is None:
             raise KernelError(f"rows must be uint8 or float32, but {self.x.dtype} was given.")
-        return _Rows(_KINDS[self.x.dtype.name], count, 0, _at(self.x, self.x.dtype), None, None, labels)
+        return _Rows(kind, count, 0, _at(self.x, self.x.dtype), None, None, labels)
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,9 @@ def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: i
     """Train the parties in `memory` and yield their replies, those with most rows first."""
     setting = local_round.setting
     parties = sorted(memory, key=lambda party: (-setting.solver.rows(local_round.party(party).samples), party))
-    rows = _rows_of(setting.federation.x, setting.federation.y)
-    trainings = (_prepared(local_round, party, memory[party], rows) for party in parties)
+    rows, shape = _rows_of(setting.federation.x, setting.federation.y), _shape(setting)
+    assert shape is not None
+    trainings = (_prepared(local_round, party, memory[party], rows, shape) for party in parties)
     finished = _finished(trainings, partial(_run, local_round), threads)
     if sends_only_deltas(setting):
         yield _sum_of_deltas(finished)
@@ -79,9 +80,9 @@ def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: i
         yield reply
 
 
-def _prepared(local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows) -> "_Training":
+def _prepared(local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows, shape: Shape) -> "_Training":
     try:
-        return _Training.of(local_round.at(memory), party, memory, rows)
+        return _Training.of(local_round.at(memory), party, memory, rows, shape)
     except Exception as error:
         raise located(error, local_round, [party])  # noqa: B904  # it has its cause
 
@@ -96,16 +97,15 @@ def _run(local_round: LocalRound, training: "_Training") -> float:
 def _sum_of_deltas(finished: "Iterator[tuple[_Training, float]]") -> Reply:
     """Add up FedAvg's messages as they come, into one reply."""
     memories: dict[int, Memory] = {}
-    delta, weight, losses, seconds, slowest, steps = torch.zeros(()), 0.0, 0.0, 0.0, 0.0, 0
+    delta, weight, losses, steps, seconds = torch.zeros(()), 0.0, 0.0, 0, dict[int, float]()
     for training, loss in finished:
         began, samples = time.perf_counter(), float(training.problem.party.samples)
         moved = torch.from_numpy(training.params).sub_(training.start)
         delta = delta.add_(moved, alpha=samples) if memories else moved.mul_(samples)
         memories[training.party] = training.memory
         weight, losses, steps = weight + samples, losses + loss * samples, steps + len(training.walk.sizes)
-        slowest = max(slowest, training.seconds)
-        seconds += training.seconds + time.perf_counter() - began
-    return reply_of_deltas(delta, weight, memories, losses, steps, seconds, slowest)
+        seconds[training.party] = training.seconds + time.perf_counter() - began
+    return reply_of_deltas(delta, weight, memories, losses, steps, seconds)
 
 
 @dataclass
@@ -125,11 +125,10 @@ class _Training:
     seconds: float  # spent on preparing and running
 
     @classmethod
-    def of(cls, local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows) -> "_Training":
+    def of(cls, local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows, shape: Shape) -> "_Training":
         began, setting, server = time.perf_counter(), local_round.setting, local_round.server
         algorithm_memory, problem, solver = setting.algorithm_memory(memory), local_round.problem(party), setting.solver
-        start, shape = setting.method.algorithm.start(server, algorithm_memory), _shape(setting)
-        assert shape is not None
+        start = setting.method.algorithm.start(server, algorithm_memory)
         order, sizes = solver.order(problem, server.round)
         windows = None
         if setting.federation.dataset.augment == "crop-flip":

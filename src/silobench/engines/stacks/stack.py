@@ -71,9 +71,10 @@ def _sum_of_deltas(members: Sequence["_Member"], trained: "_Trained", watch: Sto
     loss = sum(loss * weight for loss, weight in zip(trained.losses, weights, strict=True))
     memories = {member.problem.party.id: member.memory for member in members}
     watch.lap("message")
-    seconds = watch.laps["train"] + watch.laps["message"]
-    slowest = seconds * max(trained.steps) / sum(trained.steps)  # parties share the time by their steps
-    return reply_of_deltas(delta, sum(weights), memories, loss, sum(trained.steps), seconds, slowest)
+    steps = sum(trained.steps)
+    of_a_step = (watch.laps["train"] + watch.laps["message"]) / steps  # parties share the time by their steps
+    seconds = {party: of_a_step * count for party, count in zip(memories, trained.steps, strict=True)}
+    return reply_of_deltas(delta, sum(weights), memories, loss, steps, seconds)
 
 
 @dataclass(frozen=True)

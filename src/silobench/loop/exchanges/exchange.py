@@ -26,6 +26,7 @@ class Meeting:
     cohort: Cohort  # the parties that were asked
     replied: Cohort  # those of them that answer
     watch: Stopwatch  # `lap("parties")` when the last reply has come
+    sent: Server | None = None  # as parties have it; None if they have the server's own values
 
     def model(self, party: int) -> Vector:
         """Return the parameters of a party's model at the start of the round."""
@@ -58,7 +59,7 @@ def at_server(meeting: Meeting) -> Outcome:
         message = replace(update, codecs=lossless).pack()
         update, answer = message.unpack(), message.nbytes
     update, phases = _decoded(meeting, update, tally)
-    update, buffers = meeting.setting.without_buffers(update, meeting.server)
+    update, buffers = meeting.setting.without_buffers(update, meeting.server, meeting.sent or meeting.server)
     server = meeting.server
     direction, extras = method.algorithm.absorb(server, meeting.setting.with_personal(update, tally.model_parts))
     params, optimizer = method.server.apply(server.params, direction, server.optimizer)

@@ -1,0 +1,98 @@
+"""Tables of what runs cost in time and messages, and of where the time of server and parties went."""
+
+from collections.abc import Mapping, Sequence
+
+from silobench.analysis import costs
+from silobench.analysis.cells import CellResult
+from silobench.analysis.costs import PARTIES, PARTS, SERVER, Mean
+from silobench.analysis.groups import Cells
+from silobench.analysis.tables import Table, cost_groups, entries, shown_choices, varying
+from silobench.analysis.units import duration, percent, short
+
+BARS = {SERVER: "server", PARTIES: "mean party"}
+_COLUMNS = (
+    "rounds to converge", "rows/s", "rows/core-s", "overhead, %", "uplink ratio", "downlink ratio", "end-to-end ratio",
+)  # fmt: skip
+_NOTES = {
+    "rounds to converge": "rounds to converge: until the schedule ended the run; > if a run had all its rounds first",
+    "rows/s": "rows/s: training rows of all parties per second of the virtual clock, on which parties work side by "
+    "side; rows/core-s: per core-second of this machine",
+    "overhead, %": "overhead: the share of time in which the mean party does not train and no model is tested",
+    "uplink ratio": "ratios: bytes of the same messages without compression over those sent",
+    "end-to-end ratio": "end-to-end: the uplink ratio, times the rounds without compression over those with it",
+}
+
+
+def time_table(cells: Cells, by_partition: bool = False) -> Table:
+    """Return convergence, throughput, overhead and compression ratios, as means over partitions and trials.
+
+    `by_partition` gives each partition a row of its own, with the deviation over trials. Cells of which no number is
+    recorded are left out, and so are columns that no cell has.
+    """
+    names, groups = ([*varying(cells), "algorithm"], [[cell] for cell in cells]) if by_partition else cost_groups(cells)
+    baseline = costs.uncompressed(cells)
+    texts = [_texts(group, [baseline(cell) for cell in group]) for group in groups]
+    used = [place for place in range(len(_COLUMNS)) if any(row[place] for row in texts)]
+    rows = [
+        [*shown_choices(group[0], names, cells), *entries(*(row[place] or "-" for place in used))]
+        for group, row in zip(groups, texts, strict=True)
+        if any(row)
+    ]
+    columns = [_COLUMNS[place] for place in used]
+    over = "mean ± std over trials" if by_partition else "mean over partitions and trials"
+    note = "; ".join(_NOTES[column] for column in columns if column in _NOTES)
+    return Table(f"Time and communication ({over})", [*names, *columns], rows, note)
+
+
+def _texts(group: Sequence[CellResult], plain: Sequence[CellResult | None]) -> list[str]:
+    """Return the numbers of a row as text, empty where they are not known; a spread is that of one cell's trials.
+
+    `plain` has the cell without compression of each cell.
+    """
+    runs = [run for cell in group for run in cell.runs]
+    numbers = [costs.mean_of(runs, number) for number in costs.NUMBERS.values()]
+    if not any(numbers) and not any(costs.convergence(run) for run in runs):
+        return [""] * len(_COLUMNS)
+    others = [run for cell in plain if cell for run in cell.runs]
+    is_compressed = any(baseline is not cell for baseline, cell in zip(plain, group, strict=True))
+    end_to_end = costs.end_to_end_ratio(runs, others) if all(plain) and is_compressed else None
+    rounds, (rate, core_rate, overhead, up, down) = costs.rounds_to_convergence(runs), numbers
+    alone = len(group) == 1
+    share = overhead and percent(overhead.mean, overhead.std if alone else None)
+    return [
+        *(_text(number, alone) for number in (rounds, rate, core_rate)), share or "",
+        *(_text(ratio, False) for ratio in (up, down, end_to_end)),
+    ]  # fmt: skip
+
+
+def _text(number: Mean | None, with_spread: bool) -> str:
+    """Return a number, with its bound and its deviation if there are any."""
+    if number is None:
+        return ""
+    spread = f" ± {short(number.std)}" if with_spread and number.std is not None else ""
+    return f"{number.bound}{short(number.mean)}{spread}"
+
+
+def decomposition_table(cells: Cells) -> Table:
+    """Return the virtual seconds of server and mean party by part, and the share of each part in percent."""
+    known = [(cell, bars) for cell in cells if (bars := costs.mean_decomposition(cell.runs))]
+    parts = [part for part in PARTS if any(times[part] for _, bars in known for times in bars.values())]
+    names = [*varying(cells), "algorithm"]
+    rows = [
+        [
+            *shown_choices(cell, names, cells),
+            *entries(BARS[bar], duration(sum(times.values())), *(_part(times, part) for part in parts)),
+        ]
+        for cell, bars in known
+        for bar, times in bars.items()
+    ]
+    note = (
+        "seconds of the whole run on the virtual clock; mean party: over all parties, one that is not asked idles; "
+        "encode: transforms and packing; communicate: messages that cross the network"
+    )
+    return Table("Time of server and parties (mean over trials)", [*names, "of", "time", *parts], rows, note)
+
+
+def _part(times: Mapping[str, float], part: str) -> str:
+    total = sum(times.values())
+    return f"{duration(times[part])} ({100 * times[part] / total:.1f}%)" if times[part] else "-"
