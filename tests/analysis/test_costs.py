@@ -211,7 +211,7 @@ def test_an_algorithm_that_sends_nothing_has_no_ratio() -> None:
     ]
     found = cells(*both)
     with pytest.raises(
-        SilobenchError, match="no finished run of solo has a value of uplink-ratio: choose another --me"
+        SilobenchError, match="no finished run of solo has a value of uplink-ratio: choose another"
     ):
         compare(found, "fedavg", "solo", checked_question("uplink-ratio", cells=found))
 
