@@ -20,7 +20,7 @@ from silobench.loop.exchanges import gossip, mesh
 from silobench.loop.loop import initial_state
 from silobench.loop.network import link
 from silobench.loop.network import mesh as mesh_network
-from silobench.loop.paces import buffered
+from silobench.loop.paces import Pace, buffered
 from silobench.loop.schedule import Schedule
 from silobench.method.algorithms import fedavg
 from silobench.method.availability import dropout
@@ -218,12 +218,14 @@ def test_an_unbiased_chain_does_not_diverge(toy, share: float) -> None:
     server = replace(state.server, params=state.server.params + torch.linspace(1, 2, 15))
     gaps = []
     for now in range(1, 60):
-        sent = downlink(schedule, state, replace(server, round=now))
+        before, sent = state.extra["broadcast"], downlink(schedule, state, replace(server, round=now))
+        change = sent.memory["part/delta"] - before["part/delta"]
+        size = Update({"delta": change}, 1.0).coded(SPARSE).nbytes + (4 if share < 0.75 and change.any() else 0)
+        assert int(sent.memory["sent"] - before["sent"]) == min(size, sent.whole)
         gaps.append(sent.report["broadcast gap"])
         state = replace(state, extra=sent.extra(state.extra, (0,)))
     assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(gaps))
     assert gaps[-1] < 0.05 * gaps[0]
-    assert int(state.extra["broadcast"]["sent"]) < 60 * server.params.nbytes
 
 
 # --- resuming, engines, paces -------------------------------------------------------------------------
@@ -260,6 +262,28 @@ def test_a_buffer_of_the_size_of_the_cohort_is_synchronous(toy) -> None:
     together, ours = (run("fedavg", toy(SIZES), **options, pace=pace) for pace in (None, buffered(6)))
     for one, other in zip(ours, together, strict=True):
         assert {**bits(one), "reports": {}} == {**bits(other), "reports": {}}
+        assert one.time["parties"]["communicate"] == pytest.approx(other.time["parties"]["communicate"], abs=1e-8)
+
+
+def test_statistics_of_a_message_that_counts_nothing_are_the_servers_own(in_double, normed) -> None:
+    """They are not those of the replica, which a party was sent."""
+    pace = Pace(takes=lambda arrivals: 1, discount=lambda staleness: float(staleness == 0))
+    options = {"pace": pace, "clock": device(100, spread=1.0), "rounds": 8, "broadcast": (top_k(0.2),)}
+    records, stale = run("fedavg", normed(), **options), 0
+    for before, record in pairwise(records):
+        if record.reports["staleness"]:
+            stale += 1
+            assert close(record.state.server.buffers, before.state.server.buffers)
+    assert stale > 2
+
+
+def test_random_numbers_of_both_ways_are_independent(toy) -> None:
+    ways: list[list[float]] = [[], []]
+    up, down = (noted(log, lambda update, context: context.stream("places", shared=True).random()) for log in ways)
+    run("fedavg", toy(), SOLVER, up, rounds=4, broadcast=(down,))
+    assert len(set(ways[0])) == 4
+    assert len(set(ways[1])) == 3
+    assert not {*ways[0]} & {*ways[1]}
 
 
 # --- refused ------------------------------------------------------------------------------------------

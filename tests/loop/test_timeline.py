@@ -1,6 +1,7 @@
 """Time by part: bars add up, by hand and for any trips; and what rounds record of their rows, bytes and seconds."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -477,3 +478,35 @@ def test_all_rows_at_one_place_are_trained_at_the_first_speed(toy: Toy) -> None:
 def test_impossible_lists_of_speeds_are_refused(speeds: str) -> None:
     with pytest.raises(SpecError, match=r"^device: speed "):
         CLOCKS.build(f"device(speed={speeds})")
+
+
+# --- the page -----------------------------------------------------------------------------------------
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "clock.md").read_text(encoding="utf-8")
+
+
+def _numbers(text: str) -> list[list[float]]:
+    return [[float(number) for number in re.findall(r"\d+\.\d+", line)] for line in text.splitlines()]
+
+
+def test_the_straggler_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is measured differs, so only the seconds of the clock are compared: of training, and of waiting."""
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (shown,) = re.findall(r"```text\n(train.*?)```", PAGE, re.DOTALL)
+    exec(compile(code, "clock.md", "exec"), {})
+    printed = capsys.readouterr().out
+    ours, expected = map(_numbers, (printed, shown))
+    assert [line[0] for line in ours] == [line[0] for line in expected]
+    for mine, page in zip(ours, expected, strict=True):
+        assert mine[1:] == pytest.approx(page[1:], abs=2.0)
+
+
+def test_the_fields_on_the_page_are_those_of_a_record(toy: Toy) -> None:
+    (example,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    fields, record = json.loads(example), run("fedavg", toy(SIZES), rounds=1)[0].as_json()
+    assert set(fields) <= set(record)
+    for bar in ("server", "parties"):
+        assert list(fields["time"][bar]) == list(record["time"][bar])
+        assert sum(fields["time"][bar].values()) == pytest.approx(fields["time"]["total"])
+    assert set(fields["time"]) == set(record["time"])

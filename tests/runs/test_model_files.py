@@ -73,6 +73,51 @@ def _used(result: Result, rows: Any) -> np.ndarray[Any, Any]:
 CASES = [("digits", "cnn"), ("digits", "mlp(12)"), ("digits", "module(path={folder}/net.py:Net, width=5)")]
 
 
+PLUGIN = """
+import numpy as np
+import silobench as sb
+from silobench.data import DATASETS
+
+WORDS = tuple("pad unk good bad film book plot long fine dull".split())
+
+@DATASETS.register
+def opinions() -> sb.Dataset:
+    rng = np.random.default_rng(0)
+    x = rng.integers(2, len(WORDS), (60, 7)) * (np.arange(7) < rng.integers(1, 8, (60, 1)))
+    split = sb.Split(x.astype(np.int32), (x == 2).sum(1) > 0)
+    return sb.Dataset("opinions", split, split, ("no", "yes"), vocabulary=WORDS)
+"""
+
+
+@pytest.mark.parametrize("vectors", ["random-6d", "glove-50d"])
+def test_a_network_gets_its_word_vectors_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, vectors: str
+) -> None:
+    def of_lengths(name: str, words: tuple[str, ...]) -> np.ndarray[Any, Any]:
+        assert name == "glove-50d"
+        return np.array([[len(word), ord(word[0]) - 100, 1.0] for word in words], dtype=np.float32)
+
+    monkeypatch.setattr(sys.modules["silobench.models.lstm"], "word_vectors", of_lengths)
+    plugin, out = write(tmp_path / "opinions.py", PLUGIN), tmp_path / "runs"
+    cell = f'dataset = "opinions"\nmodel = "lstm(hidden=4, vectors={vectors})"\nparties = 3\nrounds = 2\n'
+    result = call(capsys, "run", write(tmp_path / "e.toml", cell), "--plugin", plugin, "--workers", "1", "--out", out)
+    assert result.code == 0, result.err
+    rows = sb.load("opinions").test.x
+    model = trained_model(out, plugins=[plugin])
+    expected = model.outputs(rows).numpy()
+    *_, record = model.run.rounds
+    answers = sb.predict(out, rows, plugins=[plugin])
+    assert (answers == np.array(["no", "yes"])[sb.load("opinions").test.y]).mean() == record.accuracy
+    for form in ("torch", "safetensors", "onnx"):
+        exported = _exported(capsys, out, form, tmp_path / form, "--plugin", plugin)
+        np.testing.assert_allclose(_used(exported, rows), expected, rtol=0, atol=_bound_of_lstm(rows.shape[1], 50))
+
+
+def _bound_of_lstm(steps: int, terms: int) -> float:
+    """Return a bound of what rounding adds up to in float32: two layers, `steps` sums of `terms` products each."""
+    return 2 * 2 * steps * terms * float(np.finfo(np.float32).eps)
+
+
 @pytest.mark.parametrize(("dataset", "model"), CASES)
 @pytest.mark.parametrize("form", ["torch", "safetensors", "onnx"])
 def test_a_written_network_answers_as_the_run_does(

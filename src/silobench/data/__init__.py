@@ -8,9 +8,11 @@ from silobench.data.readers import (
     cifar,
     embedded,
     faces,
+    films,
     geo,
     image_arrays,
     image_files,
+    linked,
     movielens,
     reviews,
     songs,
@@ -54,6 +56,8 @@ for _factory in (
     image_files.flickr_mammal, geo.geo_species,
     tables.adult, tables.rcv1, tables.reuters, tables.covtype, tables.heart_disease,
     movielens.movielens_100k, movielens.movielens_1m, songs.year_prediction, songs.fma,
+    linked.games, linked.billboard, linked.credit_default, linked.flights,
+    films.films, films.movielens_omdb, films.movielens_imdb,
     reviews.film_reviews, reviews.snippets, reviews.synthetic_reviews, speech.kws,
 ):  # fmt: skip
     DATASETS.register(_factory)

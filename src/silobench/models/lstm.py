@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from silobench.data.word_vectors import word_vectors
 from silobench.errors import ConfigError
 from silobench.models.layers import dropout
 from silobench.models.lstm_layer import Lines, lstm_layer
@@ -38,7 +39,11 @@ def lstm(
     Departures from OARF's public code: the initial states are 0 instead of random, and the answer is read after the
     last word instead of after the padding, which is skipped. A row without words is one step of padding.
     """
-    return Model(lambda sizes: _Lstm(sizes, hidden, layers, dropout, vectors, last_dropout), reads_words=True)
+    return Model(
+        lambda sizes: _Lstm(sizes, hidden, layers, dropout, vectors, last_dropout),
+        reads_words=True,
+        needs_words=not _RANDOM.fullmatch(vectors),
+    )
 
 
 def vectors_of(name: str, sizes: Sizes) -> Tensor:
@@ -52,8 +57,6 @@ def vectors_of(name: str, sizes: Sizes) -> Tensor:
             f"the model lstm needs the words of the dataset to look up their vectors in {name}, but the sizes have "
             "none: give sb.Sizes(..., words=dataset.vocabulary), or use vectors=random-50d."
         )
-    from silobench.data.word_vectors import word_vectors
-
     return torch.from_numpy(word_vectors(name, sizes.words))
 
 
@@ -93,6 +96,9 @@ class _Lstm(Classifier):
 
     def _tested(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Return the states by torch's layers, which are faster without a gradient, for rows of similar lengths."""
+        if torch.compiler.is_exporting():  # to a graph without conditions
+            last = (lengths - 1)[:, None, None].expand(-1, 1, self.lstm.hidden_size)
+            return self.lstm(self.vectors[x])[0].gather(1, last)[:, 0]  # type: ignore[no-any-return]
         order = lengths.argsort(descending=True, stable=True)
         parts = []
         for rows in order.split(_TEST_ROWS):

@@ -42,13 +42,15 @@ class Model:
     """An architecture; `build` returns the module for given sizes, initialised from a seed.
 
     `reads_words` is None for a network that may read rows of numbers or of words. `name` is shown in messages, and
-    `content` is the text of the file that a user's network is read from: it is part of a run's identity.
+    `content` is the text of the file that a user's network is read from: it is part of a run's identity. `needs_words`
+    states that `Sizes.words` are needed to build it.
     """
 
     module: Callable[[Sizes], nn.Module]
     reads_words: bool | None = False
     name: str = ""
     content: str = ""
+    needs_words: bool = False
 
     def build(self, sizes: Sizes, seed: int) -> nn.Module:
         """Return the module for these sizes."""

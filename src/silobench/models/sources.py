@@ -55,7 +55,8 @@ def _of_function(function: Callable[..., Any], arguments: Mapping[str, Any]) -> 
         product = build(None)
         if not isinstance(product, nn.Module):
             return as_model(_needed(product, function))
-    return Model(lambda sizes: _module(build(sizes), sizes), None, _name(function))
+    needs_words = "sizes" in signature.parameters
+    return Model(lambda sizes: _module(build(sizes), sizes), None, _name(function), needs_words=needs_words)
 
 
 def _needed(product: Any, function: Callable[..., Any]) -> Any:

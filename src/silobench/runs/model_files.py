@@ -122,8 +122,7 @@ def _usage(model: TrainedModel, form: str, path: Path) -> tuple[str, ...]:
             f"session = onnxruntime.InferenceSession({str(path)!r})",
             "outputs = session.run(None, {'rows': rows})[0]",
         )
-    sizes = model.sizes
-    built = f"net = sb.MODELS.build({model.spec!r}).build(sb.{sizes!r}, seed={model.seed})"
+    built = f"net = sb.MODELS.build({model.spec!r}).build(sb.{_sizes(model)}, seed={model.seed})"
     if form == "torch":
         imports, state = "import silobench as sb, torch", f"torch.load({str(path)!r}, weights_only=True)"
     else:
@@ -132,3 +131,11 @@ def _usage(model: TrainedModel, form: str, path: Path) -> tuple[str, ...]:
             f"safetensors.torch.load_file({str(path)!r})",
         )
     return imports, built, f"net.load_state_dict({state}); outputs = net.eval()(torch.as_tensor(rows))"
+
+
+def _sizes(model: TrainedModel) -> str:
+    """Return the sizes of a network as Python; its words, if it needs them, are read from the dataset again."""
+    sizes = repr(model.sizes)
+    if model.sizes is None or not model.sizes.words or model.run is None:
+        return sizes
+    return f"{sizes.removesuffix(')')}, words=sb.load({str(model.run.config['dataset'])!r}).vocabulary)"

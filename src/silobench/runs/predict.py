@@ -235,9 +235,10 @@ def _of_run(run: StoredRun, party: str | None, model_file: str | Path | None) ->
     rows, objective = _row_format(run), _objective(run)
     outputs = len(run.dataset.classes) if objective.has_classes else 1
     outputs = read_facts(run.path).get("objective", {}).get("outputs", outputs)  # of an objective that needs others
-    sizes = Sizes(rows.shape, outputs, rows.vocabulary)
     spec = _model_spec(run, model_file)
     model = MODELS.build(spec)
+    words = _dataset_of(run).vocabulary if model.needs_words and rows.vocabulary else ()
+    sizes = Sizes(rows.shape, outputs, rows.vocabulary, words)
     if model.content:
         _need_same_content(run, model.content, f"the file of {spec} is not the one")
     module = model.build(sizes, run.seed)
