@@ -2,11 +2,14 @@
 
 import math
 import pickle
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from functools import cache, reduce
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +27,13 @@ from silobench.method.chain import Sent, send
 from silobench.method.codecs import CODECS, Codec, Factoring, Form, Packed, random_subset
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
-from silobench.method.transforms import bind_chain, low_rank, quantize, rand_k, top_k
+from silobench.method.transforms import TRANSFORMS, bind_chain, low_rank, quantize, rand_k, top_k
 from silobench.method.types import Context, Layout, Memory, Transform, Update
 from silobench.models import MODELS
 from silobench.models.model import Sizes
+from silobench.runs.experiment import plan
 from silobench.training.setting import BUFFERS
-from silobench.vectors import largest
+from silobench.vectors import _bound_of_largest, largest
 from wire import noted
 
 MINIBATCH = sgd(lr=0.05, steps=1, batch=8, keep_momentum=True)
@@ -648,6 +652,8 @@ def test_the_largest_entries_of_a_long_vector_are_those_of_topk(kind: str, share
     expected = torch.zeros(size, dtype=torch.bool)
     expected[vector.abs().topk(count, sorted=False).indices] = True
     assert torch.equal(largest(vector, share), expected)
+    if kind != "bad":  # without a sample's help the answer is the same, but it takes long
+        assert _bound_of_largest(vector.abs(), count) == vector.abs()[expected].min()
 
 
 # --- every algorithm, engines and statistics ----------------------------------------------------------
@@ -795,3 +801,32 @@ def test_a_lossy_codec_is_not_taken_for_the_sum() -> None:
         done = sent(Update.of(1.0, delta=torch.randn(20)), text).arrived
         assert not any(codec.lossless for codec in done.codecs.values())
         assert (done + done).codecs == {}
+
+
+# --- the page -----------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs" / "transforms.md").read_text(encoding="utf-8")
+
+
+def test_the_page_has_every_transform_with_its_defaults() -> None:
+    for row in TRANSFORMS.describe():
+        arguments = row["signature"].removeprefix(row["name"]).replace("True", "true").replace("False", "false")
+        text = row["name"].replace("-", "_") + arguments.removesuffix("()")
+        assert f"| `{text}` |" in PAGE
+
+
+def test_the_chains_of_the_page_can_be_run() -> None:
+    cells = re.findall(r"^\| [^|]+ \| (`.+`) \|$", PAGE.partition("| as in |")[2].partition("\n\n")[0], re.MULTILINE)
+    texts = [text.replace("\\|", "|") for cell in cells for text in re.findall("`([^`]+)`", cell)]
+    assert len(texts) == 8
+    for text in texts:
+        Method(fedavg(), SOLVER, chain(text))
+    (experiment,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    assert len(plan(tomllib.loads(experiment))) == 5
+
+
+@pytest.mark.parametrize(("text", "knob", "settings_of_knob"), [("quantize", "bits", 5), ("low_rank", "rank", 6)])
+def test_an_oracle_tries_the_settings_of_a_knob(text: str, knob: str, settings_of_knob: int) -> None:
+    cell = {"dataset": "digits", "algorithm": "fedavg", "transforms": text, "controller": f"oracle(knob={knob})"}
+    assert len(plan(cell)) == 1 + settings_of_knob
+    assert len(plan({**cell, "controller": f"oracle(knob={knob}, grid=[8, 4])"})) == 3

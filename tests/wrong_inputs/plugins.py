@@ -398,7 +398,7 @@ OTHERS = {
         + "\n\ndef settle(produced, arrived, memory, context):\n    return produced",
         "sb.Transform(encode, settle=settle)",
         TRANSFORM,
-        "round 1, party 0: the hook `settle` of the transform mine (plug.py, line 8) returned 1, but the memory is",
+        "party 0: the hook `settle` of the transform mine (plug.py, line 8) returned an Update, but the memory is",
     ),
     "settle arity": part(
         "TRANSFORMS",
