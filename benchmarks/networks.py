@@ -51,15 +51,15 @@ class Case:
     batch: int
 
 
-def texts(name: str, words: int, hidden: int, numbers: int, batch: int, shortest: float) -> Case:
-    """Return a case of texts with lengths spread evenly between a share of `words` and `words`; Zipf's law has them."""
+def texts(name: str, words: int, hidden: int, numbers: int, batch: int, share: tuple[float, float]) -> Case:
+    """Return a case of texts with lengths spread evenly between two shares of `words`, and words by Zipf's law."""
     rng = np.random.default_rng(0)
     shares = 1 / np.arange(1, VOCABULARY)
     x = rng.choice(VOCABULARY - 1, (1000, words), p=shares / shares.sum()) + 1
-    x[np.arange(words) >= np.linspace(shortest * words, words, len(x))[:, None].round()] = 0
+    x[np.arange(words) >= np.linspace(share[0] * words, share[1] * words, len(x))[:, None].round()] = 0
     rows = torch.from_numpy(rng.permutation(x).astype(np.int32))
     after = MODELS.build(f"lstm(hidden={hidden}, vectors=random-{numbers}d)").build(Sizes((words,), 2, VOCABULARY), 0)
-    padding = "no padding" if shortest == 1 else f"{(rows == 0).float().mean():.0%} padding"
+    padding = "no padding" if share[0] == 1 else f"{(rows == 0).float().mean():.0%} padding"
     title = f"{name}: {words} words, {padding}, vectors of {numbers}, hidden {hidden}, batch {batch}"
     return Case(title, Plain(after.get_buffer("vectors"), hidden), after, rows, batch)
 
@@ -73,11 +73,12 @@ def images(depth: int, batch: int) -> Case:
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    "lstm-full": lambda: texts("lstm", 100, 64, 50, 64, 1.0),
-    "lstm-full-128": lambda: texts("lstm", 100, 64, 50, 128, 1.0),
-    "lstm-half": lambda: texts("lstm", 100, 64, 50, 64, 0.01),
-    "lstm-quarter": lambda: texts("lstm", 200, 64, 50, 64, 0.5),
-    "lstm-oarf": lambda: texts("lstm", 200, 200, 300, 64, 0.5),
+    "lstm-full": lambda: texts("lstm", 100, 64, 50, 64, (1, 1)),
+    "lstm-full-128": lambda: texts("lstm", 100, 64, 50, 128, (1, 1)),
+    "lstm-half": lambda: texts("lstm", 100, 64, 50, 64, (0.01, 1)),
+    "lstm-short": lambda: texts("lstm", 100, 64, 50, 64, (0.05, 0.35)),
+    "lstm-quarter": lambda: texts("lstm", 200, 64, 50, 64, (0.5, 1)),
+    "lstm-oarf": lambda: texts("lstm", 200, 200, 300, 64, (0.5, 1)),
     "resnet20": lambda: images(20, 64),
     "resnet18": lambda: images(18, 32),
 }
