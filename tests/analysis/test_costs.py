@@ -210,9 +210,7 @@ def test_an_algorithm_that_sends_nothing_has_no_ratio() -> None:
         [timed(seed=seed, algorithm="solo", every=silent) for seed in (0, 1)],
     ]
     found = cells(*both)
-    with pytest.raises(
-        SilobenchError, match="no finished run of solo has a value of uplink-ratio: choose another --me"
-    ):
+    with pytest.raises(SilobenchError, match="no finished run of solo has a value of uplink-ratio: choose another"):
         compare(found, "fedavg", "solo", checked_question("uplink-ratio", cells=found))
 
 

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -26,7 +27,7 @@ from silobench.method.algorithms import fedavg
 from silobench.method.availability import dropout
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
-from silobench.method.transforms import clip, top_k
+from silobench.method.transforms import bind_chain, clip, top_k
 from silobench.method.types import SPARSE, Context, Local, Memory, Server, Transform, Update, send_delta
 from silobench.runs.checkpoint import pack, unpack
 from silobench.runs.plan import bind
@@ -41,6 +42,10 @@ SIZES = (20, 9, 30, 12, 16, 40)
 def replica(state: State, part: str = "delta") -> Tensor:
     """Return what parties hold after a round."""
     return state.extra["broadcast"][f"part/{part}"]
+
+
+def built(chain: str) -> tuple[Transform, ...]:
+    return tuple(transform.build() for transform in bind_chain(chain))
 
 
 def without_broadcast(record: RoundRecord) -> Any:
@@ -185,11 +190,11 @@ def test_scalars_and_integers_are_sent_as_they_are(toy) -> None:
 # --- chains that compress nothing, or too much --------------------------------------------------------
 
 
-@pytest.mark.parametrize("chain", [(identity(),), (top_k(1.0),), (clip(1e-6),)], ids=["identity", "top_k", "clip"])
+@pytest.mark.parametrize("chain", ["top-k(1)", "clip(1e-6)", "quantize(bits=32)", "rand-k(1)", "low-rank(rank=99)"])
 @pytest.mark.parametrize("spec", ["fedavg", "scaffold", "fedbn"])
-def test_a_chain_that_shortens_nothing_has_the_bits_of_none(normed, spec: str, chain: tuple[Transform, ...]) -> None:
+def test_a_chain_that_shortens_nothing_has_the_bits_of_none(normed, spec: str, chain: str) -> None:
     """The whole model is sent where that is not longer, so nothing is rounded."""
-    ours, plain = (run(spec, normed(), participation=3, broadcast=each) for each in (chain, ()))
+    ours, plain = (run(spec, normed(), participation=3, broadcast=built(each)) for each in (chain, ""))
     assert [without_broadcast(record) for record in ours] == [without_broadcast(record) for record in plain]
 
 
@@ -207,6 +212,30 @@ def scaled_choice(share: float) -> Transform:
         return update.map(lambda part: part * draw / share).coded(SPARSE), memory
 
     return Transform(encode)
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [
+        "top-k(0.2)", "rand-k(0.1)", "rand-k(0.3, scale=false)", "low-rank(rank=1)", "sign", "quantize(bits=2)",
+        "quantize(bits=8)", "error-feedback | sign", "top-k(0.2) | quantize(bits=4)", "low-rank(1) | quantize",
+    ],
+)  # fmt: skip
+def test_every_chain_brings_the_replica_to_the_model(toy, chain: str) -> None:
+    """A model that stays as it is arrives in the end, by shorter messages than the whole of it."""
+    federated = toy((20, 20, 20), "mlp(16)", features=12)
+    schedule = Schedule(Setting(Method(fedavg(), sgd()), *federated, seed=0), broadcast=built(chain))
+    state = initial_state(schedule.setting)
+    state = replace(state, extra=downlink(schedule, state, state.server).extra({}, (0, 1, 2)))
+    change = torch.from_numpy(np.random.default_rng(0).normal(size=state.server.params.shape)).float()
+    server, sizes, gaps = replace(state.server, params=state.server.params + change), list[int](), list[float]()
+    for now in range(1, 150):
+        sent = downlink(schedule, state, replace(server, round=now))
+        gaps.append(sent.report["broadcast gap"])
+        sizes.append(sent.sizes((0,))[0])
+        state = replace(state, extra=sent.extra(state.extra, (0, 1, 2)))
+    assert gaps[-1] < 0.02 * gaps[0] or gaps[-1] < 1e-6
+    assert max(sizes) < server.params.nbytes
 
 
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.9])
@@ -265,6 +294,17 @@ def test_a_buffer_of_the_size_of_the_cohort_is_synchronous(toy) -> None:
         assert one.time["parties"]["communicate"] == pytest.approx(other.time["parties"]["communicate"], abs=1e-8)
 
 
+def test_messages_in_flight_take_as_long_as_their_bytes(toy) -> None:
+    pace = Pace(takes=lambda arrivals: 1)
+    options = {"pace": pace, "clock": device(1000, spread=1.0), "network": link("10kbps", latency=0.0)}
+    records = run("fedavg", toy(SIZES, "mlp(16)"), **options, rounds=60, broadcast=(top_k(0.02),))
+    communicate = len(SIZES) * sum(record.time["parties"]["communicate"] for record in records)
+    up, down = (sum(getattr(record, f"bytes_{way}") for record in records) for way in ("up", "down"))
+    whole = records[0].state.server.params.nbytes
+    assert (up + down) * 8 / 1e4 == pytest.approx(communicate, abs=len(SIZES) * 2 * whole * 8 / 1e4)  # last trips
+    assert down < 0.5 * sum(record.dense_down for record in records)
+
+
 def test_statistics_of_a_message_that_counts_nothing_are_the_servers_own(in_double, normed) -> None:
     """They are not those of the replica, which a party was sent."""
     pace = Pace(takes=lambda arrivals: 1, discount=lambda staleness: float(staleness == 0))
@@ -319,7 +359,7 @@ def test_refusals(toy, spec: str, options: Mapping[str, Any], message: str) -> N
 
 def test_the_key_is_part_of_a_run_and_its_absence_is_not() -> None:
     plain, empty, ours = (
-        bind({"dataset": "digits", **key}) for key in ({}, {"broadcast": ""}, {"broadcast": "top-k | clip"})
+        bind({"dataset": "fcube", **key}) for key in ({}, {"broadcast": ""}, {"broadcast": "top-k | clip"})
     )
     assert plain.id == empty.id
     assert "broadcast" not in plain.config
@@ -327,6 +367,6 @@ def test_the_key_is_part_of_a_run_and_its_absence_is_not() -> None:
     assert ours.id != plain.id
     assert ours.label["broadcast"] == "top-k | clip"
     assert ours.config["broadcast"].startswith("top-k(fraction=0.01, feedback=True")
-    start = bind({"dataset": "digits", "broadcast": "top-k", "start": "centralised(rounds=1)"}).origin
+    start = bind({"dataset": "fcube", "broadcast": "top-k", "start": "centralised(rounds=1)"}).origin
     assert start is not None
     assert "broadcast" not in start.config

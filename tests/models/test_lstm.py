@@ -55,9 +55,11 @@ def bound(module: Any, x: Tensor) -> float:
     return float(2 * torch.finfo(module.vectors.dtype).eps * gate * x.shape[1] * module.lstm.num_layers)
 
 
+@pytest.mark.parametrize("way", ["_packed", "_whole"])
 @pytest.mark.parametrize("seed", range(3))
-def test_answers_and_gradients_are_torchs(seed: int) -> None:
+def test_answers_and_gradients_are_torchs(seed: int, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, x = build().double(), texts(seed=seed)
+    monkeypatch.setattr(module, "features", lambda x: getattr(module, way)(x, row_lengths(x)))
     answers, expected = module(x), torchs(module, x)
     parameters = list(module.parameters())
     near = bound(module, x)
@@ -74,6 +76,21 @@ def test_a_test_answers_as_training_does_without_dropout() -> None:
         with torch.no_grad():
             trained, tested = module(x), module.eval()(x)
         assert (trained - tested).abs().max() < bound(module, x)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "padding", "way"), [(7, 3, "_whole"), (7, 6, "_packed"), (129, 0, "_packed"), (128, 0, "_whole")]
+)
+def test_layers_are_chosen_by_the_padding_and_the_size(
+    hidden: int, padding: int, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, x = build(f"lstm(hidden={hidden}, vectors=random-5d)"), torch.ones(2, 12, dtype=torch.int32)
+    x[0, 12 - padding :] = 0
+    calls = []
+    for name in ("_packed", "_whole"):
+        monkeypatch.setattr(module, name, lambda x, lengths, name=name: calls.append(name) or torch.zeros(2, hidden))
+    module(F.pad(x, (0, 5)))
+    assert calls == [way]
 
 
 @pytest.mark.parametrize("shares_inputs", [False, True])

@@ -149,7 +149,7 @@ def facts_of(out: Path) -> tuple[object, ...]:
     """Return everything of the only run but its timings."""
     (path,) = run_paths(out)
     facts, rows = read_json(path)
-    rounds = [{key: value for key, value in row.items() if key not in ("seconds", "workers")} for row in rows]
+    rounds = [{key: value for key, value in row.items() if key not in ("seconds", "time", "workers")} for row in rows]
     return path.name, facts["model_sha256"], facts["state_sha256"], rounds
 
 

@@ -44,7 +44,7 @@ def throughput(run: StoredRun) -> float | None:
 
 
 def core_throughput(run: StoredRun) -> float | None:
-    """Return the rows that all parties trained on, per core-second of training, encoding, aggregating and testing."""
+    """Return the rows that all parties trained on, per core-second of all work of parties and server."""
     return _ratio(_sum(run, _rows), _sum(run, _core))
 
 

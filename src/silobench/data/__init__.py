@@ -62,8 +62,8 @@ for _factory in (
 ):  # fmt: skip
     DATASETS.register(_factory)
 
-for _factory in (text.imdb, text.amazon_domains):
-    DATASETS.register(added_later=("vectors", "rows"))(_factory)
+DATASETS.register(added_later=("vectors", "rows"))(text.imdb)
+DATASETS.register(added_later=("vectors", "rows"))(text.amazon_domains)
 DATASETS.register(added_later=("amazon", "vectors", "rows"))(text.sentiment)
 DATASETS.register(added_later=("all_steps",))(traffic.traffic)
 

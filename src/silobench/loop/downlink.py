@@ -125,9 +125,9 @@ def _factor(change: Vector, arrived: Vector) -> float:
     Transforms that are right on average, such as a random choice of entries that are scaled up, may be far off in each
     round, and the replica would diverge. The factor then makes its distance from the model as small as it can be.
     """
-    wanted, sent = change.double().flatten(), arrived.double().flatten()
+    sent = arrived.flatten()
     square = float(sent @ sent)
-    best = float(wanted @ sent) / square if square else 1.0
+    best = float(change.flatten() @ sent) / square if square else 1.0
     return max(0.0, best) if best < _TOO_FAR else 1.0  # what is not a number stays
 
 
@@ -148,4 +148,4 @@ def _shapes(parts: Parts) -> dict[str, torch.Size]:
 
 
 def _length(vector: Vector) -> float:
-    return float(torch.linalg.vector_norm(vector, dtype=torch.float64))
+    return float(torch.linalg.vector_norm(vector))

@@ -19,6 +19,7 @@ from silobench.spec.ranges import BelowOne, Count
 _RANDOM = re.compile(r"random-([1-9]\d{0,3})d")
 _PADDING = 0  # the word number of padding, at the end of a row
 _TEST_ROWS = 128  # that a test computes at a time
+_FULL, _SMALL = 0.75, 128  # the share of words and the size of states from where one kind of layers is faster
 
 
 @MODELS.register
@@ -75,24 +76,38 @@ class _Lstm(Classifier):
     def features(self, x: Tensor) -> Tensor:
         """Return the state of the last layer after the last word of each row."""
         lengths = row_lengths(x)
-        return self._trained(x, lengths) if self.training else self._tested(x, lengths)
+        if not self.training:
+            return self._tested(x, lengths)
+        words, longest = int(lengths.sum()), int(lengths.max())
+        is_full = words > _FULL * len(x) * longest and self.lstm.hidden_size <= _SMALL
+        return self._whole(x[:, :longest], lengths) if is_full else self._packed(x[:, :longest], lengths)
 
     def last(self, features: Tensor) -> Tensor:
         return super().last(dropout(features, self.last_dropout, self.training))
 
-    def _trained(self, x: Tensor, lengths: Tensor) -> Tensor:
+    def _packed(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Return the states by a layer of our own, which skips padding and computes the product of a word once."""
         order = lengths.argsort(descending=True, stable=True)
-        longest = int(lengths[order[0]])
-        is_word = torch.arange(longest, device=x.device)[:, None] < lengths[order]
+        is_word = torch.arange(x.shape[1], device=x.device)[:, None] < lengths[order]
         counts = is_word.sum(1)
-        words, inputs = x[order, :longest].t()[is_word].unique(return_inverse=True)
+        words, inputs = x[order].t()[is_word].unique(return_inverse=True)
         states, lines = self.vectors[words], Lines(tuple(counts.tolist()), inputs)
         for layer in range(self.lstm.num_layers):
             if layer:
                 states, lines = dropout(states, self.dropout, True), replace(lines, inputs=None)
-            states = lstm_layer(states, lines, *self._weights(layer))
+            inward, recurrent, *biases = self._weights(layer)
+            states = lstm_layer(states, lines, inward, recurrent, biases[0] + biases[1])
         starts = counts.cumsum(0) - counts
         return states[starts[lengths - 1] + order.argsort()]
+
+    def _whole(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Return the states by torch's layers, which are faster for small states where rows have little padding."""
+        states, zeros = self.vectors[x.t()], self.vectors.new_zeros(1, len(x), self.lstm.hidden_size)
+        for layer in range(self.lstm.num_layers):
+            if layer:
+                states = dropout(states, self.dropout, True)
+            states = torch.lstm(states, (zeros, zeros), self._weights(layer), True, 1, 0.0, True, False, False)[0]
+        return states[lengths - 1, torch.arange(len(x), device=x.device)]
 
     def _tested(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Return the states by torch's layers, which are faster without a gradient, for rows of similar lengths."""
@@ -106,11 +121,9 @@ class _Lstm(Classifier):
             parts.append(states[torch.arange(len(rows)), lengths[rows] - 1])
         return torch.cat(parts)[order.argsort()]
 
-    def _weights(self, layer: int) -> tuple[Tensor, Tensor, Tensor]:
-        inputs, hidden, *biases = (
-            getattr(self.lstm, f"{name}_l{layer}") for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        )
-        return inputs, hidden, biases[0] + biases[1]
+    def _weights(self, layer: int) -> list[Tensor]:
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        return [getattr(self.lstm, f"{name}_l{layer}") for name in names]
 
 
 def row_lengths(x: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Any
 
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
-from silobench.analysis.cross_tests import cross_lines
+from silobench.analysis.cross_tests import CrossLine, cross_lines
 from silobench.analysis.groups import Cells, accuracy_json, dataset_name, settings_of
 from silobench.analysis.tables import Entry, Table, accuracy_entry, entries, shown_choices, varying
 from silobench.analysis.units import percent, short, size
@@ -15,8 +15,16 @@ from silobench.papers.oarf.measures import has_converged, mean_of, rounds_text
 from silobench.papers.oarf.numbers import published_cost, table4, table8
 from silobench.papers.oarf.settings import COMBINED, FEDERATED, SENTIMENT, SOLO, task_of
 from silobench.papers.oarf.skew import skews
+from silobench.tasks.metrics import Metric
 
 _COSTS = ("rounds", "throughput", "overhead_percent")
+_SOURCES = ("imdb", "amazon", "all")
+_DEVIATIONS = {  # columns of the published tables
+    "rounds": "rounds_std",
+    "throughput": "throughput_std",
+    "overhead_percent": "overhead_std_percent",
+    "accuracy_percent": "std_percent",
+}
 
 
 # --- costs --------------------------------------------------------------------------------------------
@@ -45,10 +53,10 @@ def _cost_texts(cell: CellResult) -> list[str]:
 
 
 def _paper(row: Mapping[str, str] | None, name: str) -> str:
-    """Return a printed number, with the table's deviation where it states one."""
+    """Return a printed number, with its deviation where the table states one."""
     if not row or not row.get(name):
         return ""
-    std = row.get(f"{name}_std") or row.get(name.replace("_percent", "_std_percent") if "_percent" in name else "")
+    std = row.get(_DEVIATIONS.get(name, ""))
     return f"paper {row[name]}" + (f" ± {std}" if std else "")
 
 
@@ -149,19 +157,26 @@ def _bytes(cell: CellResult) -> float:
 
 def source_table(cells: Cells) -> Table:
     """Return each model on the test rows of each source, beside Table 4(b), for the paper's sentiment task."""
-    rows, tests = [], ["imdb", "amazon", "all"]
-    for setting in settings_of([cell for cell in cells if task_of(cell.label, cell.parties) == SENTIMENT]):
-        for line in cross_lines([cell for cell in setting if not cell.label.text("transforms")]):
-            if line.algorithm in (SOLO, COMBINED, FEDERATED) and list(line.tests) == tests:
-                name = line.party or {FEDERATED: "federated"}.get(line.algorithm, line.algorithm)
-                printed = [table4(SENTIMENT).get((name, test)) for test in tests]
-                metric = setting[0].metric
-                scores = [
-                    Entry(line.text(place, metric), paper=_paper(row, "accuracy_percent"))
-                    for place, row in enumerate(printed)
-                ]
-                rows.append([Entry(name), *scores])
-    return Table("OARF, Table 4: accuracy of each model on the test rows of each source", ["trained on", *tests], rows)
+    plain = [
+        cell for cell in cells if task_of(cell.label, cell.parties) == SENTIMENT and not cell.label.text("transforms")
+    ]
+    lines = [(setting[0].metric, line) for setting in settings_of(plain) for line in cross_lines(setting)]
+    rows = [
+        [Entry(_trained_on(line)), *(_source_entry(line, test, metric) for test in _SOURCES)]
+        for metric, line in lines
+        if line.algorithm in (SOLO, COMBINED, FEDERATED) and set(line.tests) == set(_SOURCES)
+    ]
+    title = "OARF, Table 4: accuracy of each model on the test rows of each source"
+    return Table(title, ["trained on", *_SOURCES], rows)
+
+
+def _trained_on(line: CrossLine) -> str:
+    return line.party or {FEDERATED: "federated"}.get(line.algorithm, line.algorithm)
+
+
+def _source_entry(line: CrossLine, test: str, metric: Metric) -> Entry:
+    printed = table4(SENTIMENT).get((_trained_on(line), test))
+    return Entry(line.text(list(line.tests).index(test), metric), paper=_paper(printed, "accuracy_percent"))
 
 
 # --- skew ---------------------------------------------------------------------------------------------
