@@ -81,14 +81,14 @@ def largest(vector: Tensor, share: float) -> Tensor:
     count = max(1, round(share * vector.numel()))
     if count >= vector.numel():
         return torch.ones_like(vector, dtype=torch.bool)
-    magnitudes = vector.abs()
+    magnitudes = vector.abs().flatten()
     if vector.numel() >= _MANY:
         chosen = magnitudes >= _bound_of_largest(magnitudes, count)
         if int(chosen.count_nonzero()) == count:  # otherwise there are equal magnitudes, or entries that are no numbers
-            return chosen
-    chosen = torch.zeros_like(vector, dtype=torch.bool)
+            return chosen.view(vector.shape)
+    chosen = torch.zeros_like(magnitudes, dtype=torch.bool)
     chosen[magnitudes.topk(count, sorted=False).indices] = True
-    return chosen
+    return chosen.view(vector.shape)
 
 
 def _bound_of_largest(magnitudes: Tensor, count: int) -> Tensor:

@@ -75,7 +75,7 @@ def test_nothing_is_divided_by_zero() -> None:
     assert [number(run) for number in costs.NUMBERS.values()] == [None] * 5
     assert set(costs.decomposition(run)[costs.SERVER].values()) == {0.0}
     (cell,) = cells([run])
-    assert costs.costs_json(cell, [cell])["throughput"] is None
+    assert costs.costs_json(cell, cell)["throughput"] is None
     with pytest.raises(ConfigError, match="throughput is not defined for these runs, because they sent or took noth"):
         checked_question("throughput", cells=[cell])
 
@@ -131,7 +131,7 @@ def test_the_end_to_end_ratio_counts_the_rounds(
 ) -> None:
     collected = cells([baseline], [ours])
     own = next(cell for cell in collected if cell.label["transforms"])
-    plain = costs.uncompressed(own, collected)
+    plain = costs.uncompressed(collected)(own)
     assert plain is not None
     assert plain.label["transforms"] == ""
     assert costs.end_to_end_ratio(own.runs, plain.runs) == expected
@@ -140,10 +140,10 @@ def test_the_end_to_end_ratio_counts_the_rounds(
 def test_a_baseline_differs_in_compression_only() -> None:
     near, far = timed(100), timed(100, model="mlp")
     both = cells([far], [compressed(150, broadcast="quantize(bits=8)")])
-    assert costs.uncompressed(both[1], both) is None
+    assert costs.uncompressed(both)(both[1]) is None
     three = [*both, *cells([near])]
-    assert costs.uncompressed(both[1], three) == three[2]
-    assert costs.uncompressed(three[2], three) == three[2]
+    assert costs.uncompressed(three)(both[1]) == three[2]
+    assert costs.uncompressed(three)(three[2]) == three[2]
 
 
 # --- comparing ----------------------------------------------------------------------------------------
@@ -201,6 +201,27 @@ def test_more_compression_is_better() -> None:
     assert found.settings[0].differences == pytest.approx([2 * 99 / 101] * 2)
     assert found.verdict == "fedavg is better"
     assert pairs(sparse, plain, metric="throughput-core").verdict == "practically equal"
+
+
+def test_an_algorithm_that_sends_nothing_has_no_ratio() -> None:
+    silent = {**ROUND, "bytes_up": 0, "dense_up": 0}
+    both = [
+        [timed(seed=seed) for seed in range(2)],
+        [timed(seed=seed, algorithm="solo", every=silent) for seed in (0, 1)],
+    ]
+    found = cells(*both)
+    with pytest.raises(SilobenchError, match="no finished run of solo has a value of uplink-ratio: choose another"):
+        compare(found, "fedavg", "solo", checked_question("uplink-ratio", cells=found))
+
+
+def test_a_trial_without_the_number_is_left_out_and_never_better() -> None:
+    late = [*FAST, timed(seed=3, every={})]
+    other = [*SLOW, timed(seed=3, algorithm="scaffold")]
+    found = pairs(late, other, metric="throughput")
+    assert (found.settings[0].seeds, found.settings[0].failed) == ([0, 1, 2], (1, 0))
+    assert found.verdict == "undecided"
+    assert pairs([*FAST, timed(seed=3)], [*SLOW, timed(seed=3, algorithm="scaffold", every={})], metric="throughput"
+                 ).verdict == "fedavg is better"  # fmt: skip
 
 
 def arrivals(algorithm: str, rounds: Sequence[int], most: int = 60) -> list[StoredRun]:
@@ -282,6 +303,12 @@ def runs(tmp_path: Path) -> Path:
         for seed, total in enumerate(seconds):
             timed(seed=seed, algorithm=algorithm, every={**ROUND, "time": {**TIME, "total": total}}, out=out)
     return out
+
+
+def test_the_ropes_of_papers_are_differences() -> None:
+    from silobench.papers import PAPERS
+
+    assert all(0 < rope < float("inf") for paper in PAPERS for rope in paper.ropes.values())
 
 
 def test_the_rope_of_a_paper_by_its_name(

@@ -20,7 +20,7 @@ from silobench.analysis.statistics import (
     spread,
     stability,
 )
-from silobench.analysis.student import quantile, upper_tail
+from silobench.analysis.student import density, quantile, upper_tail
 from silobench.errors import ConfigError
 from silobench.runs.stored import StoredRun
 from stored import cells, stored
@@ -89,6 +89,15 @@ def test_what_was_not_recorded_is_not_known() -> None:
 
 
 # --- the correlated t-test ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dof", [1, 2, 11, 500])
+def test_the_density_is_that_of_student(dof: int) -> None:
+    for t in (0.0, 0.5, -3.0, 40.0):
+        assert density(dof, t) == pytest.approx(stats.t(dof).pdf(t), rel=1e-10, abs=1e-300)
+    assert density(dof, 1e200) == 0  # its square is too large for a float
+    posterior = Posterior(0.3, 0.1, dof, dof + 1, 0.0)
+    assert posterior.density(0.25) == pytest.approx(stats.t(dof, 0.3, 0.1).pdf(0.25))
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.1, 0.5])

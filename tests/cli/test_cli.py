@@ -142,7 +142,7 @@ def test_the_report_is_one_page_that_loads_nothing(
     assert page == (tmp_path / "b.html").read_text()
     assert page.startswith("<!doctype html>")
     figures = page.count("<figcaption>")  # of the final test
-    assert page.count("<svg") == 2 + figures  # one partition, one set of curves
+    assert page.count("<svg") == 4 + figures  # one partition, one set of curves, one posterior, one set of bars
     assert figures == 2 + 2  # parties and calibration; the confusions of two algorithms
     assert "<script" not in page
     assert not any(word in page for word in ('src="http', 'href="http', "@import", "url(http"))

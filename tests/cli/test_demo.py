@@ -25,5 +25,5 @@ def test_the_demo_shows_skew_hurting_and_scaffold_sending_twice(
     result = call(capsys, "report", tmp_path)
     page = Path(result.out.removeprefix("report: ").strip()).read_text()
     figures = page.count("<figcaption>")  # of the final test: parties, calibration, and a confusion matrix per cell
-    assert page.count("<svg") == 6 + figures  # three settings
+    assert page.count("<svg") == 9 + figures  # three settings: partition, curves, and the time of server and parties
     assert figures == 3 * 2 + len(cells)

@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -20,13 +21,13 @@ from silobench.loop.exchanges import gossip, mesh
 from silobench.loop.loop import initial_state
 from silobench.loop.network import link
 from silobench.loop.network import mesh as mesh_network
-from silobench.loop.paces import buffered
+from silobench.loop.paces import Pace, buffered
 from silobench.loop.schedule import Schedule
 from silobench.method.algorithms import fedavg
 from silobench.method.availability import dropout
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
-from silobench.method.transforms import clip, top_k
+from silobench.method.transforms import bind_chain, clip, top_k
 from silobench.method.types import SPARSE, Context, Local, Memory, Server, Transform, Update, send_delta
 from silobench.runs.checkpoint import pack, unpack
 from silobench.runs.plan import bind
@@ -41,6 +42,10 @@ SIZES = (20, 9, 30, 12, 16, 40)
 def replica(state: State, part: str = "delta") -> Tensor:
     """Return what parties hold after a round."""
     return state.extra["broadcast"][f"part/{part}"]
+
+
+def built(chain: str) -> tuple[Transform, ...]:
+    return tuple(transform.build() for transform in bind_chain(chain))
 
 
 def without_broadcast(record: RoundRecord) -> Any:
@@ -185,11 +190,11 @@ def test_scalars_and_integers_are_sent_as_they_are(toy) -> None:
 # --- chains that compress nothing, or too much --------------------------------------------------------
 
 
-@pytest.mark.parametrize("chain", [(identity(),), (top_k(1.0),), (clip(1e-6),)], ids=["identity", "top_k", "clip"])
+@pytest.mark.parametrize("chain", ["top-k(1)", "clip(1e-6)", "quantize(bits=32)", "rand-k(1)", "low-rank(rank=99)"])
 @pytest.mark.parametrize("spec", ["fedavg", "scaffold", "fedbn"])
-def test_a_chain_that_shortens_nothing_has_the_bits_of_none(normed, spec: str, chain: tuple[Transform, ...]) -> None:
+def test_a_chain_that_shortens_nothing_has_the_bits_of_none(normed, spec: str, chain: str) -> None:
     """The whole model is sent where that is not longer, so nothing is rounded."""
-    ours, plain = (run(spec, normed(), participation=3, broadcast=each) for each in (chain, ()))
+    ours, plain = (run(spec, normed(), participation=3, broadcast=built(each)) for each in (chain, ""))
     assert [without_broadcast(record) for record in ours] == [without_broadcast(record) for record in plain]
 
 
@@ -209,6 +214,30 @@ def scaled_choice(share: float) -> Transform:
     return Transform(encode)
 
 
+@pytest.mark.parametrize(
+    "chain",
+    [
+        "top-k(0.2)", "rand-k(0.1)", "rand-k(0.3, scale=false)", "low-rank(rank=1)", "sign", "quantize(bits=2)",
+        "quantize(bits=8)", "error-feedback | sign", "top-k(0.2) | quantize(bits=4)", "low-rank(1) | quantize",
+    ],
+)  # fmt: skip
+def test_every_chain_brings_the_replica_to_the_model(toy, chain: str) -> None:
+    """A model that stays as it is arrives in the end, by shorter messages than the whole of it."""
+    federated = toy((20, 20, 20), "mlp(16)", features=12)
+    schedule = Schedule(Setting(Method(fedavg(), sgd()), *federated, seed=0), broadcast=built(chain))
+    state = initial_state(schedule.setting)
+    state = replace(state, extra=downlink(schedule, state, state.server).extra({}, (0, 1, 2)))
+    change = torch.from_numpy(np.random.default_rng(0).normal(size=state.server.params.shape)).float()
+    server, sizes, gaps = replace(state.server, params=state.server.params + change), list[int](), list[float]()
+    for now in range(1, 150):
+        sent = downlink(schedule, state, replace(server, round=now))
+        gaps.append(sent.report["broadcast gap"])
+        sizes.append(sent.sizes((0,))[0])
+        state = replace(state, extra=sent.extra(state.extra, (0, 1, 2)))
+    assert gaps[-1] < 0.02 * gaps[0] or gaps[-1] < 1e-6
+    assert max(sizes) < server.params.nbytes
+
+
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.9])
 def test_an_unbiased_chain_does_not_diverge(toy, share: float) -> None:
     """Without a factor the distance would grow by (1 - share) / share in each round."""
@@ -218,12 +247,14 @@ def test_an_unbiased_chain_does_not_diverge(toy, share: float) -> None:
     server = replace(state.server, params=state.server.params + torch.linspace(1, 2, 15))
     gaps = []
     for now in range(1, 60):
-        sent = downlink(schedule, state, replace(server, round=now))
+        before, sent = state.extra["broadcast"], downlink(schedule, state, replace(server, round=now))
+        change = sent.memory["part/delta"] - before["part/delta"]
+        size = Update({"delta": change}, 1.0).coded(SPARSE).nbytes + (4 if share < 0.75 and change.any() else 0)
+        assert int(sent.memory["sent"] - before["sent"]) == min(size, sent.whole)
         gaps.append(sent.report["broadcast gap"])
         state = replace(state, extra=sent.extra(state.extra, (0,)))
     assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(gaps))
     assert gaps[-1] < 0.05 * gaps[0]
-    assert int(state.extra["broadcast"]["sent"]) < 60 * server.params.nbytes
 
 
 # --- resuming, engines, paces -------------------------------------------------------------------------
@@ -260,6 +291,39 @@ def test_a_buffer_of_the_size_of_the_cohort_is_synchronous(toy) -> None:
     together, ours = (run("fedavg", toy(SIZES), **options, pace=pace) for pace in (None, buffered(6)))
     for one, other in zip(ours, together, strict=True):
         assert {**bits(one), "reports": {}} == {**bits(other), "reports": {}}
+        assert one.time["parties"]["communicate"] == pytest.approx(other.time["parties"]["communicate"], abs=1e-8)
+
+
+def test_messages_in_flight_take_as_long_as_their_bytes(toy) -> None:
+    pace = Pace(takes=lambda arrivals: 1)
+    options = {"pace": pace, "clock": device(1000, spread=1.0), "network": link("10kbps", latency=0.0)}
+    records = run("fedavg", toy(SIZES, "mlp(16)"), **options, rounds=60, broadcast=(top_k(0.02),))
+    communicate = len(SIZES) * sum(record.time["parties"]["communicate"] for record in records)
+    up, down = (sum(getattr(record, f"bytes_{way}") for record in records) for way in ("up", "down"))
+    whole = records[0].state.server.params.nbytes
+    assert (up + down) * 8 / 1e4 == pytest.approx(communicate, abs=len(SIZES) * 2 * whole * 8 / 1e4)  # last trips
+    assert down < 0.5 * sum(record.dense_down for record in records)
+
+
+def test_statistics_of_a_message_that_counts_nothing_are_the_servers_own(in_double, normed) -> None:
+    """They are not those of the replica, which a party was sent."""
+    pace = Pace(takes=lambda arrivals: 1, discount=lambda staleness: float(staleness == 0))
+    options = {"pace": pace, "clock": device(100, spread=1.0), "rounds": 8, "broadcast": (top_k(0.2),)}
+    records, stale = run("fedavg", normed(), **options), 0
+    for before, record in pairwise(records):
+        if record.reports["staleness"]:
+            stale += 1
+            assert close(record.state.server.buffers, before.state.server.buffers)
+    assert stale > 2
+
+
+def test_random_numbers_of_both_ways_are_independent(toy) -> None:
+    ways: list[list[float]] = [[], []]
+    up, down = (noted(log, lambda update, context: context.stream("places", shared=True).random()) for log in ways)
+    run("fedavg", toy(), SOLVER, up, rounds=4, broadcast=(down,))
+    assert len(set(ways[0])) == 4
+    assert len(set(ways[1])) == 3
+    assert not {*ways[0]} & {*ways[1]}
 
 
 # --- refused ------------------------------------------------------------------------------------------
@@ -295,7 +359,7 @@ def test_refusals(toy, spec: str, options: Mapping[str, Any], message: str) -> N
 
 def test_the_key_is_part_of_a_run_and_its_absence_is_not() -> None:
     plain, empty, ours = (
-        bind({"dataset": "digits", **key}) for key in ({}, {"broadcast": ""}, {"broadcast": "top-k | clip"})
+        bind({"dataset": "fcube", **key}) for key in ({}, {"broadcast": ""}, {"broadcast": "top-k | clip"})
     )
     assert plain.id == empty.id
     assert "broadcast" not in plain.config
@@ -303,6 +367,6 @@ def test_the_key_is_part_of_a_run_and_its_absence_is_not() -> None:
     assert ours.id != plain.id
     assert ours.label["broadcast"] == "top-k | clip"
     assert ours.config["broadcast"].startswith("top-k(fraction=0.01, feedback=True")
-    start = bind({"dataset": "digits", "broadcast": "top-k", "start": "centralised(rounds=1)"}).origin
+    start = bind({"dataset": "fcube", "broadcast": "top-k", "start": "centralised(rounds=1)"}).origin
     assert start is not None
     assert "broadcast" not in start.config

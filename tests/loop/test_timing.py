@@ -101,6 +101,7 @@ def test_the_seconds_of_the_slowest_party_are_a_part_of_training(toy, engine: st
         assert 0 < record.seconds["slowest"] <= record.seconds["train"] * workers * (1 + 1e-9)
         assert record.seconds["slowest"] >= record.seconds["train"] * workers / 4 * (1 - 1e-9)  # four parties
         assert record.total_seconds == pytest.approx(sum(v for k, v in record.seconds.items() if k != "slowest"))
+        assert 4 * record.time["parties"]["train"] == pytest.approx(record.seconds["train"] * workers, abs=1e-8)
 
 
 # --- links --------------------------------------------------------------------------------------------

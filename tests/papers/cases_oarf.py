@@ -107,9 +107,9 @@ CASES = {
         equality="sampling gains nothing",
     ),
     "oarf-11": Case(
-        sampled("fedavg", "fednova", "fedprox"),
-        supported=[0.893, 0.888, 0.888, 0.888],
-        contradicted=[0.893, 0.887, 0.8, 0.7],
+        [*sampled("fedavg", "fednova")[1:], oarf()],
+        supported=[0.887, 0.888, 0.893],
+        contradicted=[0.887, 0.8, 0.893],
         null=None,
         equality="they are nearly equal",
     ),

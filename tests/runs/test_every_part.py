@@ -114,6 +114,23 @@ eval_every = 4
 rounds = 40
 """
 
+COMPRESSED = """
+dataset = "csv(path=PEOPLE, label=rich)"
+split = "4:1"
+model = "mlp(6)"
+parties = 12
+participation = 0.5
+algorithm = "scaffold"
+solver = "sgd(lr=0.05, steps=2, batch=8, keep_momentum=True)"
+transforms = "CHAIN"
+rounds = 40
+"""
+CHAINS = [
+    "low_rank(rank=1, decay=0.5) | quantize(bits=4)",
+    "rand_k(fraction=0.3, scale=false, feedback=true) | sign",
+    "error_feedback(decay=0.1) | top_k(fraction=0.2, feedback=false, index=int64) | quantize(bits=2)",
+]
+
 
 def experiment(text: str, folder: Path) -> dict[str, Any]:
     """Write a dataset and a graph; return the choices of an experiment on them."""
@@ -132,7 +149,7 @@ def facts_of(out: Path) -> tuple[object, ...]:
     """Return everything of the only run but its timings."""
     (path,) = run_paths(out)
     facts, rows = read_json(path)
-    rounds = [{key: value for key, value in row.items() if key not in ("seconds", "workers")} for row in rows]
+    rounds = [{key: value for key, value in row.items() if key not in ("seconds", "time", "workers")} for row in rows]
     return path.name, facts["model_sha256"], facts["state_sha256"], rounds
 
 
@@ -146,8 +163,9 @@ def facts_of(out: Path) -> tuple[object, ...]:
         (PERSONAL, {"replied", "reports", "computing", "final"}),
         (MIXED, {"replied", "validation_loss", "final"}),
         (TUNED, {"validation_loss", "final"}),
+        *((COMPRESSED.replace("CHAIN", chain), {"bytes_up"}) for chain in CHAINS),
     ],
-    ids=["asynchronous", "gossip", "robust", "late", "personal", "mixed", "tuned"],
+    ids=["asynchronous", "gossip", "robust", "late", "personal", "mixed", "tuned", "low-rank", "random", "feedback"],
 )
 def test_a_killed_run_ends_as_one_never_interrupted(text: str, keys: set[str], tmp_path: Path) -> None:
     choices, killed, whole = experiment(text, tmp_path), tmp_path / "killed", tmp_path / "whole"

@@ -127,7 +127,7 @@ def test_an_interrupted_run_continues_bit_for_bit(people: Path, tmp_path: Path, 
     (facts, rows), (expected, expected_rows) = results
     assert facts["state_sha256"] == expected["state_sha256"]
     for row, other in zip(rows, expected_rows, strict=True):
-        assert {**row, "seconds": {}} == {**other, "seconds": {}}
+        assert {**row, "seconds": {}, "time": {}} == {**other, "seconds": {}, "time": {}}
     if "controller" in choices:
         decisions = [row["control"] for row in rows if "control" in row]
         assert decisions[0]["metric"] == "mae"

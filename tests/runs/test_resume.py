@@ -27,7 +27,7 @@ def _facts(out: Path) -> list[tuple[object, ...]]:
     found = []
     for path in run_paths(out):
         facts, rows = read_json(path)
-        rounds = [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
+        rounds = [{key: value for key, value in row.items() if key not in ("seconds", "time")} for row in rows]
         origin = [facts[key] for key in ("model_sha256", "state_sha256", "partition")]
         found.append((path.name, *origin, rounds))
     return found

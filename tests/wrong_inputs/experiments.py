@@ -257,7 +257,14 @@ LINES = [
         'broadcast = "top-k"\nexchange = "gossip"',
         "but the exchange gossip has no server that does: leave broadcast out, or use exchange = star.",
     ),
-    experiment('transforms = "zip"', "there is no transform 'zip': choose from clip, top-k."),
+    experiment('transforms = "zip"', "there is no transform 'zip': choose from clip, error-feedback, low-rank,"),
+    experiment('transforms = "quantize(bits=3)"', "quantize: bits must be 2, 4, 8, 16 or 32, but 3 was given."),
+    experiment('transforms = "top_k(index=int16)"', "index must be 'auto', 'int32', 'int64' or 'bitmap', but 'int16'"),
+    experiment('transforms = "rand_k(feedback=true)"', "feedback sends later: set one of them to false."),
+    experiment('transforms = "sign | error_feedback"', "error_feedback is the last transform, so nothing is lost"),
+    experiment('transforms = "error_feedback | top_k"', "the transform top-k keeps it too, so it would be sent twice"),
+    experiment('transforms = "quantize | top_k"', "the transform top-k cannot come after it: let it come last"),
+    experiment('transforms = "top_k | low_rank"', "cannot both choose what is sent, because low_rank needs whole"),
     experiment('server = "adam(lr=-1)"', "adam: lr must be greater than 0, but -1 was given."),
     experiment(
         'server = "sgd"', "there is no server optimizer 'sgd': choose from adagrad, adam, momentum, step, yogi."

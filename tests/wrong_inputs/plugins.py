@@ -392,6 +392,21 @@ OTHERS = {
         TRANSFORM,
         "round 1: the hook `decode` of the transform mine (plug.py, line 8) returned None, but the decoded update",
     ),
+    "settle": part(
+        "TRANSFORMS",
+        ENCODE.format("return update, memory")
+        + "\n\ndef settle(produced, arrived, memory, context):\n    return produced",
+        "sb.Transform(encode, settle=settle)",
+        TRANSFORM,
+        "party 0: the hook `settle` of the transform mine (plug.py, line 8) returned an Update, but the memory is",
+    ),
+    "settle arity": part(
+        "TRANSFORMS",
+        ENCODE.format("return update, memory") + "\n\ndef settle(produced, arrived):\n    return {}",
+        "sb.Transform(encode, settle=settle)",
+        TRANSFORM,
+        "is called with (produced, arrived, memory, context), but it takes (produced, arrived)",
+    ),
     # codecs
     "pack to text": codec(
         "return 'bytes'", "return content", "the hook `pack` of the codec (plug.py, line 4) returned the text 'bytes'"

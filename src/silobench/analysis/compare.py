@@ -143,7 +143,11 @@ def compare(cells: Sequence[CellResult], a: str, b: str, question: Question, onl
     a, b = (_present(name, cells) for name in (a, b))
     if a == b:
         raise ConfigError(f"both are {a}: name two different algorithms to compare.")
-    rivals = _rivals([cell for cell in cells if question.applies_to(cell)], a, b, only)
+    suited = [cell for cell in cells if question.applies_to(cell)]
+    for name in (a, b) if question.metric in COSTS else ():
+        if name not in {cell.label["algorithm"] for cell in suited}:
+            raise RecordError(f"no finished run of {name} has a value of {question.metric}: choose another --metric.")
+    rivals = _rivals(suited, a, b, only)
     pairs = {name: paired(*rival, question, name) for name, rival in rivals.items()}
     settings = [one for one in pairs.values() if one]
     left_out = {name: _failures(rivals[name], question) for name, one in pairs.items() if not one}

@@ -12,11 +12,13 @@ from typing import Any
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells
 from silobench.analysis.statistics import deviation
+from silobench.runs.label import Label
 from silobench.runs.stored import RoundRow, StoredRun
 
 SERVER, PARTIES = "server", "parties"  # the two bars of a decomposition
 PARTS = ("train", "test", "encode", "encrypt", "communicate", "aggregate", "idle")  # of a bar, in the order shown
 _WORK = ((PARTIES, "train"), (PARTIES, "test"), (SERVER, "test"))  # what is not overhead
+_COMPRESSION = ("transforms", "broadcast")
 
 
 # --- one run ------------------------------------------------------------------------------------------
@@ -42,7 +44,7 @@ def throughput(run: StoredRun) -> float | None:
 
 
 def core_throughput(run: StoredRun) -> float | None:
-    """Return the rows that all parties trained on, per core-second of training, encoding, aggregating and testing."""
+    """Return the rows that all parties trained on, per core-second of all work of parties and server."""
     return _ratio(_sum(run, _rows), _sum(run, _core))
 
 
@@ -148,14 +150,14 @@ def rounds_to_convergence(runs: Sequence[StoredRun]) -> Mean | None:
     return Mean(fmean(rounds), None if censored else deviation(rounds), ">" if censored else "")
 
 
-def uncompressed(cell: CellResult, cells: Cells) -> CellResult | None:
-    """Return the cell that differs only in that nothing is compressed; None if there is none."""
-    label = cell.label.without(*_COMPRESSION)
-    same = (other for other in cells if other.label.without(*_COMPRESSION) == label)
-    return next((other for other in same if not any(map(other.label.text, _COMPRESSION))), None)
+def uncompressed(cells: Cells) -> Callable[[CellResult], CellResult | None]:
+    """Return a function from a cell to the one that differs only in that nothing is compressed; None without one."""
 
+    def others(cell: CellResult) -> Label:
+        return cell.label.without(*_COMPRESSION)
 
-_COMPRESSION = ("transforms", "broadcast")
+    plain = {others(cell): cell for cell in cells if not any(map(cell.label.text, _COMPRESSION))}
+    return lambda cell: plain.get(others(cell))
 
 
 def end_to_end_ratio(runs: Sequence[StoredRun], baseline: Sequence[StoredRun]) -> Mean | None:
@@ -185,9 +187,11 @@ def mean_decomposition(runs: Sequence[StoredRun]) -> dict[str, dict[str, float]]
     }
 
 
-def costs_json(cell: CellResult, cells: Cells) -> dict[str, Any]:
-    """Return the costs of a cell as plain values; None where its runs do not record them."""
-    baseline = uncompressed(cell, cells)
+def costs_json(cell: CellResult, baseline: CellResult | None) -> dict[str, Any]:
+    """Return the costs of a cell as plain values; None where its runs do not record them.
+
+    `baseline` is the cell that differs only in that nothing is compressed, if there is one.
+    """
     means = {
         "convergence": rounds_to_convergence(cell.runs),
         **{name: mean_of(cell.runs, number) for name, number in NUMBERS.items()},

@@ -16,7 +16,7 @@ def density(dof: float, t: float) -> float:
     """Return the density at `t`.
 
     >>> round(density(1, 0.0), 9), round(density(2, 1.0), 9)
-    (0.318309886, 0.192450090)
+    (0.318309886, 0.19245009)
     """
     if abs(t) > _HUGE:
         return 0.0

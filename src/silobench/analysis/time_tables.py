@@ -30,7 +30,8 @@ def time_table(cells: Cells, by_partition: bool = False) -> Table:
     recorded are left out, and so are columns that no cell has.
     """
     names, groups = ([*varying(cells), "algorithm"], [[cell] for cell in cells]) if by_partition else cost_groups(cells)
-    texts = [_texts(group, cells) for group in groups]
+    baseline = costs.uncompressed(cells)
+    texts = [_texts(group, [baseline(cell) for cell in group]) for group in groups]
     used = [place for place in range(len(_COLUMNS)) if any(row[place] for row in texts)]
     rows = [
         [*shown_choices(group[0], names, cells), *entries(*(row[place] or "-" for place in used))]
@@ -43,13 +44,15 @@ def time_table(cells: Cells, by_partition: bool = False) -> Table:
     return Table(f"Time and communication ({over})", [*names, *columns], rows, note)
 
 
-def _texts(group: Sequence[CellResult], cells: Cells) -> list[str]:
-    """Return the numbers of a row as text, empty where they are not known; a spread is that of one cell's trials."""
+def _texts(group: Sequence[CellResult], plain: Sequence[CellResult | None]) -> list[str]:
+    """Return the numbers of a row as text, empty where they are not known; a spread is that of one cell's trials.
+
+    `plain` has the cell without compression of each cell.
+    """
     runs = [run for cell in group for run in cell.runs]
     numbers = [costs.mean_of(runs, number) for number in costs.NUMBERS.values()]
     if not any(numbers) and not any(costs.convergence(run) for run in runs):
         return [""] * len(_COLUMNS)
-    plain = [costs.uncompressed(cell, cells) for cell in group]
     others = [run for cell in plain if cell for run in cell.runs]
     is_compressed = any(baseline is not cell for baseline, cell in zip(plain, group, strict=True))
     end_to_end = costs.end_to_end_ratio(runs, others) if all(plain) and is_compressed else None

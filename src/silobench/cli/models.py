@@ -70,9 +70,12 @@ def _as_csv(answers: Sequence[Any], classes: Sequence[str], shares: Sequence[Seq
     """Return predictions as a CSV with the number of the row, counted from 1."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row", "prediction", *(f"p({name})" for name in (classes if shares else ()))])
+    numbers = len(answers[0]) if answers and isinstance(answers[0], list) else 0  # of a target that has several
+    names = [f"prediction {place + 1}" for place in range(numbers)] if numbers else ["prediction"]
+    writer.writerow(["row", *names, *(f"p({name})" for name in (classes if shares else ()))])
     for row, answer in enumerate(answers):
-        writer.writerow([row + 1, answer, *(f"{share:.6f}" for share in (shares[row] if shares else ()))])
+        cells = answer if numbers else [answer]
+        writer.writerow([row + 1, *cells, *(f"{share:.6f}" for share in (shares[row] if shares else ()))])
     return text.getvalue()
 
 

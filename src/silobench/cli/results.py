@@ -15,6 +15,7 @@ from silobench.errors import ConfigError, RecordError, SilobenchError, suggest
 if TYPE_CHECKING:
     from silobench.analysis.cells import CellResult
     from silobench.analysis.claims import Claim
+    from silobench.analysis.compare import Ropes
     from silobench.analysis.tables import Table
     from silobench.runs.results import Results
     from silobench.runs.stored import StoredRun
@@ -208,7 +209,7 @@ def print_missing(results: "Results") -> None:
 
 
 def _print_json(results: "Results", target: float | None, every: bool, parties: bool) -> None:
-    from silobench.analysis.costs import costs_json
+    from silobench.analysis.costs import costs_json, uncompressed
     from silobench.analysis.cross_tests import cross_json
     from silobench.analysis.details import details
     from silobench.analysis.measured import measures_json
@@ -217,11 +218,12 @@ def _print_json(results: "Results", target: float | None, every: bool, parties: 
     from silobench.papers import collect_cells, paper_facts
 
     cells = collect_cells(results.runs)
+    baseline = uncompressed(cells)
     facts = {
         "cells": [
             cell.as_json()
             | details(cell, target)
-            | {"measures": measures_json(cell), "cross": cross_json(cell), "costs": costs_json(cell, cells)}
+            | {"measures": measures_json(cell), "cross": cross_json(cell), "costs": costs_json(cell, baseline(cell))}
             | ({"party_results": party_results(cell)} if parties else {})
             for cell in cells
         ],
@@ -381,12 +383,11 @@ def compare(
     from silobench.analysis.cells import collect
     from silobench.analysis.comparison_table import comparison_table
     from silobench.cli.terminal import print_table
-    from silobench.papers import rope_option
 
     results = _read(directory)
     cells = collect(_readable(results))
     try:
-        chosen = None if rope is None else rope_option(rope)
+        chosen = _rope(rope)
         question = comparing.checked_question(metric, chosen, rho, target, comparing.matching(cells, only) or cells)
         with waiting("comparing"):
             comparison = comparing.compare(cells, a, b, question, only)
@@ -404,3 +405,12 @@ def compare(
         if plot:
             print(f"wrote {plot}")
     _report_damage(results)
+
+
+def _rope(text: str | None) -> "float | Ropes | None":
+    """Return what --rope means."""
+    if text is None:
+        return None
+    from silobench.papers import rope_option
+
+    return rope_option(text)

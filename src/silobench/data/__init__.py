@@ -8,9 +8,11 @@ from silobench.data.readers import (
     cifar,
     embedded,
     faces,
+    films,
     geo,
     image_arrays,
     image_files,
+    linked,
     movielens,
     reviews,
     songs,
@@ -53,14 +55,17 @@ for _factory in (
     image_arrays.svhn, image_arrays.femnist, faces.identities, image_files.chars74k, image_files.age_faces,
     image_files.flickr_mammal, geo.geo_species,
     tables.adult, tables.rcv1, tables.reuters, tables.covtype, tables.heart_disease,
-    movielens.movielens_100k, movielens.movielens_1m, songs.year_prediction, songs.fma, traffic.traffic,
+    movielens.movielens_100k, movielens.movielens_1m, songs.year_prediction, songs.fma,
+    linked.games, linked.billboard, linked.credit_default, linked.flights,
+    films.films, films.movielens_omdb, films.movielens_imdb,
     reviews.film_reviews, reviews.snippets, reviews.synthetic_reviews, speech.kws,
 ):  # fmt: skip
     DATASETS.register(_factory)
 
-for _factory in (text.imdb, text.amazon_domains):
-    DATASETS.register(added_later=("vectors", "rows"))(_factory)
+DATASETS.register(added_later=("vectors", "rows"))(text.imdb)
+DATASETS.register(added_later=("vectors", "rows"))(text.amazon_domains)
 DATASETS.register(added_later=("amazon", "vectors", "rows"))(text.sentiment)
+DATASETS.register(added_later=("all_steps",))(traffic.traffic)
 
 
 def load(spec: str) -> Dataset:

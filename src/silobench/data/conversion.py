@@ -50,12 +50,13 @@ def _sparse(source: str, x: Any) -> Any:
 def labels_array(source: str, y: Any, classes: Sequence[str] | None) -> NDArray[Any]:
     """Return labels as int64 numbers of `classes`, or as float32 numbers if there are no classes (regression).
 
-    A text is the number of the class of this name. `source` names the labels in a message.
+    The target of a regression may have several numbers per row, [n, k]. A text is the number of the class of this name.
+    `source` names the labels in a message.
     """
     array = as_array(source, y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    if array.ndim != 1:
+    if array.ndim != 1 and not (classes is None and array.ndim == 2 and array.shape[1]):
         raise DataError(f"{source} of shape {array.shape}: one label per row is needed, so give the class of each row.")
     if classes is None:
         return _numbers(source, array)

@@ -17,7 +17,8 @@ from silobench.data.encoder import Encoder
 from silobench.errors import DataError
 
 Features: TypeAlias = Any  # NDArray[Any], or a scipy CSR matrix (scipy ships no type hints)
-Labels: TypeAlias = NDArray[Any]  # int64 class indices; float32 for regression; bool for pairs of a verification test
+Labels: TypeAlias = NDArray[Any]
+"""Class indices as int64; numbers as float32, [n] or [n, k] for k of them per row; bool for pairs of a verification."""
 TaskKind: TypeAlias = Literal["classification", "regression", "verification"]
 Augment: TypeAlias = Literal["none", "crop-flip"]
 
@@ -78,6 +79,11 @@ class Dataset:
                 f"dataset {self.name} has training rows of shape {self.train.x.shape[1:]} but test rows of shape "
                 f"{self.test.x.shape[1:]}: {needed}."
             )
+        if self.train.y.shape[1:] != self.test.y.shape[1:]:
+            raise DataError(
+                f"dataset {self.name} has training targets of shape {self.train.y.shape[1:]} but test targets of shape "
+                f"{self.test.y.shape[1:]}: every row needs equally many numbers."
+            )
         if (self.test.y.dtype == np.bool_) != pairs:
             raise DataError(
                 f"dataset {self.name} has test labels of type {self.test.y.dtype} for the task {self.task}: use "
@@ -104,6 +110,7 @@ class Dataset:
     def __repr__(self) -> str:
         """Return name, numbers of rows, shape of a row and classes: the arrays would fill pages."""
         label = f"{len(self.classes)} classes" if self.classes else f"target {self.target or 'without a name'}"
+        label += f" of {self.target_size} numbers" if self.target_size > 1 else ""
         shape = "x".join(map(str, self.shape)) or "1"
         rows = f"{len(self.train)} training rows, {len(self.test)} test rows of shape {shape}"
         return f"<Dataset {self.name}: {self.task}, {rows}, {label}>"
@@ -113,9 +120,14 @@ class Dataset:
         """Shape of one row."""
         return tuple(int(side) for side in self.train.x.shape[1:])
 
+    @property
+    def target_size(self) -> int:
+        """The count of numbers of a numeric target; 1 where rows have classes."""
+        return int(np.prod(self.train.y.shape[1:], dtype=np.int64))
+
     @cached_property
     def bins(self) -> Bins:
-        """The quantile bins of a numeric target, over the training rows."""
+        """The quantile bins of a numeric target, or of the mean of its numbers, over the training rows."""
         return quantile_bins(self.train.y)
 
     @property

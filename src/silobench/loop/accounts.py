@@ -121,12 +121,13 @@ def _trips(timeline: Timeline, timing: Timing, done: FinishedRound, ways: Ways) 
 def _flights(timeline: Timeline, timing: Timing, done: FinishedRound) -> None:
     """Add what happened between two steps of a server that does not wait for all: trips overlap with several rounds.
 
-    Encoding is measured, and not a part of the clock by which messages arrive: it counts when it happens.
+    Encoding is measured, and not a part of the clock by which messages arrive: it counts when it happens. A broadcast
+    may be shorter than the whole model: a trip that would begin before its round is cut where the round begins.
     """
     turn, trips = done.turn, []
     for flight in (*turn.arrived, *turn.flights):
         size, computing = flight.reply.sizes[flight.party], timing.computing(flight.party)
-        down, up = timing.ways(flight.party, flight.down or done.sent.whole, size, timing.schedule.cohort)
+        down, up = timing.ways(flight.party, done.sent.whole, size, timing.schedule.cohort)
         trips.append(Trip(flight.arrival - (down + computing + up), down, computing, 0.0, 0.0, up))
     timeline.trips(trips, done.before.clock, turn.clock)
     timeline.at_parties("encode", [work.encode for work in done.work.values()])

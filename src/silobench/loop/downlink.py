@@ -37,21 +37,18 @@ class Downlink:
     def sizes(self, cohort: Cohort) -> dict[int, int]:
         """Return the bytes for each party: all messages that it missed, or the whole model if that is shorter.
 
-        A party that takes part for the first time needs the whole model.
+        The first message of a run is the whole model, so that is also what a new party is sent.
         """
         if not self.memory:
             return dict.fromkeys(cohort, self.whole)
-        sent, seen = int(self.memory["sent"]), self.memory["seen"][list(cohort)].tolist()
-        return {
-            party: min(sent - before, self.whole) if before >= 0 else self.whole
-            for party, before in zip(cohort, seen, strict=True)
-        }
+        missed = (self.memory["sent"] - self.memory["seen"])[list(cohort)].tolist()
+        return {party: min(size, self.whole) for party, size in zip(cohort, missed, strict=True)}
 
     def extra(self, before: Mapping[str, Memory], cohort: Cohort) -> Mapping[str, Memory]:
         """Return the memories of the loop's parts, with the replica that the cohort now has."""
         if not self.memory:
             return before
-        seen = self.memory["seen"].clone()
+        seen = self.memory["seen"].clone()  # by party: the bytes of all messages until it was sent the last one
         seen[list(cohort)] = self.memory["sent"]
         return {**before, _OWNER: {**self.memory, "seen": seen}}
 
@@ -76,7 +73,7 @@ def downlink(schedule: Schedule, state: State, server: Server) -> Downlink:
         sent, seen = int(memory["sent"]), memory["seen"]
     else:  # the first round
         message = _Message(parts, whole.nbytes)
-        sent, seen = 0, torch.full((server.parties,), -1)
+        sent, seen = 0, torch.zeros(server.parties, dtype=torch.int64)
     if message.nbytes >= whole.nbytes:
         message = _Message(parts, whole.nbytes)
     after = {f"{_PART}{name}": part for name, part in message.replica.items()}
@@ -128,9 +125,9 @@ def _factor(change: Vector, arrived: Vector) -> float:
     Transforms that are right on average, such as a random choice of entries that are scaled up, may be far off in each
     round, and the replica would diverge. The factor then makes its distance from the model as small as it can be.
     """
-    wanted, sent = change.double().flatten(), arrived.double().flatten()
+    sent = arrived.flatten()
     square = float(sent @ sent)
-    best = float(wanted @ sent) / square if square else 1.0
+    best = float(change.flatten() @ sent) / square if square else 1.0
     return max(0.0, best) if best < _TOO_FAR else 1.0  # what is not a number stays
 
 
@@ -151,4 +148,4 @@ def _shapes(parts: Parts) -> dict[str, torch.Size]:
 
 
 def _length(vector: Vector) -> float:
-    return float(torch.linalg.vector_norm(vector, dtype=torch.float64))
+    return float(torch.linalg.vector_norm(vector))

@@ -74,8 +74,7 @@ def _in_flight(schedule: Schedule, state: State, sent: Downlink) -> Turn:
         ((party, size),) = reply.sizes.items()
         down, up = (0, 0) if is_silent else (sizes[party], size)
         trip = timing.trip(party, down, up, schedule.cohort)
-        reply, down = replace(reply, memory={}, seconds={}), down if schedule.broadcast else 0
-        flights.append(Flight(party, number, state.clock + trip, reply, down))
+        flights.append(Flight(party, number, state.clock + trip, replace(reply, memory={}, seconds={})))
     assert pace.takes is not None
     first = sorted(flights, key=lambda flight: (flight.arrival, flight.party))
     count = pace.takes([flight.arrival for flight in first]) if flights else 0

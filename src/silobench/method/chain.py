@@ -40,24 +40,38 @@ def send(update: Update, transforms: Sequence[Transform], memories: Sequence[Mem
 
 
 def chain_problem(transforms: Sequence[Transform]) -> str | None:
-    """Return why these transforms cannot follow each other, or None.
+    """Return why these transforms cannot follow each other, or None."""
+    pairs = [(one, other) for place, one in enumerate(transforms) for other in transforms[place + 1 :]]
+    problems = (_packing_problem(*pair) or _settling_problem(*pair) for pair in pairs)
+    return next(filter(None, problems), None)
 
-    A transform that settles compares what it produced with what arrives.
-    """
-    for place, transform in enumerate(transforms):
-        if transform.settle is None:
-            continue
-        name = part_name(transform, "transform")
-        for later in transforms[place + 1 :]:
-            other = part_name(later, "transform")
-            if later.keeps_rest:
-                return (
-                    f"{name} keeps what later transforms leave out, and {other} keeps it too, so it would be sent "
-                    "twice: write feedback=false in one of them, or leave one out."
-                )
-            if later.needs_decoding or later.reveal is not None:
-                return (
-                    f"{name} needs to know what arrives, but {other} hides it until the server has decoded the sum: "
-                    "leave one of them out."
-                )
+
+def _packing_problem(one: Transform, other: Transform) -> str | None:
+    """Return why two transforms, one before the other, cannot pack the same message, or None."""
+    first, second = (part_name(each, "transform") for each in (one, other))
+    if one.packs == "values" and other.packs:
+        return f"{first} rounds the values that are sent, so {second} cannot come after it: let it come last, and once."
+    if "matrices" in (one.packs, other.packs) and {one.packs, other.packs} <= {"matrices", "entries"}:
+        return (
+            f"{first} and {second} cannot both choose what is sent, because low_rank needs whole matrices: leave one "
+            "of them out."
+        )
+    return None
+
+
+def _settling_problem(one: Transform, other: Transform) -> str | None:
+    """Return why the first of two transforms cannot compare what it produced with what arrives, or None."""
+    if one.settle is None:
+        return None
+    first, second = (part_name(each, "transform") for each in (one, other))
+    if other.keeps_rest:
+        return (
+            f"{first} keeps what later transforms leave out, and {second} keeps it too, so it would be sent twice: "
+            "write feedback=false in one of them, or leave one out."
+        )
+    if other.needs_decoding or other.reveal is not None:
+        return (
+            f"{first} needs to know what arrives, but {second} hides it until the server has decoded the sum: leave "
+            "one of them out."
+        )
     return None

@@ -6,7 +6,7 @@ A new hook is one line in the table of its part. Only hooks of plugins are check
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from torch import Tensor
 
@@ -20,6 +20,7 @@ from silobench.method.types import (
     Algorithm,
     Dial,
     Local,
+    Packs,
     Phase,
     Pull,
     ServerOptimizer,
@@ -320,6 +321,12 @@ def _revealed(value: Any, arguments: Sequence[Any]) -> str | None:
     return pair(value, "a pair (what the server learns, phases)") or phases(value[1])
 
 
+def _packs(value: Any, arguments: Sequence[Any]) -> str | None:
+    if value in get_args(Packs):
+        return None
+    return f"{described(value)}, but 'matrices', 'entries', 'values' or nothing ('') is needed"
+
+
 def _settled(value: Any, arguments: Sequence[Any]) -> str | None:
     return tensors(value, "the memory")
 
@@ -342,7 +349,7 @@ TRANSFORMS.contract = Contract(
     Transform,
     "an sb.Transform(encode, ...)",
     TRANSFORM_HOOKS,
-    {"dials": dials, "mostly_zeros": FLAG},
+    {"dials": dials, "mostly_zeros": FLAG, "packs": _packs},
     _transform_forms,
 )
 

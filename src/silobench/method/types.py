@@ -6,7 +6,7 @@ arithmetic on ``[..., d]``. Algorithms and transforms import nothing else from s
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -345,6 +345,7 @@ class Context:
         return stream(self.seed, f"{owner} {self.place} {purpose}", self.round, 0 if shared else self.party + 1)
 
 
+Packs: TypeAlias = Literal["", "matrices", "entries", "values"]
 Report: TypeAlias = Mapping[str, float]  # values for the record, such as a clip rate
 Encoded: TypeAlias = tuple[Update, Memory] | tuple[Update, Memory, Report]
 
@@ -379,6 +380,9 @@ class Transform:
     """Knobs that a controller may set."""
     mostly_zeros: bool = False
     """Messages are mostly zeros, at other places for each party."""
+    packs: Packs = ""
+    """What its codec packs: factors of whole matrices, some of the entries, or all values in fewer bits. A chain has
+    matrices or entries, and values come last. Chains of others are checked only when they pack."""
     agree: Callable[[Mapping[int, Memory], Context], tuple[Mapping[int, Memory], Sequence[Phase]]] | None = None
     """(memory by party of the cohort, context) -> new memories, and the messages for them. It runs before training, as
     for an agreement on keys."""

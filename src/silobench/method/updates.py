@@ -102,11 +102,9 @@ class Update:
         Where a part has a codec already, as after `top_k`, the new one packs the values which that one sends. A
         lossless codec is not applied twice: its bytes would only get longer.
         """
-        codecs = dict(self.codecs)
-        for name, part in {**self.total, **self.sums}.items():
-            if names is not None and name not in names:
-                continue
-            if part.dim() > 0 and not (codec.lossless and codecs.get(name) == codec):
+        codecs, parts = dict(self.codecs), {**self.total, **self.sums}
+        for name in parts if names is None else names:
+            if parts[name].dim() > 0 and not (codec.lossless and codecs.get(name) == codec):
                 outer = codecs.get(name, DENSE).values
                 if outer is None:
                     raise ConfigError(

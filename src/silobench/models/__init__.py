@@ -6,6 +6,7 @@ A new architecture is a file with a `Classifier` and a function decorated with `
 from silobench.models.alexnet import alexnet as alexnet
 from silobench.models.face_cnn import face_cnn as face_cnn
 from silobench.models.googlenet import googlenet as googlenet
+from silobench.models.gru import gru as gru
 from silobench.models.kws import kws as kws
 from silobench.models.lenet import lenet as lenet
 from silobench.models.lstm import lstm as lstm

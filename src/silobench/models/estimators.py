@@ -197,7 +197,9 @@ def fit_estimator(
         )
     layer, fitted = _layer(module), clone(estimator)
     weight, bias = (_double(tensor) for tensor in (layer.weight, layer.bias))
-    if not classes:
+    if not classes and len(weight) > 1:  # several numbers
+        weight, bias = weight * scale, bias * scale + mean
+    elif not classes:
         weight, bias = weight[0] * scale, bias * scale + mean
     elif len(classes) == 2:
         share = _share_of_two(objective)
@@ -206,7 +208,7 @@ def fit_estimator(
     fitted.n_iter_ = 0
     if classes:
         fitted.classes_ = np.array(classes)
-    elif type(fitted).__name__ in ("LinearRegression", "Ridge"):
+    elif type(fitted).__name__ in ("LinearRegression", "Ridge") and len(bias) == 1:
         fitted.intercept_ = float(bias[0])
     return fitted
 

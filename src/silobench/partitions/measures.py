@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from silobench.data.bins import row_values
 from silobench.data.dataset import Dataset, Features, Split
 from silobench.partitions.skew import Counts, Partition
 
@@ -101,13 +102,13 @@ def wasserstein(partition: Partition, targets: NDArray[Any]) -> float:
     """Return the mean Wasserstein distance of the parties' targets from all targets, weighted by rows.
 
     It is the mean distance by which targets must move to turn one distribution into the other, in standard deviations
-    of all targets: 0 if the parties' distributions are equal.
+    of all targets: 0 if the parties' distributions are equal. A target of several numbers counts by their mean.
 
     >>> halves = Partition((np.array([0, 1]), np.array([2, 3])))
     >>> wasserstein(halves, np.array([-1.0, -1.0, 1.0, 1.0]))
     1.0
     """
-    values = [np.sort(targets[rows].astype(np.float64)) for rows in partition.rows]
+    values = [np.sort(row_values(targets[rows])) for rows in partition.rows]
     whole = np.sort(np.concatenate(values))
     mean, deviation = whole.mean(), float(whole.std())
     if deviation <= 1e-12 * abs(mean):

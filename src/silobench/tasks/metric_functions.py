@@ -128,7 +128,7 @@ def _constant_answers(dataset: Dataset, positive: int) -> list[tuple[NDArray[Any
     they are the mean, the median, the median weighted by 1/|y| (the best for relative errors) and other quantiles.
     """
     if dataset.task == "regression":
-        y = dataset.test.y.astype(np.float64)
+        y = dataset.test.y.astype(np.float64).reshape(-1)
         centers = (y.mean(), np.median(y), _relative_median(y), *np.quantile(y, np.linspace(0, 1, 101)))
         return [(y, np.full(len(y), float(center))) for center in centers]
     y, classes = dataset.test.y.astype(np.int64), len(dataset.classes)

@@ -155,7 +155,7 @@ class LocalRound:
             train,
             {name: (value, 1) for name, value in report.items()},
             model_parts,
-            {party: Work(sent.dense, train, encode - encrypt, encrypt, sent.unpacking)},
+            {party: Work(sent.dense, train, max(0.0, encode - encrypt), encrypt, sent.unpacking)},
         )
 
     def _sent(

@@ -5,11 +5,12 @@ from collections.abc import Callable
 
 import pytest
 from image_rows import files_of
+from linked_files import billboard_files, film_rows, flight_files, game_files
 from PIL import Image
 from table_files import Make, fma_files, grouplens_files, million_files, song_rows, speed_rows
 
 from silobench.data.dataset import Dataset
-from silobench.data.readers import image_files, movielens, songs, traffic
+from silobench.data.readers import films, image_files, linked, movielens, songs, traffic
 from silobench.federation import federate
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import fedavg
@@ -47,6 +48,22 @@ def _faces(make: Make) -> Dataset:
     return image_files._read_age_faces(files_of(root, *names, pattern=True), size=8)
 
 
+def _games(make: Make) -> Dataset:
+    return linked._read_games(make("files", game_files()), "all")
+
+
+def _billboard(make: Make) -> Dataset:
+    return linked._read_billboard(make("files", billboard_files()))
+
+
+def _flights(make: Make) -> Dataset:
+    return linked._read_flights(make("files", flight_files()), "all")
+
+
+def _films(make: Make) -> Dataset:
+    return films._read_films(make("files", film_rows()))
+
+
 DATASETS: dict[str, tuple[Callable[[Make], Dataset], str, str]] = {
     "movielens-100k": (_ratings, "by-group", "stars"),
     "movielens-1m": (_million, "by-group", "stars"),
@@ -54,6 +71,10 @@ DATASETS: dict[str, tuple[Callable[[Make], Dataset], str, str]] = {
     "fma": (_albums, "shards(per_party=1)", "years"),
     "traffic": (_speeds, "by-group", "mph"),
     "age-faces": (_faces, "by-group", "years"),
+    "games": (_games, "by-group", "points"),
+    "billboard": (_billboard, "by-group", "years"),
+    "flights": (_flights, "by-group(level=origin)", "minutes"),
+    "films": (_films, "iid", "points"),
 }
 
 
@@ -62,7 +83,7 @@ def test_it_trains(name: str, make: Make) -> None:
     read, partition, unit = DATASETS[name]
     data = read(make)
     model = "cnn" if len(data.shape) == 3 else "mlp"
-    federation = federate(data, partition, None if partition == "by-group" else 2)
+    federation = federate(data, partition, None if partition.startswith("by-group") else 2)
     built = task(model, data)
     *_, record = rounds(Method(fedavg(), sgd(lr=0.01, epochs=2)), federation, built, rounds=3)
     assert built.objective.main.unit == unit

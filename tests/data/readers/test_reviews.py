@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from table_files import Make, refusal
 
-from silobench.data import load
+from silobench.data import DATASETS, load
 from silobench.data.readers import reviews, text
 from silobench.data.readers.text import Review, sequences
 from silobench.data.word_vectors import WordVectors
@@ -138,3 +138,13 @@ def test_opinions_of_generated_reviews_agree_with_the_label() -> None:
     ratings = [data.train.y == label for label in (0, 1)]
     positive_share = [positive[rows].sum() / (positive | negative)[rows].sum() for rows in ratings]
     assert positive_share == pytest.approx([0.2, 0.8], abs=0.03)  # of 2,000 words: three standard errors
+
+
+# --- specs -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["imdb", "amazon-domains", "sentiment"])
+def test_the_arguments_for_vectors_and_rows_appear_only_if_they_are_used(name: str) -> None:
+    """The full spec is part of a run's id, which stays the same."""
+    assert str(DATASETS.bind(name).full) == f"{name}(vocabulary=10000, length=200)"
+    assert str(DATASETS.bind(f"{name}(rows=50)").full) == f"{name}(vocabulary=10000, length=200, rows=50)"

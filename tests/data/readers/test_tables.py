@@ -53,7 +53,7 @@ def test_every_factory_is_a_spec_without_required_arguments() -> None:
         movielens.movielens_1m: "movielens-1m",
         songs.year_prediction: "year-prediction",
         songs.fma: "fma",
-        traffic.traffic: "traffic(past=12, ahead=3)",
+        traffic.traffic: "traffic(past=12, ahead=3, all_steps=False)",
     }
     for factory, spec in specs.items():
         registry.register(factory)

@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from table_files import Make, real, refusal, sizes, speed_rows
 
+from silobench.data import DATASETS
 from silobench.data.dataset import Dataset, Split
 from silobench.data.readers import traffic
 
@@ -34,6 +35,26 @@ def test_traffic_rows_by_hand(make: Make) -> None:
     )
     known = np.concatenate([np.arange(16), 1000 + np.arange(16)])
     np.testing.assert_allclose(data.train.x[0, 0], -known.mean() / known.std(), rtol=1e-5)
+
+
+def test_all_steps_are_targets_by_hand(make: Make) -> None:
+    files = make("table", {"road.csv": speed_rows(25, 2)})
+    data = traffic._read_traffic(files, past=2, ahead=3, all_steps=True)
+    assert (data.train.y.shape, data.train.y.dtype, data.target_size) == ((2 * 16, 3), np.float32, 3)
+    assert _raw(data, data.train)[:2].tolist() == [[0, 1], [1, 2]]
+    assert data.train.y[:2].tolist() == [[2, 3, 4], [3, 4, 5]]
+    assert data.test.y.tolist() == [[22, 23, 24], [1022, 1023, 1024]]
+    assert _raw(data, data.test).tolist() == [[20, 21], [1020, 1021]]
+    last = traffic._read_traffic(files, past=2, ahead=3)
+    for one, other in ((data.train, last.train), (data.test, last.test)):
+        np.testing.assert_array_equal(one.y[:, -1], other.y)
+        np.testing.assert_array_equal(one.x, other.x)
+        assert one.groups["sensor"].tolist() == other.groups["sensor"].tolist()
+
+
+def test_one_target_has_the_spec_that_it_always_had() -> None:
+    assert str(DATASETS.bind("traffic").full) == "traffic(past=12, ahead=3)"
+    assert str(DATASETS.bind("traffic(ahead=12, all_steps=true)").full) == "traffic(past=12, ahead=12, all_steps=True)"
 
 
 def test_a_column_of_times_is_skipped(make: Make) -> None:

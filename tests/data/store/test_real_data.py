@@ -11,6 +11,7 @@ import pytest
 from silobench.data import load
 from silobench.data.store.catalog import Entry, catalog
 from silobench.data.store.directory import available, locate
+from silobench.data.word_vectors import word_vectors
 
 HERE = {name: entry for name, entry in catalog().items() if (entry.forms or entry.needs) and entry.task != "vectors"}
 
@@ -83,3 +84,39 @@ def test_writers_are_disjoint() -> None:
     train, test = (np.unique(split.groups["writer"], return_counts=True) for split in (dataset.train, dataset.test))
     assert (len(train[0]), int(train[1].min()), int(train[1].max()), len(test[0])) == (539, 19, 131, 297)
     assert not set(train[0].tolist()) & set(test[0].tolist())
+
+
+def test_word_vectors_are_those_of_glove() -> None:
+    if "SILOBENCH_DATA" not in os.environ or not available(catalog()["glove-50d"]):
+        pytest.skip("SILOBENCH_DATA names no data directory with glove-50d")
+    vectors = word_vectors("glove-50d", ["the", "<pad>", "<unk>"])
+    assert vectors.shape == (3, 50)
+    assert vectors[0, :4].tolist() == pytest.approx([0.418, 0.24968, -0.41242, 0.1217])
+    assert np.array_equal(vectors[1], vectors[2])
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("film-reviews", {"imdb": 25_000, "rotten-tomatoes": 8_530}),
+        ("snippets", {"amazon": 3_708 - 98, "films": 10_605 - 37, "nyt": 5_190 - 244, "tweets": 4_200 - 4}),
+    ],
+)
+def test_sources_have_their_published_counts(name: str, counts: dict[str, int]) -> None:
+    real(name)
+    dataset = load(name)
+    sources = np.concatenate([dataset.train.groups["source"], dataset.test.groups["source"]])
+    assert dict(zip(*(part.tolist() for part in np.unique(sources, return_counts=True)), strict=True)) == counts
+
+
+@pytest.mark.parametrize(
+    ("spec", "rows"),
+    [
+        ("games(rows=aligned)", 1_282), ("flights(rows=aligned)", 271_594), ("movielens-omdb(rows=aligned)", 92_396),
+        ("movielens-imdb(rows=aligned)", 92_557),
+    ],
+)  # fmt: skip
+def test_aligned_rows(spec: str, rows: int) -> None:
+    real(spec.partition("(")[0])
+    dataset = load(spec)
+    assert len(dataset.train) + len(dataset.test) == rows

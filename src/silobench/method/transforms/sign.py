@@ -14,4 +14,4 @@ def sign() -> Transform:
     def encode(update: Update, memory: Memory, context: Context) -> tuple[Update, Memory]:
         return update.coded(signs(), update.changes), memory
 
-    return Transform(encode)
+    return Transform(encode, packs="values")

@@ -45,5 +45,5 @@ def top_k(fraction: Fraction = 0.01, feedback: bool = True, index: Index = "auto
         return replace(update, total=total, sums=sums).coded(codec), rest if feedback else {}
 
     dial = Dial("fraction", (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001))
-    plain = Transform(encode, dials=(dial,), mostly_zeros=True)
+    plain = Transform(encode, dials=(dial,), mostly_zeros=True, packs="entries")
     return replace(plain, unsent=lambda memory: memory.get("delta")) if feedback else plain

@@ -1,9 +1,21 @@
 """OARF (Hu, Li, Liu, Li, Wu and He, TIST 2022): its horizontal settings, printed numbers and findings."""
 
+from collections.abc import Sequence
+
+from silobench.analysis.groups import Cells
 from silobench.papers.oarf import baseline, compression, sampling, skew
 from silobench.papers.oarf.numbers import FOLDER, accuracy
 from silobench.papers.oarf.settings import NAME
+from silobench.papers.oarf.tables import TABLES, compression_json
 from silobench.papers.paper import Paper
+from silobench.report.drawing import Section
+
+
+def _sections(cells: Cells) -> Sequence[Section]:
+    from silobench.papers.oarf.figures import sections  # loads matplotlib
+
+    return sections(cells)
+
 
 PAPER = Paper(
     name=NAME,
@@ -11,4 +23,15 @@ PAPER = Paper(
     folder=FOLDER,
     findings=(*baseline.FINDINGS, *skew.FINDINGS, *sampling.FINDINGS, *compression.FINDINGS),
     accuracy=accuracy,
+    tables=TABLES,
+    facts={"compression": compression_json},
+    sections=_sections,
+    ropes={
+        "accuracy": 0.01,
+        "convergence": 10,
+        "throughput": 100,
+        "overhead": 0.1,
+        "mae": 0.1,
+        "mse": 0.01,
+    },
 )

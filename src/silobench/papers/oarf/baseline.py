@@ -112,15 +112,15 @@ def generalises(cells: Cells) -> Iterator[Evidence]:
             lost = score_gap(scores[test, test], scores[model, test], solo, federated)
             lead = score_gap(shared[test], scores[model, test], federated, solo)
             for part, names, difference in (
-                ("a party's model is worse on others' rows", f"{test}'s model against {model}'s on {test}", lost),
-                ("the federated model is better there", f"federated against {model}'s model on {test}", lead),
+                ("a party's model is worse on others' rows", f"the models of {test} and {model} on {test}", lost),
+                ("the federated model is better there", f"federated against the model of {model} on {test}", lead),
             ):
                 test_text = "correlated t-test: accuracy is more than 1 point higher"
                 holds = difference.more_than(POINT)
                 yield Evidence(part, f"{name}: {names}", difference.text(), test_text, holds)
         for test in sources:
             lost = score_gap(scores[test, test], shared[test], solo, federated)
-            names = f"{name}: {test}'s model against the federated one on {test}"
+            names = f"{name}: the model of {test} against the federated one on {test}"
             test_text = "correlated t-test: at most 1 point better"
             yield Evidence("and not worse on a party's own rows", names, lost.text(), test_text, lost.at_most(POINT))
 

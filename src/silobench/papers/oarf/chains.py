@@ -1,10 +1,16 @@
-"""Compression methods of OARF's Table 8, from the chain of transforms of a run."""
+"""Compression methods of OARF's Table 8, from the chain of transforms of a run, and what they save."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
+from silobench.analysis.cells import CellResult
+from silobench.analysis.groups import Cells, by_seed, families
 from silobench.analysis.specs import arguments
+from silobench.papers.oarf.measures import rounds_of
+from silobench.papers.oarf.settings import is_federated
 from silobench.runs.label import Label
+from silobench.runs.stored import StoredRun
 
 _AMOUNT = {"top-k": "fraction", "rand-k": "fraction", "low-rank": "rank"}
 _DEFAULTS: dict[str, dict[str, Any]] = {  # of arguments that a label leaves out
@@ -71,3 +77,41 @@ def compression_of(label: Label) -> Compression | None:
         scaled=bool(values.get("scale", False)),
         is_papers=not before and all(values[name] == value for name, value in _PAPER[last.name].items()),
     )
+
+
+# --- cells ---------------------------------------------------------------------------------------------
+
+
+Chains: TypeAlias = dict[Compression, CellResult]
+
+
+def compressed(cells: Cells) -> Iterator[tuple[CellResult, Chains]]:
+    """Yield federated cells that compress nothing, each with the cells that differ in their compression only."""
+    federated = [cell for cell in cells if is_federated(cell)]
+    for family in families(federated, "transforms"):
+        chains = {how: cell for cell in family.values() if (how := compression_of(cell.label))}
+        plain = chains.pop(Compression(NONE), None)
+        if plain and chains:
+            yield plain, chains
+
+
+def papers_variants(chains: Chains) -> Chains:
+    """Return the cells of the paper's variants of the methods."""
+    return {how: cell for how, cell in chains.items() if how.is_papers}
+
+
+def uplink_ratio(cell: CellResult, plain: CellResult) -> dict[int, float]:
+    """Return how many times fewer bytes a round sends up than without compression, by seed."""
+    whole, sent = by_seed(plain, _up), by_seed(cell, _up)
+    return {seed: whole[seed] / sent[seed] for seed in whole.keys() & sent.keys()}
+
+
+def _up(run: StoredRun) -> float | None:
+    sent = sum(row.bytes_up for row in run.rounds)
+    return sent / len(run.rounds) if sent else None
+
+
+def end_to_end(cell: CellResult, plain: CellResult) -> dict[int, float]:
+    """Return the uplink ratio times the rounds without compression over those with it, by seed."""
+    own, other = rounds_of(cell), rounds_of(plain)
+    return {seed: value * other[seed] / own[seed] for seed, value in uplink_ratio(cell, plain).items()}

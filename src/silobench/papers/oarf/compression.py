@@ -22,21 +22,19 @@ from silobench.analysis.groups import (
     Family,
     by_seed,
     dataset_name,
-    families,
     grouped,
     setting_name,
 )
-from silobench.papers.oarf.chains import NONE, Compression, compression_of
+from silobench.papers.oarf.chains import Chains, compressed, end_to_end, papers_variants, uplink_ratio
 from silobench.papers.oarf.measures import (
     POINT,
     has_converged,
     mean_of,
     more_rounds,
-    rounds_of,
     rounds_text,
     two_text,
 )
-from silobench.papers.oarf.settings import FEDERATED, NAME, is_federated, solver_of
+from silobench.papers.oarf.settings import FEDERATED, NAME, solver_of
 from silobench.papers.published import participation
 from silobench.runs.label import Label
 from silobench.runs.stored import StoredRun
@@ -52,14 +50,7 @@ FINDINGS = Findings(NAME)
 )
 def local_epochs(cells: Cells) -> Iterator[Evidence]:
     """Compare two to ten local epochs with one, all parties in every round."""
-    plain = [
-        cell
-        for cell in cells
-        if cell.label["algorithm"] == FEDERATED
-        and participation(cell.label, cell.parties) == 1
-        and not cell.label.text("transforms")
-    ]
-    for family in _families_of_epochs(plain):
+    for family in families_of_epochs(cells):
         one = family[1]
         for epochs, cell in sorted(family.items()):
             if epochs == 1:
@@ -74,9 +65,16 @@ def local_epochs(cells: Cells) -> Iterator[Evidence]:
                 yield Evidence("no bytes are saved", names, two_text(a, b, "MB", 1e-6), test, _no_saving(one, cell))
 
 
-def _families_of_epochs(cells: Cells) -> Iterator[Family]:
-    """Yield cells that differ in the local epochs only, by their number; rounds may differ too."""
-    longest = {cell.label.without("rounds"): cell for cell in sorted(cells, key=lambda cell: int(cell.label.rounds))}
+def families_of_epochs(cells: Cells) -> Iterator[Family]:
+    """Yield cells of all parties that differ in the local epochs only, by their number; rounds may differ too."""
+    plain = [
+        cell
+        for cell in cells
+        if cell.label["algorithm"] == FEDERATED
+        and participation(cell.label, cell.parties) == 1
+        and not cell.label.text("transforms")
+    ]
+    longest = {cell.label.without("rounds"): cell for cell in sorted(plain, key=lambda cell: int(cell.label.rounds))}
     same = [(cell, cell.label.without("rounds")) for cell in longest.values()]
     groups: dict[tuple[Label, str], Family] = {}
     for cell, label in same:
@@ -98,35 +96,6 @@ def _no_saving(one: CellResult, cell: CellResult) -> bool | None:
     return None if bounded else holds
 
 
-Chains = dict[Compression, CellResult]
-
-
-def _chains(cells: Cells) -> Iterator[tuple[CellResult, Chains]]:
-    """Yield federated cells that compress nothing, each with the cells that differ in their compression only."""
-    federated = [cell for cell in cells if is_federated(cell)]
-    for family in families(federated, "transforms"):
-        chains = {how: cell for cell in family.values() if (how := compression_of(cell.label))}
-        plain = chains.pop(Compression(NONE), None)
-        if plain and chains:
-            yield plain, chains
-
-
-def _papers(chains: Chains) -> Chains:
-    """Return the cells of the paper's variants of the methods."""
-    return {how: cell for how, cell in chains.items() if how.is_papers}
-
-
-def _ratio(cell: CellResult, plain: CellResult) -> dict[int, float]:
-    """Return how many times fewer bytes a round sends up than without compression, by seed."""
-    whole, sent = by_seed(plain, _up), by_seed(cell, _up)
-    return {seed: whole[seed] / sent[seed] for seed in whole.keys() & sent.keys()}
-
-
-def _up(run: StoredRun) -> float | None:
-    sent = sum(row.bytes_up for row in run.rounds)
-    return sent / len(run.rounds) if sent else None
-
-
 @FINDINGS.add(
     "oarf-21",
     "TopK, LowRank and RandK save bytes at a cost in accuracy; it depends on k, and on the method at a similar ratio.",
@@ -140,10 +109,10 @@ def _up(run: StoredRun) -> float | None:
 )
 def compression_costs_accuracy(cells: Cells) -> Iterator[Evidence]:
     """Compare the paper's variants with no compression, TopK's amounts, and methods of similar ratios."""
-    for plain, chains in _chains(cells):
-        papers = _papers(chains)
+    for plain, chains in compressed(cells):
+        papers = papers_variants(chains)
         for how, cell in papers.items():
-            ratio = _ratio(cell, plain)
+            ratio = uplink_ratio(cell, plain)
             names = f"{setting_name(cell)}: {how}"
             if ratio:
                 holds = gap(ratio, dict.fromkeys(ratio, 5.0)).more_than(0)
@@ -169,7 +138,7 @@ def _by_amount(papers: Chains, plain: CellResult) -> Iterator[Evidence]:
 
 def _at_similar_ratio(papers: Chains, plain: CellResult) -> Iterator[Evidence]:
     """Yield evidence from pairs of methods whose messages are about equally long."""
-    ratios = {how: mean_of(ratio) for how, cell in papers.items() if (ratio := _ratio(cell, plain))}
+    ratios = {how: mean_of(ratio) for how, cell in papers.items() if (ratio := uplink_ratio(cell, plain))}
     for one, other in combinations(ratios, 2):
         if one.method != other.method and max(ratios[one], ratios[other]) < 1.2 * min(ratios[one], ratios[other]):
             a, b = papers[one], papers[other]
@@ -187,8 +156,8 @@ def _at_similar_ratio(papers: Chains, plain: CellResult) -> Iterator[Evidence]:
 )
 def saves_end_to_end(cells: Cells) -> Iterator[Evidence]:
     """Compare rounds to convergence with and without compression, and the bytes sent up in all of them."""
-    for plain, chains in _chains(cells):
-        for how, cell in _papers(chains).items():
+    for plain, chains in compressed(cells):
+        for how, cell in papers_variants(chains).items():
             if not costs.can_converge(cell.runs[0]):
                 continue
             names = f"{setting_name(cell)}: {how}"
@@ -196,19 +165,13 @@ def saves_end_to_end(cells: Cells) -> Iterator[Evidence]:
             numbers = f"{rounds_text(cell)} and {rounds_text(plain)}, {difference.text('rounds', 1)}"
             test = "t-test: more rounds to convergence by more than 10, or a tenth below 100; only if it has learnt"
             yield Evidence("more rounds", names, numbers, test, if_learnt(holds, cell))
-            if saved := _end_to_end(cell, plain):
+            if saved := end_to_end(cell, plain):
                 holds = gap(saved, dict.fromkeys(saved, 5.0)).more_than(0)
                 bounded = (holds and not has_converged(cell)) or (holds is False and not has_converged(plain))
                 test = "t-test: more than 5 times fewer bytes up to convergence; only if it has learnt"
                 numbers = f"{'' if has_converged(cell) else '<'}{mean_of(saved):.1f} times"
                 held = if_learnt(None if bounded else holds, cell)
                 yield Evidence("bytes are saved end to end", names, numbers, test, held)
-
-
-def _end_to_end(cell: CellResult, plain: CellResult) -> dict[int, float]:
-    """Return the uplink ratio times the rounds without compression over those with it, by seed."""
-    own, other = rounds_of(cell), rounds_of(plain)
-    return {seed: value * other[seed] / own[seed] for seed, value in _ratio(cell, plain).items()}
 
 
 @FINDINGS.add(
@@ -220,8 +183,8 @@ def _end_to_end(cell: CellResult, plain: CellResult) -> dict[int, float]:
 def best_depends_on_task(cells: Cells) -> Iterator[Evidence]:
     """Look for tasks in which TopK is better, and for others in which LowRank is."""
     rivals = []
-    for plain, chains in _chains(cells):
-        papers = {how.name: cell for how, cell in _papers(chains).items()}
+    for plain, chains in compressed(cells):
+        papers = {how.name: cell for how, cell in papers_variants(chains).items()}
         if {"top-k 1%", "low-rank 3"} <= papers.keys():
             rivals.append((plain, papers["top-k 1%"], papers["low-rank 3"]))
     for tasks in grouped(rivals, lambda rival: _task_key(rival[0])):
@@ -249,7 +212,7 @@ def _task_key(cell: CellResult) -> Label:
 )
 def feedback_helps(cells: Cells) -> Iterator[Evidence]:
     """Compare chains that differ in the feedback only; LowRank is shown aside."""
-    for plain, chains in _chains(cells):
+    for plain, chains in compressed(cells):
         unscaled = {how: cell for how, cell in chains.items() if not how.scaled}
         for how, cell in unscaled.items():
             without = next((one for one in unscaled if one.name == how.name and not one.feedback), None)

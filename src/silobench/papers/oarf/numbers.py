@@ -40,6 +40,18 @@ def accuracy(label: Label, parties: int) -> Published | None:
     return _published(table4(task).get((name, "all")), "Table 4", task)
 
 
+def published_cost(label: Label, parties: int) -> dict[str, str] | None:
+    """Return the row of Table 5 or 6 with the rounds, throughput and overhead of a setting; None if it has none."""
+    task = task_of(label, parties)
+    is_iid = label["partition"] == ("iid" if task == OBJECT else "by-group")
+    if task is None or not is_iid or not is_papers_training(label) or label.text("transforms"):
+        return None
+    per_round = round(participation(label, parties) * parties)
+    if per_round < parties:
+        return table6(task).get((_algorithm(label), per_round))
+    return table5(task).get(_NAMES.get(label["algorithm"], ""))
+
+
 def _algorithm(label: Label) -> str:
     """Return the algorithm as the table has it: FedProx with its mu, also where that is the default."""
     if label.algorithm.name != "fedprox":

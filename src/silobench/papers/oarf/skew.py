@@ -35,14 +35,14 @@ FINDINGS = Findings(NAME)
 _STRONG = 0.7  # a correlation
 
 
-def _skews(cells: Cells) -> Iterator[tuple[CellResult, dict[float, CellResult], dict[float, CellResult]]]:
+def skews(cells: Cells) -> Iterator[tuple[CellResult, dict[float, CellResult], dict[float, CellResult]]]:
     """Yield federated cells on iid data, with those of label skew and of quantity skew by alpha."""
     for family in families([cell for cell in one_epoch(cells) if is_federated(cell)], "partition"):
         if iid := family.get("iid"):
-            yield iid, _by_alpha(family, "label-dirichlet"), _by_alpha(family, "quantity-dirichlet")
+            yield iid, by_alpha(family, "label-dirichlet"), by_alpha(family, "quantity-dirichlet")
 
 
-def _by_alpha(family: Family, kind: str) -> dict[float, CellResult]:
+def by_alpha(family: Family, kind: str) -> dict[float, CellResult]:
     """Return the cells of a Dirichlet skew by alpha, which is called beta here, the smallest first."""
     terms = [(cell.label.partition, cell) for cell in family.values()]
     found = {float(arguments(all_[0])["beta"]): cell for all_, cell in terms if [one.name for one in all_] == [kind]}
@@ -64,7 +64,7 @@ def _by_alpha(family: Family, kind: str) -> dict[float, CellResult]:
 def skew_costs_accuracy(cells: Cells) -> Iterator[Evidence]:
     """Compare each skew with iid data, both skews at the same alpha, and the ends of each ladder of alphas."""
     point = "correlated t-test: accuracy is more than 1 point lower"
-    for iid, by_label, by_quantity in _skews(cells):
+    for iid, by_label, by_quantity in skews(cells):
         for part, ladder in (("label skew", by_label), ("quantity skew", by_quantity)):
             for cell in ladder.values():
                 holds = accuracy_gap(iid, cell).more_than(POINT)
@@ -108,7 +108,7 @@ def _steeper(
 )
 def quantity_skew_waits(cells: Cells) -> Iterator[Evidence]:
     """Compare overheads at the same alpha, and at the ends of the ladder of quantity skew."""
-    for iid, by_label, by_quantity in _skews(cells):
+    for iid, by_label, by_quantity in skews(cells):
         overheads = {alpha: by_seed(cell, costs.overhead) for alpha, cell in by_quantity.items()}
         for alpha in by_label.keys() & by_quantity.keys():
             a, b = overheads[alpha], by_seed(by_label[alpha], costs.overhead)
@@ -131,7 +131,7 @@ def quantity_skew_waits(cells: Cells) -> Iterator[Evidence]:
 )
 def skew_lowers_throughput(cells: Cells) -> Iterator[Evidence]:
     """Compare the throughput of each skew with that of iid data, and rank it against alpha over all trials."""
-    for iid, *ladders in _skews(cells):
+    for iid, *ladders in skews(cells):
         fast = by_seed(iid, costs.throughput)
         for ladder in ladders:
             slow = {alpha: by_seed(cell, costs.throughput) for alpha, cell in ladder.items()}
@@ -141,13 +141,16 @@ def skew_lowers_throughput(cells: Cells) -> Iterator[Evidence]:
                     numbers = two_text(fast, slow[alpha], "rows/s")
                     holds = larger(fast, slow[alpha])
                     yield Evidence("skew lowers the throughput", setting_name(cell), numbers, test, holds)
-            points = [(alpha, value) for alpha, values in slow.items() for value in values.values()]
-            if len(ladder) > 2 and points:
-                rank = correlation(*zip(*points, strict=True))
-                names = f"{dataset_name(iid)}: {next(iter(ladder.values())).label.partition[0].name}"
-                numbers, part = (
-                    f"Spearman {rank:+.2f} over {len(points)} trials",
-                    "the correlation with alpha is not strong",
-                )
-                test = f"Fisher's test: between -{_STRONG:g} and {_STRONG:g}"
-                yield Evidence(part, names, numbers, test, is_weak(rank, len(points), _STRONG))
+            if len(ladder) > 2 and all(slow.values()):
+                yield _correlated(f"{dataset_name(iid)}: {next(iter(ladder.values())).label.partition[0].name}", slow)
+
+
+def _correlated(names: str, throughputs: dict[float, dict[int, float]]) -> Evidence:
+    """Return evidence from the rank correlation of alpha and throughput; one trial per alpha decides nothing."""
+    points = [(alpha, value) for alpha, values in throughputs.items() for value in values.values()]
+    rank = correlation([alpha for alpha, _ in points], [value for _, value in points])
+    has_trials = all(len(values) > 1 for values in throughputs.values())
+    holds = is_weak(rank, len(points), _STRONG) if has_trials else None
+    test = f"Fisher's test: between -{_STRONG:g} and {_STRONG:g}"
+    numbers = f"Spearman {rank:+.2f} over {len(points)} trials"
+    return Evidence("the correlation with alpha is not strong", names, numbers, test, holds)

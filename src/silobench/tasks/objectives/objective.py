@@ -52,8 +52,8 @@ class Objective(ABC):
         return self.main
 
     def outputs(self, dataset: Dataset) -> int:
-        """Return how many outputs a network needs: one per class, or one for a number."""
-        return len(dataset.classes) if self.has_classes else 1
+        """Return how many outputs a network needs: one per class, or one for each number of a target."""
+        return len(dataset.classes) if self.has_classes else dataset.target_size
 
     @abstractmethod
     def loss(self, outputs: Tensor, y: Tensor) -> Tensor:
@@ -68,12 +68,17 @@ class Objective(ABC):
         return self.score(module(x).cpu(), y.cpu())
 
     def scores(self, outputs: Tensor) -> NDArray[np.float64]:
-        """Return a network's outputs as scores: probabilities ``[n, classes]``, or predicted numbers ``[n]``."""
+        """Return a network's outputs as scores: probabilities ``[n, classes]``, or predicted numbers."""
         return outputs.double().softmax(1).numpy() if self.has_classes else self.predictions(outputs)
 
     def metric_inputs(self, outputs: Tensor, y: Tensor) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Return labels and scores as a `MetricFunction` gets them; of two classes, number 1 is the positive one."""
-        return y.numpy() if self.has_classes else y.double().numpy(), self.scores(outputs)
+        """Return labels and scores as a `MetricFunction` gets them; of two classes, number 1 is the positive one.
+
+        The numbers of targets that have several are in one line, as if each were a row.
+        """
+        if self.has_classes:
+            return y.numpy(), self.scores(outputs)
+        return y.double().numpy().reshape(-1), self.scores(outputs).reshape(-1)
 
     @abstractmethod
     def values(self, score: Score) -> Values:
@@ -102,7 +107,7 @@ class Objective(ABC):
     def as_json(self, spec: str, dataset: Dataset) -> dict[str, Any]:
         """Return the facts that are written to run.json."""
         constants, target, answer = self.constants(dataset), self.target(dataset), self.constant_answer(dataset)
-        outputs = self.outputs(dataset)
+        outputs, usual = self.outputs(dataset), len(dataset.classes) if self.has_classes else 1
         return {
             "name": self.name,
             "spec": spec if spec != "auto" else self.name,
@@ -112,7 +117,7 @@ class Objective(ABC):
             **({"extra": [each.metric.as_json() for each in self.extra]} if self.extra else {}),
             **({"constant_answer": answer} if answer else {}),
             **({"target": target} if target else {}),
-            **({"outputs": outputs} if outputs != Objective.outputs(self, dataset) else {}),
+            **({"outputs": outputs} if outputs != usual else {}),
         }
 
 

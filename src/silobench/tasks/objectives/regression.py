@@ -1,4 +1,4 @@
-"""Regression: predict a number."""
+"""Regression: predict a number, or several numbers per row."""
 
 import math
 from dataclasses import dataclass
@@ -23,7 +23,8 @@ Loss = Literal["squared", "absolute", "huber"]
 def regression(loss: Loss = "squared", delta: Positive = 1.0, main: Literal["mae", "mse", "rmse", "r2"] = "mae") -> Fit:
     """A numeric target: MAE, RMSE, MSE and R2 are reported in its own units.
 
-    The network has one output. Targets are standardised by the mean and the deviation of the training rows of all
+    The network has one output, or one for each number of a target that has several; metrics are then over all numbers,
+    and each row counts the same. Targets are standardised by the mean and the deviation of the training rows of all
     parties together, as the columns of a table are; parties would share these two numbers before the first round. The
     loss in training and in records is that of standardised targets: the squared error, the absolute error, or Huber's
     loss, which is half the squared error up to `delta` deviations and grows linearly beyond. R2 is undefined (null in a
@@ -32,7 +33,7 @@ def regression(loss: Loss = "squared", delta: Positive = 1.0, main: Literal["mae
 
     def fit(dataset: Dataset) -> Objective:
         need_task("regression", dataset, "regression", "numbers as labels")
-        y = np.delete(dataset.train.y, dataset.validation).astype(np.float64)
+        y = np.delete(dataset.train.y, dataset.validation, axis=0).astype(np.float64)
         deviation = float(y.std())
         metrics = _metrics(dataset.unit, deviation)
         scale = deviation if deviation > 1e-12 * abs(y.mean()) else 1.0  # a constant target
@@ -54,7 +55,7 @@ def _metrics(unit: str, deviation: float) -> tuple[Metric, ...]:
 
 @dataclass(frozen=True)
 class Regression(Objective):
-    """The prediction of a number by a network's one output, which is standardised."""
+    """The prediction of a number by a network's one output, or of k numbers by k outputs, which are standardised."""
 
     name: ClassVar[str] = "regression"
     has_classes: ClassVar[bool] = False
@@ -85,11 +86,12 @@ class Regression(Objective):
         answers, targets = outputs.squeeze(1).double(), self._standardised(y)
         error, shifted = answers * self.scale + self.mean - y.double(), y.double() - self.mean
         totals = torch.stack([part.sum() for part in (error.abs(), error.square(), shifted, shifted.square())])
+        numbers = outputs.shape[1]  # of a row: sums over rows are of its mean
         return Score(
             np.zeros(1, np.int64),
-            float(self._loss(answers, targets, "sum")),
+            float(self._loss(answers, targets, "sum")) / numbers,
             np.array([len(y)]),
-            sums={"errors": totals.numpy()},
+            sums={"errors": totals.numpy() / numbers},
         )
 
     def predictions(self, outputs: Tensor) -> NDArray[Any]:

@@ -1,0 +1,64 @@
+"""Sections of the HTML page for OARF: Figure 4 (skew), Figure 6 (local epochs) and its tables."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from silobench.analysis import costs
+from silobench.analysis.cells import CellResult
+from silobench.analysis.groups import Cells, dataset_name
+from silobench.papers.oarf.compression import families_of_epochs
+from silobench.papers.oarf.skew import skews
+from silobench.papers.oarf.tables import compression_table, cost_table, epochs_table, skew_table, source_table
+from silobench.report.drawing import Drawing, Section
+from silobench.report.figures import Line, Point, lines_svg
+
+
+def sections(cells: Sequence[CellResult]) -> list[Section]:
+    """Return all sections; the caller drops those without rows."""
+    return [
+        Section("Models on the rows of each source", (), source_table(cells)),
+        Section("Rounds, throughput and overhead", (), cost_table(cells)),
+        Section("Label skew and quantity skew", list(_skew(cells)), skew_table(cells)),
+        Section("Local epochs", list(_epochs(cells)), epochs_table(cells)),
+        Section("Compression", (), compression_table(cells)),
+    ]
+
+
+def _skew(cells: Cells) -> Iterator[Drawing]:
+    """Yield accuracy, throughput and overhead against alpha, with iid data as a level line."""
+    for iid, by_label, by_quantity in skews(cells):
+        ladders = {"label skew": by_label, "quantity skew": by_quantity}
+        alphas = sorted(by_label.keys() | by_quantity.keys())
+        if len(alphas) < 2:
+            continue
+        for y, number in _NUMBERS.items():
+            lines = [
+                Line(name, points, colour)
+                for colour, (name, ladder) in enumerate(ladders.items())
+                if (points := _points(ladder, number))
+            ]
+            level = _points({alphas[0]: iid, alphas[-1]: iid}, number)
+            if lines and level:
+                yield Drawing(f"{dataset_name(iid)}: {y}", lines_svg([*lines, Line("iid", level, 5)], "alpha", y))
+
+
+def _points(ladder: Mapping[float, CellResult], number: str) -> list[Point]:
+    return [(at, *value) for at, cell in ladder.items() if (value := _value(cell, number))]
+
+
+def _value(cell: CellResult, number: str) -> tuple[float, float | None] | None:
+    """Return a mean with its deviation, in the unit of its axis."""
+    if number == "accuracy":
+        return 100 * cell.score.mean, None if cell.score.std is None else 100 * cell.score.std
+    found, factor = costs.mean_of(cell.runs, costs.NUMBERS[number]), 100 if number == "overhead" else 1
+    if found is None:
+        return None
+    return factor * found.mean, None if found.std is None else factor * found.std
+
+
+_NUMBERS = {"accuracy, percent": "accuracy", "throughput, rows/s": "throughput", "overhead, percent": "overhead"}
+
+
+def _epochs(cells: Cells) -> Iterator[Drawing]:
+    for family in families_of_epochs(cells):
+        line = Line("federated", _points(dict(sorted(family.items())), "accuracy"), 0)
+        yield Drawing(dataset_name(family[1]), lines_svg([line], "local epochs", "accuracy, percent"))

@@ -1,0 +1,205 @@
+"""OARF's tables with its numbers beside ours: costs (5 and 6), compression (8), sources (4) and skew (Figure 4)."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from silobench.analysis import costs
+from silobench.analysis.cells import CellResult
+from silobench.analysis.cross_tests import CrossLine, cross_lines
+from silobench.analysis.groups import Cells, accuracy_json, dataset_name, settings_of
+from silobench.analysis.tables import Entry, Table, accuracy_entry, entries, shown_choices, varying
+from silobench.analysis.units import percent, short, size
+from silobench.papers.oarf.chains import NONE, Chains, Compression, compressed, end_to_end, uplink_ratio
+from silobench.papers.oarf.compression import families_of_epochs
+from silobench.papers.oarf.measures import has_converged, mean_of, rounds_text
+from silobench.papers.oarf.numbers import published_cost, table4, table8
+from silobench.papers.oarf.settings import COMBINED, FEDERATED, SENTIMENT, SOLO, task_of
+from silobench.papers.oarf.skew import skews
+from silobench.tasks.metrics import Metric
+
+_COSTS = ("rounds", "throughput", "overhead_percent")
+_SOURCES = ("imdb", "amazon", "all")
+_DEVIATIONS = {  # columns of the published tables
+    "rounds": "rounds_std",
+    "throughput": "throughput_std",
+    "overhead_percent": "overhead_std_percent",
+    "accuracy_percent": "std_percent",
+}
+
+
+# --- costs --------------------------------------------------------------------------------------------
+
+
+def cost_table(cells: Cells) -> Table:
+    """Return rounds, throughput and overhead of the cells for which the paper prints them."""
+    known = [(cell, row) for cell in cells if (row := published_cost(cell.label, cell.parties))]
+    names = varying([cell for cell, _ in known]) if known else []
+    rows = [
+        [
+            *shown_choices(cell, names, cells),
+            *entries(str(cell.label["algorithm"]), f"{cell.cohort} of {cell.parties}"),
+            *(Entry(text, paper=_paper(row, name)) for text, name in zip(_cost_texts(cell), _COSTS, strict=True)),
+        ]
+        for cell, row in known
+    ]
+    columns = [*names, "algorithm", "parties", "rounds", "rows/s", "overhead, %"]
+    note = "rows/s: on the virtual clock, where parties work side by side; the paper's parties have a GPU each"
+    return Table("OARF, Tables 5 and 6: rounds to convergence, throughput and overhead", columns, rows, note)
+
+
+def _cost_texts(cell: CellResult) -> list[str]:
+    rate, overhead = (costs.mean_of(cell.runs, number) for number in (costs.throughput, costs.overhead))
+    return [_rounds(cell), short(rate.mean) if rate else "-", percent(overhead.mean) if overhead else "-"]
+
+
+def _paper(row: Mapping[str, str] | None, name: str) -> str:
+    """Return a printed number, with its deviation where the table states one."""
+    if not row or not row.get(name):
+        return ""
+    std = row.get(_DEVIATIONS.get(name, ""))
+    return f"paper {row[name]}" + (f" ± {std}" if std else "")
+
+
+# --- compression --------------------------------------------------------------------------------------
+
+
+def compression_table(cells: Cells) -> Table:
+    """Return one row per compression: uplink ratio, accuracy, rounds and end-to-end ratio, with the paper's."""
+    families = list(compressed(cells))
+    shown = [cell for plain, chains in families for cell in (plain, *chains.values())]
+    names = [name for name in varying(shown) if name != "transforms"] if shown else []
+    rows = [
+        [*shown_choices(cell, names, cells), *_compression_entries(how, cell, plain)]
+        for plain, chains in families
+        for how, cell in _with_plain(plain, chains).items()
+    ]
+    columns = [*names, "compression", "uplink ratio", "accuracy", "rounds", "end-to-end ratio"]
+    note = (
+        "uplink ratio: bytes without compression over those sent; end-to-end: times the rounds without compression "
+        "over those with it; > and <: bounds, because a run did not converge"
+    )
+    return Table("OARF, Table 8: compression of what parties send", columns, rows, note)
+
+
+def _with_plain(plain: CellResult, chains: Chains) -> Chains:
+    return {Compression(NONE): plain, **chains}
+
+
+def _compression_entries(how: Compression, cell: CellResult, plain: CellResult) -> list[Entry]:
+    row = _compression_row(how, cell)
+    ratio, whole = uplink_ratio(cell, plain), end_to_end(cell, plain)
+    return [
+        Entry(str(how)),
+        Entry(short(mean_of(ratio)) if ratio else "-", paper=_paper(row, "uplink_ratio")),
+        accuracy_entry(cell),
+        Entry(_rounds(cell), paper=_paper(row, "rounds")),
+        Entry(
+            _bound(cell, plain) + short(mean_of(whole)) if whole and costs.can_converge(cell.runs[0]) else "-",
+            paper=_paper(row, "end_to_end_ratio"),
+        ),
+    ]
+
+
+def _bound(cell: CellResult, plain: CellResult) -> str:
+    """Return the sign of a bound: rounds of a cell that did not converge are too few, and those of `plain` too."""
+    return {(True, True): "", (False, True): "<", (True, False): ">", (False, False): "?"}[
+        has_converged(cell), has_converged(plain)
+    ]
+
+
+def _compression_row(how: Compression, cell: CellResult) -> dict[str, str] | None:
+    task = task_of(cell.label, cell.parties)
+    return table8(task).get(how.name) if task and how.is_papers else None
+
+
+def compression_json(cells: Cells) -> list[dict[str, Any]]:
+    """Return the rows of the table of compression as plain values."""
+    return [
+        {
+            "dataset": dataset_name(cell), "transforms": cell.label.text("transforms"), "compression": str(how),
+            "accuracy": accuracy_json(cell), "uplink_ratio": _mean_or_none(uplink_ratio(cell, plain)),
+            "rounds": cell.rounds, "converged": has_converged(cell),
+            "end_to_end_ratio": _mean_or_none(end_to_end(cell, plain)),
+        }
+        for plain, chains in compressed(cells)
+        for how, cell in _with_plain(plain, chains).items()
+    ]  # fmt: skip
+
+
+def _mean_or_none(values: Mapping[int, float]) -> float | None:
+    return mean_of(values) if values else None
+
+
+# --- local epochs -------------------------------------------------------------------------------------
+
+
+def epochs_table(cells: Cells) -> Table:
+    """Return accuracy, rounds and bytes by the number of local epochs, as in Figure 6."""
+    rows = [
+        [*entries(dataset_name(cell), str(epochs)), accuracy_entry(cell), *entries(_rounds(cell), size(_bytes(cell)))]
+        for family in families_of_epochs(cells)
+        for epochs, cell in sorted(family.items())
+    ]
+    columns = ["dataset", "local epochs", "accuracy", "rounds", "bytes in all"]
+    return Table("OARF, Figure 6: local epochs per round", columns, rows)
+
+
+def _rounds(cell: CellResult) -> str:
+    return rounds_text(cell) if costs.can_converge(cell.runs[0]) else "-"
+
+
+def _bytes(cell: CellResult) -> float:
+    return cell.bytes_up + cell.bytes_down
+
+
+# --- sources ------------------------------------------------------------------------------------------
+
+
+def source_table(cells: Cells) -> Table:
+    """Return each model on the test rows of each source, beside Table 4(b), for the paper's sentiment task."""
+    plain = [
+        cell for cell in cells if task_of(cell.label, cell.parties) == SENTIMENT and not cell.label.text("transforms")
+    ]
+    lines = [(setting[0].metric, line) for setting in settings_of(plain) for line in cross_lines(setting)]
+    rows = [
+        [Entry(_trained_on(line)), *(_source_entry(line, test, metric) for test in _SOURCES)]
+        for metric, line in lines
+        if line.algorithm in (SOLO, COMBINED, FEDERATED) and set(line.tests) == set(_SOURCES)
+    ]
+    title = "OARF, Table 4: accuracy of each model on the test rows of each source"
+    return Table(title, ["trained on", *_SOURCES], rows)
+
+
+def _trained_on(line: CrossLine) -> str:
+    return line.party or {FEDERATED: "federated"}.get(line.algorithm, line.algorithm)
+
+
+def _source_entry(line: CrossLine, test: str, metric: Metric) -> Entry:
+    printed = table4(SENTIMENT).get((_trained_on(line), test))
+    return Entry(line.text(list(line.tests).index(test), metric), paper=_paper(printed, "accuracy_percent"))
+
+
+# --- skew ---------------------------------------------------------------------------------------------
+
+
+def skew_table(cells: Cells) -> Table:
+    """Return accuracy, throughput and overhead by kind of skew and alpha, as in Figure 4."""
+    rows = [
+        [
+            *entries(dataset_name(cell), kind, alpha),
+            Entry(percent(cell.score.mean, cell.score.std)),
+            *entries(*_cost_texts(cell)[1:]),
+        ]
+        for iid, by_label, by_quantity in skews(cells)
+        if by_label or by_quantity
+        for kind, alpha, cell in (("none", "", iid), *_rungs("label", by_label), *_rungs("quantity", by_quantity))
+    ]
+    columns = ["dataset", "skew", "alpha", "accuracy, %", "rows/s", "overhead, %"]
+    return Table("OARF, Figure 4: label skew and quantity skew against alpha", columns, rows)
+
+
+def _rungs(kind: str, ladder: Mapping[float, CellResult]) -> Iterator[tuple[str, str, CellResult]]:
+    yield from ((kind, f"{alpha:g}", cell) for alpha, cell in ladder.items())
+
+
+TABLES: tuple[Callable[[Cells], Table], ...] = (source_table, cost_table, skew_table, epochs_table, compression_table)

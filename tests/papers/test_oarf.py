@@ -1,0 +1,282 @@
+"""OARF: its printed numbers stand beside its own settings, and its tables, figures and findings read runs rightly."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases_oarf import CASES, RAND1, RANK3, TOP1, oarf
+
+from cases import CLOSE, pattern, runs
+from silobench.analysis.cells import CellResult
+from silobench.papers import PAPERS, suites
+from silobench.papers.oarf.chains import Compression, compression_of
+from silobench.papers.oarf.measures import correlation, has_converged, is_weak, more_rounds, share_of_overhead
+from silobench.papers.oarf.numbers import accuracy, odds, published_cost, table4, table5, table8
+from silobench.papers.oarf.tables import (
+    compression_json,
+    compression_table,
+    cost_table,
+    epochs_table,
+    skew_table,
+    source_table,
+)
+from silobench.runs.experiment import at_scale, expand, read_experiment
+from silobench.runs.label import Label
+from silobench.runs.stored import StoredRun
+from stored import cells, claim, page, stored
+
+(PAPER,) = [paper for paper in PAPERS if paper.name == "OARF"]
+SGD = "sgd(lr=plateau(start=0.1), weight_decay=0.0005, epochs=1, batch=128, keep_momentum=True)"
+ADAM = "adam(lr=plateau(start=0.001), weight_decay=0.0005, epochs=1, batch=128, keep_moments=True)"
+OBJECT: dict[str, Any] = {
+    "dataset": "cifar-10", "partition": "iid", "model": "resnet(norm=batch-stats)", "algorithm": "fedavg",
+    "solver": SGD, "split": "10:1:1", "participation": 1.0,
+}  # fmt: skip
+SENTIMENT: dict[str, Any] = {
+    "dataset": "sentiment(amazon=dvd)", "partition": "by-group", "model": "lstm(hidden=200)", "algorithm": "fedavg",
+    "solver": ADAM, "split": "10:1:1", "participation": 1.0,
+}  # fmt: skip
+
+
+def printed(parties: int, **choices: Any) -> tuple[float, float | None, str] | None:
+    number = accuracy(Label(choices), parties)
+    return (number.mean, number.std, number.table) if number else None
+
+
+# --- printed numbers ----------------------------------------------------------------------------------
+
+
+def test_accuracies_are_those_of_the_paper() -> None:
+    assert printed(5, **OBJECT) == (0.893, 0.0073, "OARF Table 4")
+    assert printed(5, **{**OBJECT, "algorithm": "solo"}) == (0.7854, 0.0081, "OARF Table 4")
+    assert printed(5, **{**OBJECT, "algorithm": "combined"}) == (0.8892, 0.0076, "OARF Table 4")
+    assert printed(2, **SENTIMENT) == (0.8634, 0.0103, "OARF Table 4")
+    assert printed(2, **{**SENTIMENT, "algorithm": "solo"}) is None  # the table has one number per party
+    assert printed(5, **{**OBJECT, "participation": 2, "algorithm": "fedprox"}) == (0.8936, 0.0008, "OARF Table 6")
+    assert printed(5, **{**OBJECT, "participation": 0.4, "algorithm": "fednova"}) == (0.8878, 0.0026, "OARF Table 6")
+    assert printed(2, **{**SENTIMENT, "participation": 1}) == (0.8664, 0.0003, "OARF Table 6")
+    assert printed(5, **{**OBJECT, "transforms": TOP1}) == (0.8478, 0.0008, "OARF Table 8")
+    assert printed(2, **{**SENTIMENT, "transforms": RANK3}) == (0.844, 0.0007, "OARF Table 8")
+    assert printed(2, **{**SENTIMENT, "transforms": RAND1}) is None  # it "cannot converge"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"dataset": "fmnist"}, {"model": "mlp"}, {"partition": "label-dirichlet(beta=0.2, balance=False)"},
+        {"solver": SGD.replace("epochs=1", "epochs=4")}, {"solver": SGD.replace("0.0005", "0.1")},
+        {"solver": SGD.replace("keep_momentum=True", "momentum=0.5")}, {"split": "given"}, {"server": "adam"},
+        {"start": "centralised(rounds=7)"}, {"exchange": "mesh"}, {"broadcast": "quantize"}, {"algorithm": "scaffold"},
+        {"transforms": "top-k"}, {"transforms": "clip | " + TOP1}, {"transforms": "rand-k"}, {"participation": 3},
+        {"transforms": TOP1, "participation": 2},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_another_setting_has_no_number(other: dict[str, Any]) -> None:
+    assert printed(5, **{**OBJECT, **other}) is None
+
+
+def test_another_number_of_parties_has_no_number() -> None:
+    assert printed(10, **OBJECT) is None
+    assert printed(2, **{**SENTIMENT, "dataset": "sentiment"}) is None  # other products than films
+    assert published_cost(Label(OBJECT), 10) is None
+
+
+def test_costs_are_those_of_the_paper() -> None:
+    assert published_cost(Label(OBJECT), 5) == table5("object")["federated"]
+    sampled = published_cost(Label({**OBJECT, "participation": 2}), 5)
+    assert sampled is not None
+    assert (sampled["throughput"], sampled["overhead_percent"]) == ("1757.60", "70.76")
+    assert published_cost(Label({**OBJECT, "transforms": TOP1}), 5) is None
+
+
+def test_the_odds_of_the_paper_sum_to_one_and_read_a_as_larger() -> None:
+    rows = [*odds("object"), *odds("sentiment")]
+    assert len(rows) == 11
+    for row in rows:
+        names = ("p_a_larger", "p_equal", "p_b_larger")
+        assert sum(float(row[name]) for name in names) == pytest.approx(1, abs=0.005)
+        assert float(row["rope"]) == PAPER.ropes[row["metric"]]
+    (rounds,) = [row for row in odds("object") if row["metric"] == "convergence"]
+    assert float(rounds["p_a_larger"]) == 1  # and federated training needs more rounds, which is not superior
+
+
+def test_the_end_to_end_ratio_of_the_paper_does_not_follow_from_its_rounds() -> None:
+    row = table8("object")["top-k 1%"]
+    baseline = table5("object")["federated"]
+    ratio = float(row["uplink_ratio"]) * float(baseline["rounds"]) / float(row["rounds"])
+    assert ratio == pytest.approx(22.35, abs=0.01)
+    assert row["end_to_end_ratio"] == "25.42"
+
+
+def test_tables_state_the_same_baseline() -> None:
+    for task in ("object", "sentiment"):
+        assert table4(task)["federated", "all"]["accuracy_percent"] == table8(task)["none"]["accuracy_percent"]
+
+
+# --- suites -------------------------------------------------------------------------------------------
+
+
+def suite(name: str, scale: str = "paper") -> list[dict[str, Any]]:
+    return expand(at_scale(read_experiment(suites.path(name)), scale))
+
+
+def test_the_baseline_has_twelve_trials_and_the_other_suites_three() -> None:
+    for name in PAPER.suites:
+        assert {cell["seed"] for cell in suite(name)} == set(range(12 if name == "oarf-baseline" else 3))
+
+
+@pytest.mark.parametrize("name", ["oarf-baseline", "oarf-skew", "oarf-algorithms", "oarf-compression"])
+def test_the_paper_scale_has_the_papers_training(name: str) -> None:
+    """One local epoch per round with all rows, optimizers that last, and a schedule that ends the run."""
+    for cell in suite(name):
+        solver = cell["solver"]
+        assert all(text in solver for text in ("plateau(", "weight_decay=0.0005", "batch=128"))
+        assert ("keep_momentum=true" in solver) != ("keep_moments=true" in solver)
+        assert cell["split"] == "10:1:1"
+        assert cell["rounds"] == (2000 if "participation" in cell else 300)
+        assert cell["model"] in ("resnet(depth=18, norm=batch-stats)", "lstm(hidden=200, layers=2, vectors=glove-50d)")
+
+
+def test_a_suite_has_the_papers_compressions_and_their_counterparts() -> None:
+    methods = {str(compression_of(Label(bound(cell)))) for cell in suite("oarf-compression")}
+    assert methods == {
+        "none", "top-k 1%", "top-k 0.3%", "low-rank 3, feedback", "rand-k 1%", "top-k 1%, feedback",
+        "top-k 0.3%, feedback", "low-rank 3", "rand-k 1%, feedback", "rand-k 1%, rescaled",
+    }  # fmt: skip
+
+
+def bound(cell: dict[str, Any]) -> dict[str, Any]:
+    """A chain as labels have it."""
+    from silobench.method.transforms import bind_chain
+
+    return {"transforms": " | ".join(str(term.short) for term in bind_chain(cell.get("transforms", "")))}
+
+
+# --- reading runs -------------------------------------------------------------------------------------
+
+
+def test_a_chain_that_is_not_one_method_is_none() -> None:
+    for chain in ("quantize", "top-k | quantize", "clip | top-k", "error-feedback | error-feedback | top-k"):
+        assert compression_of(Label({"transforms": chain})) is None
+    assert compression_of(Label({"transforms": "", "broadcast": "quantize"})) is None
+    assert compression_of(Label({"transforms": ""})) == Compression("none")
+
+
+def made(id: str) -> list[CellResult]:
+    case = CASES[id]
+    return cells(*runs(case, case.supported, pattern(CLOSE)))
+
+
+def until(rounds: int, planned: int, seed: int, **choices: Any) -> StoredRun:
+    return stored([0.8] * rounds, seed, **oarf(rounds=planned, **choices))
+
+
+@pytest.mark.parametrize(
+    ("slow", "fast", "holds"),
+    [((160, 300), (90, 300), True), ((90, 300), (90, 300), False), ((160, 160), (90, 300), True),
+     ((160, 300), (90, 90), None), ((90, 90), (90, 300), None)],
+)  # fmt: skip
+def test_a_run_that_did_not_converge_is_a_bound(
+    slow: tuple[int, int], fast: tuple[int, int], holds: bool | None
+) -> None:
+    """Rounds are (until the end, planned). A lower bound cannot show that it is not more, or that the other is more."""
+    pairs = [
+        cells([until(rounds, planned, seed, algorithm=name) for seed in range(3)])[0]
+        for name, (rounds, planned) in (("fedavg", slow), ("combined", fast))
+    ]
+    assert more_rounds(*pairs)[1] is holds
+    assert [has_converged(cell) for cell in pairs] == [slow[0] < slow[1], fast[0] < fast[1]]
+
+
+def test_a_share_of_hardly_any_overhead_is_unknown() -> None:
+    def share(idle: float) -> float | None:
+        parties = {"train": 1 - idle, "idle": idle}
+        time = {"total": 1.0, "core": 1.0, "parties": parties}
+        return share_of_overhead(stored([0.8], every={"time": time}, **oarf()), "idle")
+
+    assert share(0.2) == 1
+    assert share(0.0001) is None
+    assert share_of_overhead(stored([0.8], **oarf()), "idle") is None
+
+
+def test_correlations() -> None:
+    assert correlation([1, 2, 3], [1, 2, 3]) == pytest.approx(1)
+    assert correlation([1, 2, 3], [5, 5, 5]) == 0
+    assert is_weak(0.0, 4, 0.7) is None
+    assert is_weak(1.0, 15, 0.7) is False
+
+
+# --- tables -------------------------------------------------------------------------------------------
+
+
+def column(table: Any, name: str) -> list[tuple[str, str]]:
+    place = table.columns.index(name)
+    return [(row[place].text, row[place].paper) for row in table.rows]
+
+
+def test_the_table_of_compression_has_the_papers_numbers() -> None:
+    found = made("oarf-21")
+    table = compression_table(found)
+    ratios = column(table, "uplink ratio")
+    assert [paper for _, paper in ratios] == [
+        "paper 1.0", "paper 33.32", "paper 110.97", "paper 93.98", "paper 99.89",
+    ]  # fmt: skip
+    assert column(table, "compression")[3][0] == "low-rank 3, feedback"
+    assert [round(row["uplink_ratio"]) for row in compression_json(found)] == [1, 33, 111, 100, 100]
+
+
+def test_the_table_of_costs_has_the_papers_numbers() -> None:
+    (text, paper), _ = column(cost_table(made("oarf-4")), "rounds")
+    assert (text, paper) == ("160", "paper 159.42 ± 17.45")
+    assert column(cost_table(made("oarf-6")), "overhead, %")[0] == ("25.8", "paper 25.83 ± 0.61")
+    assert [paper for _, paper in column(cost_table(made("oarf-12")), "rows/s")] == [
+        "paper 3913.31 ± 36.85", "paper 1757.60 ± 42.56", "paper 1742.07 ± 97.50",
+    ]  # fmt: skip
+
+
+def test_the_table_of_sources_is_that_of_the_papers_sentiment_task() -> None:
+    tests, own = ["amazon", "imdb", "all"], {"shared": [0.85, 0.87, 0.86]}
+    alone = {"amazon": [0.85, 0.84, 0.84], "imdb": [0.8, 0.86, 0.83]}
+
+    def trial(seed: int, algorithm: str, scores: dict[str, list[float]]) -> StoredRun:
+        cross = {"models": list(scores), "tests": tests, "scores": list(scores.values())}
+        names = {"partition_facts": {"parties": tests[:2]}}
+        choices = {**SENTIMENT, "algorithm": algorithm, "parties": 2}
+        return stored([0.86], seed, [{"final": {"cross": cross}}], **names, **choices)
+
+    found = cells([trial(s, "fedavg", own) for s in (0, 1)], [trial(s, "solo", alone) for s in (0, 1)])
+    table = source_table(found)
+    assert [row[0].text for row in table.rows] == ["amazon", "imdb", "federated"]
+    assert column(table, "amazon") == [
+        ("85.0 ± 0.0", "paper 84.69 ± 0.65"),
+        ("80.0 ± 0.0", "paper 80.89 ± 0.78"),
+        ("85.0 ± 0.0", "paper 85.62 ± 1.21"),
+    ]
+    assert not source_table(made("oarf-3")).rows  # another task
+
+
+def test_figures_are_drawn_and_tables_have_their_rows(tmp_path: Path) -> None:
+    assert [row[1].text for row in skew_table(made("oarf-8")).rows] == ["none", *["label"] * 2, *["quantity"] * 2]
+    assert [row[1].text for row in epochs_table(made("oarf-20")).rows] == ["1", "4"]
+    html = page([*made("oarf-8"), *made("oarf-20")], tmp_path / "page.html")
+    for text in ("Label skew and quantity skew", "Local epochs", "overhead, percent"):
+        assert text in html
+
+
+def test_feedback_of_low_rank_is_shown_aside() -> None:
+    chains = ["", RANK3, "low-rank(warm_start=False, feedback=False)"]
+    found = claim("oarf-24", *[[stored([0.8 + 0.01 * s], s, **oarf(transforms=c)) for s in range(3)] for c in chains])
+    assert [piece.counts for piece in found.evidence] == [False]
+    assert found.verdict == "undecided"
+
+
+def test_federated_means_all_parties_and_one_epoch() -> None:
+    def verdict(**choices: Any) -> int:
+        both = ("fedavg", "combined")
+        groups = [[stored([0.8], s, **{**oarf(), **choices, "algorithm": name}) for s in range(3)] for name in both]
+        return len(claim("oarf-2", *groups).evidence)
+
+    assert verdict() == 1
+    assert verdict(participation=2) == verdict(transforms=TOP1) == 0
+    assert verdict(solver=SGD.replace("epochs=1", "epochs=2")) == 0
