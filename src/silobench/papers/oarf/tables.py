@@ -38,7 +38,7 @@ def cost_table(cells: Cells) -> Table:
         [
             *shown_choices(cell, names, cells),
             *entries(str(cell.label["algorithm"]), f"{cell.cohort} of {cell.parties}"),
-            *(Entry(text, paper=_paper(row, name)) for text, name in zip(_cost_texts(cell), _COSTS, strict=True)),
+            *(_beside(text, row, name) for text, name in zip(_cost_texts(cell), _COSTS, strict=True)),
         ]
         for cell, row in known
     ]
@@ -58,6 +58,11 @@ def _paper(row: Mapping[str, str] | None, name: str) -> str:
         return ""
     std = row.get(_DEVIATIONS.get(name, ""))
     return f"paper {row[name]}" + (f" ± {std}" if std else "")
+
+
+def _beside(text: str, row: Mapping[str, str] | None, name: str) -> Entry:
+    """Return an entry with the printed number; without it where ours is unknown."""
+    return Entry(text, paper="" if text == "-" else _paper(row, name))
 
 
 # --- compression --------------------------------------------------------------------------------------
@@ -88,15 +93,13 @@ def _with_plain(plain: CellResult, chains: Chains) -> Chains:
 def _compression_entries(how: Compression, cell: CellResult, plain: CellResult) -> list[Entry]:
     row = _compression_row(how, cell)
     ratio, whole = uplink_ratio(cell, plain), end_to_end(cell, plain)
+    end = _bound(cell, plain) + short(mean_of(whole)) if whole and costs.can_converge(cell.runs[0]) else "-"
     return [
         Entry(str(how)),
-        Entry(short(mean_of(ratio)) if ratio else "-", paper=_paper(row, "uplink_ratio")),
+        _beside(short(mean_of(ratio)) if ratio else "-", row, "uplink_ratio"),
         accuracy_entry(cell),
-        Entry(_rounds(cell), paper=_paper(row, "rounds")),
-        Entry(
-            _bound(cell, plain) + short(mean_of(whole)) if whole and costs.can_converge(cell.runs[0]) else "-",
-            paper=_paper(row, "end_to_end_ratio"),
-        ),
+        _beside(_rounds(cell), row, "rounds"),
+        _beside(end, row, "end_to_end_ratio"),
     ]
 
 
