@@ -94,8 +94,8 @@ def largest(vector: Tensor, share: float) -> Tensor:
 def _bound_of_largest(magnitudes: Tensor, count: int) -> Tensor:
     """Return the smallest of the `count` largest entries.
 
-    A sample gives bounds below and above it, so that only the few entries between them need to be ordered: `topk` of
-    ten million entries takes twenty times as long.
+    A sample gives bounds below and above it, so that only the few entries between them need to be ordered. With
+    `topk` in its place, the largest 1% of ten million entries take four times as long.
     """
     sample = magnitudes[:: magnitudes.numel() // _SAMPLE]
     expected = sample.numel() * count / magnitudes.numel()
