@@ -51,11 +51,13 @@ class Case:
     batch: int
 
 
-def texts(name: str, words: int, hidden: int, numbers: int, batch: int, share: tuple[float, float]) -> Case:
+def texts(
+    name: str, words: int, hidden: int, numbers: int, batch: int, share: tuple[float, float], rows_of_test: int = 1000
+) -> Case:
     """Return a case of texts with lengths spread evenly between two shares of `words`, and words by Zipf's law."""
     rng = np.random.default_rng(0)
     shares = 1 / np.arange(1, VOCABULARY)
-    x = rng.choice(VOCABULARY - 1, (1000, words), p=shares / shares.sum()) + 1
+    x = rng.choice(VOCABULARY - 1, (rows_of_test, words), p=shares / shares.sum()) + 1
     x[np.arange(words) >= np.linspace(share[0] * words, share[1] * words, len(x))[:, None].round()] = 0
     rows = torch.from_numpy(rng.permutation(x).astype(np.int32))
     after = MODELS.build(f"lstm(hidden={hidden}, vectors=random-{numbers}d)").build(Sizes((words,), 2, VOCABULARY), 0)
@@ -78,7 +80,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "lstm-half": lambda: texts("lstm", 100, 64, 50, 64, (0.01, 1)),
     "lstm-short": lambda: texts("lstm", 100, 64, 50, 64, (0.05, 0.35)),
     "lstm-quarter": lambda: texts("lstm", 200, 64, 50, 64, (0.5, 1)),
-    "lstm-oarf": lambda: texts("lstm", 200, 200, 300, 64, (0.5, 1)),
+    "lstm-oarf": lambda: texts("lstm", 200, 200, 300, 64, (0.5, 1), 192),
     "resnet20": lambda: images(20, 64),
     "resnet18": lambda: images(18, 32),
 }

@@ -135,3 +135,21 @@ def test_a_gradient_in_a_message_draws_from_the_stream_of_the_party(tmp_path: Pa
         list(execute(prepare(planned), tmp_path / name))
         found.append(read_run(tmp_path / name / planned.id).facts.state_sha256)
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("norm", ["batch", "group", "none"])
+def test_a_residual_network_has_the_bits_of_plain_operations(norm: str) -> None:
+    """Its sums and ReLUs overwrite their inputs, which no gradient needs."""
+    module, x = build(f"resnet(depth=20, norm={norm})", (3, 16, 16)), torch.rand(4, 3, 16, 16)
+
+    def plain() -> torch.Tensor:
+        hidden = nn.functional.relu(module.get_submodule("stem")(x))
+        for block in module.get_submodule("blocks").children():
+            first, last = block.get_submodule("parts").children()
+            hidden = nn.functional.relu(last(nn.functional.relu(first(hidden))) + block._short(hidden))
+        return module.last(hidden.mean((2, 3)))
+
+    answers = [module(x), plain()]
+    assert torch.equal(*answers)
+    gradients = [torch.autograd.grad(answer.square().sum(), list(module.parameters())) for answer in answers]
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))

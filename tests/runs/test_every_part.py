@@ -123,6 +123,7 @@ participation = 0.5
 algorithm = "scaffold"
 solver = "sgd(lr=0.05, steps=2, batch=8, keep_momentum=True)"
 transforms = "CHAIN"
+broadcast = "CHAIN"
 rounds = 40
 """
 CHAINS = [
@@ -163,7 +164,7 @@ def facts_of(out: Path) -> tuple[object, ...]:
         (PERSONAL, {"replied", "reports", "computing", "final"}),
         (MIXED, {"replied", "validation_loss", "final"}),
         (TUNED, {"validation_loss", "final"}),
-        *((COMPRESSED.replace("CHAIN", chain), {"bytes_up"}) for chain in CHAINS),
+        *((COMPRESSED.replace("CHAIN", chain), {"bytes_up", "reports"}) for chain in CHAINS),
     ],
     ids=["asynchronous", "gossip", "robust", "late", "personal", "mixed", "tuned", "low-rank", "random", "feedback"],
 )

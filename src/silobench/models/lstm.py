@@ -19,7 +19,7 @@ from silobench.spec.ranges import BelowOne, Count
 _RANDOM = re.compile(r"random-([1-9]\d{0,3})d")
 _PADDING = 0  # the word number of padding, at the end of a row
 _TEST_ROWS = 128  # that a test computes at a time
-_FULL, _SMALL = 0.75, 128  # the share of words and the size of states from where one kind of layers is faster
+_FULL, _SMALL = 0.75, 128  # with more words in a batch, and states of at most this size, torch's layers are faster
 
 
 @MODELS.register
