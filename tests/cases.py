@@ -118,8 +118,8 @@ def _timed(numbers: dict[str, Any], off: Callable[[int], float]) -> dict[str, An
 def _final(numbers: dict[str, Any], off: Callable[[int], float], has_party_models: bool) -> dict[str, Any]:
     """Return the final test: of the parties' models on all rows, and of all models on the rows of two parties."""
     final: dict[str, Any] = {}
-    if "alone" in numbers:
-        scores = [score + off(43 + place) for place, score in enumerate(numbers["alone"])]
+    if "solo" in numbers:
+        scores = [score + off(43 + place) for place, score in enumerate(numbers["solo"])]
         final["parties"] = {str(place): {"rows": 9, "own": score, "all": score} for place, score in enumerate(scores)}
     if "sources" in numbers:
         own, other = numbers["sources"]

@@ -47,9 +47,9 @@ LONG = {"rounds": 300}  # planned
 CASES = {
     "oarf-1": Case(
         algorithms("fedavg", "solo"),
-        supported=each("alone", [0.7] * 5, [0.7, 0.75, 0.72, 0.7, 0.71], accuracy=0.8),
-        contradicted=each("alone", [0.7] * 5, [0.7, 0.8, 0.72, 0.7, 0.71], accuracy=0.8),
-        null={"accuracy": 0.7, "alone": [0.7] * 5},
+        supported=each("solo", [0.7] * 5, [0.7, 0.75, 0.72, 0.7, 0.71], accuracy=0.8),
+        contradicted=each("solo", [0.7] * 5, [0.7, 0.8, 0.72, 0.7, 0.71], accuracy=0.8),
+        null={"accuracy": 0.7, "solo": [0.7] * 5},
     ),
     "oarf-2": Case(
         algorithms("fedavg", "combined"),

@@ -49,10 +49,10 @@ def _value(cell: CellResult, number: str) -> tuple[float, float | None] | None:
     """Return a mean with its deviation, in the unit of its axis."""
     if number == "accuracy":
         return 100 * cell.score.mean, None if cell.score.std is None else 100 * cell.score.std
-    found, factor = costs.mean_of(cell.runs, costs.NUMBERS[number]), 100 if number == "overhead" else 1
-    if found is None:
+    mean, factor = costs.mean_of(cell.runs, costs.NUMBERS[number]), 100 if number == "overhead" else 1
+    if mean is None:
         return None
-    return factor * found.mean, None if found.std is None else factor * found.std
+    return factor * mean.mean, None if mean.std is None else factor * mean.std
 
 
 _NUMBERS = {"accuracy, percent": "accuracy", "throughput, rows/s": "throughput", "overhead, percent": "overhead"}

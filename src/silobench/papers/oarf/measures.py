@@ -38,12 +38,12 @@ def _cross(run: StoredRun) -> dict[tuple[str, str], float | None]:
 
 def _turned(cell: CellResult, scores: Callable[[StoredRun], Mapping[Key, float | None]]) -> dict[Key, dict[int, float]]:
     """Return scores by key and seed, where each run has them by key."""
-    found: dict[Key, dict[int, float]] = {}
+    by_key: dict[Key, dict[int, float]] = {}
     for seed, run in zip(cell.seeds, cell.runs, strict=True):
         for key, score in scores(run).items():
             if score is not None:
-                found.setdefault(key, {})[seed] = score
-    return found
+                by_key.setdefault(key, {})[seed] = score
+    return by_key
 
 
 def score_gap(a: BySeed, b: BySeed, cell: CellResult, *references: CellResult) -> Gap:
