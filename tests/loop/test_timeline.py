@@ -351,7 +351,7 @@ def test_without_compression_dense_bytes_are_the_bytes(toy: Toy, name: str) -> N
 
 
 @pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "fednova"])
-@pytest.mark.parametrize("options", [{}, {"exchange": mesh()}, {"participation": 2}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"exchange": mesh()}, {"participation": 2}], ids=["star", "mesh", "sampled"])
 def test_dense_bytes_are_those_of_the_run_without_transforms(toy: Toy, algorithm: str, options: Any) -> None:
     packed = run(algorithm, toy(SIZES), SOLVER, top_k(0.2), **options)
     plain = run(algorithm, toy(SIZES), SOLVER, **options)
