@@ -82,9 +82,9 @@ def largest(vector: Tensor, share: float) -> Tensor:
     if count >= vector.numel():
         return torch.ones_like(vector, dtype=torch.bool)
     magnitudes = vector.abs().flatten()
-    if vector.numel() >= _MANY:
+    if vector.numel() >= _MANY and not magnitudes.sum().isnan():  # `topk` takes what is not a number as the largest
         chosen = magnitudes >= _bound_of_largest(magnitudes, count)
-        if int(chosen.count_nonzero()) == count:  # otherwise there are equal magnitudes, or entries that are no numbers
+        if int(chosen.count_nonzero()) == count:  # otherwise there are equal magnitudes
             return chosen.view(vector.shape)
     chosen = torch.zeros_like(magnitudes, dtype=torch.bool)
     chosen[magnitudes.topk(count, sorted=False).indices] = True

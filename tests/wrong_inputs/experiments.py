@@ -263,6 +263,7 @@ LINES = [
     experiment('transforms = "rand_k(feedback=true)"', "feedback sends later: set one of them to false."),
     experiment('transforms = "sign | error_feedback"', "error_feedback is the last transform, so nothing is lost"),
     experiment('transforms = "error_feedback | top_k"', "the transform top-k keeps it too, so it would be sent twice"),
+    experiment('transforms = "error_feedback | rand_k"', "make up for that: write scale=false in it, or leave one of"),
     experiment('transforms = "quantize | top_k"', "the transform top-k cannot come after it: let it come last"),
     experiment('transforms = "top_k | low_rank"', "cannot both choose what is sent, because low_rank needs whole"),
     experiment('server = "adam(lr=-1)"', "adam: lr must be greater than 0, but -1 was given."),

@@ -69,6 +69,11 @@ def _settling_problem(one: Transform, other: Transform) -> str | None:
             f"{first} keeps what later transforms leave out, and {second} keeps it too, so it would be sent twice: "
             "write feedback=false in one of them, or leave one out."
         )
+    if other.scales:
+        return (
+            f"{first} sends later what later transforms leave out, but {second} scales the values that it sends to "
+            "make up for that: write scale=false in it, or leave one of them out."
+        )
     if other.needs_decoding or other.reveal is not None:
         return (
             f"{first} needs to know what arrives, but {second} hides it until the server has decoded the sum: leave "

@@ -349,7 +349,7 @@ TRANSFORMS.contract = Contract(
     Transform,
     "an sb.Transform(encode, ...)",
     TRANSFORM_HOOKS,
-    {"dials": dials, "mostly_zeros": FLAG, "packs": _packs},
+    {"dials": dials, "mostly_zeros": FLAG, "packs": _packs, "scales": FLAG},
     _transform_forms,
 )
 

@@ -383,6 +383,8 @@ class Transform:
     packs: Packs = ""
     """What its codec packs: factors of whole matrices, some of the entries, or all values in fewer bits. A chain has
     matrices or entries, and values come last. Chains of others are checked only when they pack."""
+    scales: bool = False
+    """Values arrive longer than they are, to make up for entries that are not sent; feedback would send these too."""
     agree: Callable[[Mapping[int, Memory], Context], tuple[Mapping[int, Memory], Sequence[Phase]]] | None = None
     """(memory by party of the cohort, context) -> new memories, and the messages for them. It runs before training, as
     for an agreement on keys."""

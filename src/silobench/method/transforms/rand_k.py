@@ -40,5 +40,5 @@ def rand_k(fraction: Fraction = 0.01, scale: bool = True, feedback: bool = False
         return produced.lost(arrived)
 
     dial = Dial("fraction", (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001))
-    plain = Transform(encode, dials=(dial,), packs="entries")
+    plain = Transform(encode, dials=(dial,), packs="entries", scales=scale)
     return replace(plain, unsent=lambda memory: memory.get("delta"), settle=settle) if feedback else plain
