@@ -10,7 +10,7 @@ from silobench.data import DATASETS, load
 from silobench.data.readers import reviews, text
 from silobench.data.readers.text import Review, sequences
 from silobench.data.word_vectors import WordVectors
-from silobench.errors import DataError
+from silobench.errors import DataError, SpecError
 
 WORDS = {"vocabulary": 100, "length": 8}
 
@@ -166,3 +166,15 @@ def test_the_arguments_for_vectors_and_rows_appear_only_if_they_are_used(name: s
     """The full spec is part of a run's id, which stays the same."""
     assert str(DATASETS.bind(name).full) == f"{name}(vocabulary=10000, length=200)"
     assert str(DATASETS.bind(f"{name}(rows=50)").full) == f"{name}(vocabulary=10000, length=200, rows=50)"
+
+
+def test_any_word_vectors_of_the_catalogue_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = DATASETS.bind("snippets").full
+    assert DATASETS.bind("snippets(vectors=none)").full == plain
+    assert str(DATASETS.bind("snippets(vectors=glove-50d)").full) == str(plain).replace("'none'", "glove-50d")
+    with pytest.raises(SpecError, match=r"snippets: vectors must be one of none, glove-50d, but 'imdb' was given"):
+        DATASETS.bind("snippets(vectors=imdb)")
+    with pytest.raises(SpecError, match="vectors must be one of none, glove-50d, but 50 was given"):
+        DATASETS.bind("snippets(vectors=50)")
+    monkeypatch.setattr(text, "vectors_names", lambda: ["tiny-3d"])
+    assert "vectors=tiny-3d" in str(DATASETS.bind("snippets(vectors=tiny-3d)").full)

@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from annotated_types import Ge, Le
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 
 from silobench.data.dataset import Dataset, Split, hold_out
 from silobench.data.readers.checks import unreadable
@@ -22,14 +24,25 @@ from silobench.data.store import archives
 from silobench.data.store.cache import stored
 from silobench.data.store.directory import Files, require
 from silobench.data.table.words import PADDING, SPECIAL, most_frequent, split_contractions, tokens, word_row
-from silobench.data.word_vectors import load_vectors
+from silobench.data.word_vectors import load_vectors, vectors_names
 from silobench.errors import DataError
 
 Vocabulary = Annotated[int, Ge(3), Le(1_000_000)]
 Length = Annotated[int, Ge(1), Le(10_000)]
-Vectors = Literal["none", "glove-50d"]
 Rows = Annotated[int, Ge(0)]
 _AGAIN = "fetch the file again"
+
+
+def _vectors_name(value: object) -> object:
+    """Check a name of word vectors; None is how the language of specs reads none."""
+    names = ("none", *vectors_names())
+    value = "none" if value is None else value
+    if value not in names:
+        raise PydanticCustomError("vectors", "one of {names}", {"names": ", ".join(names)})
+    return value
+
+
+Vectors = Annotated[str, BeforeValidator(_vectors_name)]
 
 
 class Review(NamedTuple):
