@@ -69,6 +69,18 @@ def test_partitions_are_averaged_unless_they_are_asked_for() -> None:
     assert [row["rounds to converge"] for row in texts(time_table(found, by_partition=True))] == ["10", "14"]
 
 
+def test_deviations_are_shown_only_where_the_title_says_so() -> None:
+    fast = {**ROUND, "rows": 1_234_567}
+    runs = [timed(10, every=fast), timed(14, 1, every={**fast, "rows": 1_000_000})]
+    table = time_table(cells(runs))
+    assert table.title == "Time and communication (mean ± std over 2 trials)"
+    assert texts(table)[0]["rows/s"] == "279000 ± 41500"  # three digits: 279,321 ± 41,465
+    table = time_table(cells(runs, [timed(14, partition="shards")], [timed(9, algorithm="scaffold")]))
+    assert table.title == "Time and communication (mean over partitions and trials)"
+    assert not any("±" in text for row in texts(table) for text in row.values())
+    assert time_table(cells([timed(10)])).title == "Time and communication (one trial)"
+
+
 def test_columns_that_no_cell_has_are_left_out() -> None:
     fixed = cells([timed(20, solver="sgd(lr=0.1)")])
     (row,) = texts(time_table(fixed))

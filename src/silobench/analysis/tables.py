@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from silobench.analysis.cells import CellResult
+from silobench.analysis.choices import method_choices as method_choices
+from silobench.analysis.choices import shown as shown
+from silobench.analysis.choices import varying as varying
 from silobench.analysis.constants import beats_constant, versus_constant
 from silobench.analysis.groups import accuracy_text, by_metric, grouped, settings_of
-from silobench.analysis.specs import arguments, arguments_text, partition_kinds
+from silobench.analysis.specs import arguments, partition_kinds
 from silobench.analysis.units import duration, percent, size
-from silobench.runs.label import distinguishing
-from silobench.spec import Spec
 from silobench.tasks.metrics import Metric
 
 BASELINES = ("solo", "combined")  # reference points: they are never marked as the best of a row
@@ -48,6 +49,11 @@ class Table:
 
 def entries(*texts: str) -> list[Entry]:
     return [Entry(text) for text in texts]
+
+
+def shown_choices(cell: CellResult, names: Sequence[str], cells: Sequence[CellResult]) -> list[Entry]:
+    """Return the first entries of a row: a cell's choices."""
+    return entries(*(shown(cell, name, cells) for name in names))
 
 
 def score_tables(cells: Sequence[CellResult], every: bool = False) -> list[Table]:
@@ -114,7 +120,7 @@ def own_rows_table(cells: Sequence[CellResult], every: bool = False) -> Table:
         marked = [Entry(texts.get(name, ""), name in best) for name in algorithms]
         rows.append([*shown_choices(setting[0], names, cells), *marked])
     where = f"{metric.title[:1].upper()}{metric.title[1:]} on the parties' own test rows"
-    title = f"{', '.join(filter(None, (where, metric.unit_text)))} (mean over parties; {_over_trials(chosen)})"
+    title = f"{', '.join(filter(None, (where, metric.unit_text)))} (mean over parties; {over_trials(chosen)})"
     personal = [name for name in algorithms if any(cell.has_party_models and column(cell) == name for cell in chosen)]
     star = "* best mean of its row; " if any(entry.best for row in rows for entry in row) else ""
     note = f"{star}{', '.join(personal)}: each party is tested with its own model; --parties lists the parties"
@@ -281,10 +287,11 @@ def _title(cells: Sequence[CellResult]) -> str:
     diverged = "; † diverged, the loss is not finite" if any(cell.diverged for cell in cells) else ""
     metric = cells[0].metric
     title = f"{_task(cells)} {metric.title} in the last round"
-    return ", ".join(filter(None, (title, metric.unit_text))) + f" ({_over_trials(cells)}{papers}{diverged})"
+    return ", ".join(filter(None, (title, metric.unit_text))) + f" ({over_trials(cells)}{papers}{diverged})"
 
 
-def _over_trials(cells: Sequence[CellResult]) -> str:
+def over_trials(cells: Sequence[CellResult]) -> str:
+    """Return what the numbers of a table are: mean ± std over the trials of a cell, or those of one trial."""
     trials = sorted({len(cell.seeds) for cell in cells})
     upto = "" if len(trials) == 1 else "up to "
     return f"mean ± std over {upto}{trials[-1]} trials" if trials[-1] > 1 else "one trial"
@@ -347,95 +354,6 @@ def _other(cell: CellResult, metric: Metric) -> str:
     if same is None or result is None or same.unit != metric.unit:
         return ""
     return metric.number(result.mean, result.std)
-
-
-# --- choices ------------------------------------------------------------------------------------------
-
-
-def shown(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
-    """Return a choice as tables show it.
-
-    A dataset has its plain name where no other has the same; a spec has those arguments that differ between cells.
-    """
-    if name == "solver":
-        return _solver(cell, [other for other in cells if other.label["dataset"] == cell.label["dataset"]])
-    if name == "controller":
-        return _controller(cell, cells)
-    if name == "parties":
-        return str(cell.parties)
-    if name != "dataset":
-        return cell.label.text(name)
-    plain = cell.dataset.name
-    datasets = {other.label["dataset"] for other in cells if other.dataset.name == plain}
-    return plain if len(datasets) == 1 else str(cell.label["dataset"])
-
-
-def shown_choices(cell: CellResult, names: Sequence[str], cells: Sequence[CellResult]) -> list[Entry]:
-    """Return the first entries of a row: a cell's choices."""
-    return entries(*(shown(cell, name, cells) for name in names))
-
-
-def _solver(cell: CellResult, cells: Sequence[CellResult]) -> str:
-    """Return the arguments that are not the same in all solvers; the whole spec where these are of several kinds."""
-    solvers = dict.fromkeys(other.config.solver for other in (cell, *cells))
-    if len({solver.name for solver in solvers}) > 1:
-        return str(cell.label["solver"])
-    others = [arguments(solver) for solver in solvers]
-    return arguments_text(
-        (key, value) for key, value in cell.config.solver.kwargs if {str(o.get(key)) for o in others} != {str(value)}
-    )
-
-
-def _controller(cell: CellResult, cells: Sequence[CellResult]) -> str:
-    """Return the name, and the arguments that are not the same in all controllers of that name."""
-    controller = cell.label.controller
-    specs = dict.fromkeys(other.label.controller for other in cells)
-    rivals = [arguments(spec) for spec in specs if spec.name == controller.name]
-    different = [
-        (key, value) for key, value in controller.kwargs if any(str(rival.get(key)) != str(value) for rival in rivals)
-    ]
-    return str(Spec(controller.name, (), tuple(different)))
-
-
-def method_choices(cells: Sequence[CellResult]) -> list[str]:
-    """Return the columns for cells that also differ in their method: dataset, partition and what else differs.
-
-    How cells were tested is left out; solver and rounds are shown only where nothing else tells cells apart.
-    """
-    method = ("algorithm", "transforms", "measure", "eval_every", "eval_on")
-    labels = [cell.label for cell in cells]
-    names = ["dataset", "partition", *distinguishing(labels, but=("dataset", "partition", *method))]
-    if len({str(label.get("controller")) for label in labels} - {"fixed", "None"}) < 2:
-        names = [name for name in names if name != "controller"]
-
-    def distinct(by: Sequence[str]) -> int:
-        return len({repr([label.get(name) for name in (*by, *method[:2])]) for label in labels})
-
-    for name in ("solver", "rounds"):
-        others = [other for other in names if other != name]
-        names = others if distinct(others) == distinct(names) else names
-    return names
-
-
-def varying(cells: Sequence[CellResult]) -> list[str]:
-    """Return dataset, partition, and whatever else differs between cells of one dataset."""
-    always = ["dataset", "partition"]
-    others = distinguishing([cell.label for cell in cells], but=(*always, "algorithm"))
-    if "parties" not in others and _party_counts_differ(cells):
-        others = ["parties", *others]
-    return always + _without_metric(others, cells)
-
-
-def _without_metric(names: Sequence[str], cells: Sequence[CellResult]) -> list[str]:
-    """Leave out the key `metric`, which does not change what is trained, unless only it tells cells apart."""
-    without = len({cell.label.without("metric") for cell in cells})
-    return [name for name in names if name != "metric" or without < len(cells)]
-
-
-def _party_counts_differ(cells: Sequence[CellResult]) -> bool:
-    """Whether partitions of one dataset have different numbers of parties, which the data decided."""
-    counts = {(cell.label["dataset"], cell.parties) for cell in cells}
-    return len(counts) > len({dataset for dataset, _ in counts})
 
 
 # --- costs --------------------------------------------------------------------------------------------

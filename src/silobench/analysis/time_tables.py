@@ -1,12 +1,12 @@
 """Tables of what runs cost in time and messages, and of where the time of server and parties went."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
 from silobench.analysis.costs import PARTIES, PARTS, SERVER, Mean
 from silobench.analysis.groups import Cells
-from silobench.analysis.tables import Table, cost_groups, entries, shown_choices, varying
+from silobench.analysis.tables import Table, cost_groups, entries, over_trials, shown_choices, varying
 from silobench.analysis.units import duration, percent, short
 
 BARS = {SERVER: "server", PARTIES: "mean party"}
@@ -26,12 +26,13 @@ _NOTES = {
 def time_table(cells: Cells, by_partition: bool = False) -> Table:
     """Return convergence, throughput, overhead and compression ratios, as means over partitions and trials.
 
-    `by_partition` gives each partition a row of its own, with the deviation over trials. Cells of which no number is
-    recorded are left out, and so are columns that no cell has.
+    `by_partition` gives each partition a row of its own. If each row is one cell, deviations over trials are shown too.
+    Cells of which no number is recorded are left out, and so are columns that no cell has.
     """
     names, groups = ([*varying(cells), "algorithm"], [[cell] for cell in cells]) if by_partition else cost_groups(cells)
     baseline = costs.uncompressed(cells)
-    texts = [_texts(group, [baseline(cell) for cell in group]) for group in groups]
+    by_cell = all(len(group) == 1 for group in groups)
+    texts = [_texts(group, [baseline(cell) for cell in group], by_cell) for group in groups]
     used = [place for place in range(len(_COLUMNS)) if any(row[place] for row in texts)]
     rows = [
         [*shown_choices(group[0], names, cells), *entries(*(row[place] or "-" for place in used))]
@@ -39,16 +40,13 @@ def time_table(cells: Cells, by_partition: bool = False) -> Table:
         if any(row)
     ]
     columns = [_COLUMNS[place] for place in used]
-    over = "mean ± std over trials" if by_partition else "mean over partitions and trials"
+    over = over_trials(cells) if by_cell else "mean over partitions and trials"
     note = "; ".join(_NOTES[column] for column in columns if column in _NOTES)
     return Table(f"Time and communication ({over})", [*names, *columns], rows, note)
 
 
-def _texts(group: Sequence[CellResult], plain: Sequence[CellResult | None]) -> list[str]:
-    """Return the numbers of a row as text, empty where they are not known; a spread is that of one cell's trials.
-
-    `plain` has the cell without compression of each cell.
-    """
+def _texts(group: Sequence[CellResult], plain: Sequence[CellResult | None], with_spread: bool) -> list[str]:
+    """Return the numbers of a row as text, empty where they are not known; `plain` has the uncompressed cells."""
     runs = [run for cell in group for run in cell.runs]
     numbers = [costs.mean_of(runs, number) for number in costs.NUMBERS.values()]
     if not any(numbers) and not any(costs.convergence(run) for run in runs):
@@ -57,20 +55,28 @@ def _texts(group: Sequence[CellResult], plain: Sequence[CellResult | None]) -> l
     is_compressed = any(baseline is not cell for baseline, cell in zip(plain, group, strict=True))
     end_to_end = costs.end_to_end_ratio(runs, others) if all(plain) and is_compressed else None
     rounds, (rate, core_rate, overhead, up, down) = costs.rounds_to_convergence(runs), numbers
-    alone = len(group) == 1
-    share = overhead and percent(overhead.mean, overhead.std if alone else None)
+    share = overhead and percent(overhead.mean, overhead.std if with_spread else None)
     return [
-        *(_text(number, alone) for number in (rounds, rate, core_rate)), share or "",
+        _text(rounds, with_spread), *(_text(each, with_spread, _rounded) for each in (rate, core_rate)), share or "",
         *(_text(ratio, False) for ratio in (up, down, end_to_end)),
     ]  # fmt: skip
 
 
-def _text(number: Mean | None, with_spread: bool) -> str:
+def _text(number: Mean | None, with_spread: bool, digits: Callable[[float], str] = short) -> str:
     """Return a number, with its bound and its deviation if there are any."""
     if number is None:
         return ""
-    spread = f" ± {short(number.std)}" if with_spread and number.std is not None else ""
-    return f"{number.bound}{short(number.mean)}{spread}"
+    spread = f" ± {digits(number.std)}" if with_spread and number.std is not None else ""
+    return f"{number.bound}{digits(number.mean)}{spread}"
+
+
+def _rounded(rate: float) -> str:
+    """Return a rate with three digits that are not 0, because measured seconds have no more.
+
+    >>> _rounded(123456.7), _rounded(98.765), _rounded(0.0)
+    ('123000', '98.8', '0')
+    """
+    return f"{float(f'{rate:.3g}'):.12g}"
 
 
 def decomposition_table(cells: Cells) -> Table:

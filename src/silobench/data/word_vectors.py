@@ -47,6 +47,11 @@ class WordVectors:
         return rows
 
 
+def vectors_names() -> list[str]:
+    """Return the names of all word vectors of the catalogue."""
+    return [entry.name for entry in catalog().values() if entry.task == "vectors"]
+
+
 def word_vectors(name: str, words: Sequence[str]) -> NDArray[np.float32]:
     """Return the vectors of `words` from the catalogue entry `name`, as float32 ``[len(words), dimensions]``.
 
@@ -63,9 +68,8 @@ def _rows(name: str, words: tuple[str, ...], folder: str, stamps: tuple[tuple[in
 
 def load_vectors(name: str) -> WordVectors:
     """Return all vectors of a catalogue entry; the first call reads the file, and later ones map the cached array."""
-    known = [entry.name for entry in catalog().values() if entry.task == "vectors"]
-    if name not in known:
-        raise DataError(f"the catalogue has no word vectors '{name}': {suggest(name, known)}")
+    if name not in vectors_names():
+        raise DataError(f"the catalogue has no word vectors '{name}': {suggest(name, vectors_names())}")
     files = require(name)
     path = files[files.names[0]]
     if not files.managed:

@@ -10,6 +10,7 @@ from silobench.data import DATASETS, load
 from silobench.data.readers import reviews, text
 from silobench.data.readers.text import Review, sequences
 from silobench.data.word_vectors import WordVectors
+from silobench.errors import DataError, SpecError
 
 WORDS = {"vocabulary": 100, "length": 8}
 
@@ -38,10 +39,27 @@ def test_fewer_rows_are_balanced_and_a_part_of_all_rows() -> None:
     assert {kind: count for kind, count in kinds.items() if kind[0] == "films"} == {
         ("films", label, side): 15 for label in (0, 1) for side in ("train", "test")
     }
-    assert [kinds["tools", label, "train"] + kinds["tools", label, "test"] for label in (0, 1)] == [20, 30]
-    assert data.notes[-1] == "110 of 700 reviews, at most 60 of each source, drawn with equal labels"
+    assert [kinds["tools", label, "train"] + kinds["tools", label, "test"] for label in (0, 1)] == [20, 20]
+    assert data.notes[-1] == "100 of 700 reviews, at most 60 of each source, drawn with equal labels"
     again = sequences("part", [*fixed, *free], level="source", licence="none", rows=60, length=1)
     assert again.checksum == data.checksum
+
+
+@pytest.mark.parametrize("rows", [4, 5, 7, 8, 40, 1000])
+def test_a_source_never_has_more_rows_than_the_argument_or_unequal_labels(rows: int) -> None:
+    fixed = [Review(f"film{i}", i % 3 == 0, "films", i % 2 == 0) for i in range(90)]
+    free = [Review(f"tool{i}", i % 5 > 0, "tools", None) for i in range(50)]
+    drawn = text._sample("part", [*fixed, *free], rows)
+    films = Counter((review.positive, review.test) for review in drawn if review.source == "films")
+    tools = Counter(review.positive for review in drawn if review.source == "tools")
+    assert list(films.values()) == [min(rows // 4, 15)] * 4
+    assert list(tools.values()) == [min(rows // 2, 10)] * 2
+
+
+def test_rows_that_cannot_have_each_label_are_refused() -> None:
+    fixed = [Review(f"film{i}", i % 3 == 0, "films", i % 2 == 0) for i in range(90)]
+    with pytest.raises(DataError, match=r"dataset part got rows=3, but a source has 4 kinds .*: give rows=4 or more"):
+        sequences("part", fixed, level="source", licence="none", rows=3)
 
 
 # --- film reviews ------------------------------------------------------------------------------------
@@ -148,3 +166,15 @@ def test_the_arguments_for_vectors_and_rows_appear_only_if_they_are_used(name: s
     """The full spec is part of a run's id, which stays the same."""
     assert str(DATASETS.bind(name).full) == f"{name}(vocabulary=10000, length=200)"
     assert str(DATASETS.bind(f"{name}(rows=50)").full) == f"{name}(vocabulary=10000, length=200, rows=50)"
+
+
+def test_any_word_vectors_of_the_catalogue_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = DATASETS.bind("snippets").full
+    assert DATASETS.bind("snippets(vectors=none)").full == plain
+    assert str(DATASETS.bind("snippets(vectors=glove-50d)").full) == str(plain).replace("'none'", "glove-50d")
+    with pytest.raises(SpecError, match=r"snippets: vectors must be one of none, glove-50d, but 'imdb' was given"):
+        DATASETS.bind("snippets(vectors=imdb)")
+    with pytest.raises(SpecError, match="vectors must be one of none, glove-50d, but 50 was given"):
+        DATASETS.bind("snippets(vectors=50)")
+    monkeypatch.setattr(text, "vectors_names", lambda: ["tiny-3d"])
+    assert "vectors=tiny-3d" in str(DATASETS.bind("snippets(vectors=tiny-3d)").full)

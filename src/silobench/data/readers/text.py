@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from annotated_types import Ge, Le
 from numpy.typing import NDArray
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 
 from silobench.data.dataset import Dataset, Split, hold_out
 from silobench.data.readers.checks import unreadable
@@ -22,14 +24,25 @@ from silobench.data.store import archives
 from silobench.data.store.cache import stored
 from silobench.data.store.directory import Files, require
 from silobench.data.table.words import PADDING, SPECIAL, most_frequent, split_contractions, tokens, word_row
-from silobench.data.word_vectors import load_vectors
+from silobench.data.word_vectors import load_vectors, vectors_names
 from silobench.errors import DataError
 
 Vocabulary = Annotated[int, Ge(3), Le(1_000_000)]
 Length = Annotated[int, Ge(1), Le(10_000)]
-Vectors = Literal["none", "glove-50d"]
 Rows = Annotated[int, Ge(0)]
 _AGAIN = "fetch the file again"
+
+
+def _vectors_name(value: object) -> object:
+    """Check a name of word vectors; None is how the language of specs reads none."""
+    names = ("none", *vectors_names())
+    value = "none" if value is None else value
+    if value not in names:
+        raise PydanticCustomError("vectors", "one of {names}", {"names": ", ".join(names)})
+    return value
+
+
+Vectors = Annotated[str, BeforeValidator(_vectors_name)]
 
 
 class Review(NamedTuple):
@@ -62,7 +75,8 @@ def sequences(
 
     `vectors` names word vectors of the catalogue: contractions are split as they split them (do, n't), and words
     without a vector are dropped before a text is cut to `length`. `rows` is the largest number of reviews of a source,
-    with equal numbers of each label and published side; 0 means all reviews.
+    with equal numbers of each label and published side: a source with few reviews of one kind gives fewer. 0 means all
+    reviews.
     """
     if not reviews or vocabulary <= len(SPECIAL) or length < 1 or not 0 < test_share < 1:
         raise DataError(
@@ -70,7 +84,7 @@ def sequences(
             f"share of {test_share}: give at least 1 review, a vocabulary of 3 (padding, unknown and a word), a length "
             "of 1, and a share between 0 and 1."
         )
-    total, reviews = len(reviews), _sample(reviews, rows) if rows else reviews
+    total, reviews = len(reviews), _sample(name, reviews, rows) if rows else reviews
     sides = [[reviews[row] for row in side] for side in _sides(reviews, test_share)]
     split = _splitter(vectors)
     words = most_frequent((review.text for review in sides[0]), vocabulary, split)
@@ -107,16 +121,23 @@ def _sides(reviews: Sequence[Review], share: float) -> tuple[list[int], list[int
     return sorted(train), sorted(test)
 
 
-def _sample(reviews: Sequence[Review], most: int) -> list[Review]:
+def _sample(name: str, reviews: Sequence[Review], most: int) -> list[Review]:
     """Draw up to `most` reviews of every source, equally many of each label and published side, in their order."""
     strata: dict[str, dict[tuple[bool, bool | None], list[int]]] = {}
     for row, review in enumerate(reviews):
         strata.setdefault(review.source, {}).setdefault((review.positive, review.test), []).append(row)
+    least = max(map(len, strata.values()))
+    if most < least:
+        raise DataError(
+            f"dataset {name} got rows={most}, but a source has {least} kinds of reviews (by label and published side) "
+            f"and gives equally many of each: give rows={least} or more, or rows=0 for all reviews."
+        )
     rng = np.random.default_rng(0)
     drawn: list[int] = []
     for kinds in strata.values():
+        each = min(most // len(kinds), *map(len, kinds.values()))
         for candidates in kinds.values():
-            drawn += rng.permutation(candidates)[: max(1, most // len(kinds))].tolist()
+            drawn += rng.permutation(candidates)[:each].tolist()
     return [reviews[row] for row in sorted(drawn)]
 
 
