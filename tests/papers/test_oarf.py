@@ -7,6 +7,7 @@ import pytest
 from cases_oarf import CASES, RAND1, RANK3, TOP1, oarf
 
 from cases import CLOSE, pattern, runs
+from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
 from silobench.papers import PAPERS, suites
 from silobench.papers.oarf.chains import Compression, compression_of
@@ -198,6 +199,25 @@ def test_a_share_of_hardly_any_overhead_is_unknown() -> None:
     assert share(0.2) == 1
     assert share(0.0001) is None
     assert share_of_overhead(stored([0.8], **oarf()), "idle") is None
+
+
+def test_waiting_for_the_servers_test_is_not_overhead() -> None:
+    """As in `costs.overhead`: the parts of the parties' bar, less the server's test, are the overhead."""
+    parties = {"train": 0.4, "idle": 0.35, "communicate": 0.25}
+    time = {"total": 1.0, "core": 1.0, "server": {"test": 0.3, "idle": 0.7}, "parties": parties}
+    run = stored([0.8], every={"time": time}, **oarf())
+    assert costs.overhead(run) == pytest.approx(0.3)
+    assert share_of_overhead(run, "communicate") == pytest.approx(0.25 / 0.3)
+    assert share_of_overhead(run, "idle") == pytest.approx(0.05 / 0.3)
+
+
+def test_sampling_that_mostly_communicates_does_not_idle() -> None:
+    """Of the overhead, 45% is idling; with the wait for the server's test, it would be more than half."""
+    busy = [{**number, "idle": 0.45} for number in CASES["oarf-12"].supported if isinstance(number, dict)]
+    verdict = claim("oarf-12", *runs(CASES["oarf-12"], busy, pattern(CLOSE)))
+    assert {piece.part: piece.holds for piece in verdict.evidence} == {
+        "lower throughput": True, "more overhead": True, "most of it is idling": False,
+    }  # fmt: skip
 
 
 def test_correlations() -> None:
