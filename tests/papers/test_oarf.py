@@ -13,6 +13,7 @@ from silobench.papers import PAPERS, suites
 from silobench.papers.oarf.chains import Compression, compression_of
 from silobench.papers.oarf.measures import correlation, has_converged, is_weak, more_rounds, share_of_overhead
 from silobench.papers.oarf.numbers import accuracy, odds, published_cost, table4, table5, table8
+from silobench.papers.oarf.settings import is_fast
 from silobench.papers.oarf.tables import (
     compression_json,
     compression_table,
@@ -225,6 +226,16 @@ def test_correlations() -> None:
     assert correlation([1, 2, 3], [5, 5, 5]) == 0
     assert is_weak(0.0, 4, 0.7) is None
     assert is_weak(1.0, 15, 0.7) is False
+
+
+@pytest.mark.parametrize(
+    ("network", "fast"),
+    [("link", False), ("link(bandwidth=10Gbps)", True), ("link(bandwidth='9.9 Gbps')", False),
+     ("link(bandwidth=1000Gbps, server=1000Mbps)", False), ("link(bandwidth=1000Gbps, server=10Gbps)", True),
+     ("satellite(bandwidth=7)", False)],
+)  # fmt: skip
+def test_a_link_is_as_fast_as_its_slower_end(network: str, fast: bool) -> None:
+    assert is_fast(Label({"network": network})) is fast
 
 
 # --- tables -------------------------------------------------------------------------------------------
