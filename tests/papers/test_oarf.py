@@ -7,11 +7,13 @@ import pytest
 from cases_oarf import CASES, RAND1, RANK3, TOP1, oarf
 
 from cases import CLOSE, pattern, runs
+from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
 from silobench.papers import PAPERS, suites
 from silobench.papers.oarf.chains import Compression, compression_of
 from silobench.papers.oarf.measures import correlation, has_converged, is_weak, more_rounds, share_of_overhead
 from silobench.papers.oarf.numbers import accuracy, odds, published_cost, table4, table5, table8
+from silobench.papers.oarf.settings import is_fast
 from silobench.papers.oarf.tables import (
     compression_json,
     compression_table,
@@ -200,11 +202,40 @@ def test_a_share_of_hardly_any_overhead_is_unknown() -> None:
     assert share_of_overhead(stored([0.8], **oarf()), "idle") is None
 
 
+def test_waiting_for_the_servers_test_is_not_overhead() -> None:
+    """As in `costs.overhead`: the parts of the parties' bar, less the server's test, are the overhead."""
+    parties = {"train": 0.4, "idle": 0.35, "communicate": 0.25}
+    time = {"total": 1.0, "core": 1.0, "server": {"test": 0.3, "idle": 0.7}, "parties": parties}
+    run = stored([0.8], every={"time": time}, **oarf())
+    assert costs.overhead(run) == pytest.approx(0.3)
+    assert share_of_overhead(run, "communicate") == pytest.approx(0.25 / 0.3)
+    assert share_of_overhead(run, "idle") == pytest.approx(0.05 / 0.3)
+
+
+def test_sampling_that_mostly_communicates_does_not_idle() -> None:
+    """Of the overhead, 45% is idling; with the wait for the server's test, it would be more than half."""
+    busy = [{**number, "idle": 0.45} for number in CASES["oarf-12"].supported if isinstance(number, dict)]
+    verdict = claim("oarf-12", *runs(CASES["oarf-12"], busy, pattern(CLOSE)))
+    assert {piece.part: piece.holds for piece in verdict.evidence} == {
+        "lower throughput": True, "more overhead": True, "most of it is idling": False,
+    }  # fmt: skip
+
+
 def test_correlations() -> None:
     assert correlation([1, 2, 3], [1, 2, 3]) == pytest.approx(1)
     assert correlation([1, 2, 3], [5, 5, 5]) == 0
     assert is_weak(0.0, 4, 0.7) is None
     assert is_weak(1.0, 15, 0.7) is False
+
+
+@pytest.mark.parametrize(
+    ("network", "fast"),
+    [("link", False), ("link(bandwidth=10Gbps)", True), ("link(bandwidth='9.9 Gbps')", False),
+     ("link(bandwidth=1000Gbps, server=1000Mbps)", False), ("link(bandwidth=1000Gbps, server=10Gbps)", True),
+     ("satellite(bandwidth=7)", False)],
+)  # fmt: skip
+def test_a_link_is_as_fast_as_its_slower_end(network: str, fast: bool) -> None:
+    assert is_fast(Label({"network": network})) is fast
 
 
 # --- tables -------------------------------------------------------------------------------------------

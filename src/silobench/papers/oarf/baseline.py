@@ -24,7 +24,7 @@ from silobench.analysis.groups import (
     setting_name,
     settings_of,
 )
-from silobench.analysis.specs import arguments, partition_kinds
+from silobench.analysis.specs import partition_kinds
 from silobench.papers.oarf.measures import (
     OVERHEAD,
     POINT,
@@ -37,11 +37,9 @@ from silobench.papers.oarf.measures import (
     solo_scores,
     two_text,
 )
-from silobench.papers.oarf.settings import COMBINED, FEDERATED, NAME, SOLO, one_epoch
-from silobench.runs.label import Label
+from silobench.papers.oarf.settings import COMBINED, FEDERATED, NAME, SOLO, is_fast, one_epoch
 
 FINDINGS = Findings(NAME)
-_FAST = 10e9  # bits per second: a link that hardly limits anything
 
 
 def _baselines(cells: Cells, other: str) -> Iterator[tuple[CellResult, CellResult]]:
@@ -181,14 +179,8 @@ def more_overhead(cells: Cells) -> Iterator[Evidence]:
         test = "t-test: overhead is more than 10 points higher"
         yield Evidence("more overhead", setting_name(federated), numbers, test, difference.more_than(OVERHEAD))
         shares = by_seed(federated, lambda run: share_of_overhead(run, "communicate"))
-        if _is_fast(federated.label) and shares:
+        if is_fast(federated.label) and shares:
             part = "communication is little of it"
             holds = gap(shares, dict.fromkeys(shares, 0.1)).at_most(0)
             test = "t-test: at most a tenth of the time that is neither training nor testing"
             yield Evidence(part, setting_name(federated), f"{100 * mean_of(shares):.1f}%", test, holds)
-
-
-def _is_fast(label: Label) -> bool:
-    """Whether the bandwidth of a run hardly limits anything."""
-    text = str(arguments(label.network).get("bandwidth", "100Mbps"))
-    return float(text[:-4]) * {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}[text[-4]] >= _FAST

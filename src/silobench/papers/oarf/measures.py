@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 
 from silobench.analysis.bayes import DECIDED, correlated_t
 from silobench.analysis.cells import CellResult
-from silobench.analysis.costs import PARTIES, convergence, decomposition
+from silobench.analysis.costs import PARTIES, SERVER, convergence, decomposition
 from silobench.analysis.evidence import Gap, gap, has_learnt
 from silobench.analysis.groups import by_seed
 from silobench.runs.stored import StoredRun
@@ -92,13 +92,19 @@ def rounds_text(cell: CellResult) -> str:
 
 
 def share_of_overhead(run: StoredRun, part: str) -> float | None:
-    """Return the share of a part, such as idle, in the time that the mean party neither trains nor tests.
+    """Return the share of a part, such as idle, in the overhead: time in which the mean party does not train or test.
 
-    None if the run does not record its time, or has no overhead to speak of: less than a thousandth of its time.
+    Parties idle while the server tests. That is testing, as in `costs.overhead`, and no part of the overhead. None if
+    the run does not record its time, or has no overhead to speak of: less than a thousandth of its time.
     """
-    parts = decomposition(run).get(PARTIES, {})
-    rest = sum(seconds for name, seconds in parts.items() if name not in ("train", "test"))
-    return parts[part] / rest if rest > 0.001 * sum(parts.values()) else None
+    bars = decomposition(run)
+    parts = bars.get(PARTIES, {})
+    tested = bars.get(SERVER, {}).get("test", 0.0)
+    overhead = {name: seconds for name, seconds in parts.items() if name not in ("train", "test")}
+    if overhead:
+        overhead["idle"] = max(0.0, overhead["idle"] - tested)
+    rest = sum(overhead.values())
+    return overhead[part] / rest if rest > 0.001 * sum(parts.values()) else None
 
 
 # --- correlation --------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 """OARF's tasks and its way of training, from the label of a run."""
 
+import math
 from typing import Any
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells
 from silobench.analysis.specs import arguments
+from silobench.loop.network import NETWORKS
 from silobench.papers.published import is_usual, participation
 from silobench.runs.label import LATER, Label
 
@@ -12,7 +14,8 @@ NAME = "OARF"
 OBJECT, SENTIMENT = "object", "sentiment"
 SOLO, COMBINED, FEDERATED = "solo", "combined", "fedavg"
 SAMPLED = ("fedavg", "fednova", "fedprox")  # the algorithms of Table 6
-_LATER = ("exchange", "aggregate", "availability", "pace")  # keys that stay at their defaults
+_USUAL = ("exchange", "aggregate", "availability", "pace")  # keys that stay at their defaults
+_FAST = 10e9  # bits per second: a link that hardly limits anything
 
 
 def task_of(label: Label, parties: int) -> str | None:
@@ -37,10 +40,18 @@ def is_papers_training(label: Label, epochs: int = 1) -> bool:
     solver = arguments(label.solver)
     keeps = solver.get("keep_momentum", solver.get("keep_moments", False))
     stated = (solver.get("weight_decay"), solver.get("epochs"), keeps, label.split)
-    usual = all(label.text(key) == LATER[key] for key in _LATER)
+    usual = all(label.text(key) == LATER[key] for key in _USUAL)
     has_momentum = solver.get("momentum", 0.9) == 0.9 and "steps" not in solver
     is_plain = is_usual(label.replace(transforms="")) and not label.text("broadcast")
     return stated == (0.0005, epochs, True, "10:1:1") and usual and has_momentum and is_plain
+
+
+def is_fast(label: Label) -> bool:
+    """Whether the parties' links and the server's limit hardly anything: 10 Gbps or more."""
+    if label.network.name != "link":  # a plugin's network is not known where runs are read
+        return False
+    network = NETWORKS.build(label.text("network"))
+    return min(network.bits_per_second, network.server or math.inf) >= _FAST
 
 
 def solver_of(cell: CellResult) -> dict[str, Any]:

@@ -44,8 +44,8 @@ def skews(cells: Cells) -> Iterator[tuple[CellResult, dict[float, CellResult], d
 
 def by_alpha(family: Family, kind: str) -> dict[float, CellResult]:
     """Return the cells of a Dirichlet skew by alpha, which is called beta here, the smallest first."""
-    terms = [(cell.label.partition, cell) for cell in family.values()]
-    by_beta = {float(arguments(all_[0])["beta"]): cell for all_, cell in terms if [one.name for one in all_] == [kind]}
+    single = [(cell.label.partition[0], cell) for cell in family.values() if len(cell.label.partition) == 1]
+    by_beta = {float(arguments(term)["beta"]): cell for term, cell in single if term.name == kind}
     return dict(sorted(by_beta.items()))
 
 
