@@ -30,6 +30,14 @@ CASES = {
         "broadcast = 'top-k(fraction=0.3)'\npartition = 'iid'\nparties = 40\nparticipation = 2",
         "a party takes part in one of about 20 rounds, and the messages of the server that it misses are as long",
     ),
+    "errors that grow": (
+        "transforms = 'error_feedback | quantize(bits=2)'",
+        "the errors of the transform quantize are about 1.4 times as long as the update, so they grow from round to",
+    ),
+    "feedback in a broadcast": (
+        "broadcast = 'error_feedback | top_k(fraction=0.3)'",
+        "the transform error-feedback has no effect in broadcast, because what a message of the server loses is a part",
+    ),
     "plateau without tests": (
         "validation = 0.2\neval_every = 5\nsolver = 'sgd(lr=plateau(0.1), epochs=1)'",
         "sees the validation loss of 1 tests in 2 rounds, and drops the learning rate after 12 tests at the earliest",
@@ -41,6 +49,8 @@ WITHOUT = {
     "enough answers": "aggregate = 'krum'\npartition = 'iid'\nparties = 10\navailability = 'dropout(0.1)'",
     "mesh alone": "network = 'mesh'",
     "a broadcast that is compressed": "broadcast = 'top-k(fraction=0.3)'",
+    "errors that do not grow": "transforms = ['error_feedback | quantize(bits=2, bucket=8)', 'error_feedback | sign']",
+    "no feedback": "transforms = ['quantize(bits=2)', 'top_k(fraction=0.3) | quantize(bits=2)']",
     "two seeds": "seed = [0, 1]",
     "a patient plateau": "validation = 0.2\nsolver = 'sgd(lr=plateau(0.1, patience=0), epochs=1)'",
 }

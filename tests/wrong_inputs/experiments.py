@@ -250,6 +250,10 @@ LINES = [
     experiment("broadcast = 1", "broadcast must be text in quotation marks, but 1 was given."),
     experiment('broadcast = "zip"', "there is no transform 'zip': choose from "),
     experiment(
+        'broadcast = "sign | top_k"', "in broadcast, the transform sign rounds the values that are sent, so the"
+    ),
+    experiment('broadcast = "top_k | low_rank"', "in broadcast, the transform top-k and the transform low-rank cannot"),
+    experiment(
         'broadcast = "top-k"\nalgorithm = "bsp"',
         "the algorithm bsp the server sends only what the parties' messages add up to: leave broadcast out, and",
     ),

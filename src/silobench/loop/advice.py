@@ -1,19 +1,24 @@
-"""Notes about choices that have no effect together: a run does them, and its user may not know."""
+"""Notes about choices that have no effect or a bad one together: a run does them, and its user may not know."""
+
+import torch
 
 from silobench.loop.downlink import message_size
 from silobench.loop.loop import initial_state
 from silobench.loop.schedule import Schedule
 from silobench.method.availability import always
+from silobench.method.chain import send
+from silobench.method.types import Context, Update
 from silobench.spec.registry import part_name
 
 _MOST_ROUNDS = 200  # in which it is counted how many parties answer
+_TRIED = 4096  # entries of a vector of normal random numbers, to see how much of it arrives
 
 
 def advice(schedule: Schedule) -> tuple[str, ...]:
-    """Return a sentence about each choice of a run that has no effect."""
+    """Return a sentence about each choice of a run that has no effect, or a bad one."""
     if schedule.setting.method.algorithm.silent:
         return ()
-    notes = (_of_pace, _of_aggregate, _of_answers, _of_rate, _of_broadcast)
+    notes = (_of_pace, _of_aggregate, _of_answers, _of_rate, _of_feedback, _of_broadcast, _of_broadcast_feedback)
     return tuple(filter(None, (note(schedule) for note in notes)))
 
 
@@ -82,4 +87,37 @@ def _of_broadcast(schedule: Schedule) -> str | None:
     return (
         f"a party takes part in one of about {rounds:.0f} rounds, and the messages of the server that it misses are as "
         "long as the whole model, so broadcast saves almost nothing: let more parties take part, or compress more"
+    )
+
+
+def _of_feedback(schedule: Schedule) -> str | None:
+    """Return a note about errors that grow because they are fed back, as those of a quantisation to two bits do."""
+    setting = schedule.setting
+    chain = [each for each in setting.method.transforms if each.packs or each.settle]  # without those of unknown effect
+    while chain and chain[0].settle is None:
+        del chain[0]
+    if not any(each.packs == "values" for each in chain[1:]):
+        return None
+    update = Update.of(1.0, delta=torch.randn(_TRIED, generator=torch.Generator().manual_seed(0)))
+    arrived = send(update, chain, [{}] * len(chain), Context(0, 0, 0, setting.shared, {})).arrived
+    error = float(
+        torch.linalg.vector_norm(update.lost(arrived)["delta"]) / torch.linalg.vector_norm(update.total["delta"])
+    )
+    if error <= 1:
+        return None
+    first, last = (part_name(each, "transform") for each in (chain[0], chain[-1]))
+    return (
+        f"{first} adds errors to the next update, but the errors of {last} are about {error:.1f} times as long as the "
+        "update, so they grow from round to round: use more bits or smaller buckets, or do not feed errors back"
+    )
+
+
+def _of_broadcast_feedback(schedule: Schedule) -> str | None:
+    """Return a note about a transform of the broadcast that only feeds errors back."""
+    idle = [each for each in schedule.broadcast if each.settle is not None and not each.packs]
+    if not idle:
+        return None
+    return (
+        f"{part_name(idle[0], 'transform')} has no effect in broadcast, because what a message of the server loses is "
+        "a part of its next one anyway: leave it out"
     )

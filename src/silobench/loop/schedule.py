@@ -195,7 +195,10 @@ class Schedule:
                 "one of the transforms of broadcast hides the messages of parties from the server, but the server "
                 "sends the broadcast itself: use it in transforms."
             )
-        Method(Algorithm(), transforms=self.broadcast)  # raises an error for transforms that do not go together
+        try:  # transforms that only feed errors back do nothing here, which is a note (`loop/advice.py`)
+            Method(Algorithm(), transforms=tuple(each for each in self.broadcast if each.packs or not each.settle))
+        except ConfigError as error:
+            raise ConfigError(f"in broadcast, {error}") from error
 
     def _check_pace(self) -> None:
         if self.clock.speed is None:
