@@ -1,6 +1,7 @@
 """A trained network as a file: the lines that the command prints load it, and it answers as in silobench."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import torch
 import silobench as sb
 from commands import Result, call, write
 from precision import bound
-from silobench.runs.predict import trained_model
+from silobench.errors import DataError
+from silobench.runs.predict import _load, trained_model
 
 MODEL = """
 import torch
@@ -111,6 +113,31 @@ def test_a_network_gets_its_word_vectors_again(
     for form in ("torch", "safetensors", "onnx"):
         exported = _exported(capsys, out, form, tmp_path / form, "--plugin", plugin)
         np.testing.assert_allclose(_used(exported, rows), expected, rtol=0, atol=_bound_of_lstm(rows.shape[1], 50))
+
+
+def test_other_words_with_the_same_numbers_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checksum of the arrays stays the same, but the network would look up the vectors of other words."""
+    monkeypatch.setattr(
+        sys.modules["silobench.models.lstm"], "word_vectors", lambda _, words: np.ones((len(words), 3), np.float32)
+    )
+    texts = ["text,label", *(f"{'good' if row % 2 else 'bad'} film {row % 7},{row % 2}" for row in range(60))]
+    table, out = write(tmp_path / "texts.csv", "\n".join(texts)), tmp_path / "runs"
+    cell = f'dataset = "csv(path={table}, label=label, text=text)"\nmodel = "lstm(hidden=2)"\nparties = 2\nrounds = 1\n'
+    result = call(capsys, "run", write(tmp_path / "e.toml", cell), "--workers", "1", "--out", out)
+    assert result.code == 0, result.err
+    before = trained_model(out)
+    assert before.sizes is not None
+    write(table, "\n".join(texts).replace("film", "fils"))  # at the same place among the words
+    _load.cache_clear()
+    with pytest.raises(DataError, match=r"the words of csv\(.* have changed since .*: restore it as it was then"):
+        trained_model(out)
+    earlier = replace(before.rows, words_checksum="")  # a run of an earlier version
+    monkeypatch.setattr("silobench.runs.predict._row_format", lambda run: earlier)
+    after = trained_model(out).sizes
+    assert after is not None
+    assert set(after.words) ^ set(before.sizes.words) == {"film", "fils"}
 
 
 def _bound_of_lstm(steps: int, terms: int) -> float:

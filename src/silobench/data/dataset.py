@@ -1,6 +1,7 @@
 """`Dataset`: training and test rows as arrays, with their metadata. The readers build it from files."""
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -149,6 +150,11 @@ class Dataset:
                 digest.update(f"{array.dtype}{array.shape}".encode())
                 digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
+
+    @property
+    def words_checksum(self) -> str:
+        """SHA-256 over the vocabulary, which `checksum` does not cover; empty if rows are not word numbers."""
+        return hashlib.sha256(json.dumps(self.vocabulary).encode()).hexdigest() if self.vocabulary else ""
 
 
 def _arrays(x: Features) -> tuple[NDArray[Any], ...]:

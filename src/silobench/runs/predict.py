@@ -237,7 +237,7 @@ def _of_run(run: StoredRun, party: str | None, model_file: str | Path | None) ->
     outputs = read_facts(run.path).get("objective", {}).get("outputs", outputs)  # of an objective that needs others
     spec = _model_spec(run, model_file)
     model = MODELS.build(spec)
-    words = _dataset_of(run).vocabulary if model.needs_words and rows.vocabulary else ()
+    words = _words_of(run, rows) if model.needs_words and rows.vocabulary else ()
     sizes = Sizes(rows.shape, outputs, rows.vocabulary, words)
     if model.content:
         _need_same_content(run, model.content, f"the file of {spec} is not the one")
@@ -345,6 +345,16 @@ def _dataset_of(run: StoredRun) -> Dataset:
     if dataset.checksum != run.dataset.checksum:
         raise DataError(f"{run.config['dataset']} has changed since {run.path} was made: restore it as it was then.")
     return dataset
+
+
+def _words_of(run: StoredRun, rows: RowFormat) -> tuple[str, ...]:
+    """Return the words of a run's data; refuse other words, with which the network would read other vectors."""
+    dataset = _dataset_of(run)
+    if rows.words_checksum not in ("", dataset.words_checksum):  # earlier runs did not record it
+        raise DataError(
+            f"the words of {run.config['dataset']} have changed since {run.path} was made: restore it as it was then."
+        )
+    return dataset.vocabulary
 
 
 _load = functools.lru_cache(maxsize=1)(load)

@@ -23,6 +23,7 @@ class RowFormat:
     encoder: Encoder | None = None  # from the columns of a table to features; None if the dataset is not a table
     nonzero: int = 0  # numbers per training row, on average, of sparse rows; 0 if it is not recorded
     scaler: ArrayScaler | None = None  # from arrays to features; None if they are the features
+    words_checksum: str = ""  # of the vocabulary; empty if it is not recorded
 
     @classmethod
     def of(cls, dataset: Dataset) -> "RowFormat":
@@ -37,6 +38,7 @@ class RowFormat:
             dataset.encoder,
             max(1, x.nnz // len(dataset.train)) if sparse.issparse(x) else 0,
             dataset.scaler,
+            dataset.words_checksum,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -45,6 +47,7 @@ class RowFormat:
             "shape": list(self.shape),
             "dtype": self.dtype,
             **({"vocabulary": self.vocabulary} if self.vocabulary else {}),
+            **({"words_checksum": self.words_checksum} if self.words_checksum else {}),
             **({"sparse": True, "nonzero": self.nonzero} if self.is_sparse else {}),
         }
 
@@ -68,4 +71,5 @@ class RowFormat:
             Encoder.from_json(encoder) if encoder is not None and not has_scaler else None,
             get("nonzero", 0),
             ArrayScaler.from_json(encoder) if encoder is not None and has_scaler else None,
+            get("words_checksum", ""),
         )
