@@ -306,7 +306,70 @@ def test_the_table_of_compression_has_the_papers_numbers() -> None:
     assert column(table, "compression")[3][0] == "low-rank 3, feedback"
     assert [round(row["uplink_ratio"]) for row in compression_json(found)] == [1, 33, 111, 100, 100]
     assert column(table, "accuracy")[1] == ("84.8 ± 0.2", "paper 84.78 ± 0.08")
-    assert column(table, "network")[0] == ("cnn", "paper resnet(depth=18, norm=batch-stats)")
+    assert column(table, "network")[0] == ("cnn", "")
+    assert "the paper's network for object: resnet(depth=18, norm=batch-stats)" in table.note
+
+
+def test_ratios_are_those_of_the_table_of_costs() -> None:
+    """The uplink ratio counts a run's own messages; the end-to-end ratio is that of means, and may be a bound."""
+    found = cells(
+        [sending(rounds, 100, 100, seed) for seed, rounds in enumerate((40, 80))],
+        [sending(rounds, 100, 5, seed, TOP1) for seed, rounds in enumerate((80, 80))],
+        [sending(90, 100, 5, seed, RANK3) for seed in (0, 1)],
+    )
+    plain, top, low = compression_json(found)
+    assert (plain["uplink_ratio"], top["uplink_ratio"]) == (1, 20)
+    assert (top["end_to_end_ratio"], top["end_to_end_bound"]) == (20 * 60 / 80, None)
+    assert (low["end_to_end_ratio"], low["end_to_end_bound"]) == (pytest.approx(20 * 60 / 90), "<")
+    assert [text for text, _ in column(compression_table(found), "end-to-end ratio")] == ["1", "15", "<13.3"]
+    for cell, row in zip(found, (plain, top, low), strict=True):
+        shown = costs.costs_json(cell, costs.uncompressed(found)(cell))
+        assert shown["uplink-ratio"]["mean"] == row["uplink_ratio"]
+        assert (shown["end-to-end-ratio"]["mean"], shown["end-to-end-ratio"]["bound"]) == (
+            row["end_to_end_ratio"], row["end_to_end_bound"],
+        )  # fmt: skip
+
+
+def sending(rounds: int, whole: int, sent: int, seed: int, chain: str = "") -> StoredRun:
+    """Return a run of at most 90 rounds, with the bytes of a round without and with compression."""
+    every = {"dense_up": whole, "bytes_up": sent}
+    return stored([0.8] * rounds, seed, every=every, **oarf(rounds=90, transforms=chain))
+
+
+def test_variants_of_a_method_are_cells_of_their_own() -> None:
+    chains = [
+        "", "top-k", "top-k(index=int64)", "top-k(feedback=False)", TOP1, "error-feedback | top-k(feedback=False)",
+        "low-rank", RANK3, "low-rank(warm_start=False)", "low-rank(warm_start=False, feedback=False)",
+        "low-rank(warm_start=False, feedback=False, decay=0.5)", "low-rank(warm_start=False, decay=0.3)",
+    ]  # fmt: skip
+    table = compression_table(cells(*[[stored([0.8], **oarf(transforms=chain))] for chain in chains]))
+    assert len({text for text, _ in column(table, "compression")}) == len(chains)
+
+
+def test_feedback_is_compared_with_the_same_chain_without_it() -> None:
+    chains = [
+        "",
+        "top-k",
+        TOP1,
+        "top-k(feedback=False)",
+        "low-rank",
+        RANK3,
+        RANK3.replace("feedback=True", "feedback=False"),
+    ]
+    accuracies = [0.89, 0.88, 0.5, 0.85, 0.8, 0.7, 0.6]
+    trials = [[stored([a], s, **oarf(transforms=c)) for s in range(3)] for c, a in zip(chains, accuracies, strict=True)]
+    numbers = [piece.numbers.partition(",")[0] + piece.numbers.partition("without")[2].partition(",")[0]
+               for piece in claim("oarf-24", *trials).evidence]  # fmt: skip
+    assert numbers == ["88.0 ± 0.0 85.0 ± 0.0", "70.0 ± 0.0 60.0 ± 0.0"]
+
+
+def test_bytes_of_models_that_have_learnt_nothing_decide_nothing() -> None:
+    case = CASES["oarf-20"]
+    for one, four in ((0.1, 0.1), (0.89, 0.1), (0.1, 0.89)):
+        pairs = zip(case.supported, (one, four), strict=True)
+        numbers = [{**number, "accuracy": accuracy} for number, accuracy in pairs if isinstance(number, dict)]
+        pieces = claim("oarf-20", *runs(case, numbers, pattern(CLOSE))).evidence
+        assert [piece.holds for piece in pieces if piece.part == "no bytes are saved"] == [None]
 
 
 def test_another_training_is_shown_without_the_papers_numbers() -> None:
@@ -326,7 +389,7 @@ def test_the_table_of_costs_has_the_papers_numbers() -> None:
     slow = cells([stored([0.8], **oarf(network="link", clock="device(speed=1000)"))])
     table = cost_table(slow)
     assert column(table, "accuracy") == [("80.0", "paper 89.30 ± 0.73")]
-    assert column(table, "network") == [("cnn", "paper resnet(depth=18, norm=batch-stats)")]
+    assert "the paper's network for object: resnet(depth=18, norm=batch-stats)" in table.note
     assert [column(table, name)[0][1] for name in ("rounds", "rows/s", "overhead, %")] == [""] * 3
     assert "with clock=device the speed of parties is stated, not measured" in table.note
     assert "a mean over all its algorithms" in cost_table(made("oarf-12")).note
@@ -360,9 +423,9 @@ def test_rows_of_the_table_of_sources_can_be_told_apart() -> None:
     groups = [[by_source(0, shared, **choices)] for choices in (*rates, {"model": "lstm"})]
     table = source_table(cells(*groups))
     assert len({tuple(entry.text for entry in row) for row in table.rows}) == len(table.rows) == 3
-    assert column(table, "network") == [
-        ("lstm(hidden=200)", ""), ("lstm(hidden=200)", ""), ("lstm", "paper lstm(hidden=200, layers=2)"),
-    ]  # fmt: skip
+    assert [text for text, _ in column(table, "network")] == ["lstm(hidden=200)", "lstm(hidden=200)", "lstm"]
+    assert table.note == "the paper's network for sentiment: lstm(hidden=200, layers=2)"
+    assert not source_table(cells(*groups[:2])).note
 
 
 def by_source(seed: int, scores: dict[str, list[float]], **choices: Any) -> StoredRun:

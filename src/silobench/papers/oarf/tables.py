@@ -9,9 +9,9 @@ from silobench.analysis.cross_tests import CrossLine, cross_lines
 from silobench.analysis.groups import Cells, accuracy_json, accuracy_text, dataset_name, settings_of
 from silobench.analysis.tables import Entry, Table, accuracy_entry, entries, shown_choices, varying
 from silobench.analysis.units import percent, short, size
-from silobench.papers.oarf.chains import NONE, Chains, Compression, compressed, end_to_end, uplink_ratio
+from silobench.papers.oarf.chains import NONE, Chains, Compression, compressed
 from silobench.papers.oarf.compression import families_of_epochs
-from silobench.papers.oarf.measures import has_converged, mean_of, rounds_text
+from silobench.papers.oarf.measures import has_converged, rounds_text
 from silobench.papers.oarf.numbers import accuracy_row, compression_row, published_cost, table4
 from silobench.papers.oarf.settings import (
     COMBINED,
@@ -60,6 +60,7 @@ def cost_table(cells: Cells) -> Table:
         notes.append("with clock=device the speed of parties is stated, not measured")
     if any(participation(cell.label, cell.parties) < 1 for cell in known):
         notes.append("the paper's overhead with sampled parties is a mean over all its algorithms")
+    notes += _other_networks(known)
     title = "OARF, Tables 4 to 6: accuracy, rounds to convergence, throughput and overhead"
     return Table(title, columns, rows, "; ".join(notes))
 
@@ -75,10 +76,17 @@ def _choices(cells: Cells) -> list[str]:
 
 
 def _network(cell: CellResult) -> Entry:
-    """Return the network, with the paper's where that is another one and the paper's numbers are shown."""
-    task = papers_task(cell.label, cell.parties)
-    is_other = task and not has_papers_network(cell.label, task)
-    return Entry(cell.label.text("model"), paper=f"paper {PAPERS_NETWORKS[task]}" if task and is_other else "")
+    return Entry(cell.label.text("model"))
+
+
+def _other_networks(cells: Cells) -> list[str]:
+    """Return a note that names the paper's network, for each task in which some cell has another one."""
+    tasks = {
+        task
+        for cell in cells
+        if (task := papers_task(cell.label, cell.parties)) and not has_papers_network(cell.label, task)
+    }
+    return [f"the paper's network for {task}: {network}" for task, network in PAPERS_NETWORKS.items() if task in tasks]
 
 
 def _accuracy_row(cell: CellResult) -> dict[str, str] | None:
@@ -122,11 +130,13 @@ def compression_table(cells: Cells) -> Table:
         for how, cell in _with_plain(plain, chains).items()
     ]
     columns = [*names, "network", "compression", "uplink ratio", "accuracy", "rounds", "end-to-end ratio"]
-    note = (
-        "uplink ratio: bytes without compression over those sent; end-to-end: times the rounds without compression "
-        "over those with it; > and <: bounds, because a run did not converge"
-    )
-    return Table("OARF, Table 8: compression of what parties send", columns, rows, note)
+    notes = [
+        "uplink ratio: bytes without compression over those sent",
+        "end-to-end: times the rounds without compression over those with it",
+        "> and <: bounds, because a run did not converge",
+        *_other_networks(shown),
+    ]
+    return Table("OARF, Table 8: compression of what parties send", columns, rows, "; ".join(notes))
 
 
 def _with_plain(plain: CellResult, chains: Chains) -> Chains:
@@ -135,40 +145,42 @@ def _with_plain(plain: CellResult, chains: Chains) -> Chains:
 
 def _compression_entries(how: Compression, cell: CellResult, plain: CellResult) -> list[Entry]:
     row = compression_row(cell.label, cell.parties)
-    ratio, whole = uplink_ratio(cell, plain), end_to_end(cell, plain)
-    end = _bound(cell, plain) + short(mean_of(whole)) if whole and costs.can_converge(cell.runs[0]) else "-"
+    ratio, whole = _ratios(cell, plain)
     return [
         Entry(str(how)),
-        _beside(short(mean_of(ratio)) if ratio else "-", row, "uplink_ratio"),
+        _beside(_mean_text(ratio), row, "uplink_ratio"),
         _beside(accuracy_text(cell), row, "accuracy_percent"),
         _beside(_rounds(cell), row, "rounds"),
-        _beside(end, row, "end_to_end_ratio"),
+        _beside(_mean_text(whole), row, "end_to_end_ratio"),
     ]
 
 
-def _bound(cell: CellResult, plain: CellResult) -> str:
-    """Return the sign of a bound: rounds of a cell that did not converge are too few, and those of `plain` too."""
-    return {(True, True): "", (False, True): "<", (True, False): ">", (False, False): "?"}[
-        has_converged(cell), has_converged(plain)
-    ]
+def _ratios(cell: CellResult, plain: CellResult) -> tuple[costs.Mean | None, costs.Mean | None]:
+    """Return the ratios of the uplink and end to end, as `show` and `compare` have them."""
+    return costs.mean_of(cell.runs, costs.uplink_ratio), costs.end_to_end_ratio(cell.runs, plain.runs)
+
+
+def _mean_text(mean: costs.Mean | None) -> str:
+    return f"{mean.bound}{short(mean.mean)}" if mean else "-"
 
 
 def compression_json(cells: Cells) -> list[dict[str, Any]]:
     """Return the rows of the table of compression as plain values."""
     return [
-        {
-            "dataset": dataset_name(cell), "transforms": cell.label.text("transforms"), "compression": str(how),
-            "accuracy": accuracy_json(cell), "uplink_ratio": _mean_or_none(uplink_ratio(cell, plain)),
-            "rounds": cell.rounds, "converged": has_converged(cell),
-            "end_to_end_ratio": _mean_or_none(end_to_end(cell, plain)),
-        }
+        _compression_fact(how, cell, plain)
         for plain, chains in compressed(cells)
         for how, cell in _with_plain(plain, chains).items()
-    ]  # fmt: skip
+    ]
 
 
-def _mean_or_none(values: Mapping[int, float]) -> float | None:
-    return mean_of(values) if values else None
+def _compression_fact(how: Compression, cell: CellResult, plain: CellResult) -> dict[str, Any]:
+    ratio, whole = _ratios(cell, plain)
+    return {
+        "dataset": dataset_name(cell), "transforms": cell.label.text("transforms"), "compression": str(how),
+        "accuracy": accuracy_json(cell), "uplink_ratio": ratio and ratio.mean,
+        "rounds": cell.rounds, "converged": has_converged(cell),
+        "end_to_end_ratio": whole and whole.mean, "end_to_end_bound": (whole and whole.bound) or None,
+    }  # fmt: skip
 
 
 # --- local epochs -------------------------------------------------------------------------------------
@@ -212,7 +224,8 @@ def source_table(cells: Cells) -> Table:
         if set(line.tests) == set(_SOURCES)
     ]
     title = "OARF, Table 4: accuracy of each model on the test rows of each source"
-    return Table(title, [*names, "network", "trained on", *_SOURCES], rows)
+    columns = [*names, "network", "trained on", *_SOURCES]
+    return Table(title, columns, rows, "; ".join(_other_networks(plain)))
 
 
 def _is_source_test(cell: CellResult) -> bool:
