@@ -65,7 +65,9 @@ def trial(number: Number, off: Callable[[int], float], seed: int, choices: dict[
     if "swing" in numbers:  # the same by chance
         curve = [accuracy + numbers["swing"] * off(10 + place) for place in range(20)]
     every = {"seconds": {"train": numbers.get("seconds", 2.0) * (1 + off(2))}}
-    every |= {"bytes_up": numbers.get("sent", 100.0) * (1 + off(3)) / len(curve), "bytes_down": 0}
+    sent = numbers.get("sent", 100.0)
+    every |= {"bytes_up": sent * (1 + off(3)) / len(curve), "bytes_down": 0}
+    every |= {"dense_up": numbers.get("dense", sent) / len(curve)}
     parties, measured = choices.get("parties", 10), _measured(numbers, off)
     classes = {"classes": [str(place) for place in range(2 * parties)]} if "known" in numbers else {}
     partition = choices.get("partition", "iid")

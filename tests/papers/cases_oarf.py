@@ -130,16 +130,16 @@ CASES = {
     "oarf-21": Case(
         chains(TOP1, TOP03, RANK3, RAND1),
         supported=[
-            {"accuracy": accuracy, "sent": sent}
+            {"accuracy": accuracy, "sent": sent, "dense": 1000.0}
             for accuracy, sent in ((0.893, 1000.0), (0.848, 30.0), (0.8, 9.0), (0.7, 10.0), (0.4, 10.0))
         ],
-        contradicted=each("sent", 1000.0, 30.0, 9.0, 10.0, 10.0, accuracy=0.89),
+        contradicted=each("sent", 1000.0, 30.0, 9.0, 10.0, 10.0, accuracy=0.89, dense=1000.0),
         null={"accuracy": 0.7, "sent": 100.0},
     ),
     "oarf-22": Case(
         chains(TOP1, RANK3, **LONG),
-        supported=[{"until": 100, "sent": 1000.0}, *each("until", 150, 140, sent=50.0)],
-        contradicted=[{"until": 100, "sent": 1000.0}, *each("until", 101, 100, sent=50.0)],
+        supported=[{"until": 100, "sent": 1000.0}, *each("until", 150, 140, sent=50.0, dense=1500.0)],
+        contradicted=[{"until": 100, "sent": 1000.0}, *each("until", 101, 100, sent=50.0, dense=1500.0)],
         wide=0.9,
         null={"until": 100, "sent": 1000.0},
     ),

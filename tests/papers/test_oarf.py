@@ -9,10 +9,23 @@ from cases_oarf import CASES, RAND1, RANK3, TOP1, oarf
 from cases import CLOSE, pattern, runs
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
+from silobench.analysis.tables import Table
+from silobench.method.solvers import SOLVERS
+from silobench.method.transforms import bind_chain
+from silobench.models import MODELS
 from silobench.papers import PAPERS, suites
 from silobench.papers.oarf.chains import Compression, compression_of
 from silobench.papers.oarf.measures import correlation, has_converged, is_weak, more_rounds, share_of_overhead
-from silobench.papers.oarf.numbers import accuracy, odds, published_cost, table4, table5, table8
+from silobench.papers.oarf.numbers import (
+    accuracy,
+    accuracy_row,
+    compression_row,
+    odds,
+    published_cost,
+    table4,
+    table5,
+    table8,
+)
 from silobench.papers.oarf.settings import is_fast
 from silobench.papers.oarf.tables import (
     compression_json,
@@ -32,7 +45,7 @@ SGD = "sgd(lr=plateau(start=0.1), weight_decay=0.0005, epochs=1, batch=128, keep
 ADAM = "adam(lr=plateau(start=0.001), weight_decay=0.0005, epochs=1, batch=128, keep_moments=True)"
 OBJECT: dict[str, Any] = {
     "dataset": "cifar-10", "partition": "iid", "model": "resnet(norm=batch-stats)", "algorithm": "fedavg",
-    "solver": SGD, "split": "10:1:1", "participation": 1.0,
+    "solver": SGD, "split": "10:1:1", "participation": 1.0, "network": "link(bandwidth=1000Gbps)",
 }  # fmt: skip
 SENTIMENT: dict[str, Any] = {
     "dataset": "sentiment(amazon=dvd)", "partition": "by-group", "model": "lstm(hidden=200)", "algorithm": "fedavg",
@@ -70,7 +83,9 @@ def test_accuracies_are_those_of_the_paper() -> None:
         {"solver": SGD.replace("keep_momentum=True", "momentum=0.5")}, {"split": "given"}, {"server": "adam"},
         {"start": "centralised(rounds=7)"}, {"exchange": "mesh"}, {"broadcast": "quantize"}, {"algorithm": "scaffold"},
         {"transforms": "top-k"}, {"transforms": "clip | " + TOP1}, {"transforms": "rand-k"}, {"participation": 3},
-        {"transforms": TOP1, "participation": 2},
+        {"transforms": TOP1, "participation": 2}, {"model": "cnn"}, {"model": "resnet"}, {"solver": ADAM},
+        {"model": "resnet(depth=50, norm=batch-stats)"}, {"solver": SGD.replace("plateau(start=0.1)", "0.1")},
+        {"solver": SGD.replace("start=0.1", "start=0.02")}, {"dataset": "cifar-10(augment=False)"},
     ],
     ids=str,
 )  # fmt: skip
@@ -82,6 +97,40 @@ def test_another_number_of_parties_has_no_number() -> None:
     assert printed(10, **OBJECT) is None
     assert printed(2, **{**SENTIMENT, "dataset": "sentiment"}) is None  # other products than films
     assert published_cost(Label(OBJECT), 10) is None
+    assert accuracy_row(Label(OBJECT), 10) == ("", None)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"model": "lstm"}, {"model": "lstm(hidden=200, layers=1)"}, {"dataset": "sentiment(amazon=dvd, rows=4000)"},
+        {"dataset": "sentiment(amazon=dvd, length=100)"}, {"solver": SGD}, {"solver": ADAM.replace("0.001", "0.003")},
+        {"solver": ADAM.replace("epochs", "beta1=0.5, epochs")},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_another_network_solver_or_length_has_no_number(other: dict[str, Any]) -> None:
+    assert printed(2, **{**SENTIMENT, **other}) is None
+
+
+def test_tables_of_the_paper_allow_a_smaller_network_but_no_other_training() -> None:
+    small = {"model": "cnn", "solver": SGD.replace("start=0.1", "start=0.02")}
+    assert accuracy_row(Label({**OBJECT, **small}), 5) == ("Table 4", table4("object")["federated", "all"])
+    assert compression_row(Label({**OBJECT, **small, "transforms": TOP1}), 5) == table8("object")["top-k 1%"]
+    for other in (
+        {"partition": "label-dirichlet(beta=0.2)"}, {"split": "given"}, {"server": "adam"}, {"solver": ADAM},
+        {"solver": SGD.replace("epochs=1", "epochs=4")}, {"participation": 2}, {"broadcast": "quantize"},
+    ):  # fmt: skip
+        assert compression_row(Label({**OBJECT, **small, **other, "transforms": TOP1}), 5) is None
+
+
+def test_the_paper_scale_has_the_papers_accuracies() -> None:
+    """The specs of the suites, in the short form of labels, are those that have a number."""
+    labels = [{"parties": 2, "participation": 1.0, **cell, **bound(cell)} for cell in suite("oarf-baseline")]
+    numbers = {printed(**label) for label in labels}
+    assert numbers == {None, *((*pair, "OARF Table 4") for pair in (
+        (0.893, 0.0073), (0.7854, 0.0081), (0.8892, 0.0076), (0.8634, 0.0103), (0.8681, 0.0026)
+    ))}  # fmt: skip
 
 
 def test_costs_are_those_of_the_paper() -> None:
@@ -89,7 +138,8 @@ def test_costs_are_those_of_the_paper() -> None:
     sampled = published_cost(Label({**OBJECT, "participation": 2}), 5)
     assert sampled is not None
     assert (sampled["throughput"], sampled["overhead_percent"]) == ("1757.60", "70.76")
-    assert published_cost(Label({**OBJECT, "transforms": TOP1}), 5) is None
+    for other in ({"transforms": TOP1}, {"network": "link"}, {"network": "link(bandwidth=1000Gbps, server=1Gbps)"}):
+        assert published_cost(Label({**OBJECT, **other}), 5) is None
 
 
 def test_the_odds_of_the_paper_sum_to_one_and_read_a_as_larger() -> None:
@@ -149,10 +199,10 @@ def test_a_suite_has_the_papers_compressions_and_their_counterparts() -> None:
 
 
 def bound(cell: dict[str, Any]) -> dict[str, Any]:
-    """A chain as labels have it."""
-    from silobench.method.transforms import bind_chain
-
-    return {"transforms": " | ".join(str(term.short) for term in bind_chain(cell.get("transforms", "")))}
+    """Specs as labels have them."""
+    specs = {"model": MODELS.bind(cell["model"]), "solver": SOLVERS.bind(cell["solver"])}
+    chain = " | ".join(str(term.short) for term in bind_chain(cell.get("transforms", "")))
+    return {"transforms": chain, **{key: str(spec.short) for key, spec in specs.items()}}
 
 
 # --- reading runs -------------------------------------------------------------------------------------
@@ -255,6 +305,78 @@ def test_the_table_of_compression_has_the_papers_numbers() -> None:
     ]  # fmt: skip
     assert column(table, "compression")[3][0] == "low-rank 3, feedback"
     assert [round(row["uplink_ratio"]) for row in compression_json(found)] == [1, 33, 111, 100, 100]
+    assert column(table, "accuracy")[1] == ("84.8 ± 0.2", "paper 84.78 ± 0.08")
+    assert column(table, "network")[0] == ("cnn", "")
+    assert "the paper's network for object: resnet(depth=18, norm=batch-stats)" in table.note
+
+
+def test_ratios_are_those_of_the_table_of_costs() -> None:
+    """The uplink ratio counts a run's own messages; the end-to-end ratio is that of means, and may be a bound."""
+    found = cells(
+        [sending(rounds, 100, 100, seed) for seed, rounds in enumerate((40, 80))],
+        [sending(rounds, 100, 5, seed, TOP1) for seed, rounds in enumerate((80, 80))],
+        [sending(90, 100, 5, seed, RANK3) for seed in (0, 1)],
+    )
+    plain, top, low = compression_json(found)
+    assert (plain["uplink_ratio"], top["uplink_ratio"]) == (1, 20)
+    assert (top["end_to_end_ratio"], top["end_to_end_bound"]) == (20 * 60 / 80, None)
+    assert (low["end_to_end_ratio"], low["end_to_end_bound"]) == (pytest.approx(20 * 60 / 90), "<")
+    assert [text for text, _ in column(compression_table(found), "end-to-end ratio")] == ["1", "15", "<13.3"]
+    for cell, row in zip(found, (plain, top, low), strict=True):
+        shown = costs.costs_json(cell, costs.uncompressed(found)(cell))
+        assert shown["uplink-ratio"]["mean"] == row["uplink_ratio"]
+        assert (shown["end-to-end-ratio"]["mean"], shown["end-to-end-ratio"]["bound"]) == (
+            row["end_to_end_ratio"], row["end_to_end_bound"],
+        )  # fmt: skip
+
+
+def sending(rounds: int, whole: int, sent: int, seed: int, chain: str = "") -> StoredRun:
+    """Return a run of at most 90 rounds, with the bytes of a round without and with compression."""
+    every = {"dense_up": whole, "bytes_up": sent}
+    return stored([0.8] * rounds, seed, every=every, **oarf(rounds=90, transforms=chain))
+
+
+def test_variants_of_a_method_are_cells_of_their_own() -> None:
+    chains = [
+        "", "top-k", "top-k(index=int64)", "top-k(feedback=False)", TOP1, "error-feedback | top-k(feedback=False)",
+        "low-rank", RANK3, "low-rank(warm_start=False)", "low-rank(warm_start=False, feedback=False)",
+        "low-rank(warm_start=False, feedback=False, decay=0.5)", "low-rank(warm_start=False, decay=0.3)",
+    ]  # fmt: skip
+    table = compression_table(cells(*[[stored([0.8], **oarf(transforms=chain))] for chain in chains]))
+    assert len({text for text, _ in column(table, "compression")}) == len(chains)
+
+
+def test_feedback_is_compared_with_the_same_chain_without_it() -> None:
+    chains = [
+        "",
+        "top-k",
+        TOP1,
+        "top-k(feedback=False)",
+        "low-rank",
+        RANK3,
+        RANK3.replace("feedback=True", "feedback=False"),
+    ]
+    accuracies = [0.89, 0.88, 0.5, 0.85, 0.8, 0.7, 0.6]
+    trials = [[stored([a], s, **oarf(transforms=c)) for s in range(3)] for c, a in zip(chains, accuracies, strict=True)]
+    numbers = [piece.numbers.partition(",")[0] + piece.numbers.partition("without")[2].partition(",")[0]
+               for piece in claim("oarf-24", *trials).evidence]  # fmt: skip
+    assert numbers == ["88.0 ± 0.0 85.0 ± 0.0", "70.0 ± 0.0 60.0 ± 0.0"]
+
+
+def test_bytes_of_models_that_have_learnt_nothing_decide_nothing() -> None:
+    case = CASES["oarf-20"]
+    for one, four in ((0.1, 0.1), (0.89, 0.1), (0.1, 0.89)):
+        pairs = zip(case.supported, (one, four), strict=True)
+        numbers = [{**number, "accuracy": accuracy} for number, accuracy in pairs if isinstance(number, dict)]
+        pieces = claim("oarf-20", *runs(case, numbers, pattern(CLOSE))).evidence
+        assert [piece.holds for piece in pieces if piece.part == "no bytes are saved"] == [None]
+
+
+def test_another_training_is_shown_without_the_papers_numbers() -> None:
+    for other in ({"partition": "label-dirichlet(beta=0.2)"}, {"split": "given"}, {"server": "adam"}):
+        table = compression_table(cells(*[[stored([0.8], **oarf(transforms=chain, **other))] for chain in ("", TOP1)]))
+        assert len(table.rows) == 2
+        assert {entry.paper for row in table.rows for entry in row} == {""}
 
 
 def test_the_table_of_costs_has_the_papers_numbers() -> None:
@@ -264,27 +386,54 @@ def test_the_table_of_costs_has_the_papers_numbers() -> None:
     assert [paper for _, paper in column(cost_table(made("oarf-12")), "rows/s")] == [
         "paper 3913.31 ± 36.85", "paper 1757.60 ± 42.56", "paper 1742.07 ± 97.50",
     ]  # fmt: skip
+    slow = cells([stored([0.8], **oarf(network="link", clock="device(speed=1000)"))])
+    table = cost_table(slow)
+    assert column(table, "accuracy") == [("80.0", "paper 89.30 ± 0.73")]
+    assert "the paper's network for object: resnet(depth=18, norm=batch-stats)" in table.note
+    assert [column(table, name)[0][1] for name in ("rounds", "rows/s", "overhead, %")] == [""] * 3
+    assert "with clock=device the speed of parties is stated, not measured" in table.note
+    assert "a mean over all its algorithms" in cost_table(made("oarf-12")).note
 
 
 def test_the_table_of_sources_is_that_of_the_papers_sentiment_task() -> None:
-    tests, own = ["amazon", "imdb", "all"], {"shared": [0.85, 0.87, 0.86]}
-    alone = {"amazon": [0.85, 0.84, 0.84], "imdb": [0.8, 0.86, 0.83]}
+    shared, alone = {"shared": [0.85, 0.87, 0.86]}, {"amazon": [0.85, 0.84, 0.84], "imdb": [0.8, 0.86, 0.83]}
 
-    def trial(seed: int, algorithm: str, scores: dict[str, list[float]]) -> StoredRun:
-        cross = {"models": list(scores), "tests": tests, "scores": list(scores.values())}
-        names = {"partition_facts": {"parties": tests[:2]}}
-        choices = {**SENTIMENT, "algorithm": algorithm, "parties": 2}
-        return stored([0.86], seed, [{"final": {"cross": cross}}], **names, **choices)
+    def table_of(**choices: Any) -> Table:
+        solo = [by_source(seed, alone, algorithm="solo", **choices) for seed in (0, 1)]
+        return source_table(cells([by_source(seed, shared, **choices) for seed in (0, 1)], solo))
 
-    found = cells([trial(s, "fedavg", own) for s in (0, 1)], [trial(s, "solo", alone) for s in (0, 1)])
-    table = source_table(found)
-    assert [row[0].text for row in table.rows] == ["amazon", "imdb", "federated"]
+    table = table_of()
+    assert [text for text, _ in column(table, "trained on")] == ["amazon", "imdb", "federated"]
     assert column(table, "amazon") == [
         ("85.0 ± 0.0", "paper 84.69 ± 0.65"),
         ("80.0 ± 0.0", "paper 80.89 ± 0.78"),
         ("85.0 ± 0.0", "paper 85.62 ± 1.21"),
     ]
     assert not source_table(made("oarf-3")).rows  # another task
+    for other in (
+        {"participation": 1}, {"solver": ADAM.replace("epochs=1", "epochs=2")}, {"split": "given"},
+        {"transforms": TOP1}, {"broadcast": "quantize"},
+    ):  # fmt: skip
+        assert not table_of(**other).rows
+
+
+def test_rows_of_the_table_of_sources_can_be_told_apart() -> None:
+    shared = {"shared": [0.85, 0.87, 0.86]}
+    rates = [{"solver": ADAM.replace("0.001", rate)} for rate in ("0.001", "0.003")]
+    groups = [[by_source(0, shared, **choices)] for choices in (*rates, {"model": "lstm"})]
+    table = source_table(cells(*groups))
+    assert len({tuple(entry.text for entry in row) for row in table.rows}) == len(table.rows) == 3
+    assert [text for text, _ in column(table, "network")] == ["lstm(hidden=200)", "lstm(hidden=200)", "lstm"]
+    assert table.note == "the paper's network for sentiment: lstm(hidden=200, layers=2)"
+    assert not source_table(cells(*groups[:2])).note
+
+
+def by_source(seed: int, scores: dict[str, list[float]], **choices: Any) -> StoredRun:
+    """Return a run of the sentiment task, with scores by model on amazon, on imdb and on all rows."""
+    tests = ["amazon", "imdb", "all"]
+    cross = {"models": list(scores), "tests": tests, "scores": list(scores.values())}
+    names = {"partition_facts": {"parties": tests[:2]}}
+    return stored([0.86], seed, [{"final": {"cross": cross}}], **names, **{**SENTIMENT, "parties": 2, **choices})
 
 
 def test_figures_are_drawn_and_tables_have_their_rows(tmp_path: Path) -> None:

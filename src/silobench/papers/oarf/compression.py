@@ -12,6 +12,7 @@ from silobench.analysis.evidence import (
     all_hold,
     any_holds,
     gap,
+    has_learnt,
     if_learnt,
     larger,
     opposite,
@@ -25,7 +26,7 @@ from silobench.analysis.groups import (
     grouped,
     setting_name,
 )
-from silobench.papers.oarf.chains import Chains, compressed, end_to_end, papers_variants, uplink_ratio
+from silobench.papers.oarf.chains import Chains, compressed, end_to_end, papers_variants
 from silobench.papers.oarf.measures import (
     POINT,
     has_converged,
@@ -61,8 +62,12 @@ def local_epochs(cells: Cells) -> Iterator[Evidence]:
             yield Evidence("accuracy is nearly the same", names, pair_text(cell, one), test, holds)
             if costs.can_converge(cell.runs[0]):
                 a, b = by_seed(one, _bytes), by_seed(cell, _bytes)
-                test = "t-test: bytes up to convergence with one epoch are not more than a tenth higher"
-                yield Evidence("no bytes are saved", names, two_text(a, b, "MB", 1e-6), test, _no_saving(one, cell))
+                test = (
+                    "t-test: bytes up to convergence with one epoch are not more than a tenth higher, only if both "
+                    "models have learnt"
+                )
+                holds = _no_saving(one, cell) if has_learnt(one) and has_learnt(cell) else None
+                yield Evidence("no bytes are saved", names, two_text(a, b, "MB", 1e-6), test, holds)
 
 
 def families_of_epochs(cells: Cells) -> Iterator[Family]:
@@ -112,7 +117,7 @@ def compression_costs_accuracy(cells: Cells) -> Iterator[Evidence]:
     for plain, chains in compressed(cells):
         papers = papers_variants(chains)
         for how, cell in papers.items():
-            ratio = uplink_ratio(cell, plain)
+            ratio = by_seed(cell, costs.uplink_ratio)
             names = f"{setting_name(cell)}: {how}"
             if ratio:
                 holds = gap(ratio, dict.fromkeys(ratio, 5.0)).more_than(0)
@@ -138,7 +143,7 @@ def _by_amount(papers: Chains, plain: CellResult) -> Iterator[Evidence]:
 
 def _at_similar_ratio(papers: Chains, plain: CellResult) -> Iterator[Evidence]:
     """Yield evidence from pairs of methods whose messages are about equally long."""
-    ratios = {how: mean_of(ratio) for how, cell in papers.items() if (ratio := uplink_ratio(cell, plain))}
+    ratios = {how: mean_of(ratio) for how, cell in papers.items() if (ratio := by_seed(cell, costs.uplink_ratio))}
     for one, other in combinations(ratios, 2):
         if one.method != other.method and max(ratios[one], ratios[other]) < 1.2 * min(ratios[one], ratios[other]):
             a, b = papers[one], papers[other]
@@ -169,7 +174,8 @@ def saves_end_to_end(cells: Cells) -> Iterator[Evidence]:
                 holds = gap(saved, dict.fromkeys(saved, 5.0)).more_than(0)
                 bounded = (holds and not has_converged(cell)) or (holds is False and not has_converged(plain))
                 test = "t-test: more than 5 times fewer bytes up to convergence; only if it has learnt"
-                numbers = f"{'' if has_converged(cell) else '<'}{mean_of(saved):.1f} times"
+                shown = costs.end_to_end_ratio(cell.runs, plain.runs)
+                numbers = f"{shown.bound}{shown.mean:.1f} times" if shown else "neither converged"
                 held = if_learnt(None if bounded else holds, cell)
                 yield Evidence("bytes are saved end to end", names, numbers, test, held)
 
@@ -213,14 +219,14 @@ def _task_key(cell: CellResult) -> Label:
 def feedback_helps(cells: Cells) -> Iterator[Evidence]:
     """Compare chains that differ in the feedback only; LowRank is shown aside."""
     for plain, chains in compressed(cells):
-        unscaled = {how: cell for how, cell in chains.items() if not how.scaled}
-        for how, cell in unscaled.items():
-            without = next((one for one in unscaled if one.name == how.name and not one.feedback), None)
-            if not how.feedback or without is None:
+        without = {how.without_feedback(): cell for how, cell in chains.items() if not how.feedback}
+        for how, cell in chains.items():
+            other = without.get(how.without_feedback())
+            if not how.feedback or how.is_scaled or other is None:
                 continue
-            holds = accuracy_gap(cell, unscaled[without], plain).more_than(POINT)
+            holds = accuracy_gap(cell, other, plain).more_than(POINT)
             test = "correlated t-test: accuracy is more than 1 point higher"
-            names, numbers = f"{setting_name(cell)}: {how}", pair_text(cell, unscaled[without], ", without ")
+            names, numbers = f"{setting_name(cell)}: {how}", pair_text(cell, other, ", without ")
             counts = how.method != "low-rank"
             yield Evidence(
                 "feedback helps" if counts else "feedback helps LowRank", names, numbers, test, holds, counts

@@ -6,7 +6,16 @@ from pathlib import Path
 from silobench.analysis.cells import Published
 from silobench.analysis.specs import arguments
 from silobench.papers.oarf.chains import NONE, compression_of
-from silobench.papers.oarf.settings import COMBINED, FEDERATED, OBJECT, SENTIMENT, SOLO, is_papers_training, task_of
+from silobench.papers.oarf.settings import (
+    COMBINED,
+    FEDERATED,
+    OBJECT,
+    SENTIMENT,
+    SOLO,
+    is_fast,
+    is_papers_setting,
+    papers_task,
+)
 from silobench.papers.published import Rows, fraction, participation, published_tables
 from silobench.runs.label import Label
 
@@ -21,30 +30,46 @@ _NAMES = {FEDERATED: "federated", COMBINED: "combined", SOLO: "solo"}
 def accuracy(label: Label, parties: int) -> Published | None:
     """Return the accuracy on all test rows that the paper prints for a setting; None if it has no such setting.
 
-    Table 4 for each party by itself, combined and federated, Table 6 for sampled parties, Table 8 for compression. The
-    convolutional network, the learning rate, the batch and the rounds may differ: `Published.setting` has the paper's.
+    The batch, the patience and the rounds may differ: `Published.setting` has the paper's.
     """
-    task = task_of(label, parties)
-    if task is None or not is_papers_training(label) or (task == OBJECT and label["partition"] != "iid"):
+    task = papers_task(label, parties)
+    if task is None or not is_papers_setting(label, task):
         return None
+    table, row = accuracy_row(label, parties)
+    if row is None:
+        return None
+    setting = f"OARF, {table}: {_TRAINED[task]}, until the 4th drop of the learning rate"
+    return Published(fraction(row["accuracy_percent"]), fraction(row["std_percent"]), f"OARF {table}", setting)
+
+
+def accuracy_row(label: Label, parties: int) -> tuple[str, dict[str, str] | None]:
+    """Return a table and its row with the accuracy of a setting, for any size of the network; None without a number.
+
+    Table 4 for each party by itself, combined and federated, Table 6 for sampled parties, Table 8 for compression. That
+    one states in place of some numbers that training cannot converge.
+    """
+    task, how = papers_task(label, parties), compression_of(label)
     per_round = round(participation(label, parties) * parties)
-    compression = compression_of(label)
-    if compression is None or not compression.is_papers:
-        return None
-    if compression.method != NONE:
+    if task is None or how is None or not how.is_papers:
+        return "", None
+    if how.method != NONE:
         is_plain = label["algorithm"] == FEDERATED and per_round == parties
-        return _published(table8(task).get(compression.name) if is_plain else None, "Table 8", task)
-    if per_round < parties:
-        return _published(table6(task).get((_algorithm(label), per_round)), "Table 6", task)
-    name = _NAMES.get(label["algorithm"], "")
-    return _published(table4(task).get((name, "all")), "Table 4", task)
+        table, row = "Table 8", table8(task).get(how.name) if is_plain else None
+    elif per_round < parties:
+        table, row = "Table 6", table6(task).get((_algorithm(label), per_round))
+    else:
+        table, row = "Table 4", table4(task).get((_NAMES.get(label["algorithm"], ""), "all"))
+    return table, row if row and row["accuracy_percent"] else None
 
 
 def published_cost(label: Label, parties: int) -> dict[str, str] | None:
-    """Return the row of Table 5 or 6 with the rounds, throughput and overhead of a setting; None if it has none."""
-    task = task_of(label, parties)
-    is_iid = label["partition"] == ("iid" if task == OBJECT else "by-group")
-    if task is None or not is_iid or not is_papers_training(label) or label.text("transforms"):
+    """Return the row of Table 5 or 6 with the rounds, throughput and overhead of a setting; None if it has none.
+
+    The paper's sockets have no limit, so a run needs fast links. The overheads of sampled parties are means over all
+    algorithms.
+    """
+    task = papers_task(label, parties)
+    if task is None or label.text("transforms") or not is_fast(label):
         return None
     per_round = round(participation(label, parties) * parties)
     if per_round < parties:
@@ -52,19 +77,18 @@ def published_cost(label: Label, parties: int) -> dict[str, str] | None:
     return table5(task).get(_NAMES.get(label["algorithm"], ""))
 
 
+def compression_row(label: Label, parties: int) -> dict[str, str] | None:
+    """Return the row of Table 8 of a setting, for any size of the network; None if it has none."""
+    task, how = papers_task(label, parties), compression_of(label)
+    is_plain = label["algorithm"] == FEDERATED and participation(label, parties) == 1
+    return table8(task).get(how.name) if task and how and how.is_papers and is_plain else None
+
+
 def _algorithm(label: Label) -> str:
     """Return the algorithm as the table has it: FedProx with its mu, also where that is the default."""
     if label.algorithm.name != "fedprox":
         return str(label["algorithm"])
     return f"fedprox(mu={arguments(label.algorithm).get('mu', 0.01)})"
-
-
-def _published(row: dict[str, str] | None, table: str, task: str) -> Published | None:
-    """Return the accuracy of a row; None where it states that training cannot converge."""
-    if row is None or not row["accuracy_percent"]:
-        return None
-    setting = f"OARF, {table}: {_TRAINED[task]}, until the 4th drop of the learning rate"
-    return Published(fraction(row["accuracy_percent"]), fraction(row["std_percent"]), f"OARF {table}", setting)
 
 
 # --- tables -------------------------------------------------------------------------------------------

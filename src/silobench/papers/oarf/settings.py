@@ -9,12 +9,17 @@ from silobench.analysis.specs import arguments
 from silobench.loop.network import NETWORKS
 from silobench.papers.published import is_usual, participation
 from silobench.runs.label import LATER, Label
+from silobench.spec import Spec
 
 NAME = "OARF"
 OBJECT, SENTIMENT = "object", "sentiment"
 SOLO, COMBINED, FEDERATED = "solo", "combined", "fedavg"
 SAMPLED = ("fedavg", "fednova", "fedprox")  # the algorithms of Table 6
 _USUAL = ("exchange", "aggregate", "availability", "pace")  # keys that stay at their defaults
+PAPERS_NETWORKS = {OBJECT: "resnet(depth=18, norm=batch-stats)", SENTIMENT: "lstm(hidden=200, layers=2)"}
+_SHORT = {OBJECT: "resnet(norm=batch-stats)", SENTIMENT: "lstm(hidden=200)"}  # the same, as labels have them
+_SOLVERS = {OBJECT: ("sgd", "keep_momentum"), SENTIMENT: ("adam", "keep_moments")}
+_RATES = {OBJECT: 0.1, SENTIMENT: 0.001}
 _FAST = 10e9  # bits per second: a link that hardly limits anything
 
 
@@ -31,19 +36,52 @@ def task_of(label: Label, parties: int) -> str | None:
     return SENTIMENT if is_natural and label.model.name == "lstm" else None
 
 
-def is_papers_training(label: Label, epochs: int = 1) -> bool:
-    """Whether parties train as in the paper, whatever the learning rate, the batch and the patience.
+def papers_task(label: Label, parties: int) -> str | None:
+    """Return the paper's task of a run that trains as the paper does; None for any other run.
 
-    Object classification has SGD with a momentum of 0.9, sentiment has Adam; both have a weight decay of 0.0005 and
-    optimizers that last. A sixth of the rows is held out, half of it to follow the learning rate.
+    The network's size, the learning rate, the batch, the patience and the rounds may differ, and updates may be
+    compressed: the tables of this paper show its numbers beside such runs, and name both networks.
     """
-    solver = arguments(label.solver)
-    keeps = solver.get("keep_momentum", solver.get("keep_moments", False))
-    stated = (solver.get("weight_decay"), solver.get("epochs"), keeps, label.split)
-    usual = all(label.text(key) == LATER[key] for key in _USUAL)
-    has_momentum = solver.get("momentum", 0.9) == 0.9 and "steps" not in solver
-    is_plain = is_usual(label.replace(transforms="")) and not label.text("broadcast")
-    return stated == (0.0005, epochs, True, "10:1:1") and usual and has_momentum and is_plain
+    task = task_of(label, parties)
+    if task is None or (task == OBJECT and label["partition"] != "iid"):
+        return None
+    return task if _is_papers_training(label, task) else None
+
+
+def _is_papers_training(label: Label, task: str) -> bool:
+    """Whether parties train for an epoch per round with optimizers that last, until the validation loss stalls.
+
+    Object classification has SGD with a momentum of 0.9, sentiment has Adam; both have a weight decay of 0.0005. A
+    sixth of the rows is held out, half of it to follow the learning rate.
+    """
+    solver, (name, lasting) = arguments(label.solver), _SOLVERS[task]
+    stated = (label.solver.name, solver.get("weight_decay"), solver.get("epochs"), solver.get(lasting), label.split)
+    has_defaults = solver.keys() <= {"lr", "momentum", "weight_decay", "epochs", "batch", lasting}
+    usual = all(label.text(key) == LATER[key] for key in _USUAL) and is_usual(label.replace(transforms=""))
+    momentum = solver.get("momentum", 0.9)
+    has_plateau = _schedule(label).name == "plateau"
+    return stated == (name, 0.0005, 1, True, "10:1:1") and momentum == 0.9 and has_defaults and has_plateau and usual
+
+
+def _schedule(label: Label) -> Spec:
+    """Return the schedule of the learning rate, after a warm-up if there is one; one without a name for a number."""
+    rate = arguments(label.solver).get("lr")
+    if isinstance(rate, Spec) and rate.name == "warmup":
+        rate = arguments(rate).get("then")
+    return rate if isinstance(rate, Spec) else Spec("")
+
+
+def has_papers_network(label: Label, task: str) -> bool:
+    """Whether a run has the paper's network, apart from the dimensions of its word vectors."""
+    return label.text("model") == _SHORT[task]
+
+
+def is_papers_setting(label: Label, task: str) -> bool:
+    """Whether a run with the paper's training has its network, learning rate and rows too; rounds may differ."""
+    data = arguments(label.dataset)
+    has_rows = data.get("augment", True) and not data.get("rows") and data.get("length", 200) == 200
+    has_rate = arguments(_schedule(label)).get("start") == _RATES[task]
+    return has_papers_network(label, task) and has_rate and bool(has_rows)
 
 
 def is_fast(label: Label) -> bool:

@@ -6,15 +6,24 @@ from typing import Any
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
 from silobench.analysis.cross_tests import CrossLine, cross_lines
-from silobench.analysis.groups import Cells, accuracy_json, dataset_name, settings_of
+from silobench.analysis.groups import Cells, accuracy_json, accuracy_text, dataset_name, settings_of
 from silobench.analysis.tables import Entry, Table, accuracy_entry, entries, shown_choices, varying
 from silobench.analysis.units import percent, short, size
-from silobench.papers.oarf.chains import NONE, Chains, Compression, compressed, end_to_end, uplink_ratio
+from silobench.papers.oarf.chains import NONE, Chains, Compression, compressed
 from silobench.papers.oarf.compression import families_of_epochs
-from silobench.papers.oarf.measures import has_converged, mean_of, rounds_text
-from silobench.papers.oarf.numbers import published_cost, table4, table8
-from silobench.papers.oarf.settings import COMBINED, FEDERATED, SENTIMENT, SOLO, task_of
+from silobench.papers.oarf.measures import has_converged, rounds_text
+from silobench.papers.oarf.numbers import accuracy_row, compression_row, published_cost, table4
+from silobench.papers.oarf.settings import (
+    COMBINED,
+    FEDERATED,
+    PAPERS_NETWORKS,
+    SENTIMENT,
+    SOLO,
+    has_papers_network,
+    papers_task,
+)
 from silobench.papers.oarf.skew import skews
+from silobench.papers.published import participation
 from silobench.tasks.metrics import Metric
 
 _COSTS = ("rounds", "throughput", "overhead_percent")
@@ -27,24 +36,66 @@ _DEVIATIONS = {  # columns of the published tables
 }
 
 
-# --- costs --------------------------------------------------------------------------------------------
+# --- baseline and costs --------------------------------------------------------------------------------------------
 
 
 def cost_table(cells: Cells) -> Table:
-    """Return rounds, throughput and overhead of the cells for which the paper prints them."""
-    known = [(cell, row) for cell in cells if (row := published_cost(cell.label, cell.parties))]
-    names = varying([cell for cell, _ in known]) if known else []
+    """Return accuracy, rounds, throughput and overhead of the cells for which the paper prints some of them."""
+    plain = [cell for cell in cells if not cell.label.text("transforms")]
+    known = [cell for cell in plain if _accuracy_row(cell) or published_cost(cell.label, cell.parties)]
+    names = _choices(known)
     rows = [
         [
-            *shown_choices(cell, names, cells),
-            *entries(str(cell.label["algorithm"]), f"{cell.cohort} of {cell.parties}"),
-            *(_beside(text, row, name) for text, name in zip(_cost_texts(cell), _COSTS, strict=True)),
+            *shown_choices(cell, names, known),
+            *entries(str(cell.label["algorithm"]), _cohort(cell)),
+            _network(cell),
+            _beside(accuracy_text(cell), _accuracy_row(cell), "accuracy_percent"),
+            *_cost_entries(cell),
         ]
-        for cell, row in known
+        for cell in known
     ]
-    columns = [*names, "algorithm", "parties", "rounds", "rows/s", "overhead, %"]
-    note = "rows/s: on the virtual clock, where parties work side by side; the paper's parties have a GPU each"
-    return Table("OARF, Tables 5 and 6: rounds to convergence, throughput and overhead", columns, rows, note)
+    columns = [*names, "algorithm", "parties", "network", "accuracy", "rounds", "rows/s", "overhead, %"]
+    notes = ["rows/s: on the virtual clock, where parties work side by side; the paper's parties have a GPU each"]
+    if any(cell.label.clock.name == "device" for cell in known):
+        notes.append("with clock=device the speed of parties is stated, not measured")
+    if any(participation(cell.label, cell.parties) < 1 for cell in known):
+        notes.append("the paper's overhead with sampled parties is a mean over all its algorithms")
+    notes += _other_networks(known)
+    title = "OARF, Tables 4 to 6: accuracy, rounds to convergence, throughput and overhead"
+    return Table(title, columns, rows, "; ".join(notes))
+
+
+def _cohort(cell: CellResult) -> str:
+    share = participation(cell.label, cell.parties)
+    return f"{round(share * cell.parties)} of {cell.parties}" if share < 1 else f"all {cell.parties}"
+
+
+def _choices(cells: Cells) -> list[str]:
+    """Return the choices in which cells differ; the network has a column of its own."""
+    return [name for name in varying(cells) if name != "model"] if cells else []
+
+
+def _network(cell: CellResult) -> Entry:
+    return Entry(cell.label.text("model"))
+
+
+def _other_networks(cells: Cells) -> list[str]:
+    """Return a note that names the paper's network, for each task in which some cell has another one."""
+    tasks = {
+        task
+        for cell in cells
+        if (task := papers_task(cell.label, cell.parties)) and not has_papers_network(cell.label, task)
+    }
+    return [f"the paper's network for {task}: {network}" for task, network in PAPERS_NETWORKS.items() if task in tasks]
+
+
+def _accuracy_row(cell: CellResult) -> dict[str, str] | None:
+    return accuracy_row(cell.label, cell.parties)[1]
+
+
+def _cost_entries(cell: CellResult) -> list[Entry]:
+    row = published_cost(cell.label, cell.parties)
+    return [_beside(text, row, name) for text, name in zip(_cost_texts(cell), _COSTS, strict=True)]
 
 
 def _cost_texts(cell: CellResult) -> list[str]:
@@ -72,18 +123,20 @@ def compression_table(cells: Cells) -> Table:
     """Return one row per compression: uplink ratio, accuracy, rounds and end-to-end ratio, with the paper's."""
     families = list(compressed(cells))
     shown = [cell for plain, chains in families for cell in (plain, *chains.values())]
-    names = [name for name in varying(shown) if name != "transforms"] if shown else []
+    names = [name for name in _choices(shown) if name != "transforms"]
     rows = [
-        [*shown_choices(cell, names, cells), *_compression_entries(how, cell, plain)]
+        [*shown_choices(cell, names, shown), _network(cell), *_compression_entries(how, cell, plain)]
         for plain, chains in families
         for how, cell in _with_plain(plain, chains).items()
     ]
-    columns = [*names, "compression", "uplink ratio", "accuracy", "rounds", "end-to-end ratio"]
-    note = (
-        "uplink ratio: bytes without compression over those sent; end-to-end: times the rounds without compression "
-        "over those with it; > and <: bounds, because a run did not converge"
-    )
-    return Table("OARF, Table 8: compression of what parties send", columns, rows, note)
+    columns = [*names, "network", "compression", "uplink ratio", "accuracy", "rounds", "end-to-end ratio"]
+    notes = [
+        "uplink ratio: bytes without compression over those sent",
+        "end-to-end: times the rounds without compression over those with it",
+        "> and <: bounds, because a run did not converge",
+        *_other_networks(shown),
+    ]
+    return Table("OARF, Table 8: compression of what parties send", columns, rows, "; ".join(notes))
 
 
 def _with_plain(plain: CellResult, chains: Chains) -> Chains:
@@ -91,46 +144,43 @@ def _with_plain(plain: CellResult, chains: Chains) -> Chains:
 
 
 def _compression_entries(how: Compression, cell: CellResult, plain: CellResult) -> list[Entry]:
-    row = _compression_row(how, cell)
-    ratio, whole = uplink_ratio(cell, plain), end_to_end(cell, plain)
-    end = _bound(cell, plain) + short(mean_of(whole)) if whole and costs.can_converge(cell.runs[0]) else "-"
+    row = compression_row(cell.label, cell.parties)
+    ratio, whole = _ratios(cell, plain)
     return [
         Entry(str(how)),
-        _beside(short(mean_of(ratio)) if ratio else "-", row, "uplink_ratio"),
-        accuracy_entry(cell),
+        _beside(_mean_text(ratio), row, "uplink_ratio"),
+        _beside(accuracy_text(cell), row, "accuracy_percent"),
         _beside(_rounds(cell), row, "rounds"),
-        _beside(end, row, "end_to_end_ratio"),
+        _beside(_mean_text(whole), row, "end_to_end_ratio"),
     ]
 
 
-def _bound(cell: CellResult, plain: CellResult) -> str:
-    """Return the sign of a bound: rounds of a cell that did not converge are too few, and those of `plain` too."""
-    return {(True, True): "", (False, True): "<", (True, False): ">", (False, False): "?"}[
-        has_converged(cell), has_converged(plain)
-    ]
+def _ratios(cell: CellResult, plain: CellResult) -> tuple[costs.Mean | None, costs.Mean | None]:
+    """Return the ratios of the uplink and end to end, as `show` and `compare` have them."""
+    return costs.mean_of(cell.runs, costs.uplink_ratio), costs.end_to_end_ratio(cell.runs, plain.runs)
 
 
-def _compression_row(how: Compression, cell: CellResult) -> dict[str, str] | None:
-    task = task_of(cell.label, cell.parties)
-    return table8(task).get(how.name) if task and how.is_papers else None
+def _mean_text(mean: costs.Mean | None) -> str:
+    return f"{mean.bound}{short(mean.mean)}" if mean else "-"
 
 
 def compression_json(cells: Cells) -> list[dict[str, Any]]:
     """Return the rows of the table of compression as plain values."""
     return [
-        {
-            "dataset": dataset_name(cell), "transforms": cell.label.text("transforms"), "compression": str(how),
-            "accuracy": accuracy_json(cell), "uplink_ratio": _mean_or_none(uplink_ratio(cell, plain)),
-            "rounds": cell.rounds, "converged": has_converged(cell),
-            "end_to_end_ratio": _mean_or_none(end_to_end(cell, plain)),
-        }
+        _compression_fact(how, cell, plain)
         for plain, chains in compressed(cells)
         for how, cell in _with_plain(plain, chains).items()
-    ]  # fmt: skip
+    ]
 
 
-def _mean_or_none(values: Mapping[int, float]) -> float | None:
-    return mean_of(values) if values else None
+def _compression_fact(how: Compression, cell: CellResult, plain: CellResult) -> dict[str, Any]:
+    ratio, whole = _ratios(cell, plain)
+    return {
+        "dataset": dataset_name(cell), "transforms": cell.label.text("transforms"), "compression": str(how),
+        "accuracy": accuracy_json(cell), "uplink_ratio": ratio and ratio.mean,
+        "rounds": cell.rounds, "converged": has_converged(cell),
+        "end_to_end_ratio": whole and whole.mean, "end_to_end_bound": (whole and whole.bound) or None,
+    }  # fmt: skip
 
 
 # --- local epochs -------------------------------------------------------------------------------------
@@ -160,17 +210,32 @@ def _bytes(cell: CellResult) -> float:
 
 def source_table(cells: Cells) -> Table:
     """Return each model on the test rows of each source, beside Table 4(b), for the paper's sentiment task."""
-    plain = [
-        cell for cell in cells if task_of(cell.label, cell.parties) == SENTIMENT and not cell.label.text("transforms")
-    ]
-    lines = [(setting[0].metric, line) for setting in settings_of(plain) for line in cross_lines(setting)]
+    plain = [cell for cell in cells if _is_source_test(cell)]
+    names = _choices(plain)
     rows = [
-        [Entry(_trained_on(line)), *(_source_entry(line, test, metric) for test in _SOURCES)]
-        for metric, line in lines
-        if line.algorithm in (SOLO, COMBINED, FEDERATED) and set(line.tests) == set(_SOURCES)
+        [
+            *shown_choices(setting[0], names, plain),
+            _network(setting[0]),
+            Entry(_trained_on(line)),
+            *(_source_entry(line, test, setting[0].metric) for test in _SOURCES),
+        ]
+        for setting in settings_of(plain)
+        for line in cross_lines(setting)
+        if set(line.tests) == set(_SOURCES)
     ]
     title = "OARF, Table 4: accuracy of each model on the test rows of each source"
-    return Table(title, ["trained on", *_SOURCES], rows)
+    columns = [*names, "network", "trained on", *_SOURCES]
+    return Table(title, columns, rows, "; ".join(_other_networks(plain)))
+
+
+def _is_source_test(cell: CellResult) -> bool:
+    """Whether a cell has the training of Table 4(b): all parties in every round, and whole messages."""
+    return (
+        papers_task(cell.label, cell.parties) == SENTIMENT
+        and cell.label["algorithm"] in (SOLO, COMBINED, FEDERATED)
+        and participation(cell.label, cell.parties) == 1
+        and not cell.label.text("transforms")
+    )
 
 
 def _trained_on(line: CrossLine) -> str:
