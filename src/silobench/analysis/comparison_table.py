@@ -1,15 +1,16 @@
-"""The table of a comparison of two algorithms."""
+"""The table of a comparison of two algorithms, or of two values of another key."""
 
 import math
 
 from silobench.analysis.compare import FEWEST_SETTINGS, FEWEST_WITH_SPREAD, Comparison, Paired
 from silobench.analysis.quantities import BEST, OWN, Question
+from silobench.analysis.rivals import ALGORITHM
 from silobench.analysis.tables import Table, entries
 
 
 def comparison_table(comparison: Comparison) -> Table:
     """Return one row per setting: mean difference with its 95% credible interval, three probabilities, a verdict."""
-    a, b, question = comparison.a, comparison.b, comparison.question
+    (a, b), question = comparison.names, comparison.question
     columns = [
         "setting",
         "pairs",
@@ -33,7 +34,8 @@ def comparison_table(comparison: Comparison) -> Table:
 def comparison_title(comparison: Comparison) -> str:
     """Return what is compared, and which direction is better."""
     better = "more is better" if comparison.question.kind.higher_is_better else "less is better"
-    return f"A = {comparison.a}, B = {comparison.b}: {_metric(comparison.question)}, {better}"
+    (a, b), key = comparison.names, "" if comparison.by == ALGORITHM else f"{comparison.by}: "
+    return f"{key}A = {a}, B = {b}: {_metric(comparison.question)}, {better}"
 
 
 def _metric(question: Question) -> str:
