@@ -169,7 +169,7 @@ def test_throughput_is_compared_relatively_by_default() -> None:
     assert found.odds is not None
     assert found.odds.better_a == pytest.approx(posterior.sf(0.1))
     assert found.verdict == "fedavg is better"
-    assert "training rows per second of the virtual clock, more is better" in comparison_table(found).title
+    assert "training rows per second of round time, more is better" in comparison_table(found).title
 
 
 def test_the_rope_of_a_study_is_a_difference_in_the_unit_of_the_metric() -> None:

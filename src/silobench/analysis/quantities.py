@@ -50,7 +50,7 @@ COSTS: Mapping[str, Quantity] = {
     ),
     "throughput": Quantity(
         _recorded("throughput"), rope=0.1, higher_is_better=True, relative=True, on_test_rows=False,
-        title="training rows per second of the virtual clock", unit="rows/s",
+        title="training rows per second of round time", unit="rows/s",
     ),
     "throughput-core": Quantity(
         _recorded("throughput-core"), rope=0.1, higher_is_better=True, relative=True, on_test_rows=False,
