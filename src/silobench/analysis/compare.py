@@ -35,6 +35,7 @@ class Paired:
     odds: Odds | None
     failed: tuple[int, int] = (0, 0)  # trials of A and of B without a finite score: their pairs are left out
     neither: int = 0  # pairs of which no trial got there: they are left out
+    level: float = 0.0  # the mean size of the values of A and B
 
     @property
     def mean(self) -> float:
@@ -122,6 +123,7 @@ class Comparison:
             "verdict": self.verdict,
             "method": self.method,
             "mean_difference": fmean(paired.mean for paired in self.settings),
+            "unit": self.question.json_unit,
             "posterior": over_settings if len(self.settings) > 1 else only.posterior and _facts(only.posterior),
             "settings": [paired.as_json(*self.names) for paired in self.settings],
             "left_out": list(self.left_out),
@@ -200,7 +202,7 @@ def _failures(rivals: tuple[CellResult, CellResult], question: Question) -> tupl
 def paired(a: CellResult, b: CellResult, question: Question, setting: str = "") -> Paired | None:
     """Return the differences of two cells over their shared seeds; None if there is no informative pair."""
     runs = [dict(zip(cell.seeds, cell.runs, strict=True)) for cell in (a, b)]
-    seeds, differences, never, failed, neither = [], [], [0, 0], [0, 0], 0
+    seeds, differences, sizes, never, failed, neither = [], [], [], [0, 0], [0, 0], 0
     for seed in sorted(runs[0].keys() & runs[1].keys()):
         lasts = [question.last_round(run[seed]) for run in runs]
         if lasts == [None, None]:  # neither got there, so neither was sooner
@@ -216,11 +218,22 @@ def paired(a: CellResult, b: CellResult, question: Question, setting: str = "") 
         seeds.append(seed)
         never = [count + (last is None) for count, last in zip(never, lasts, strict=True)]
         differences.append(_difference(one, other, question.kind.relative))
+        sizes.append((abs(one) + abs(other)) / 2)
     if not seeds:
         return None
     posterior = correlated_t(differences, _rho(a, question), _grain(a, question)) if len(seeds) > 1 else None
     odds = posterior.odds(question.rope, question.kind.higher_is_better) if posterior else None
-    return Paired(setting, seeds, differences, (never[0], never[1]), posterior, odds, (failed[0], failed[1]), neither)
+    return Paired(
+        setting,
+        seeds,
+        differences,
+        (never[0], never[1]),
+        posterior,
+        odds,
+        (failed[0], failed[1]),
+        neither,
+        fmean(sizes),
+    )
 
 
 def _difference(one: float, other: float, relative: bool) -> float:

@@ -1,11 +1,15 @@
 """The table of a comparison of two algorithms, or of two values of another key."""
 
 import math
+from statistics import fmean
 
 from silobench.analysis.compare import FEWEST_SETTINGS, FEWEST_WITH_SPREAD, Comparison, Paired
 from silobench.analysis.quantities import BEST, OWN, Question
 from silobench.analysis.rivals import ALGORITHM
 from silobench.analysis.tables import Table, entries
+
+_LARGE = 1000  # numbers that are shown without digits after the point
+_SMALL = 0.01  # of the values compared: a region of equivalence that suits another machine
 
 
 def comparison_table(comparison: Comparison) -> Table:
@@ -49,20 +53,39 @@ def _metric(question: Question) -> str:
 
 
 def difference_text(setting: Paired, question: Question) -> str:
-    """Return the mean difference with its 95% interval, with one digit more than the region of equivalence has."""
+    """Return the mean difference with its 95% interval, with one digit more than the region of equivalence has.
+
+    Large numbers, such as rows per second, have four digits that are not 0.
+    """
     times, rope = question.factor, question.rope * question.factor
     digits = max(2, 1 - math.floor(math.log10(rope))) if 0 < rope < 1 else 2  # one more than the ROPE has
-    text = f"{times * setting.mean:+.{digits}f}"
+    digits = 1 if question.unit == "rows/s" else digits
+    text = _number(times * setting.mean, digits)
     if setting.posterior:
         low, high = setting.posterior.interval()
-        text += f" [{times * low:+.{digits}f}, {times * high:+.{digits}f}]"
+        text += f" [{_number(times * low, digits)}, {_number(times * high, digits)}]"
     return text
+
+
+def _number(value: float, digits: int) -> str:
+    """Return a number with its sign, with digits after the point only if it is small.
+
+    >>> _number(2.281, 2), _number(-214729.79, 2), _number(1234.5, 2)
+    ('+2.28', '-214700', '+1234')
+    """
+    return f"{value:+.{digits}f}" if abs(value) < _LARGE else f"{float(f'{value:.4g}'):+.0f}"
 
 
 def _note(comparison: Comparison) -> str:
     question, settings = comparison.question, comparison.settings
     of_study = f", as in {question.study}" if question.study else ""
     notes = [f"equal: within ±{question.rope * question.factor:g} {question.unit}{of_study}"]
+    level = fmean(setting.level for setting in settings)
+    if question.study and not question.kind.on_test_rows and question.rope < _SMALL * level:
+        notes.append(
+            f"this is less than {100 * _SMALL:g}% of the values compared: it suits the machines of {question.study}, "
+            "so state a --rope for yours"
+        )
     rhos = sorted({f"{setting.posterior.rho:.2f}" for setting in settings if setting.posterior})
     if rhos:
         upto = f" to {rhos[-1]}" if len(rhos) > 1 else ""

@@ -128,6 +128,17 @@ class Question:
         return "percentage points" if self.score.is_share else self.score.unit or self.score.title
 
     @property
+    def json_unit(self) -> str:
+        """The unit of a difference in JSON, which is not multiplied by `factor`.
+
+        >>> Question().json_unit, Question("throughput").json_unit, Question("throughput", study="OARF").json_unit
+        ('fraction', 'fraction of their mean', 'rows/s')
+        """
+        if self.kind.relative:
+            return "fraction of their mean"
+        return "fraction" if self.unit == "percentage points" else self.unit
+
+    @property
     def factor(self) -> float:
         """The factor by which tables multiply a difference."""
         if self.kind.relative:
