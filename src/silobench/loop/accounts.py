@@ -7,7 +7,7 @@ from silobench.loop.downlink import Downlink
 from silobench.loop.exchanges import Outcome
 from silobench.loop.probe import ModelProbe
 from silobench.loop.schedule import Schedule
-from silobench.loop.timeline import Timeline, Trip
+from silobench.loop.timeline import Seconds, Timeline
 from silobench.loop.timing import Timing, Ways
 from silobench.loop.turns import Turn
 from silobench.method.control import Orders
@@ -58,6 +58,8 @@ def dense_bytes_of(schedule: Schedule, done: FinishedRound, phases: Sequence[Pha
     if algorithm.silent or schedule.exchange.mixes:  # such an exchange sends whole models
         return bytes_of(phases)
     sizes = {party: tally.work[party].dense if party in tally.work else size for party, size in tally.sizes.items()}
+    if sizes == tally.sizes and not (algorithm.lockstep or schedule.broadcast):
+        return bytes_of(phases)
     answer = max(sizes.values(), default=0) if algorithm.lockstep else done.sent.whole
     return bytes_of(schedule.exchange.phases(setting, done.turn.cohort, answer, sizes))
 
@@ -105,16 +107,16 @@ def _before_training(timeline: Timeline, timing: Timing, done: FinishedRound, la
 def _trips(timeline: Timeline, timing: Timing, done: FinishedRound, ways: Ways) -> None:
     """Add the trips of parties that start together; the last one ends the wait."""
     cohort, replied, work, (down, up) = done.turn.cohort, done.turn.replied, done.work, ways
-    is_measured, end, trips = timing.schedule.clock.speed is None, 0.0, list[Trip]()
+    is_measured, end, trips = timing.schedule.clock.speed is None, 0.0, list[Seconds]()
     for party in replied:
         _, train, encode, encrypt, _ = work.get(party, _NOTHING)
         first, last = down[party], up[party]
         if not is_measured:
             train = timing.computing(party)
-        trips.append(Trip(0.0, first, train, encode, encrypt, last))
+        trips.append((0.0, first, train, encode, encrypt, last))
         end = max(end, first + train + encode + encrypt + last)
     if len(replied) < len(cohort):  # a party that does not answer was sent the model
-        trips += [Trip(0.0, down[party], 0.0, 0.0, 0.0, 0.0) for party in set(cohort).difference(replied)]
+        trips += [(0.0, down[party], 0.0, 0.0, 0.0, 0.0) for party in set(cohort).difference(replied)]
     timeline.trips(trips, 0.0, end)
 
 
@@ -124,11 +126,11 @@ def _flights(timeline: Timeline, timing: Timing, done: FinishedRound) -> None:
     Encoding is measured, and not a part of the clock by which messages arrive: it counts when it happens. A broadcast
     may be shorter than the whole model: a trip that would begin before its round is cut where the round begins.
     """
-    turn, trips = done.turn, []
+    turn, trips = done.turn, list[Seconds]()
     for flight in (*turn.arrived, *turn.flights):
         size, computing = flight.reply.sizes[flight.party], timing.computing(flight.party)
         down, up = timing.ways(flight.party, done.sent.whole, size, timing.schedule.cohort)
-        trips.append(Trip(flight.arrival - (down + computing + up), down, computing, 0.0, 0.0, up))
+        trips.append((flight.arrival - (down + computing + up), down, computing, 0.0, 0.0, up))
     timeline.trips(trips, done.before.clock, turn.clock)
     timeline.at_parties("encode", [work.encode for work in done.work.values()])
     timeline.at_parties("encrypt", [work.encrypt for work in done.work.values()])

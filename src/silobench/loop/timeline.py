@@ -4,7 +4,7 @@ Nothing here trains or measures: a `Timeline` gets seconds, and adds them up. do
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 SERVER_PARTS = ("test", "aggregate", "communicate", "idle", "encode")
 PARTY_PARTS = ("train", "test", "encode", "encrypt", "aggregate", "communicate", "idle")
@@ -21,6 +21,9 @@ class Trip(NamedTuple):
     encode: float
     encrypt: float
     up: float
+
+
+Seconds: TypeAlias = tuple[float, float, float, float, float, float]  # a trip without names takes less time to make
 
 
 class Timeline:
@@ -62,7 +65,7 @@ class Timeline:
         self._server["communicate"] += longest
         self._of_parties["communicate"] += sum(each)
 
-    def trips(self, trips: Iterable[Trip], begin: float, end: float) -> None:
+    def trips(self, trips: Iterable[Seconds], begin: float, end: float) -> None:
         """Add what happens between two points in time on the trips of parties; a trip may begin or end outside."""
         moved = trained = encoded = encrypted = 0.0
         crossing = set[tuple[float, float]]()  # intervals in which messages cross; often the same for many parties
@@ -93,23 +96,26 @@ class Timeline:
         """Return the field `time` of a record. Idle is what is missing to the total, so that parts add up to it."""
         bars: dict[str, Any] = {"total": round(self.total, _DIGITS), "core": round(self.core, _DIGITS)}
         if self.has_server:
-            bars["server"] = _bar(self._server, self.total)
-        means = {part: seconds / self.parties for part, seconds in self._of_parties.items()}
-        return bars | {"parties": _bar(means, self.total)}
+            bars["server"] = _bar(self._server, self.total, 1)
+        bars["parties"] = _bar(self._of_parties, self.total, self.parties)
+        return bars
 
 
-def _bar(parts: Mapping[str, float], total: float) -> dict[str, float]:
-    idle = max(0.0, total - sum(parts.values()))
-    return {part: round(each, _DIGITS) if each else 0.0 for part, each in {**parts, "idle": idle}.items()}
+def _bar(sums: Mapping[str, float], total: float, count: int) -> dict[str, float]:
+    """Return the mean of each part over `count` of those whose seconds were added up."""
+    bar = {part: round(each / count, _DIGITS) if each else 0.0 for part, each in sums.items()}
+    bar["idle"] = round(max(0.0, total - sum(sums.values()) / count), _DIGITS)
+    return bar
 
 
-def _clipped(trip: Trip, begin: float, end: float) -> Trip:
+def _clipped(trip: Seconds, begin: float, end: float) -> Trip:
     """Return the part of a trip between two points in time."""
-    since, parts = trip.start, []
+    start, parts = trip[0], []
+    since = start
     for seconds in trip[1:]:
         parts.append(max(0.0, min(since + seconds, end) - max(since, begin)))
         since += seconds
-    return Trip(min(max(trip.start, begin), end), *parts)
+    return Trip(min(max(start, begin), end), *parts)
 
 
 def _covered(intervals: Iterable[tuple[float, float]]) -> float:
