@@ -243,6 +243,65 @@ def test_bad_input_is_one_sentence(runs: Path, capsys: pytest.CaptureFixture[str
     assert len(result.err.splitlines()) == 1
 
 
+CHAINS = {"": 0.9, "top-k": 0.8, "top-k(fraction=0.1) | quantize(bits=4)": 0.85}
+
+
+@pytest.fixture
+def chains(tmp_path: Path) -> Path:
+    """Runs of two algorithms with three chains each; the second algorithm is worse by half."""
+    for chain, accuracy in CHAINS.items():
+        for algorithm, share in (("fedavg", 1.0), ("fednova", 0.5)):
+            for seed, noise in enumerate((0.0, 0.004, 0.002)):
+                score = share * (accuracy + noise * (chain == ""))
+                stored([0.1, score], seed, algorithm=algorithm, transforms=chain, out=tmp_path)
+    return tmp_path
+
+
+def test_two_values_of_another_key(chains: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    by_chain = facts(capsys, chains, "", "top_k", "--by", "transforms")
+    assert (by_chain["by"], by_chain["a"], by_chain["b"]) == ("transforms", "", "top-k")
+    settings = {setting["setting"]: setting for setting in by_chain["settings"]}
+    assert settings.keys() == {"mnist / iid / fedavg", "mnist / iid / fednova"}
+    assert settings["mnist / iid / fedavg"]["differences"] == pytest.approx([0.1, 0.104, 0.102])
+    assert settings["mnist / iid / fednova"]["differences"] == pytest.approx([0.05, 0.052, 0.051])
+    assert settings["mnist / iid / fedavg"]["verdict"] == "no transforms is better"
+    back = facts(capsys, chains, "top_k( )", "none", "--by", "transforms", "--only", "* fedavg")
+    assert (back["mean_difference"], back["b"]) == (pytest.approx(-0.102), "")
+    long = facts(capsys, chains, "top_k", "top_k(fraction=0.1)|quantize(bits=4)", "--by", "transforms")
+    assert long["b"] == "top-k(fraction=0.1) | quantize(bits=4)"
+    plain = facts(capsys, chains, "fedavg", "fednova")
+    assert (plain["by"], len(plain["settings"])) == ("algorithm", 3)
+
+
+def test_the_table_and_the_picture_name_the_key(chains: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = chains / "chains.svg"
+    shown = call(capsys, "compare", chains, "none", "top_k", "--by", "transforms", "--plot", picture)
+    assert shown.out.startswith("transforms: A = no transforms, B = top-k: test accuracy in the last round")
+    assert picture.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        (["fedavg", "top_k"], "has algorithm top_k, which is a value of transforms: compare two of its values with "
+         "--by transforms ('none', 'top-k'"),
+        (["", "top-k"], 'has algorithm "", which is a value of transforms'),
+        (["", "fedavg", "--by", "transforms"], "has transforms fedavg, which is a value of algorithm"),
+        (["", "sign", "--by", "transforms"], "has transforms sign: its values are 'none', 'top-k' and 'top-k(fraction"),
+        (["", "none", "--by", "transforms"], "both are no transforms: name two different values of transforms"),
+        (["", "top-k", "--by", "transform"], "did you mean transforms?"),
+        (["0", "1", "--by", "seed"], "--by seed finds no pair"),
+        (["always", "never", "--by", "availability"], "has availability never: its values are 'always'."),
+    ],
+)  # fmt: skip
+def test_an_absent_value_is_one_sentence(
+    chains: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], fragment: str
+) -> None:
+    result = call(capsys, "compare", chains, *arguments)
+    assert (result.code, len(result.err.splitlines())) == (2, 1)
+    assert fragment in result.err
+
+
 def test_runs_on_other_data_are_no_pairs(runs: Path) -> None:
     def elsewhere(run: StoredRun) -> StoredRun:
         """Return the run as if it had been made with other data."""

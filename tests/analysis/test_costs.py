@@ -169,7 +169,7 @@ def test_throughput_is_compared_relatively_by_default() -> None:
     assert found.odds is not None
     assert found.odds.better_a == pytest.approx(posterior.sf(0.1))
     assert found.verdict == "fedavg is better"
-    assert "training rows per second of the virtual clock, more is better" in comparison_table(found).title
+    assert "training rows per second of round time, more is better" in comparison_table(found).title
 
 
 def test_the_rope_of_a_study_is_a_difference_in_the_unit_of_the_metric() -> None:
@@ -328,3 +328,19 @@ def test_the_rope_of_a_paper_by_its_name(
     assert wrong.code == 2
     assert "--rope must be a number, or the name of a paper that states differences (" in wrong.err
     assert "other), but 'many' was given." in wrong.err
+
+
+@pytest.mark.parametrize(("rows", "is_small"), [(600, False), (6_000_000, True)])
+def test_a_region_of_another_machine_is_called_so(rows: int, is_small: bool) -> None:
+    """The rope of the study, 100 rows/s, is a percent of 10,000 rows/s."""
+    rates = ({**ROUND, "rows": rows + 7 * seed} for seed in range(6))
+    groups = [
+        [stored([0.5], seed, algorithm=name, every=next(rates)) for seed in range(3)] for name in ("fedavg", "fednova")
+    ]
+    found = cells(*groups)
+    question = checked_question("throughput", Ropes("OARF", {"throughput": 100}), cells=found)
+    comparison = compare(found, "fedavg", "fednova", question)
+    table = comparison_table(comparison)
+    assert ("less than 1% of the values compared: it suits the machines of OARF" in table.note) == is_small
+    assert comparison.as_json()["unit"] == "rows/s"
+    assert checked_question("throughput", cells=found).json_unit == "fraction of their mean"

@@ -14,6 +14,7 @@ from screens import check
 from silobench.analysis.compare import checked_question, compare, paired
 from silobench.analysis.costs import PARTS
 from silobench.analysis.posterior import duels, duels_table
+from silobench.analysis.tables import cost_table
 from silobench.analysis.time_tables import decomposition_table, time_table
 from silobench.cli.terminal import grid_of
 from silobench.errors import ConfigError
@@ -102,7 +103,12 @@ def test_earlier_runs_are_left_out() -> None:
 
 def test_the_time_of_server_and_mean_party() -> None:
     server, party = texts(decomposition_table(cells([timed(3), timed(5, 1)])))
-    assert (server["of"], server["time"], server["idle"], server["train"]) == ("server", "16 s", "8 s (50.0%)", "-")
+    assert (server["of"], server["round time"], server["idle"], server["train"]) == (
+        "server",
+        "16 s",
+        "8 s (50.0%)",
+        "-",
+    )
     assert (party["of"], party["train"], party["communicate"]) == ("mean party", "8 s (50.0%)", "5 s (31.2%)")
     assert "encrypt" not in party  # nothing is encrypted
     for row in (server, party):
@@ -113,7 +119,7 @@ def test_the_time_of_server_and_mean_party() -> None:
 def test_a_run_without_time_has_no_shares() -> None:
     still = {"total": 0.0, "core": 0.0, "server": dict.fromkeys(SERVER, 0.0), "parties": dict.fromkeys(PARTIES, 0.0)}
     found = cells([timed(every={**ROUND, "time": still})])
-    assert [row["time"] for row in texts(decomposition_table(found))] == ["0", "0"]
+    assert [row["round time"] for row in texts(decomposition_table(found))] == ["0", "0"]
     ElementTree.fromstring(time_sections(found)[1].drawings[0].svg)
 
 
@@ -264,3 +270,21 @@ def test_the_page_has_posteriors_and_bars(tmp_path: Path) -> None:
     assert html.index("<h2>Cost</h2>") < html.index("<h2>Time and communication</h2>")
     assert "scaffold, mean party" in html
     assert page(found, tmp_path / "again.html") == html
+
+
+def test_the_note_names_whose_core_seconds_these_are() -> None:
+    measured, device = timed(20), timed(20, clock="device(speed=1000)", transforms="sign")
+    assert "core-second of this machine;" in time_table(cells([measured])).note
+    assert "training is that of the device that clock states" in time_table(cells([device])).note
+    assert "where clock states a device" in time_table(cells([measured], [device])).note
+
+
+def test_only_a_table_with_solo_explains_why_its_parties_wait() -> None:
+    assert "with solo too" in time_table(cells([timed(20, algorithm="solo")], [timed(20)])).note
+    assert "solo" not in time_table(cells([timed(20)])).note
+
+
+def test_the_two_durations_have_two_names() -> None:
+    found = cells([timed(20)])
+    assert "virtual time" in cost_table(found).columns
+    assert "round time" in decomposition_table(found).columns

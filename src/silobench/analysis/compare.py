@@ -1,26 +1,22 @@
-"""Comparison of two algorithms: their runs are paired by setting and seed, then tested."""
+"""Comparison of two algorithms, or two values of another key: runs are paired by setting and seed, then tested."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
 from silobench.analysis.bayes import DRAWS, PRIOR_STRENGTH, Odds, Posterior, correlated_t, signed_rank
 from silobench.analysis.cells import CellResult
-from silobench.analysis.groups import settings_of
 from silobench.analysis.quantities import COSTS
 from silobench.analysis.quantities import Question as Question  # "X as X": who compares needs only this module
 from silobench.analysis.quantities import Ropes as Ropes
 from silobench.analysis.quantities import checked_question as checked_question
 from silobench.analysis.quantities import rope_of as rope_of
-from silobench.analysis.specs import arguments
-from silobench.analysis.tables import shown
-from silobench.errors import ConfigError, RecordError, suggest
-from silobench.runs.label import LATER, distinguishing
-from silobench.spec import Spec, parse
+from silobench.analysis.rivals import ALGORITHM, checked_key, present, rivals_of, value_name, value_of
+from silobench.analysis.rivals import matching as matching
+from silobench.errors import ConfigError, RecordError
 from silobench.tasks.metrics import ACCURACY
 
 FEWEST_WITH_SPREAD = 3  # settings with two or more pairs each, for a verdict over settings
@@ -39,6 +35,7 @@ class Paired:
     odds: Odds | None
     failed: tuple[int, int] = (0, 0)  # trials of A and of B without a finite score: their pairs are left out
     neither: int = 0  # pairs of which no trial got there: they are left out
+    level: float = 0.0  # the mean size of the values of A and B
 
     @property
     def mean(self) -> float:
@@ -78,7 +75,7 @@ class Paired:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two algorithms over one or several settings."""
+    """Two algorithms, or two values of another key, over one or several settings."""
 
     a: str
     b: str
@@ -87,6 +84,12 @@ class Comparison:
     odds: Odds | None  # None if the settings are too few to decide over settings
     left_out: dict[str, tuple[bool, bool]] = field(default_factory=dict)
     """Settings without a pair to compare, and whether A and B have trials without a finite score there."""
+    by: str = ALGORITHM  # the key of an experiment that A and B are values of
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """A and B as sentences name them."""
+        return value_name(self.by, self.a), value_name(self.by, self.b)
 
     @property
     def method(self) -> str:
@@ -101,12 +104,13 @@ class Comparison:
         left_out = [(a, a or b or is_counted, b) for a, b in self.left_out.values()]
         each = [*(paired.doubts for paired in self.settings), *left_out]
         a, equal, b = (any(doubts[place] for doubts in each) for place in range(3))
-        return _verdict(self.odds, self.a, self.b, (a, equal, b))
+        return _verdict(self.odds, *self.names, (a, equal, b))
 
     def as_json(self) -> dict[str, Any]:
         only, kind = self.settings[0], self.question.kind
         over_settings = {"settings": len(self.settings), "prior_strength": PRIOR_STRENGTH, "draws": DRAWS}
         return {
+            "by": self.by,
             "a": self.a,
             "b": self.b,
             "metric": self.question.metric,
@@ -119,8 +123,9 @@ class Comparison:
             "verdict": self.verdict,
             "method": self.method,
             "mean_difference": fmean(paired.mean for paired in self.settings),
+            "unit": self.question.json_unit,
             "posterior": over_settings if len(self.settings) > 1 else only.posterior and _facts(only.posterior),
-            "settings": [paired.as_json(self.a, self.b) for paired in self.settings],
+            "settings": [paired.as_json(*self.names) for paired in self.settings],
             "left_out": list(self.left_out),
         }
 
@@ -138,28 +143,38 @@ def _facts(posterior: Posterior) -> dict[str, Any]:
 # --- comparing ---------------------------------------------------------------------------------------
 
 
-def compare(cells: Sequence[CellResult], a: str, b: str, question: Question, only: str = "*") -> Comparison:
-    """Pair the runs of two algorithms by setting and seed, and test their differences."""
-    a, b = (_present(name, cells) for name in (a, b))
+def compare(
+    cells: Sequence[CellResult], a: str, b: str, question: Question, only: str = "*", by: str = ALGORITHM
+) -> Comparison:
+    """Pair runs that differ only in one key, by setting and seed, and test the differences between two of its values.
+
+    `by` is the key, such as algorithm or transforms; `only` is a glob of settings.
+    """
+    checked_key(by, cells)
+    a, b = (present(name, cells, by) for name in (a, b))
+    name_a, name_b = value_name(by, a), value_name(by, b)
     if a == b:
-        raise ConfigError(f"both are {a}: name two different algorithms to compare.")
+        what = "algorithms" if by == ALGORITHM else f"values of {by}"
+        raise ConfigError(f"both are {name_a}: name two different {what} to compare.")
     suited = [cell for cell in cells if question.applies_to(cell)]
-    for name in (a, b) if question.metric in COSTS else ():
-        if name not in {cell.label["algorithm"] for cell in suited}:
-            raise RecordError(f"no finished run of {name} has a value of {question.metric}: choose another --metric.")
-    rivals = _rivals(suited, a, b, only)
+    for value in (a, b) if question.metric in COSTS else ():
+        if value not in {value_of(cell, by) for cell in suited}:
+            raise RecordError(
+                f"no finished run of {value_name(by, value)} has a value of {question.metric}: choose another --metric."
+            )
+    rivals = rivals_of(suited, a, b, only, by)
     pairs = {name: paired(*rival, question, name) for name, rival in rivals.items()}
     settings = [one for one in pairs.values() if one]
     left_out = {name: _failures(rivals[name], question) for name, one in pairs.items() if not one}
     if not settings:
-        raise RecordError(_why_no_pair(a, b, rivals, question))
+        raise RecordError(_why_no_pair(name_a, name_b, rivals, question))
     first = settings[0]
     if len(settings) == 1 and not first.odds:
         raise RecordError(
-            f"{a} and {b} share one trial only, in {first.setting} with seed {first.seeds[0]}, and one pair has no "
-            "spread to judge by: run the same experiment again with --trials 3 or more."
+            f"{name_a} and {name_b} share one trial only, in {first.setting} with seed {first.seeds[0]}, and one pair "
+            "has no spread to judge by: run the same experiment again with --trials 3 or more."
         )
-    return Comparison(a, b, question, settings, _odds(settings, question), left_out)
+    return Comparison(a, b, question, settings, _odds(settings, question), left_out, by)
 
 
 def _odds(settings: Sequence[Paired], question: Question) -> Odds | None:
@@ -187,7 +202,7 @@ def _failures(rivals: tuple[CellResult, CellResult], question: Question) -> tupl
 def paired(a: CellResult, b: CellResult, question: Question, setting: str = "") -> Paired | None:
     """Return the differences of two cells over their shared seeds; None if there is no informative pair."""
     runs = [dict(zip(cell.seeds, cell.runs, strict=True)) for cell in (a, b)]
-    seeds, differences, never, failed, neither = [], [], [0, 0], [0, 0], 0
+    seeds, differences, sizes, never, failed, neither = [], [], [], [0, 0], [0, 0], 0
     for seed in sorted(runs[0].keys() & runs[1].keys()):
         lasts = [question.last_round(run[seed]) for run in runs]
         if lasts == [None, None]:  # neither got there, so neither was sooner
@@ -203,11 +218,22 @@ def paired(a: CellResult, b: CellResult, question: Question, setting: str = "") 
         seeds.append(seed)
         never = [count + (last is None) for count, last in zip(never, lasts, strict=True)]
         differences.append(_difference(one, other, question.kind.relative))
+        sizes.append((abs(one) + abs(other)) / 2)
     if not seeds:
         return None
     posterior = correlated_t(differences, _rho(a, question), _grain(a, question)) if len(seeds) > 1 else None
     odds = posterior.odds(question.rope, question.kind.higher_is_better) if posterior else None
-    return Paired(setting, seeds, differences, (never[0], never[1]), posterior, odds, (failed[0], failed[1]), neither)
+    return Paired(
+        setting,
+        seeds,
+        differences,
+        (never[0], never[1]),
+        posterior,
+        odds,
+        (failed[0], failed[1]),
+        neither,
+        fmean(sizes),
+    )
 
 
 def _difference(one: float, other: float, relative: bool) -> float:
@@ -230,72 +256,6 @@ def _rho(cell: CellResult, question: Question) -> float:
         return question.rho
     rows = cell.dataset
     return rows.test / (rows.train + rows.test) if question.kind.on_test_rows else 0.0
-
-
-# --- finding pairs -----------------------------------------------------------------------------------
-
-
-def _present(name: str, cells: Sequence[CellResult]) -> str:
-    """Return the name that the runs have for an algorithm, whatever the spelling."""
-    known = list(dict.fromkeys(cell.label["algorithm"] for cell in cells))
-    if not known:
-        raise RecordError("no run in this directory is finished: run the same experiment again, then compare.")
-    if name in known:
-        return name
-    wanted = parse(name)
-    match = next((cell for cell in cells if _same(wanted, cell)), None)
-    if match is None:
-        raise RecordError(f"no finished run in this directory has algorithm {wanted}: {suggest(str(wanted), known)}")
-    return str(match.label["algorithm"])
-
-
-def _same(wanted: Spec, cell: CellResult) -> bool:
-    """Whether a spec names a cell's algorithm; arguments that it leaves out must be at their defaults."""
-    full, stated = arguments(cell.config.algorithm), arguments(cell.label.algorithm)
-    values = dict(zip(full, wanted.args, strict=False)) | arguments(wanted)
-    equal = all(full.get(name) == value for name, value in values.items())
-    return wanted.name == cell.label.algorithm.name and equal and stated.keys() <= values.keys()
-
-
-def matching(cells: Sequence[CellResult], only: str) -> list[CellResult]:
-    """Return the cells of settings that match a glob."""
-    name_of = _setting_names(cells)
-    return [cell for cell in cells if _matches(cell, name_of(cell), only)]
-
-
-def _matches(cell: CellResult, name: str, only: str) -> bool:
-    """Whether a setting matches a glob, by its name or by that name with the whole spec of the dataset."""
-    _, *others = name.split(" / ", 1)
-    return fnmatch(name, only) or fnmatch(" / ".join([cell.label.text("dataset"), *others]), only)
-
-
-def _setting_names(cells: Sequence[CellResult]) -> Callable[[CellResult], str]:
-    """Return a function from a cell to the name of its setting: the choices in which the cells differ.
-
-    A dataset has the name that it has in tables.
-    """
-    names = ["partition", *distinguishing([cell.label for cell in cells], but=("dataset", "partition", "algorithm"))]
-
-    def name_of(cell: CellResult) -> str:
-        others = (cell.label.text(key) for key in names if key in cell.label or key in LATER)
-        return " / ".join([shown(cell, "dataset", cells), *others])
-
-    return name_of
-
-
-def _rivals(cells: Sequence[CellResult], a: str, b: str, only: str) -> dict[str, tuple[CellResult, CellResult]]:
-    """Return the settings, by name, in which both were run on the same data."""
-    name_of, pairs = _setting_names(cells), {}
-    for setting in settings_of(cells):
-        one, other = ([cell for cell in setting if cell.label["algorithm"] == name] for name in (a, b))
-        if one and other and one[0].dataset.checksum == other[0].dataset.checksum:
-            pairs[name_of(one[0])] = (one[0], other[0])
-    if not pairs:
-        raise RecordError(f"no setting has finished runs of both {a} and {b}: run them in one experiment.")
-    chosen = {name: pair for name, pair in pairs.items() if _matches(pair[0], name, only)}
-    if not chosen:
-        raise ConfigError(f"--only '{only}' matches none of {len(pairs)} settings, such as '{next(iter(pairs))}'.")
-    return chosen
 
 
 def _why_no_pair(a: str, b: str, rivals: dict[str, tuple[CellResult, CellResult]], question: Question) -> str:

@@ -1,15 +1,20 @@
-"""The table of a comparison of two algorithms."""
+"""The table of a comparison of two algorithms, or of two values of another key."""
 
 import math
+from statistics import fmean
 
 from silobench.analysis.compare import FEWEST_SETTINGS, FEWEST_WITH_SPREAD, Comparison, Paired
 from silobench.analysis.quantities import BEST, OWN, Question
+from silobench.analysis.rivals import ALGORITHM
 from silobench.analysis.tables import Table, entries
+
+_LARGE = 1000  # numbers that are shown without digits after the point
+_SMALL = 0.01  # of the values compared: a region of equivalence that suits another machine
 
 
 def comparison_table(comparison: Comparison) -> Table:
     """Return one row per setting: mean difference with its 95% credible interval, three probabilities, a verdict."""
-    a, b, question = comparison.a, comparison.b, comparison.question
+    (a, b), question = comparison.names, comparison.question
     columns = [
         "setting",
         "pairs",
@@ -33,7 +38,8 @@ def comparison_table(comparison: Comparison) -> Table:
 def comparison_title(comparison: Comparison) -> str:
     """Return what is compared, and which direction is better."""
     better = "more is better" if comparison.question.kind.higher_is_better else "less is better"
-    return f"A = {comparison.a}, B = {comparison.b}: {_metric(comparison.question)}, {better}"
+    (a, b), key = comparison.names, "" if comparison.by == ALGORITHM else f"{comparison.by}: "
+    return f"{key}A = {a}, B = {b}: {_metric(comparison.question)}, {better}"
 
 
 def _metric(question: Question) -> str:
@@ -47,20 +53,39 @@ def _metric(question: Question) -> str:
 
 
 def difference_text(setting: Paired, question: Question) -> str:
-    """Return the mean difference with its 95% interval, with one digit more than the region of equivalence has."""
+    """Return the mean difference with its 95% interval, with one digit more than the region of equivalence has.
+
+    Large numbers, such as rows per second, have four digits that are not 0.
+    """
     times, rope = question.factor, question.rope * question.factor
     digits = max(2, 1 - math.floor(math.log10(rope))) if 0 < rope < 1 else 2  # one more than the ROPE has
-    text = f"{times * setting.mean:+.{digits}f}"
+    digits = 1 if question.unit == "rows/s" else digits
+    text = _number(times * setting.mean, digits)
     if setting.posterior:
         low, high = setting.posterior.interval()
-        text += f" [{times * low:+.{digits}f}, {times * high:+.{digits}f}]"
+        text += f" [{_number(times * low, digits)}, {_number(times * high, digits)}]"
     return text
+
+
+def _number(value: float, digits: int) -> str:
+    """Return a number with its sign, with digits after the point only if it is small.
+
+    >>> _number(2.281, 2), _number(-214729.79, 2), _number(1234.5, 2)
+    ('+2.28', '-214700', '+1234')
+    """
+    return f"{value:+.{digits}f}" if abs(value) < _LARGE else f"{float(f'{value:.4g}'):+.0f}"
 
 
 def _note(comparison: Comparison) -> str:
     question, settings = comparison.question, comparison.settings
     of_study = f", as in {question.study}" if question.study else ""
     notes = [f"equal: within ±{question.rope * question.factor:g} {question.unit}{of_study}"]
+    level = fmean(setting.level for setting in settings)
+    if question.study and not question.kind.on_test_rows and question.rope < _SMALL * level:
+        notes.append(
+            f"this is less than {100 * _SMALL:g}% of the values compared: it suits the machines of {question.study}, "
+            "so state a --rope for yours"
+        )
     rhos = sorted({f"{setting.posterior.rho:.2f}" for setting in settings if setting.posterior})
     if rhos:
         upto = f" to {rhos[-1]}" if len(rhos) > 1 else ""

@@ -1,6 +1,6 @@
 """What a run costs in time and messages: convergence, throughput, overhead, compression ratios, and where time went.
 
-The definitions are those of OARF (Hu et al., 2022, section 4.3), on the virtual clock, where parties work side by side.
+The definitions are those of OARF (Hu et al., 2022, section 4.3), in round time, where parties work side by side.
 Records of earlier versions lack the fields that some of these numbers need: the number is then None.
 """
 
@@ -39,7 +39,7 @@ def can_converge(run: StoredRun) -> bool:
 
 
 def throughput(run: StoredRun) -> float | None:
-    """Return the rows that all parties trained on, per second of the virtual clock."""
+    """Return the rows that all parties trained on, per second of round time."""
     return _ratio(_sum(run, _rows), _sum(run, _total))
 
 
@@ -65,7 +65,7 @@ def downlink_ratio(run: StoredRun) -> float | None:
 
 
 def decomposition(run: StoredRun) -> dict[str, dict[str, float]]:
-    """Return the virtual seconds of a run by bar (server, mean party) and part; empty if they are not recorded."""
+    """Return the seconds of round time by bar (server, mean party) and part; empty if they are not recorded."""
     times = [row.time for row in run.rounds]
     if any(time is None for time in times):
         return {}

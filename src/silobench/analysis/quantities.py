@@ -50,7 +50,7 @@ COSTS: Mapping[str, Quantity] = {
     ),
     "throughput": Quantity(
         _recorded("throughput"), rope=0.1, higher_is_better=True, relative=True, on_test_rows=False,
-        title="training rows per second of the virtual clock", unit="rows/s",
+        title="training rows per second of round time", unit="rows/s",
     ),
     "throughput-core": Quantity(
         _recorded("throughput-core"), rope=0.1, higher_is_better=True, relative=True, on_test_rows=False,
@@ -126,6 +126,17 @@ class Question:
         if self.metric in COSTS:
             return self.kind.unit
         return "percentage points" if self.score.is_share else self.score.unit or self.score.title
+
+    @property
+    def json_unit(self) -> str:
+        """The unit of a difference in JSON, which is not multiplied by `factor`.
+
+        >>> Question().json_unit, Question("throughput").json_unit, Question("throughput", study="OARF").json_unit
+        ('fraction', 'fraction of their mean', 'rows/s')
+        """
+        if self.kind.relative:
+            return "fraction of their mean"
+        return "fraction" if self.unit == "percentage points" else self.unit
 
     @property
     def factor(self) -> float:

@@ -392,8 +392,8 @@ def cost_table(cells: Sequence[CellResult]) -> Table:
         *names, "rounds", "sent up", "sent down", "computing", "virtual time", "bytes per round", "time per round",
     ]  # fmt: skip
     note = (
-        "computing: all parties on this machine; virtual time: network and the slowest party of each round, as if "
-        "parties worked side by side; "
+        "computing: all parties on this machine; virtual time: network and the training of the slowest party in each "
+        "round, as if parties worked side by side, without tests, encoding and aggregation; "
         "bytes per round: all parties' messages and one copy of the server's, as published costs are counted; "
         "time per round: training and aggregation, without tests"
     )

@@ -10,17 +10,22 @@ from silobench.analysis.tables import Table, cost_groups, entries, over_trials, 
 from silobench.analysis.units import duration, percent, short
 
 BARS = {SERVER: "server", PARTIES: "mean party"}
+ROUND_TIME = (
+    "round time, which is that of parties side by side: network and training, as in virtual time, and encoding, "
+    "aggregation and tests, as measured"
+)
 _COLUMNS = (
     "rounds to converge", "rows/s", "rows/core-s", "overhead, %", "uplink ratio", "downlink ratio", "end-to-end ratio",
 )  # fmt: skip
 _NOTES = {
     "rounds to converge": "rounds to converge: until the schedule ended the run; > if a run had all its rounds first",
-    "rows/s": "rows/s: training rows of all parties per second of the virtual clock, on which parties work side by "
-    "side; rows/core-s: per core-second of this machine",
-    "overhead, %": "overhead: the share of time in which the mean party does not train and no model is tested",
+    "rows/s": f"rows/s: training rows of all parties per second of {ROUND_TIME}",
+    "overhead, %": "overhead: the share of round time in which the mean party does not train and no model is tested",
     "uplink ratio": "ratios: bytes of the same messages without compression over those sent",
     "end-to-end ratio": "end-to-end: the uplink ratio, times the rounds without compression over those with it",
 }
+_STATED = ", where training is that of the device that clock states"
+_SOME_STATED = " of this machine; where clock states a device, training is that of the device"
 
 
 def time_table(cells: Cells, by_partition: bool = False) -> Table:
@@ -41,8 +46,19 @@ def time_table(cells: Cells, by_partition: bool = False) -> Table:
     ]
     columns = [_COLUMNS[place] for place in used]
     over = over_trials(cells) if by_cell else "mean over partitions and trials"
-    note = "; ".join(_NOTES[column] for column in columns if column in _NOTES)
+    note = "; ".join(_note(column, cells) for column in columns if column in _NOTES)
     return Table(f"Time and communication ({over})", [*names, *columns], rows, note)
+
+
+def _note(column: str, cells: Cells) -> str:
+    """Return how to read a column, as far as it depends on the clocks and algorithms of the cells."""
+    if column == "rows/s":
+        stated = {cell.label.clock.name == "device" for cell in cells}
+        where = {(False,): " of this machine", (True,): _STATED, (False, True): _SOME_STATED}[tuple(sorted(stated))]
+        return f"{_NOTES[column]}; rows/core-s: per core-second{where}"
+    if column == "overhead, %" and any(cell.label["algorithm"] == "solo" for cell in cells):
+        return f"{_NOTES[column]}; with solo too, a party waits in each round for the largest or slowest one"
+    return _NOTES[column]
 
 
 def _texts(group: Sequence[CellResult], plain: Sequence[CellResult | None], with_spread: bool) -> list[str]:
@@ -80,7 +96,7 @@ def _rounded(rate: float) -> str:
 
 
 def decomposition_table(cells: Cells) -> Table:
-    """Return the virtual seconds of server and mean party by part, and the share of each part in percent."""
+    """Return the round time of server and mean party by part, in seconds and percent."""
     known = [(cell, bars) for cell in cells if (bars := costs.mean_decomposition(cell.runs))]
     parts = [part for part in PARTS if any(times[part] for _, bars in known for times in bars.values())]
     names = [*varying(cells), "algorithm"]
@@ -93,10 +109,10 @@ def decomposition_table(cells: Cells) -> Table:
         for bar, times in bars.items()
     ]
     note = (
-        "seconds of the whole run on the virtual clock; mean party: over all parties, one that is not asked idles; "
+        f"of the whole run, in {ROUND_TIME}; mean party: over all parties, one that is not asked idles; "
         "encode: transforms and packing; communicate: messages that cross the network"
     )
-    return Table("Time of server and parties (mean over trials)", [*names, "of", "time", *parts], rows, note)
+    return Table("Time of server and parties (mean over trials)", [*names, "of", "round time", *parts], rows, note)
 
 
 def _part(times: Mapping[str, float], part: str) -> str:

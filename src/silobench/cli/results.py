@@ -349,6 +349,13 @@ def compare(
     directory: Directory,
     a: Annotated[str, typer.Argument(metavar="A", help='An algorithm of these runs, such as "fedprox(mu=0.1)".')],
     b: Annotated[str, typer.Argument(metavar="B", help="The algorithm to compare it with.")],
+    by: Annotated[
+        str,
+        typer.Option(
+            help='The key that A and B are values of, such as transforms, with "" or none for no transforms; the runs '
+            "of a pair differ in nothing else."
+        ),
+    ] = "algorithm",
     metric: Annotated[
         str | None,
         typer.Option(
@@ -378,7 +385,10 @@ def compare(
     json_: Json = False,
     plugin: LoadedPlugins = None,
 ) -> None:
-    """Compare two algorithms on equal settings and seeds: Bayesian tests with a region of practical equivalence."""
+    """Compare two algorithms on equal settings and seeds: Bayesian tests with a region of practical equivalence.
+
+    --by compares two values of another key of the experiment instead.
+    """
     from silobench.analysis import compare as comparing
     from silobench.analysis.cells import collect
     from silobench.analysis.comparison_table import comparison_table
@@ -388,9 +398,9 @@ def compare(
     cells = collect(_readable(results))
     try:
         chosen = _rope(rope)
-        question = comparing.checked_question(metric, chosen, rho, target, comparing.matching(cells, only) or cells)
+        question = comparing.checked_question(metric, chosen, rho, target, comparing.matching(cells, only, by) or cells)
         with waiting("comparing"):
-            comparison = comparing.compare(cells, a, b, question, only)
+            comparison = comparing.compare(cells, a, b, question, only, by)
     except SilobenchError:
         _report_damage(results)  # what is asked for may be in a damaged run
         raise

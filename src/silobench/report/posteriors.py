@@ -55,7 +55,7 @@ def _figure(comparison: Comparison, panels: Sequence[Paired]) -> Figure:
     figure = Figure(figsize=(width * columns, (height + 0.3) * rows + 0.4), layout=_Layout(w_pad=0.12))
     for place, pairs in enumerate(panels, 1):
         axes = figure.add_subplot(rows, columns, place)
-        verdict = pairs.verdict(comparison.a, comparison.b)
+        verdict = pairs.verdict(*comparison.names)
         axes.set_title(fill(f"{pairs.setting}: {verdict}", _LETTERS), fontsize=8, pad=16)
         _draw(axes, pairs, comparison.question)
     figure.suptitle(fill(comparison_title(comparison), _LETTERS * columns), fontsize=9)

@@ -149,7 +149,7 @@ def needs_more_rounds(cells: Cells) -> Iterator[Evidence]:
     "oarf-baseline",
 )
 def higher_throughput(cells: Cells) -> Iterator[Evidence]:
-    """Compare rows per second of the virtual clock; per core-second is shown aside."""
+    """Compare rows per second of round time; per core-second is shown aside."""
     for federated, combined in _baselines(cells, COMBINED):
         for part, number, unit, counts in (
             ("higher throughput", costs.throughput, "rows/s", True),

@@ -55,7 +55,7 @@ def cost_table(cells: Cells) -> Table:
         for cell in known
     ]
     columns = [*names, "algorithm", "parties", "network", "accuracy", "rounds", "rows/s", "overhead, %"]
-    notes = ["rows/s: on the virtual clock, where parties work side by side; the paper's parties have a GPU each"]
+    notes = ["rows/s: in round time, where parties work side by side; the paper's parties have a GPU each"]
     if any(cell.label.clock.name == "device" for cell in known):
         notes.append("with clock=device the speed of parties is stated, not measured")
     if any(participation(cell.label, cell.parties) < 1 for cell in known):
