@@ -65,9 +65,11 @@ def _settling_problem(one: Transform, other: Transform) -> str | None:
         return None
     first, second = (part_name(each, "transform") for each in (one, other))
     if other.keeps_rest:
+        can_stop = one.packs or other.packs  # error_feedback does nothing else, so it has no argument for that
+        remedy = "write feedback=false in one of them, or leave one out" if can_stop else "leave one of them out"
         return (
             f"{first} keeps what later transforms leave out, and {second} keeps it too, so it would be sent twice: "
-            "write feedback=false in one of them, or leave one out."
+            f"{remedy}."
         )
     if other.scales:
         return (
