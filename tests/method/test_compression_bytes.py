@@ -3,7 +3,7 @@
 import pickle
 import subprocess
 import sys
-from itertools import cycle
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
@@ -103,17 +103,17 @@ def test_a_fresh_process_reads_the_bytes_of_every_codec_and_chain() -> None:
             jobs.append((filled, "", (), (), part.shape, part.dtype.str, bytes(packed.content)))
             expected.append(back.tobytes())
     shapes = ((6, 5), (7,), (4, 3, 2))
-    for text in SEVERAL:
+    for text, first in product(SEVERAL, range(0, len(arrays), 50)):  # messages of 51 vectors
+        parts = {f"p{place}": torch.from_numpy(each) for place, each in enumerate(arrays[first : first + 50], 1)}
         # One of the vectors is as long as the model, so that `low_rank` sends it as factors.
-        parts = {f"p{place}": torch.from_numpy(each) for place, each in enumerate([arrays[0], *arrays])}
-        parts["p0"] = torch.randn(61, generator=torch.Generator().manual_seed(1))
+        parts["p0"] = torch.randn(61, generator=torch.Generator().manual_seed(first))
         context = Context(9, 4, 2, layout(*shapes), {})
-        message = sent(Update(parts, 1.0), text, context=context).message
+        done = sent(Update(parts, 1.0), text, context=context)
         forms = tuple((name, tuple(each.shape), each.numpy().dtype.str) for name, each in parts.items())
-        for name, packed in message.total.items():
+        for name, packed in done.message.total.items():
             form = packed.form
             jobs.append((text, name, shapes, forms, form.shape, form.dtype.str, bytes(packed.content)))
-            expected.append(packed.unpack().numpy().tobytes())
+            expected.append(done.arrived.total[name].numpy().tobytes())
     assert received(jobs) == expected
 
 
