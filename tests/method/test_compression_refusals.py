@@ -37,8 +37,11 @@ from silobench.runs.experiment import plan
         ("error_feedback | error_feedback | sign", "so it would be sent twice"),
         ("rand_k(feedback=true)", "rand_k has scale=true and feedback=true, but scaled values make up for the rest"),
         ("error_feedback | rand_k", "the transform rand-k scales the values .*: write scale=false in it, or leave one"),
-        ("rand_k(scale=false, feedback=true) | rand_k", "write scale=false in it"),
-        ("error_feedback | clip | rand_k", "the transform error-feedback sends later what later transforms leave out"),
+        ("rand_k(scale=false, feedback=true) | rand_k", "cannot both choose what is sent: leave one of them out"),
+        ("top_k(feedback=false) | rand_k", "cannot both choose what is sent: leave one of them out"),
+        ("rand_k | top_k(feedback=false)", "cannot both choose what is sent: leave one of them out"),
+        ("error_feedback | clip | rand_k", "the transform error-feedback sends later what is left out now"),
+        ("rand_k | error_feedback | quantize", "the transform rand-k scales the values .*: write scale=false in it"),
         ("quantize(bits=3)", "quantize: bits must be 2, 4, 8, 16 or 32, but 3 was given"),
     ],
 )
