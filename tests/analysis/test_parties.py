@@ -371,3 +371,14 @@ def test_a_setting_without_a_final_test_has_no_section() -> None:
     assert [name for name, _ in section["drawings"]] == [
         "own test rows by party", "reliability, seed 0", "confusions of fedavg",
     ]  # fmt: skip
+
+
+def test_a_model_that_is_equally_sure_of_all_answers_is_a_dot() -> None:
+    def drawn(rows: list[int]) -> str:
+        curve = CalibrationFacts(0.1, 0.2, rows, [0.5, 0.9], [0.4, 0.8])
+        return reliability_svg({"fedavg": curve})
+
+    line = drawn([5, 5]), drawn([0, 5])
+    assert [drawing.count("<circle") for drawing in line] == [1, 2]  # one in the legend
+    assert [drawing.count('stroke-width="1.4"') for drawing in line] == [1, 0]
+    assert 'cx="173.0"' in line[1]  # 38 + 0.9 * 150

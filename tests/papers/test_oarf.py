@@ -9,6 +9,7 @@ from cases_oarf import CASES, RAND1, RANK3, TOP1, oarf
 from cases import CLOSE, pattern, runs
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
+from silobench.analysis.claims import evidence_table
 from silobench.analysis.tables import Table
 from silobench.method.solvers import SOLVERS
 from silobench.method.transforms import bind_chain
@@ -473,3 +474,20 @@ def test_federated_means_all_parties_and_one_epoch() -> None:
     assert verdict() == 1
     assert verdict(participation=2) == verdict(transforms=TOP1) == 0
     assert verdict(solver=SGD.replace("epochs=1", "epochs=2")) == 0
+
+
+@pytest.mark.parametrize(
+    ("id", "numbers"),
+    [
+        ("oarf-5", "rows/s, too few trials or rounds"),
+        ("oarf-6", "25.8% and 6.4%, too few trials or rounds"),
+    ],
+)
+def test_one_trial_is_called_too_few(id: str, numbers: str) -> None:
+    case = CASES[id]
+    first = [[run for run in group if run.seed == 0] for group in runs(case, case.supported, pattern(0.0))]
+    single = claim(id, *first)
+    counted = [piece for piece in single.evidence if piece.counts]
+    assert counted[0].numbers.endswith(numbers)
+    assert all("too few" in piece.numbers and piece.holds is None for piece in counted)
+    assert all(evidence_table(single).columns)

@@ -189,4 +189,4 @@ def evidence_table(claim: Claim) -> Table:
         )
     ]
     title = f"{claim.finding.id}, {claim.verdict}: {claim.finding.statement}"
-    return Table(title, ["part", "cells", "numbers", "test", ""], rows)
+    return Table(title, ["part", "cells", "numbers", "test", "result"], rows)

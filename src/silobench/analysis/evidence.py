@@ -15,6 +15,7 @@ from silobench.analysis.compare import Question, paired
 from silobench.analysis.groups import Cells, accuracy_text
 from silobench.runs.stored import StoredRun
 
+TOO_FEW = "too few trials or rounds"  # for a test
 _TENTH = 1.1  # times a number: what is larger by less does not matter
 _LEARNT = 0.05  # of accuracy above a constant answer
 
@@ -68,7 +69,7 @@ class Gap:
     def text(self, unit: str = "points", factor: float = 100) -> str:
         """Return the difference with its 95% interval."""
         if self.posterior is None:
-            return "too few trials or rounds"
+            return TOO_FEW
         low, high = self.posterior.interval()
         return f"{factor * self.posterior.mean:+.1f} [{factor * low:+.1f}, {factor * high:+.1f}] {unit}"
 

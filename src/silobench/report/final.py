@@ -92,6 +92,7 @@ def _limits(values: Sequence[float], metric: Metric) -> tuple[float, float]:
 def reliability_svg(curves: Mapping[str, CalibrationFacts]) -> str:
     """Return a reliability diagram: the accuracy of answers by their confidence, one line per algorithm.
 
+    An algorithm whose answers are all equally sure has a dot in place of a line.
     A model whose line is below the diagonal is too sure of its answers.
     """
     side, left, top = 150, 38, _LINE * len(curves) + 8
@@ -108,14 +109,17 @@ def reliability_svg(curves: Mapping[str, CalibrationFacts]) -> str:
     for place, (name, one) in enumerate(curves.items()):
         colour = COLOURS[place % len(COLOURS)]
         points = [
-            f"{left + side * confidence:.1f} {top + side - side * accuracy:.1f}"
+            (f"{left + side * confidence:.1f}", f"{top + side - side * accuracy:.1f}")
             for rows, confidence, accuracy in zip(one.rows, one.confidence, one.accuracy, strict=True)
             if rows
         ]
         error = "" if one.error is None else f", error {100 * one.error:.1f} points"
         marks.append(_key(left, _LINE * (place + 0.5), name + error, colour))
-        if points:
-            marks.append(f'<path d="M{"L".join(points)}" fill="none" stroke="{colour}" stroke-width="1.4"/>')
+        if len(points) == 1:  # a line through one point is not visible
+            marks += [f'<circle cx="{x}" cy="{y}" r="{_DOT / 2:g}" fill="{colour}"/>' for x, y in points]
+        elif points:
+            line = "L".join(f"{x} {y}" for x, y in points)
+            marks.append(f'<path d="M{line}" fill="none" stroke="{colour}" stroke-width="1.4"/>')
     return svg(left + side + 60, top + side + 32, marks)
 
 

@@ -29,12 +29,13 @@ from silobench.papers.oarf.measures import (
     OVERHEAD,
     POINT,
     cross_scores,
-    mean_of,
     more_rounds,
     rounds_text,
     score_gap,
     share_of_overhead,
+    share_text,
     solo_scores,
+    two_shares_text,
     two_text,
 )
 from silobench.papers.oarf.settings import COMBINED, FEDERATED, NAME, SOLO, is_fast, one_epoch
@@ -175,7 +176,7 @@ def more_overhead(cells: Cells) -> Iterator[Evidence]:
         if not (a and b):
             continue
         difference = gap(a, b)
-        numbers = f"{two_text(a, b, '%', 100)}, {difference.text()}"
+        numbers = two_shares_text(a, b, difference)
         test = "t-test: overhead is more than 10 points higher"
         yield Evidence("more overhead", setting_name(federated), numbers, test, difference.more_than(OVERHEAD))
         shares = by_seed(federated, lambda run: share_of_overhead(run, "communicate"))
@@ -183,4 +184,4 @@ def more_overhead(cells: Cells) -> Iterator[Evidence]:
             part = "communication is little of it"
             holds = gap(shares, dict.fromkeys(shares, 0.1)).at_most(0)
             test = "t-test: at most a tenth of the time that is neither training nor testing"
-            yield Evidence(part, setting_name(federated), f"{100 * mean_of(shares):.1f}%", test, holds)
+            yield Evidence(part, setting_name(federated), share_text(shares), test, holds)

@@ -33,6 +33,7 @@ from silobench.papers.oarf.measures import (
     mean_of,
     more_rounds,
     rounds_text,
+    too_few_text,
     two_text,
 )
 from silobench.papers.oarf.settings import FEDERATED, NAME, solver_of
@@ -123,7 +124,9 @@ def compression_costs_accuracy(cells: Cells) -> Iterator[Evidence]:
             if ratio:
                 holds = gap(ratio, dict.fromkeys(ratio, 5.0)).more_than(0)
                 test = "t-test: messages are more than 5 times shorter"
-                yield Evidence("messages are much shorter", names, f"{mean_of(ratio):.1f} times", test, holds)
+                yield Evidence(
+                    "messages are much shorter", names, f"{mean_of(ratio):.1f} times{too_few_text(ratio)}", test, holds
+                )
             holds = accuracy_gap(plain, cell).more_than(POINT)
             test = "correlated t-test: accuracy is more than 1 point lower than without compression"
             yield Evidence("accuracy is lower", names, pair_text(plain, cell), test, holds)

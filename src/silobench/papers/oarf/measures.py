@@ -8,8 +8,9 @@ from typing import TypeAlias, TypeVar
 from silobench.analysis.bayes import DECIDED, correlated_t
 from silobench.analysis.cells import CellResult
 from silobench.analysis.costs import PARTIES, SERVER, convergence, decomposition
-from silobench.analysis.evidence import Gap, gap, has_learnt
+from silobench.analysis.evidence import TOO_FEW, Gap, gap, has_learnt
 from silobench.analysis.groups import by_seed
+from silobench.analysis.units import percent
 from silobench.runs.stored import StoredRun
 
 POINT = 0.01  # of accuracy: the paper's region of equivalence
@@ -153,4 +154,24 @@ def mean_of(values: BySeed) -> float:
 
 def two_text(a: BySeed, b: BySeed, unit: str, factor: float = 1) -> str:
     """Return the means of two cells with their unit."""
-    return f"{factor * mean_of(a):.4g} and {factor * mean_of(b):.4g} {unit}"
+    return f"{factor * mean_of(a):.4g} and {factor * mean_of(b):.4g} {unit}{too_few_text(a, b)}"
+
+
+def two_shares_text(a: BySeed, b: BySeed, difference: Gap | None = None) -> str:
+    """Return the means of two shares in percent, with their difference if there is one to show."""
+    more = f", {difference.text()}" if difference else too_few_text(a, b)
+    return f"{percent(mean_of(a))}% and {percent(mean_of(b))}%{more}"
+
+
+def share_text(shares: BySeed) -> str:
+    """Return the mean of a share in percent."""
+    return f"{percent(mean_of(shares))}%{too_few_text(shares)}"
+
+
+def too_few_text(*values: BySeed) -> str:
+    """Return the end of a text about numbers that share too few seeds for a test; empty if there are enough.
+
+    >>> too_few_text({0: 1.0, 1: 1.5}, {0: 2.0}), too_few_text({0: 1.0, 1: 1.5})
+    (', too few trials or rounds', '')
+    """
+    return "" if len(set.intersection(*map(set, values))) > 1 else f", {TOO_FEW}"

@@ -25,8 +25,9 @@ from silobench.analysis.groups import (
 from silobench.papers.oarf.measures import (
     OVERHEAD,
     POINT,
-    mean_of,
     share_of_overhead,
+    share_text,
+    two_shares_text,
     two_text,
 )
 from silobench.papers.oarf.settings import NAME, SAMPLED, is_federated, solver_of
@@ -112,12 +113,12 @@ def sampling_idles(cells: Cells) -> Iterator[Evidence]:
             if busy and idle:
                 difference = gap(idle, busy)
                 test = "t-test: overhead is more than 10 points higher"
-                numbers = f"{two_text(idle, busy, '%', 100)}, {difference.text()}"
+                numbers = two_shares_text(idle, busy, difference)
                 yield Evidence("more overhead", names, numbers, test, difference.more_than(OVERHEAD))
             if shares := by_seed(cell, _idle_share):
                 holds = gap(shares, dict.fromkeys(shares, 0.5)).more_than(0)
                 test = "t-test: idling is more than half of the time that is neither training nor testing"
-                yield Evidence("most of it is idling", names, f"{100 * mean_of(shares):.0f}%", test, holds)
+                yield Evidence("most of it is idling", names, share_text(shares), test, holds)
 
 
 def _idle_share(run: StoredRun) -> float | None:

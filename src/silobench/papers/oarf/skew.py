@@ -27,6 +27,7 @@ from silobench.papers.oarf.measures import (
     correlation,
     is_weak,
     score_gap,
+    two_shares_text,
     two_text,
 )
 from silobench.papers.oarf.settings import NAME, is_federated, one_epoch
@@ -115,12 +116,12 @@ def quantity_skew_waits(cells: Cells) -> Iterator[Evidence]:
             if a and b:
                 names = f"{dataset_name(iid)}: quantity against label skew, alpha {alpha:g}"
                 test = "t-test: overhead is more than a tenth higher"
-                yield Evidence("quantity skew has more overhead", names, two_text(a, b, "%", 100), test, larger(a, b))
+                yield Evidence("quantity skew has more overhead", names, two_shares_text(a, b), test, larger(a, b))
         if len(overheads) > 1 and all(overheads.values()):
             (low, a), *_, (high, b) = overheads.items()
             names = f"{dataset_name(iid)}: quantity skew, alpha {low:g} against {high:g}"
             test = "t-test: overhead is more than a tenth higher"
-            yield Evidence("and more the smaller alpha is", names, two_text(a, b, "%", 100), test, larger(a, b))
+            yield Evidence("and more the smaller alpha is", names, two_shares_text(a, b), test, larger(a, b))
 
 
 @FINDINGS.add(
