@@ -470,7 +470,7 @@ def test_claims_of_a_directory(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert call(capsys, "show", tmp_path, "--format", "word").code == 2
     refused = call(capsys, "show", tmp_path, "--format", "csv", "--details")
     assert refused.code == 2
-    assert "leave out --details and --target, or use --json" in refused.err
+    assert "leave out --details, --target and --time, or use --json" in refused.err
     assert "leave out --json" in call(capsys, "show", tmp_path, "--format", "markdown", "--json").err
 
 
