@@ -150,6 +150,20 @@ def test_the_report_is_one_page_that_loads_nothing(
     assert page.count("Behind the accuracy") == 1  # a heading is not repeated above its table
 
 
+def test_ctrl_c_before_the_first_round_says_how_to_resume(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("silobench.runs.prepare.check", stop)
+    result = call(capsys, "run", write(tmp_path / "tiny.toml", TINY), "--out", tmp_path / "runs", "--workers", "1")
+    assert (result.code, result.err) == (
+        130,
+        "stopped; finished rounds are kept: run the same command again to resume.\n",
+    )
+
+
 def test_set_overrides_every_grid_and_only_selects(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = write(tmp_path / "e.toml", TINY + "[[grid]]\nseed = 1\n[[grid]]\nrounds = 7\n")
     options = ["--set", "rounds=1", "--set", "algorithm=fedavg", "--only", "*seed 1", "--out", tmp_path / "runs"]

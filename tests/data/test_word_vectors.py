@@ -9,7 +9,7 @@ import pytest
 
 from offline import use
 from silobench.data.store.catalog import Entry, File
-from silobench.data.word_vectors import load_vectors, word_vectors
+from silobench.data.word_vectors import coverage, load_vectors, word_vectors
 from silobench.errors import DataError
 
 TEXT = "the 1 2 3\nof -1 0.5 0\n, 0 0 3\nn't 4 1.5 -2\n"
@@ -44,6 +44,7 @@ def test_words_get_their_vectors_and_others_the_mean(
         assert vectors.dtype == np.float32
         assert vectors.tolist() == rows
         vectors[:] = 0  # a caller owns what it gets
+    assert coverage("tiny-3d", words) == (4, 5)
     assert "the" in load_vectors("tiny-3d")
     assert "nosuch" not in load_vectors("tiny-3d")
     assert (root / ".cache").exists() == managed

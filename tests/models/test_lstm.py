@@ -10,7 +10,9 @@ from torch import Tensor
 
 import silobench as sb
 from laws import bits
+from silobench.data import word_vectors
 from silobench.data.dataset import Dataset, Split
+from silobench.data.word_vectors import WordVectors
 from silobench.errors import ConfigError
 from silobench.method.solvers import SOLVERS
 from silobench.models import MODELS, Classifier, Network, Sizes
@@ -209,6 +211,18 @@ def test_dropout_is_between_the_layers_and_before_the_last_one() -> None:
     assert not torch.equal(outputs, fewer)
     assert torch.equal(tested, same)
     assert torch.equal(tested, still)
+
+
+# --- notes -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", [26, 27])  # 27 of 30 words are 90%
+def test_few_words_with_a_vector_are_a_note(known: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = WordVectors({f"w{row}": row for row in range(known)}, np.ones((known, 3), np.float32), np.zeros(3))
+    monkeypatch.setattr(word_vectors, "load_vectors", lambda name: table)
+    note = f"26 of 30 words of the vocabulary have a vector of some-{known}; the others get the mean vector"
+    assert sb.task(f"lstm(hidden=2, vectors=some-{known})", reviews()).notes == ((note,) if known == 26 else ())
+    assert sb.task("lstm(hidden=2, vectors=random-3d)", reviews()).notes == ()
 
 
 # --- runs --------------------------------------------------------------------------------------------

@@ -373,6 +373,19 @@ def test_bytes_of_models_that_have_learnt_nothing_decide_nothing() -> None:
         assert [piece.holds for piece in pieces if piece.part == "no bytes are saved"] == [None]
 
 
+def test_methods_that_differ_the_other_way_round_contradict() -> None:
+    """RandK above TopK at a similar ratio: they differ, but not as in the paper."""
+    case = CASES["oarf-21"]
+    better = [
+        number if place < 4 else {**number, "accuracy": 0.84}
+        for place, number in enumerate(case.supported)
+        if isinstance(number, dict)
+    ]
+    verdict = claim("oarf-21", *runs(case, better, pattern(CLOSE)))
+    assert [piece.part for piece in verdict.evidence if piece.holds is False] == ["top-k 0.3% is better than rand-k 1%"]
+    assert verdict.verdict == "contradicted"
+
+
 def test_another_training_is_shown_without_the_papers_numbers() -> None:
     for other in ({"partition": "label-dirichlet(beta=0.2)"}, {"split": "given"}, {"server": "adam"}):
         table = compression_table(cells(*[[stored([0.8], **oarf(transforms=chain, **other))] for chain in ("", TOP1)]))

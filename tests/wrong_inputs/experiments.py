@@ -25,7 +25,13 @@ FILES = [
     whole_experiment("dataset = true", 'as in dataset = "digits", but true was given.'),
     whole_experiment('dataset = ""', "'' is not a spec: write name or name(argument=value, ...)."),
     whole_experiment('dataset = "digit"', "there is no dataset 'digit': did you mean digits?"),
-    whole_experiment('dataset = "patients.csv"', "label=COLUMN), npz(path=patients.csv) or libsvm(path=patients.csv)."),
+    whole_experiment('dataset = "patients.csv"', "there is no file patients.csv: check the path, and write csv("),
+    Case(
+        '`dataset = "patients.csv"`, which is a file',
+        ("run", "mine.toml", "--out", "runs", "--workers", "1"),
+        "patients.csv is a file: write csv(path=patients.csv, label=COLUMN), parquet(path=patients.csv, label=COLUMN),",
+        files={"mine.toml": 'dataset = "patients.csv"', "patients.csv": "age,label\n1,yes\n"},
+    ),
     whole_experiment(
         'dataset = ["fcube", 3]', 'dataset must be text in quotation marks, as in dataset = "digits", but 3 was given.'
     ),
@@ -187,6 +193,7 @@ LINES = [
     experiment(
         'model = "module(path=nowhere.py:Net)"', "give the path of a Python file, as in module(path=model.py:Net)."
     ),
+    experiment('model = "lstm(vectors=none)"', "vectors must be glove-50d, or random-50d for random vectors, but None"),
     experiment('model = "bag"', "cannot read rows of numbers: use cnn, mlp or linear."),
     # solvers
     experiment('solver = "sgd(momentum=1)"', "sgd: momentum must be less than 1, but 1 was given."),
@@ -228,6 +235,7 @@ LINES = [
         "'iid | noise(sigma=1)' is not a spec: write name or name(argument=value, ...).",
     ),
     experiment('partition = "iid +"', "nothing follows its last +; leave that out, or write one more spec."),
+    experiment('partition = "+ iid"', "nothing stands before its first +; leave that out, or write one more spec."),
     experiment('partition = "noise(sigma=-1)"', "noise: sigma must be greater than 0, but -1 was given."),
     experiment(
         'partition = "like(reference=nowhere.csv)"',
@@ -246,6 +254,10 @@ LINES = [
     experiment("transforms = 1", "transforms must be text in quotation marks, but 1 was given."),
     experiment('transforms = "clip(norm=0)"', "clip: norm must be greater than 0, but 0 was given."),
     experiment('transforms = "clip |"', "nothing follows its last |; leave that out, or write one more spec."),
+    experiment('transforms = "| clip"', "nothing stands before its first |; leave that out, or write one more spec."),
+    experiment('transforms = "top_k | | sign"', "nothing stands between | and |; leave one of them out, or write one"),
+    experiment('transforms = "top_k + sign"', "has + between specs, but a chain needs a bar: write a | b."),
+    experiment('transforms = "top_k, sign"', "has a comma between specs, but a chain needs a bar: write a | b."),
     experiment('transforms = "top-k(fraction=2)"', "top-k: fraction must be less than or equal to 1, but 2 was given."),
     experiment("broadcast = 1", "broadcast must be text in quotation marks, but 1 was given."),
     experiment('broadcast = "zip"', "there is no transform 'zip': choose from "),
@@ -264,9 +276,13 @@ LINES = [
     experiment('transforms = "zip"', "there is no transform 'zip': choose from clip, error-feedback, low-rank,"),
     experiment('transforms = "quantize(bits=3)"', "quantize: bits must be 2, 4, 8, 16 or 32, but 3 was given."),
     experiment('transforms = "top_k(index=int16)"', "index must be 'auto', 'int32', 'int64' or 'bitmap', but 'int16'"),
+    experiment('transforms = "rand_k(fraction=0)"', "rand-k: fraction must be greater than 0, but 0 was given."),
     experiment('transforms = "rand_k(feedback=true)"', "feedback sends later: set one of them to false."),
     experiment('transforms = "sign | error_feedback"', "error_feedback is the last transform, so nothing is lost"),
     experiment('transforms = "error_feedback | top_k"', "the transform top-k keeps it too, so it would be sent twice"),
+    experiment(
+        'transforms = "error_feedback | error_feedback | sign"', "so it would be sent twice: leave one of them out."
+    ),
     experiment('transforms = "error_feedback | rand_k"', "make up for that: write scale=false in it, or leave one of"),
     experiment('transforms = "quantize | top_k"', "the transform top-k cannot come after it: let it come last"),
     experiment('transforms = "top_k | low_rank"', "cannot both choose what is sent, because low_rank needs whole"),
@@ -278,20 +294,33 @@ LINES = [
     experiment("buffers = true", "buffers must be 'average', 'local' or 'keep', but true was given."),
     experiment('selection = "random"', "choose from by-size, round-robin, stratified, uniform."),
     experiment('controller = "skewscout"', "use gaia, fedavg(iter_local=...), dgc or top_k."),
+    experiment(
+        'controller = "skewscout(knob=bits)"',
+        "this method has no knob 'bits': use the transform quantize, which has it.",
+    ),
+    experiment(
+        'controller = "skewscout(knob=fraction)"\ntransforms = "quantize"',
+        "this method has no knob 'fraction': use the transform top_k or rand_k, which has it.",
+    ),
     experiment('controller = "oracle"', "use gaia, fedavg(iter_local=...), dgc or top_k."),
     # networks and exchanges
     experiment("network = 10", 'such as network = "100Mbps", but 10 was given.'),
-    experiment('network = "10Mbpss"', "'10Mbpss' is not a bandwidth: write kbps, Mbps or Gbps after a number."),
-    experiment('network = "fast"', "there is no network 'fast': choose from link, mesh."),
-    experiment('network = "0Mbps"', "link: bandwidth must read like 100Mbps or 1Gbps, but '0Mbps' was given."),
     experiment(
-        'network = "link(bandwidth=10)"', "link: bandwidth must read like 100Mbps or 1Gbps, but '10' was given."
+        'network = "10Mbpss"',
+        "'10Mbpss' is not a bandwidth: write kbps, Mbps or Gbps (bits per second)",
     ),
+    experiment('network = "10MBps"', "write kbps, Mbps or Gbps (bits per second) after a number."),
+    experiment('network = "fast"', "there is no network 'fast': choose from link, mesh."),
+    experiment('network = "0Mbps"', "bits per second, written like 100Mbps or 1Gbps, but '0Mbps' was given."),
+    experiment('network = "link(bandwidth=10)"', "bits per second, written like 100Mbps or 1Gbps, but '10' was given."),
     experiment(
-        'network = "link(bandwidth=fast)"', "link: bandwidth must read like 100Mbps or 1Gbps, but 'fast' was given."
+        'network = "link(bandwidth=fast)"', "bits per second, written like 100Mbps or 1Gbps, but 'fast' was given."
     ),
     experiment('network = "link(latency=-1)"', "link: latency must be greater than or equal to 0, but -1 was given."),
-    experiment('network = "-10Mbps"', "'-10Mbps' is not a bandwidth: write kbps, Mbps or Gbps after a number."),
+    experiment(
+        'network = "-10Mbps"',
+        "'-10Mbps' is not a bandwidth: write kbps, Mbps or Gbps (bits per second)",
+    ),
     experiment('exchange = "ring"', "there is no exchange 'ring': choose from gossip, mesh, star."),
     experiment(
         'exchange = "gossip(graph=nowhere.txt)"',
@@ -336,6 +365,10 @@ LINES = [
     experiment('pace = "slow"', "there is no pace 'slow': choose from buffered, fedasync, synchronous."),
     experiment('clock = "fast"', "there is no clock 'fast': choose from device, measured."),
     experiment('clock = "device(speed=0)"', "device: speed must be greater than or equal to 0.001, but 0 was given."),
+    experiment(
+        'clock = "device(speed=[1000, 500, 0])"',
+        "device: entry 3 of speed must be greater than or equal to 0.001, but 0 was given.",
+    ),
     experiment('clock = "device(spread=-1)"', "device: spread must be greater than or equal to 0, but -1 was given."),
     experiment('device = "gpu"', "device must be 'auto', 'cpu', 'cuda' or 'mps', but 'gpu' was given."),
     experiment("device = 0", "device must be 'auto', 'cpu', 'cuda' or 'mps', but 0 was given."),

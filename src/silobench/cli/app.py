@@ -60,7 +60,7 @@ def main() -> None:
         place = f" for {error.filename}" if error.filename else ""
         _fail(f"the operating system reported '{error.strerror}'{place}: check the path, disk space and permissions.")
     else:
-        if code == _INTERRUPTED:  # before anything was recorded, or in a command that records nothing
+        if code == _INTERRUPTED:  # in a command that records nothing
             print("stopped.", file=sys.stderr)
         sys.exit(code or 0)
 
@@ -295,6 +295,16 @@ def _overrides(settings: list[str]) -> dict[str, Any]:
     return values
 
 
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Say how to resume, if Ctrl-C stops the runs or what comes before them."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise StoppedError("stopped; finished rounds are kept: run the same command again to resume.") from error
+
+
+@_resumable()
 def _run_all(
     choices: Mapping[str, Any],
     out: Path,
@@ -359,15 +369,12 @@ def _sweep(
     from silobench.cli.progress import Progress
     from silobench.runs.sweep import sweep
 
-    try:
-        with (
-            Progress(total=total, done=total - len(missing), live=live) as progress,
-            closing(sweep(missing, out, engine, workers, plugins)) as events,
-        ):
-            for event in events:
-                progress.show(event)
-    except KeyboardInterrupt as error:
-        raise StoppedError("stopped; finished rounds are kept: run the same command again to resume.") from error
+    with (
+        Progress(total=total, done=total - len(missing), live=live) as progress,
+        closing(sweep(missing, out, engine, workers, plugins)) as events,
+    ):
+        for event in events:
+            progress.show(event)
 
 
 def _discard_checkpoints(plans: "Sequence[Plan]", out: Path) -> None:

@@ -72,7 +72,8 @@ def load(spec: str) -> Dataset:
     """Return the dataset of a spec. The last four stay in memory; if a file changes, the dataset is read again."""
     if Path(spec).suffix in (".csv", ".tsv", ".parquet", ".npz", ".svm", ".libsvm"):
         raise DataError(
-            f"{spec} is a file: write csv(path={spec}, label=COLUMN), parquet(path={spec}, label=COLUMN), "
+            f"{f'{spec} is a file: ' if Path(spec).is_file() else f'there is no file {spec}: check the path, and '}"
+            f"write csv(path={spec}, label=COLUMN), parquet(path={spec}, label=COLUMN), "
             f"npz(path={spec}) or libsvm(path={spec})."
         )
     bound = DATASETS.bind(spec).full

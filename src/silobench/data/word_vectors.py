@@ -22,6 +22,7 @@ from silobench.data.readers.checks import bad_line, is_number, shorten
 from silobench.data.readers.delimited import lines
 from silobench.data.store.catalog import catalog
 from silobench.data.store.directory import data_dir, require, sha256, stamps
+from silobench.data.table.words import SPECIAL
 from silobench.errors import DataError, suggest
 
 _LOG = logging.getLogger("silobench")
@@ -58,12 +59,26 @@ def word_vectors(name: str, words: Sequence[str]) -> NDArray[np.float32]:
     A word without a vector gets the mean of all vectors of the file. So do padding and the unknown word, which no
     file has.
     """
-    return _rows(name, tuple(words), str(data_dir()), tuple(stamps(name))).copy()
+    rows, _ = _rows(name, tuple(words), str(data_dir()), tuple(stamps(name)))
+    return rows.copy()
+
+
+def coverage(name: str, words: Sequence[str]) -> tuple[int, int]:
+    """Return how many of `words` have a vector in the catalogue entry `name`, and how many words there are.
+
+    Padding and the unknown word do not count.
+    """
+    _, known = _rows(name, tuple(words), str(data_dir()), tuple(stamps(name)))
+    return known, len(words) - sum(word in SPECIAL for word in words)
 
 
 @functools.lru_cache(maxsize=4)  # the rows of a vocabulary take 2 MB, and all vectors 150 MB
-def _rows(name: str, words: tuple[str, ...], folder: str, stamps: tuple[tuple[int, ...], ...]) -> NDArray[np.float32]:
-    return load_vectors(name).rows(words)
+def _rows(
+    name: str, words: tuple[str, ...], folder: str, stamps: tuple[tuple[int, ...], ...]
+) -> tuple[NDArray[np.float32], int]:
+    """Return the vectors of words, and how many words are in the file."""
+    vectors = load_vectors(name)
+    return vectors.rows(words), sum(word in vectors for word in words if word not in SPECIAL)
 
 
 def load_vectors(name: str) -> WordVectors:

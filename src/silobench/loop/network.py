@@ -77,5 +77,7 @@ def mesh(bandwidth: Bandwidth = "100Mbps", latency: Latency = 0.0) -> Network:
 def _bits(name: str, bandwidth: Bandwidth, argument: str = "bandwidth") -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMG])bps", str(bandwidth))
     if not match or float(match[1]) == 0:
-        raise SpecError(f"{name}: {argument} must read like 100Mbps or 1Gbps, but '{bandwidth}' was given.")
+        raise SpecError(
+            f"{name}: {argument} must be bits per second, written like 100Mbps or 1Gbps, but '{bandwidth}' was given."
+        )
     return float(match[1]) * _UNITS[match[2].lower()]

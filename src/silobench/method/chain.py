@@ -56,23 +56,29 @@ def _packing_problem(one: Transform, other: Transform) -> str | None:
             f"{first} and {second} cannot both choose what is sent, because low_rank needs whole matrices: leave one "
             "of them out."
         )
+    if one.packs == other.packs == "entries" and not (one.mostly_zeros and other.mostly_zeros):
+        return f"{first} and {second} cannot both choose what is sent: leave one of them out."
     return None
 
 
 def _settling_problem(one: Transform, other: Transform) -> str | None:
-    """Return why the first of two transforms cannot compare what it produced with what arrives, or None."""
+    """Return why one of two transforms cannot compare what it produced with what arrives, or None."""
+    if other.settle is not None and one.scales:  # its values are scaled when they are packed, which is after both
+        one, other = other, one
     if one.settle is None:
         return None
     first, second = (part_name(each, "transform") for each in (one, other))
     if other.keeps_rest:
+        can_stop = one.packs or other.packs  # error_feedback does nothing else, so it has no argument for that
+        remedy = "write feedback=false in one of them, or leave one out" if can_stop else "leave one of them out"
         return (
             f"{first} keeps what later transforms leave out, and {second} keeps it too, so it would be sent twice: "
-            "write feedback=false in one of them, or leave one out."
+            f"{remedy}."
         )
     if other.scales:
         return (
-            f"{first} sends later what later transforms leave out, but {second} scales the values that it sends to "
-            "make up for that: write scale=false in it, or leave one of them out."
+            f"{first} sends later what is left out now, but {second} scales the values that it sends to make up for "
+            "that: write scale=false in it, or leave one of them out."
         )
     if other.needs_decoding or other.reveal is not None:
         return (

@@ -35,6 +35,7 @@ from silobench.spec.ranges import CountOrZero as CountOrZero
 from silobench.spec.ranges import Fraction as Fraction
 from silobench.spec.ranges import NonNegative as NonNegative
 from silobench.spec.ranges import Positive as Positive
+from silobench.spec.ranges import Share as Share
 from silobench.spec.renaming import renamed
 from silobench.vectors import Layout as Layout
 from silobench.vectors import Vector as Vector

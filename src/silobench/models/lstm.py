@@ -2,11 +2,14 @@
 
 import re
 from dataclasses import replace
+from typing import Annotated, Any, TypeAlias
 
 import torch
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 from torch import Tensor, nn
 
-from silobench.data.word_vectors import word_vectors
+from silobench.data.word_vectors import coverage, vectors_names, word_vectors
 from silobench.errors import ConfigError
 from silobench.models.layers import dropout
 from silobench.models.lstm_layer import Lines, lstm_layer
@@ -18,8 +21,19 @@ from silobench.spec.ranges import BelowOne, Count
 
 _RANDOM = re.compile(r"random-([1-9]\d{0,3})d")
 _PADDING = 0  # the word number of padding, at the end of a row
+_COVERED = 0.9  # the share of words with a vector below which a note says so
 _TEST_ROWS = 128  # that a test computes at a time
 _FULL, _SMALL = 0.75, 128  # with more words in a batch, and states of at most this size, torch's layers are faster
+
+
+def _need_name(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    names = ", ".join(vectors_names())
+    raise PydanticCustomError("vectors", f"{names}, or random-50d for random vectors")
+
+
+VectorsName: TypeAlias = Annotated[str, BeforeValidator(_need_name)]
 
 
 @MODELS.register
@@ -27,7 +41,7 @@ def lstm(
     hidden: Count = 64,
     layers: Count = 2,
     dropout: BelowOne = 0.5,
-    vectors: str = "glove-50d",
+    vectors: VectorsName = "glove-50d",
     last_dropout: BelowOne = 0.3,
 ) -> Model:
     """OARF's network for texts: frozen word vectors - LSTM - the state after the last word - dropout - classes.
@@ -61,6 +75,16 @@ def vectors_of(name: str, sizes: Sizes) -> Tensor:
     return torch.from_numpy(word_vectors(name, sizes.words))
 
 
+def _notes(name: str, sizes: Sizes) -> tuple[str, ...]:
+    """Return a note if many words of a vocabulary have no vector of their own."""
+    if _RANDOM.fullmatch(name) or not sizes.words:
+        return ()
+    known, count = coverage(name, sizes.words)
+    if known >= _COVERED * count:
+        return ()
+    return (f"{known:,} of {count:,} words of the vocabulary have a vector of {name}; the others get the mean vector",)
+
+
 class _Lstm(Classifier):
     vectors: Tensor
 
@@ -68,6 +92,7 @@ class _Lstm(Classifier):
         super().__init__()
         if len(sizes.shape) != 1:
             raise ConfigError(f"lstm needs rows of words in one line, but rows have shape {sizes.shape}: use bag.")
+        self.notes = _notes(vectors, sizes)
         self.register_buffer("vectors", vectors_of(vectors, sizes), persistent=False)
         self.dropout, self.last_dropout = dropout, last_dropout
         self.lstm = nn.LSTM(self.vectors.shape[1], hidden, layers, batch_first=True)

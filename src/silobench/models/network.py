@@ -18,10 +18,12 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.GroupNorm, nn.Layer
 class Classifier(nn.Module, ABC):
     """A network in two parts: `features` computes the representation of rows, and `last` its logits.
 
-    `last` applies the linear layer `out`; a subclass without such a layer overrides it.
+    `last` applies the linear layer `out`; a subclass without such a layer overrides it. `notes` are sentences to show
+    before the first round.
     """
 
     out: nn.Linear
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def features(self, x: Tensor) -> Tensor:

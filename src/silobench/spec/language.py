@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from silobench.errors import SpecError
@@ -72,9 +73,19 @@ def parse_terms(text: str, operator: Operator) -> tuple[Spec, ...]:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # an unknown escape in a string is an error, not a warning
             tree = ast.parse("".join(_python(text)).strip() or "()", mode="eval").body
+        if operator == "|":
+            _need_chain(tree, text)
         return tuple(_spec(node, text) for node in _split(tree, ast.Add if operator == "+" else ast.BitOr))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise SpecError(f"{_quoted(text)} is not a spec: {_advice(text)}") from error
+
+
+def _need_chain(tree: ast.expr, text: str) -> None:
+    """Raise `SpecError` for specs that are joined by a plus or a comma."""
+    is_list = isinstance(tree, ast.Tuple | ast.List) and bool(tree.elts)
+    if is_list or any(isinstance(node, ast.BinOp) for node in _split(tree, ast.BitOr)):
+        mark = "a comma" if is_list else "+"
+        raise SpecError(f"{_quoted(text)} has {mark} between specs, but a chain needs a bar: write a | b.")
 
 
 def _advice(text: str) -> str:
@@ -91,6 +102,11 @@ def _advice(text: str) -> str:
             return f"'{values[1]}' has no name; write {token}=[{', '.join(values)}] if it is a list."
     if tokens and tokens[-1] in ("+", "|", ","):
         return f"nothing follows its last {tokens[-1]}; leave that out, or write one more spec."
+    if tokens and tokens[0] in ("+", "|", ","):
+        return f"nothing stands before its first {tokens[0]}; leave that out, or write one more spec."
+    for mark, following in pairwise(tokens):
+        if mark in ("+", "|") and following in ("+", "|"):
+            return f"nothing stands between {mark} and {following}; leave one of them out, or write one more spec."
     return "write name(argument=value, ...), with all brackets closed."
 
 
@@ -147,7 +163,9 @@ def _identifier(word: str, text: str) -> str:
     name = word.replace("-", "_")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in ("True", "False", "None"):
         if re.match(r"-?\d+(\.\d+)?[a-zA-Z]*(b|bit|B)", word):
-            raise SpecError(f"{_quoted(word)} is not a bandwidth: write kbps, Mbps or Gbps after a number.")
+            raise SpecError(
+                f"{_quoted(word)} is not a bandwidth: write kbps, Mbps or Gbps (bits per second) after a number."
+            )
         where = "" if word == text.strip() else f" in {_quoted(text)}"
         raise SpecError(f"{_quoted(word)}{where} is not a name: use letters, digits and hyphens, a letter first.")
     return name + "_" if keyword.iskeyword(name) else name
@@ -164,6 +182,8 @@ def _split(node: ast.expr, operator: type[ast.operator]) -> Iterator[ast.expr]:
 def _spec(node: ast.expr, text: str) -> Spec:
     if isinstance(node, ast.Name):
         return Spec(canonical_name(node.id))
+    if isinstance(node, ast.UnaryOp):  # Python reads a plus before a name as its sign
+        raise SpecError(f"{_quoted(text)} is not a spec: {_advice(text)}")
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         raise SpecError(f"{_quoted(text)} is not a spec: write name or name(argument=value, ...).")
     names = [(k.arg or "").rstrip("_") for k in node.keywords]

@@ -13,6 +13,7 @@ CountOrZero: TypeAlias = Annotated[int, Ge(0)]
 Positive: TypeAlias = Annotated[float, Gt(0), AllowInfNan(False)]
 NonNegative: TypeAlias = Annotated[float, Ge(0), AllowInfNan(False)]
 Fraction: TypeAlias = Annotated[float, Ge(0), Le(1)]
+Share: TypeAlias = Annotated[float, Gt(0), Le(1)]
 BelowOne: TypeAlias = Annotated[float, Ge(0), Lt(1)]
 Spread: TypeAlias = Annotated[float, Ge(0), Le(5)]  # standard deviation of a logarithm: 5 is a factor of 148
 Latency: TypeAlias = Annotated[float, Ge(0), Le(1e6)]  # seconds

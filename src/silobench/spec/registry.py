@@ -325,10 +325,15 @@ def _checked(name: str, parameter: str, hint: Any, value: Any) -> Any:
     try:
         return _adapter(hint).validate_python(value, strict=True)
     except ValidationError as error:
+        first, argument = error.errors()[0], parameter.rstrip("_")
+        places = [place for place in first["loc"] if isinstance(place, int)]
+        if places:  # one entry of a list
+            argument, value = f"entry {places[0] + 1} of {argument}", first["input"]
         shown = f"a {type(value).__name__}" if callable(value) else value_shown(value)
-        problem = error.errors()[0]["msg"].removeprefix("Input should be ")
-        problem = _IN_WORDS.get(problem, problem)
-        raise SpecError(f"{name}: {parameter.rstrip('_')} must be {problem}, but {shown} was given.") from error
+        problem = first["msg"].removeprefix("Input should be ")
+        raise SpecError(
+            f"{name}: {argument} must be {_IN_WORDS.get(problem, problem)}, but {shown} was given."
+        ) from error
 
 
 @functools.cache

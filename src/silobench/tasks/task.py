@@ -39,7 +39,7 @@ class Task:
     buffers: Vector
     objective: Objective = field(default_factory=plain)
     rows: RowFormat | None = None  # None if the task was put together without a dataset
-    notes: tuple[str, ...] = ()  # about a user's network, to show before the first round
+    notes: tuple[str, ...] = ()  # about the network, to show before the first round
     weight_decay: float | None = None  # of an estimator: the solver's factor that equals its penalty
 
     @property
@@ -88,7 +88,7 @@ def task(model: Any, dataset: Dataset, seed: int = 0, objective: str = "auto") -
     try:
         module = source.build(sizes, seed)
         is_custom = not type(module).__module__.startswith("silobench.")
-        notes = averageable(module, name) if is_custom else ()
+        notes = averageable(module, name) if is_custom else getattr(module, "notes", ())
         network = Network(module)
     except (RuntimeError, MemoryError, TypeError) as error:  # torch raises one of them if memory is not enough
         if isinstance(error, TypeError) and "Overflow" not in str(error):

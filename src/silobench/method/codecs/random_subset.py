@@ -7,11 +7,11 @@ import numpy as np
 
 from silobench.method.codecs.codec import CODECS, Array, Codec, Content, Form
 from silobench.method.codecs.dense import DENSE
-from silobench.spec.ranges import CountOrZero, Fraction
+from silobench.spec.ranges import CountOrZero, Share
 
 
 @CODECS.register
-def random_subset(fraction: Fraction = 0.01, scale: bool = False, seed: CountOrZero = 0) -> Codec:
+def random_subset(fraction: Share = 0.01, scale: bool = False, seed: CountOrZero = 0) -> Codec:
     """Send the values of a random `fraction` of the entries; the receiver draws the same places from the same seed.
 
     At least one entry is sent. The others arrive as zeros. With `scale`, values arrive divided by the share that was

@@ -7,8 +7,8 @@ from silobench.method.types import (
     ConfigError,
     Context,
     Dial,
-    Fraction,
     Memory,
+    Share,
     Transform,
     Update,
     random_subset,
@@ -16,12 +16,13 @@ from silobench.method.types import (
 
 
 @TRANSFORMS.register
-def rand_k(fraction: Fraction = 0.01, scale: bool = True, feedback: bool = False) -> Transform:
+def rand_k(fraction: Share = 0.01, scale: bool = True, feedback: bool = False) -> Transform:
     """Send the values of a random `fraction` of the entries of each vector, at the same places for all parties.
 
-    The places follow from the seed and the round, so they are not sent. With `scale` the values arrive divided by the
-    share that was sent, so that the expectation of every entry is its value. With `feedback` (and `scale=False`) the
-    rest is added to the party's next update. Sparsified SGD with Memory, Stich et al., NeurIPS 2018.
+    At least one entry is sent. The places follow from the seed and the round, so they are not sent. With `scale` the
+    values arrive divided by the share that was sent, so that the expectation of every entry is its value. With
+    `feedback` (and `scale=False`) the rest is added to the party's next update. Sparsified SGD with Memory, Stich et
+    al., NeurIPS 2018.
     """
     if scale and feedback:
         raise ConfigError(

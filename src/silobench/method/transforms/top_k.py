@@ -22,8 +22,9 @@ from silobench.method.types import (
 def top_k(fraction: Fraction = 0.01, feedback: bool = True, index: Index = "auto") -> Transform:
     """Send the largest `fraction` of the entries of each vector, by magnitude, with their positions.
 
-    The rest is added to the party's next update (error feedback); with `feedback=False` it is lost. Positions are sent
-    as a bitmap or as indices of 4 or 8 bytes (`int32`, `int64`); `auto` takes the shorter of bitmap and `int32`.
+    At least one entry is sent, also with `fraction=0`. The rest is added to the party's next update (error feedback);
+    with `feedback=False` it is lost. Positions are sent as a bitmap or as indices of 4 or 8 bytes (`int32`, `int64`);
+    `auto` takes the shorter of bitmap and `int32`.
     """
     codec = sparse(index)
 

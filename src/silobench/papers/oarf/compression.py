@@ -110,6 +110,7 @@ def _no_saving(one: CellResult, cell: CellResult) -> bool | None:
         "accuracy is lower": "most",
         "a smaller k costs more": "most",
         "methods differ at a similar ratio": "most",
+        "top-k 0.3% is better than rand-k 1%": "most",
     },
     "oarf-compression",
 )
@@ -131,6 +132,7 @@ def compression_costs_accuracy(cells: Cells) -> Iterator[Evidence]:
             yield Evidence("accuracy is lower", names, pair_text(plain, cell), test, holds)
         yield from _by_amount(papers, plain)
         yield from _at_similar_ratio(papers, plain)
+        yield from _largest_against_random(papers, plain)
 
 
 def _by_amount(papers: Chains, plain: CellResult) -> Iterator[Evidence]:
@@ -154,6 +156,17 @@ def _at_similar_ratio(papers: Chains, plain: CellResult) -> Iterator[Evidence]:
             names = f"{setting_name(a)}: {one} ({ratios[one]:.0f}) against {other} ({ratios[other]:.0f} times shorter)"
             test = "correlated t-test: accuracy differs by more than 1 point, either way"
             yield Evidence("methods differ at a similar ratio", names, pair_text(a, b), test, any_holds(leads))
+
+
+def _largest_against_random(papers: Chains, plain: CellResult) -> Iterator[Evidence]:
+    """Yield evidence from the pair in which the paper's methods differ most, at ratios of 111 and 100."""
+    named = {how.name: cell for how, cell in papers.items()}
+    largest, random = named.get("top-k 0.3%"), named.get("rand-k 1%")
+    if largest and random:
+        test = "correlated t-test: accuracy is more than 1 point higher"
+        holds = accuracy_gap(largest, random, plain).more_than(POINT)
+        part, names = "top-k 0.3% is better than rand-k 1%", setting_name(largest)
+        yield Evidence(part, names, pair_text(largest, random), test, holds)
 
 
 @FINDINGS.add(

@@ -1,0 +1,23 @@
+"""The message about a knob that a method lacks names the parts that have it."""
+
+import pytest
+
+from silobench.errors import ConfigError
+from silobench.method.controllers.dials import OWNERS, chosen_dial
+from silobench.method.transforms import TRANSFORMS
+
+
+def test_every_knob_of_a_transform_has_its_owner() -> None:
+    knobs = {name: TRANSFORMS.build(name).dials for name in TRANSFORMS.factories}
+    pairs = [(dial.name, name.replace("-", "_")) for name, dials in knobs.items() for dial in dials]
+    assert {"bits", "rank", "fraction"} <= {knob for knob, _ in pairs}
+    for knob, name in pairs:
+        assert name in OWNERS[knob].split()
+
+
+def test_an_unknown_knob_is_compared_with_those_of_the_method() -> None:
+    dials = TRANSFORMS.build("quantize").dials
+    with pytest.raises(ConfigError, match="no knob 'bit': did you mean bits"):
+        chosen_dial("skewscout", dials, "bit", ())
+    with pytest.raises(ConfigError, match=r"no knob 'rank': use the transform low_rank, which has it\."):
+        chosen_dial("skewscout", dials, "rank", ())
