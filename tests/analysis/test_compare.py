@@ -285,6 +285,8 @@ def test_the_table_and_the_picture_name_the_key(chains: Path, capsys: pytest.Cap
     [
         (["fedavg", "top_k"], "has algorithm top_k, which is a value of transforms: compare two of its values with "
          "--by transforms ('none', 'top-k'"),
+        (["fedavg", "top_k(fraction=0.1) | quantize(bits=4)"], "which is a value of transforms"),
+        (["fedavg", "top_k |"], "is not a spec"),
         (["", "top-k"], 'has algorithm "", which is a value of transforms'),
         (["", "fedavg", "--by", "transforms"], "has transforms fedavg, which is a value of algorithm"),
         (["", "sign", "--by", "transforms"], "has transforms sign: its values are 'none', 'top-k' and 'top-k(fraction"),

@@ -15,6 +15,7 @@ from silobench.spec import Spec, parse, parse_terms
 ALGORITHM = "algorithm"
 _NONE = "none"  # another name of an empty value
 _OPERATORS: dict[str, Any] = {"partition": "+", "measure": "+", "metric": "+", "transforms": "|", "broadcast": "|"}
+_LETTERS, _MOST = 200, 5  # of values in an error message
 _FIXED = ("dataset", "seed")  # a pair of runs shares these
 
 
@@ -71,7 +72,7 @@ def present(name: str, cells: Sequence[CellResult], key: str) -> str:
             f"compare two of its values with --by {hint} ({_values(cells, hint)})."
         )
     if key == ALGORITHM:
-        wanted = str(parse(name))
+        wanted = str(parse(name))  # raises if this is not a spec
         raise RecordError(f"no finished run in this directory has algorithm {wanted}: {suggest(wanted, known)}")
     raise RecordError(
         f"no finished run in this directory has {key} {name or _NONE}: its values are {_values(cells, key)}."
@@ -79,8 +80,9 @@ def present(name: str, cells: Sequence[CellResult], key: str) -> str:
 
 
 def _values(cells: Sequence[CellResult], key: str) -> str:
-    values = sorted({value_of(cell, key) for cell in cells})
-    return listed([f"'{value or _NONE}'" for value in values], most=12)
+    """Return the values that cells have of a key, in quotes; only some of them if they are long."""
+    values = [f"'{value or _NONE}'" for value in sorted({value_of(cell, key) for cell in cells})]
+    return listed(values, most=len(values) if sum(map(len, values)) <= _LETTERS else _MOST)
 
 
 def _match(name: str, cells: Sequence[CellResult], key: str) -> str | None:
@@ -93,8 +95,6 @@ def _match(name: str, cells: Sequence[CellResult], key: str) -> str | None:
     try:
         wanted = _terms(name, key)
     except SpecError:
-        if key == ALGORITHM:
-            raise
         return None
     return next((value for cell, value in zip(cells, values, strict=True) if _same(wanted, cell, key)), None)
 
