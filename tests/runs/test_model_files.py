@@ -1,6 +1,7 @@
 """A trained network as a file: the lines that the command prints load it, and it answers as in silobench."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,13 @@ def opinions() -> sb.Dataset:
 """
 
 
+def _replace_vectors(monkeypatch: pytest.MonkeyPatch, vectors: Callable[..., Any]) -> None:
+    """Replace the published vectors, whose file is not here, by a function (name, words)."""
+    lstm = sys.modules["silobench.models.lstm"]
+    monkeypatch.setattr(lstm, "word_vectors", vectors)
+    monkeypatch.setattr(lstm, "coverage", lambda _, words: (len(words), len(words)))
+
+
 @pytest.mark.parametrize("vectors", ["random-6d", "glove-50d"])
 def test_a_network_gets_its_word_vectors_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, vectors: str
@@ -99,8 +107,7 @@ def test_a_network_gets_its_word_vectors_again(
         assert name == "glove-50d"
         return np.array([[len(word), ord(word[0]) - 100, 1.0] for word in words], dtype=np.float32)
 
-    monkeypatch.setattr(sys.modules["silobench.models.lstm"], "word_vectors", of_lengths)
-    monkeypatch.setattr(sys.modules["silobench.models.lstm"], "coverage", lambda name, words: (len(words), len(words)))
+    _replace_vectors(monkeypatch, of_lengths)
     plugin, out = write(tmp_path / "opinions.py", PLUGIN), tmp_path / "runs"
     cell = f'dataset = "opinions"\nmodel = "lstm(hidden=4, vectors={vectors})"\nparties = 3\nrounds = 2\n'
     result = call(capsys, "run", write(tmp_path / "e.toml", cell), "--plugin", plugin, "--workers", "1", "--out", out)
@@ -120,9 +127,10 @@ def test_other_words_with_the_same_numbers_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checksum of the arrays stays the same, but the network would look up the vectors of other words."""
+    _replace_vectors(monkeypatch, lambda _, words: np.ones((len(words), 3), np.float32))
     texts = ["text,label", *(f"{'good' if row % 2 else 'bad'} film {row % 7},{row % 2}" for row in range(60))]
     table, out = write(tmp_path / "texts.csv", "\n".join(texts)), tmp_path / "runs"
-    cell = f'dataset = "csv(path={table}, label=label, text=text)"\nmodel = "lstm(hidden=2, vectors=random-3d)"\nparties = 2\nrounds = 1\n'
+    cell = f'dataset = "csv(path={table}, label=label, text=text)"\nmodel = "lstm(hidden=2)"\nparties = 2\nrounds = 1\n'
     result = call(capsys, "run", write(tmp_path / "e.toml", cell), "--workers", "1", "--out", out)
     assert result.code == 0, result.err
     before = trained_model(out)
