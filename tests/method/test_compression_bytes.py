@@ -210,7 +210,7 @@ def test_the_bytes_of_levels(size: int, width: int, bucket: int) -> None:
 @pytest.fixture(scope="module")
 def resnet() -> tuple[Layout, Update]:
     """Return the layout and an update of ResNet-18 for CIFAR-10: 11,173,962 parameters."""
-    network = MODELS.build("resnet(depth=18, norm=batch)").build(Sizes((3, 32, 32), 10), 0)
+    network = MODELS.build("resnet(depth=18, norm=batch-stats)").build(Sizes((3, 32, 32), 10), 0)
     shapes = [tuple(parameter.shape) for parameter in network.parameters()]
     return layout(*shapes), Update({"delta": torch.rand(layout(*shapes).size)}, 1.0)
 

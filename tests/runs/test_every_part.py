@@ -114,6 +114,17 @@ eval_every = 4
 rounds = 40
 """
 
+WORDS = """
+dataset = "synthetic-reviews"
+split = "10:1:1"
+model = "lstm(hidden=4, layers=2, vectors=random-6d)"
+algorithm = "fedavg"
+solver = "adam(lr=plateau(0.01, patience=1, drops=30), steps=2, batch=8, keep_moments=True)"
+transforms = "top_k(fraction=0.2) | quantize(bits=4)"
+eval_every = 2
+rounds = 40
+"""
+
 COMPRESSED = """
 dataset = "csv(path=PEOPLE, label=rich)"
 split = "4:1"
@@ -164,9 +175,20 @@ def facts_of(out: Path) -> tuple[object, ...]:
         (PERSONAL, {"replied", "reports", "computing", "final"}),
         (MIXED, {"replied", "validation_loss", "final"}),
         (TUNED, {"validation_loss", "final"}),
+        (WORDS, {"validation_loss", "knobs", "final"}),
         *((COMPRESSED.replace("CHAIN", chain), {"bytes_up", "reports"}) for chain in CHAINS),
     ],
-    ids=["asynchronous", "gossip", "robust", "late", "personal", "mixed", "tuned", "low-rank", "random", "feedback"],
+    ids=[
+        "asynchronous",
+        "gossip",
+        "robust",
+        "late",
+        "personal",
+        "mixed",
+        "tuned",
+        "words",
+        *("low-rank", "random", "feedback"),
+    ],
 )
 def test_a_killed_run_ends_as_one_never_interrupted(text: str, keys: set[str], tmp_path: Path) -> None:
     choices, killed, whole = experiment(text, tmp_path), tmp_path / "killed", tmp_path / "whole"

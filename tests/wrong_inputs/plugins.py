@@ -423,11 +423,23 @@ OTHERS = {
         "type float64, but an array of shape (8,) and type float32 is expected",
     ),
     "unpack arity": part(
-        "CODECS",
-        "",
-        "sb.Codec(lambda array: b'', lambda content: None)",
-        "algorithm = 'mine'\ntransforms = ''",
-        "there is no algorithm 'mine'",
+        "TRANSFORMS",
+        """
+        def pack(array):
+            return array.tobytes()
+
+
+        def unpack(content):
+            return content
+
+
+        def encode(update, memory, context):
+            return update.coded(sb.Codec(pack, unpack)), memory
+        """,
+        "sb.Transform(encode)",
+        TRANSFORM,
+        "the hook `unpack` of the codec",
+        "is called with (content, form), but it takes (content)",
     ),
     # aggregates
     "combine": part(

@@ -7,7 +7,6 @@ import functools
 import hashlib
 import json
 import logging
-import secrets
 import shutil
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from silobench.data.readers.checks import bad_line, is_number, shorten
 from silobench.data.readers.delimited import lines
+from silobench.data.store.cache import new_folder
 from silobench.data.store.catalog import catalog
 from silobench.data.store.directory import data_dir, require, sha256, stamps
 from silobench.data.table.words import SPECIAL
@@ -153,18 +153,10 @@ def _first_bad_line(path: Path) -> DataError | None:
 
 
 def _write_cache(folder: Path, words: Sequence[str], vectors: NDArray[np.float32]) -> None:
-    part = folder.with_name(f".part-{secrets.token_hex(8)}")
-    part.mkdir(parents=True)
-    try:
+    with new_folder(folder) as part:
         np.save(part / "vectors.npy", vectors, allow_pickle=False)
         (part / "words.json").write_text(json.dumps(words), encoding="utf-8")
         (part / "digest").write_text(_digest(part), encoding="utf-8")
-        part.replace(folder)
-    except OSError:
-        if not folder.exists():  # another process wrote the same cache first
-            raise
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _read_cache(folder: Path) -> WordVectors | None:

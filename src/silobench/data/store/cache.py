@@ -8,7 +8,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -67,10 +67,23 @@ def _code_digest() -> str:
     return digest.hexdigest()[:8]
 
 
-def _write_cache(folder: Path, dataset: Dataset) -> None:
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yield a folder to write to. It gets its name `folder` once the block has succeeded, so it is never half full."""
     part = folder.with_name(f".part-{secrets.token_hex(8)}")
     part.mkdir(parents=True)
     try:
+        yield part
+        part.replace(folder)
+    except OSError:
+        if not folder.exists():  # another process wrote the same cache first
+            raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _write_cache(folder: Path, dataset: Dataset) -> None:
+    with new_folder(folder) as part:
         splits = {}
         for side, split in (("train", dataset.train), ("test", dataset.test)):
             splits[side] = {"shape": list(split.x.shape), "sparse": sparse.issparse(split.x), "groups": [*split.groups]}
@@ -83,12 +96,6 @@ def _write_cache(folder: Path, dataset: Dataset) -> None:
         facts = {key: getattr(dataset, key) for key in fields}
         meta = {"facts": facts, "splits": splits, "checksum": dataset.checksum}
         (part / "meta.json").write_text(json.dumps({**meta, "digest": _digest(meta)}), encoding="utf-8")
-        part.replace(folder)
-    except OSError:
-        if not folder.exists():  # another process wrote the same cache first
-            raise
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     for other in folder.parent.iterdir():  # left by older code, or by a process that was killed
         if not other.name.startswith(folder.name[:9]) and time.time() - other.stat().st_mtime > _WEEK:
             shutil.rmtree(other, ignore_errors=True)

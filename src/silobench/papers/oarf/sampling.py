@@ -83,7 +83,7 @@ def sampling_gains_nothing(cells: Cells) -> Iterator[Evidence]:
     "oarf-algorithms",
 )
 def algorithms_are_alike(cells: Cells) -> Iterator[Evidence]:
-    """Compare sampled cells pair by pair, and show which one is best in each setting."""
+    """Compare sampled cells of a setting pair by pair."""
     for _, some in _sampled(cells):
         for setting in settings_of(some):
             for a, b in combinations(setting, 2):
