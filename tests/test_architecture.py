@@ -17,6 +17,7 @@ EMPTY_NAMES = {"utils", "helpers", "common", "base", "manager", "handler"}
 ORDER = (
     ("errors", "rng", "atomic", "processes", "vectors"),
     ("spec",),
+    ("privacy",),
     ("data",),
     ("partitions",),
     ("federation",),

@@ -11,6 +11,7 @@ from torch import Tensor
 
 T = TypeVar("T")
 Vector: TypeAlias = Tensor  # [..., d]
+Memory: TypeAlias = Mapping[str, Vector]  # the state of a party, or of a part of the loop, between rounds
 _SAMPLE = 50_021  # entries, at a step that is seldom a multiple of the sizes of layers
 _MANY = 1 << 17  # entries of a vector from which on a sample pays
 

@@ -256,7 +256,8 @@ ALGORITHMS.contract = Contract(
         "broadcast": _names,
         "dials": dials,
         **dict.fromkeys(
-            ("lockstep", "applies_momentum", "local_model_before", "silent", "pooled", "mostly_zeros"), FLAG
+            ("lockstep", "applies_momentum", "local_model_before", "silent", "pooled", "mostly_zeros", "weighs_rows"),
+            FLAG,
         ),
     },
     _algorithm_forms,

@@ -4,11 +4,10 @@ A model is one flat float32 vector, and a `Layout` knows the position of each te
 arithmetic on ``[..., d]``. Algorithms and transforms import nothing else from silobench.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,10 +23,17 @@ from silobench.method.codecs import quantized as quantized
 from silobench.method.codecs import random_subset as random_subset
 from silobench.method.codecs import signs as signs
 from silobench.method.codecs import sparse as sparse
+from silobench.method.dial import Dial as Dial
+from silobench.method.transform import TRANSFORMS as TRANSFORMS
+from silobench.method.transform import Context as Context
+from silobench.method.transform import Encoded as Encoded
+from silobench.method.transform import Packs as Packs
+from silobench.method.transform import Phase as Phase
+from silobench.method.transform import Report as Report
+from silobench.method.transform import Transform as Transform
 from silobench.method.updates import STATISTICS as STATISTICS
 from silobench.method.updates import Message as Message
 from silobench.method.updates import Update as Update
-from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.spec.ranges import BelowOne as BelowOne
 from silobench.spec.ranges import Count as Count
@@ -38,10 +44,9 @@ from silobench.spec.ranges import Positive as Positive
 from silobench.spec.ranges import Share as Share
 from silobench.spec.renaming import renamed
 from silobench.vectors import Layout as Layout
+from silobench.vectors import Memory as Memory
 from silobench.vectors import Vector as Vector
 from silobench.vectors import largest as largest
-
-Memory: TypeAlias = Mapping[str, Vector]  # the state of a party between rounds
 
 
 @dataclass(frozen=True)
@@ -71,18 +76,6 @@ class Server:
 
 
 Knob: TypeAlias = float | Callable[[Server], float]  # a constant, or a function of the server: a schedule
-
-
-@dataclass(frozen=True)
-class Dial:
-    """A knob that trades traffic for accuracy, with its settings ordered from the most traffic to the least.
-
-    An algorithm or transform reads it as ``knobs.get(name, default)``, because there may be no controller.
-    """
-
-    name: str
-    grid: tuple[float, ...]
-    waits: bool = False  # a setting is the number of rounds from one exchange to the next
 
 
 def at(knob: Knob, server: Server) -> float:
@@ -274,6 +267,8 @@ class Algorithm:
     """All rows are at one party (the centralised baseline)."""
     mostly_zeros: bool = False
     """Messages are mostly zeros, at other places for each party."""
+    weighs_rows: bool = True
+    """The weight of a message is the number of a party's rows; otherwise it is 1."""
     refuses: Callable[[Any], str | None] = lambda method: None
     """(method) -> why the algorithm cannot be combined with the other parts of the method, or None."""
     trainings: Callable[[Train, Server, Memory], tuple[Local, Memory]] | None = None
@@ -315,98 +310,6 @@ def needs_linear_steps(reason: str) -> Callable[[Any], str | None]:
 
 ALGORITHMS: Registry[Algorithm] = Registry("algorithm")
 ALGORITHMS.nested = ALGORITHMS  # as in finetune(fedavg)
-
-
-@dataclass(frozen=True)
-class Phase:
-    """Messages of one kind that cross the network side by side: keys, a broadcast, updates, shares. Bytes by party."""
-
-    name: str
-    up: Mapping[int, int] = field(default_factory=dict)  # sent by each party
-    down: Mapping[int, int] = field(default_factory=dict)  # sent to each party
-
-
-@dataclass(frozen=True)
-class Context:
-    """Facts about the round and the sender, for a transform."""
-
-    seed: int
-    round: int
-    party: int  # -1 at the server
-    layout: Layout
-    knobs: Mapping[str, float]
-    cohort: tuple[int, ...] = ()  # the parties of this round
-    replied: tuple[int, ...] = ()  # those of them that answered; known to the server only
-    place: int = 0  # of the transform in its chain
-    revealed: Any = None  # what `Transform.reveal` returned; known to the server only
-
-    def stream(self, purpose: str, shared: bool = False) -> np.random.Generator:
-        """Return random numbers for this transform, round and party; `shared` ones are the same for all parties."""
-        owner = "shared transform" if shared else "transform"  # the server's own numbers are not shared
-        return stream(self.seed, f"{owner} {self.place} {purpose}", self.round, 0 if shared else self.party + 1)
-
-
-Packs: TypeAlias = Literal["", "matrices", "entries", "values"]
-Report: TypeAlias = Mapping[str, float]  # values for the record, such as a clip rate
-Encoded: TypeAlias = tuple[Update, Memory] | tuple[Update, Memory, Report]
-
-
-def _decode_nothing(update: Update, context: Context) -> Update:
-    return update
-
-
-def _nothing_unsent(memory: Memory) -> Vector | None:
-    return None
-
-
-@dataclass(frozen=True)
-class Transform:
-    """A change to updates on their way to the server, with both ends in one place.
-
-    `encode` runs at the party, in the order of the chain; `decode` runs at the server, on the sum, in reverse order. A
-    transform that sends values in a compact form names a codec: ``update.coded(codec)``. `settle` runs at the party
-    after the message was packed.
-    """
-
-    encode: Callable[[Update, Memory, Context], Encoded]
-    """(update, memory, context) -> update to send, new memory and, if it has one, a report. The record of the round has
-    the mean of each reported value over the parties."""
-    decode: Callable[[Update, Context], Update] = _decode_nothing
-    unsent: Callable[[Memory], Vector | None] = _nothing_unsent
-    """(memory) -> change of the model that the party has not sent yet, or None."""
-    settle: Callable[[Update, Update, Memory, Context], Memory] | None = None
-    """(update that `encode` returned, update as it arrives, memory that `encode` returned, context) -> new memory. What
-    the transforms after this one and the packing have lost is ``produced.lost(arrived)``."""
-    dials: tuple[Dial, ...] = ()
-    """Knobs that a controller may set."""
-    mostly_zeros: bool = False
-    """Messages are mostly zeros, at other places for each party."""
-    packs: Packs = ""
-    """What its codec packs: factors of whole matrices, some of the entries, or all values in fewer bits. A chain has
-    matrices or entries, and values come last. Chains of others are checked only when they pack."""
-    scales: bool = False
-    """Values arrive longer than they are, to make up for entries that are not sent; feedback would send these too."""
-    agree: Callable[[Mapping[int, Memory], Context], tuple[Mapping[int, Memory], Sequence[Phase]]] | None = None
-    """(memory by party of the cohort, context) -> new memories, and the messages for them. It runs before training, as
-    for an agreement on keys."""
-    reveal: Callable[[Mapping[int, Memory], Context], tuple[Any, Sequence[Phase]]] | None = None
-    """(memory by party that answered, context) -> what the server learns, and the messages for it. It runs after the
-    replies, as for shares of parties that did not answer; `decode` finds it in its context."""
-    refuses: Callable[[Any], str | None] = lambda method: None
-    """(method) -> why the transform cannot be combined with the other parts of the method, or None."""
-
-    @property
-    def keeps_rest(self) -> bool:
-        """Whether a party keeps what it has not sent, to send it later."""
-        return self.unsent is not _nothing_unsent
-
-    @property
-    def needs_decoding(self) -> bool:
-        """Whether what arrives is not yet the update: the server decodes the sum."""
-        return self.decode is not _decode_nothing
-
-
-TRANSFORMS: Registry[Transform] = Registry("transform")
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def bsp(combine: Literal["sum", "mean"] = "sum") -> Algorithm:
         parts = update.total if combine == "sum" else update.mean()
         return parts["delta"], server.extras
 
-    return Algorithm(message=message, absorb=absorb, lockstep=True)
+    return Algorithm(message=message, absorb=absorb, lockstep=True, weighs_rows=False)
 
 
 @ALGORITHMS.register

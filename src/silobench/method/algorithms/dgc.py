@@ -72,6 +72,7 @@ def dgc(
         absorb=absorb,
         local_model=local_model,
         lockstep=True,
+        weighs_rows=False,
         applies_momentum=True,
         mostly_zeros=True,
         refuses=needs_linear_steps("dgc applies the momentum of sgd to the gradients that it accumulates"),

@@ -50,5 +50,6 @@ def _fedavg_by_minibatch(iter_local: int) -> Algorithm:
         local_model=local_model,
         local_model_before=True,
         lockstep=True,
+        weighs_rows=False,
         dials=(dial,),
     )

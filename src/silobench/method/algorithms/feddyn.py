@@ -43,4 +43,12 @@ def feddyn(alpha: Positive = 0.01) -> Algorithm:
         tilt = server.extras["tilt"] - alpha * update.total["delta"] / server.parties
         return update.mean()["delta"] - tilt / alpha, {"tilt": tilt}
 
-    return Algorithm(extras=server_state, memory=party_state, pull=pull, message=message, absorb=absorb, broadcast=())
+    return Algorithm(
+        extras=server_state,
+        memory=party_state,
+        pull=pull,
+        message=message,
+        absorb=absorb,
+        broadcast=(),
+        weighs_rows=False,
+    )

@@ -62,6 +62,7 @@ def gaia(threshold: NonNegative = 0.1) -> Algorithm:
         absorb=absorb,
         replica=model,
         lockstep=True,
+        weighs_rows=False,
         mostly_zeros=True,
         dials=(dial,),
     )

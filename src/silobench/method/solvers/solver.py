@@ -17,6 +17,7 @@ from silobench.method.checks import tensors
 from silobench.method.schedules import SCHEDULES, first_value
 from silobench.method.solvers.problem import Problem, Slopes
 from silobench.method.types import Direction, Knob, Local, Memory, Pull, Server, Step, Vector, at
+from silobench.privacy.mechanism import Mechanism
 from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.spec.contract import Contract, Form, Origin, described, hooked
@@ -58,6 +59,14 @@ class Solver(ABC):
     def reach(self, steps: int) -> float:
         """Return the sum of the weights of the gradients in the displacement; `steps` unless the solver is linear."""
         return float(steps)
+
+    def release(self, party: int, samples: int) -> tuple[Mechanism, int] | None:
+        """Return the noisy release that a step is, and the steps of a round; None for a solver that protects nobody."""
+        return None
+
+    def calibrated(self, rounds: int, samples: Sequence[int]) -> "Solver":
+        """Return the solver for this number of rounds, over parties with these numbers of rows."""
+        return self
 
     def without_momentum(self) -> "Solver":
         """Return a solver whose steps have no momentum, because the algorithm applies it."""

@@ -1,0 +1,122 @@
+"""`Transform`: a change to updates on their way to the server, and the values that its hooks get."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from silobench.method.dial import Dial
+from silobench.method.updates import Update
+from silobench.privacy.mechanism import Mechanism
+from silobench.rng import stream
+from silobench.spec import Registry
+from silobench.vectors import Layout, Memory, Vector
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Messages of one kind that cross the network side by side: keys, a broadcast, updates, shares. Bytes by party."""
+
+    name: str
+    up: Mapping[int, int] = field(default_factory=dict)  # sent by each party
+    down: Mapping[int, int] = field(default_factory=dict)  # sent to each party
+
+
+@dataclass(frozen=True)
+class Context:
+    """Facts about the round and the sender, for a transform."""
+
+    seed: int
+    round: int
+    party: int  # -1 at the server
+    layout: Layout
+    knobs: Mapping[str, float]
+    cohort: tuple[int, ...] = ()  # the parties of this round
+    replied: tuple[int, ...] = ()  # those of them that answered; known to the server only
+    place: int = 0  # of the transform in its chain
+    revealed: Any = None  # what `Transform.reveal` returned; known to the server only
+    weight_bound: float = 1.0  # the weight of a message is at most this; a power of two that everybody knows
+    bound: float | None = None  # the 2-norm of an unweighted message, which earlier transforms guarantee
+    server: Memory = field(default_factory=dict)  # memory of this transform at the server, which parties are sent
+
+    def stream(self, purpose: str, shared: bool = False) -> np.random.Generator:
+        """Return random numbers for this transform, round and party; `shared` ones are the same for all parties."""
+        owner = "shared transform" if shared else "transform"  # the server's own numbers are not shared
+        return stream(self.seed, f"{owner} {self.place} {purpose}", self.round, 0 if shared else self.party + 1)
+
+
+Packs: TypeAlias = Literal["", "matrices", "entries", "values"]
+Report: TypeAlias = Mapping[str, float]  # values for the record, such as a clip rate
+Encoded: TypeAlias = tuple[Update, Memory] | tuple[Update, Memory, Report]
+
+
+def _decode_nothing(update: Update, context: Context) -> Update:
+    return update
+
+
+def _nothing_unsent(memory: Memory) -> Vector | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A change to updates on their way to the server, with both ends in one place.
+
+    `encode` runs at the party, in the order of the chain; `decode` runs at the server, on the sum, in reverse order. A
+    transform that sends values in a compact form names a codec: ``update.coded(codec)``. `settle` runs at the party
+    after the message was packed.
+    """
+
+    encode: Callable[[Update, Memory, Context], Encoded]
+    """(update, memory, context) -> update to send, new memory and, if it has one, a report. The record of the round has
+    the mean of each reported value over the parties."""
+    decode: Callable[[Update, Context], Update] = _decode_nothing
+    unsent: Callable[[Memory], Vector | None] = _nothing_unsent
+    """(memory) -> change of the model that the party has not sent yet, or None."""
+    settle: Callable[[Update, Update, Memory, Context], Memory] | None = None
+    """(update that `encode` returned, update as it arrives, memory that `encode` returned, context) -> new memory. What
+    the transforms after this one and the packing have lost is ``produced.lost(arrived)``."""
+    dials: tuple[Dial, ...] = ()
+    """Knobs that a controller may set."""
+    mostly_zeros: bool = False
+    """Messages are mostly zeros, at other places for each party."""
+    packs: Packs = ""
+    """What its codec packs: factors of whole matrices, some of the entries, or all values in fewer bits. A chain has
+    matrices or entries, and values come last. Chains of others are checked only when they pack."""
+    scales: bool = False
+    """Values arrive longer than they are, to make up for entries that are not sent; feedback would send these too."""
+    agree: Callable[[Mapping[int, Memory], Context], tuple[Mapping[int, Memory], Sequence[Phase]]] | None = None
+    """(memory by party of the cohort, context) -> new memories, and the messages for them. It runs before training, as
+    for an agreement on keys."""
+    reveal: Callable[[Mapping[int, Memory], Context], tuple[Any, Sequence[Phase]]] | None = None
+    """(memory by party that answered, context) -> what the server learns, and the messages for it. It runs after the
+    replies, as for shares of parties that did not answer; `decode` finds it in its context."""
+    hides: bool = False
+    """Whether the server learns only the sum of all messages. Then weights and losses are parts of the message, nothing
+    arrives in the clear, and parties forget the transform's memory after the round."""
+    least: Callable[[int], int] = lambda cohort: 1
+    """(parties of the round) -> how many of them must answer, so that the server can decode the sum."""
+    bound: Callable[[Context], float | None] = lambda context: context.bound
+    """(context) -> the largest 2-norm, over all vectors, of an unweighted message after this transform; None if there
+    is no limit. The default is for transforms that do not make messages longer."""
+    adapt: Callable[[Update, Memory, Context], tuple[Update, Memory]] | None = None
+    """(decoded sum, memory at the server, context) -> sum without what only this transform needs, and new memory, which
+    parties are sent with the next broadcast: their hooks find it in ``context.server``."""
+    release: Callable[[Context], Mechanism | None] = lambda context: None
+    """(context) -> the differentially private release that a round is, for the privacy ledger; None if it is none."""
+    refuses: Callable[[Any], str | None] = lambda method: None
+    """(method) -> why the transform cannot be combined with the other parts of the method, or None."""
+
+    @property
+    def keeps_rest(self) -> bool:
+        """Whether a party keeps what it has not sent, to send it later."""
+        return self.unsent is not _nothing_unsent
+
+    @property
+    def needs_decoding(self) -> bool:
+        """Whether what arrives is not yet the update: the server decodes the sum."""
+        return self.decode is not _decode_nothing
+
+
+TRANSFORMS: Registry[Transform] = Registry("transform")

@@ -1,0 +1,1 @@
+"""Differential privacy as numbers: noisy releases, the ledger of a run, and the accountants that read it."""
