@@ -76,7 +76,7 @@ class DpSgd(Sgd):
     def add_noise(self, total: Vector, noise: float, random: Randomness) -> None:
         """Add normal numbers of deviation noise · clip to a sum of clipped gradients."""
         if noise:
-            total.add_(random.normal(total.numel(), noise * self.clip).to(total.device))
+            total.add_(random.normal(total.numel()).to(total.device), alpha=noise * self.clip)
 
     def _random(self, problem: Problem, round: int) -> Randomness:
         if self.reproducible:
