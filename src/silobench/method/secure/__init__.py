@@ -5,6 +5,7 @@ one process. They are honest but curious: they follow the protocol and try to le
 are from the literature and use the primitives of `cryptography`, but cryptographers have not reviewed this code.
 """
 
+from silobench.method.secure.pairwise import Pairwise as Pairwise
 from silobench.method.secure.protocol import Present as Present
 from silobench.method.secure.protocol import StreamKeys as StreamKeys
 from silobench.method.secure.protocol import SumProtocol as SumProtocol

@@ -40,8 +40,12 @@ class SumProtocol(ABC):
     """
 
     @abstractmethod
+    def check(self, cohort: int) -> None:
+        """Raise a `ConfigError` if the protocol is impossible for this number of parties, or does not protect them."""
+
+    @abstractmethod
     def least(self, cohort: int) -> int:
-        """Return how many of the parties of a round must answer; `ConfigError` if the protocol refuses their number."""
+        """Return how many parties must answer in a round with `cohort` parties."""
 
     @abstractmethod
     def agree(self, cohort: Sequence[int], present: Present) -> tuple[dict[int, Memory], list[Phase]]:
@@ -85,14 +89,17 @@ def with_streams(values: Sequence[Values], keys: StreamKeys) -> list[Values]:
     return results
 
 
-def require(parties: Collection[int], cohort: Collection[int], least: int, phase: str) -> None:
-    """Raise an error if fewer than `least` parties of the cohort did their part in a phase."""
-    if len(parties) < least:
+def remaining(parties: Sequence[int], present: Present, phase: str, cohort: Sequence[int], least: int) -> list[int]:
+    """Return the parties that are still there in a phase; an error if they are fewer than `least`."""
+    there = present(phase)
+    rest = [party for party in parties if party in there]
+    if len(rest) < least:
         raise TooFewError(
-            f"{len(parties)} of {len(cohort)} parties {_DEEDS[phase]}, but the secure sum needs {least}: lower the"
-            " dropout, or choose protocol=pairwise with a threshold that allows it.",
+            f"{len(rest)} of {len(cohort)} parties {_DEEDS[phase]}, but the secure sum needs {least}: lower the dropout,"
+            " or choose protocol=pairwise with a threshold that allows it.",
             "",
         )
+    return rest
 
 
 def to_memory(secrets: Mapping[str, bytes]) -> Memory:

@@ -30,20 +30,22 @@ class Splits(SumProtocol):
     splits: int
     send: Literal["shares", "seeds"] = "shares"
 
-    def least(self, cohort: int) -> int:
-        """Return the number of parties, because all of them must answer."""
+    def check(self, cohort: int) -> None:
+        """Refuse more parts than parties."""
         if not 2 <= self.splits <= cohort:
             raise ConfigError(
                 f"secure_sum has splits={self.splits}, but a round has {cohort} parties: choose splits from 2 to the"
                 " number of parties of a round."
             )
-        return cohort
+
+    def least(self, cohort: int) -> int:
+        """Return the number of parties, because all of them must answer."""
+        return max(cohort, self.splits)
 
     def agree(self, cohort: Sequence[int], present: Present) -> tuple[dict[int, Memory], list[Phase]]:
         """Draw the keys of all parts and send each to the party that gets the part."""
-        least = self.least(len(cohort))
         for phase in ("keys", "shares"):
-            protocol.require(set(cohort).intersection(present(phase)), cohort, least, phase)
+            protocol.remaining(cohort, present, phase, cohort, self.least(len(cohort)))
         others = self.splits - 1
         keys = [[os.urandom(_KEY_BYTES) for _ in range(others)] for _ in cohort]
         memories = {}
@@ -62,7 +64,7 @@ class Splits(SumProtocol):
         self, memories: Mapping[int, Memory], cohort: Sequence[int], present: Present, size: int
     ) -> tuple[StreamKeys, list[Phase]]:
         """Return no keys: the masks of all parties cancel. Whole parts are counted now that their size is known."""
-        protocol.require(memories, cohort, self.least(len(cohort)), "replies")
+        protocol.remaining(cohort, lambda phase: memories, "replies", cohort, self.least(len(cohort)))
         return [], [self._phase(cohort, size)] if self.send == "shares" else []
 
     def _phase(self, cohort: Sequence[int], size: int) -> Phase:
