@@ -108,18 +108,16 @@ class Newcomer:
         """Return shares of its mask key and seed for every other party that advertised, encrypted."""
         if len(adverts) < self.threshold or len(set(adverts.values())) < len(adverts):
             raise RunError(
-                f"party {self.party} was sent the keys of {len(adverts)} parties, but it needs {self.threshold} different"
-                " ones, so it leaves the round.",
+                f"party {self.party} was sent the keys of {len(adverts)} parties, but it needs those of at least"
+                f" {self.threshold}, all different, so it leaves the round.",
                 "",
             )
         self.publics = {party: advert[: keys.KEY_BYTES] for party, advert in adverts.items()}
         others = {party: advert[keys.KEY_BYTES :] for party, advert in adverts.items() if party != self.party}
         self.channels = keys.shared_keys(self.channel_key, others, self.party, "shares")
         places = [place(party) for party in adverts]
-        pairs = zip(
-            *(shamir.split(secret, self.threshold, places) for secret in (self.mask_key, self.seed)), strict=True
-        )
-        shares = {party: b"".join(both) for party, both in zip(adverts, pairs, strict=True)}
+        key_shares, seed_shares = (shamir.split(key, self.threshold, places) for key in (self.mask_key, self.seed))
+        shares = {party: key + seed for party, key, seed in zip(adverts, key_shares, seed_shares, strict=True)}
         self.reserved = shares.pop(self.party)
         return {other: keys.seal(self.channels[other], both, self.party, other) for other, both in shares.items()}
 
@@ -154,22 +152,22 @@ class Member:
 
         It refuses a second list of survivors: both kinds of shares for one party would reveal the update of this party.
         """
-        asked = frozenset(survivors)
-        if self.answered not in (None, asked):
+        listed = frozenset(survivors)
+        if self.answered not in (None, listed):
             raise RunError(
                 f"party {self.party} was sent a second list of parties that answered, which differs from the first: it"
                 " gives no shares, because both lists together would reveal the update of a party.",
                 "",
             )
-        if len(asked) < self.threshold or not asked <= self.shares.keys() or self.party not in asked:
+        if len(listed) < self.threshold or not listed <= self.shares.keys() or self.party not in listed:
             raise RunError(
-                f"party {self.party} was sent a list of {len(asked)} parties that answered, but it needs at least"
+                f"party {self.party} was sent a list of {len(listed)} parties that answered, but it needs at least"
                 f" {self.threshold} parties of its round, itself included: it gives no shares.",
                 "",
             )
-        self.answered = asked
+        self.answered = listed
         size = shamir.SHARE_BYTES
-        return {party: both[size:] if party in asked else both[:size] for party, both in self.shares.items()}
+        return {party: both[size:] if party in listed else both[:size] for party, both in self.shares.items()}
 
     def to_memory(self) -> Memory:
         """Return all secrets as a memory of the party."""

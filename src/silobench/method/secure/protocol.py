@@ -95,8 +95,8 @@ def remaining(parties: Sequence[int], present: Present, phase: str, cohort: Sequ
     rest = [party for party in parties if party in there]
     if len(rest) < least:
         raise TooFewError(
-            f"{len(rest)} of {len(cohort)} parties {_DEEDS[phase]}, but the secure sum needs {least}: lower the dropout,"
-            " or choose protocol=pairwise with a threshold that allows it.",
+            f"{len(rest)} of {len(cohort)} parties {_DEEDS[phase]}, but the secure sum needs {least}: lower the"
+            " dropout, or choose protocol=pairwise with a threshold that allows it.",
             "",
         )
     return rest

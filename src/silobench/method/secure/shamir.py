@@ -18,9 +18,7 @@ SHARE_BYTES = 33
 def split(secret: bytes, threshold: int, places: Sequence[int]) -> list[bytes]:
     """Return the shares of a secret for `places`, which are positive and distinct."""
     if len(secret) != SECRET_BYTES or not 1 <= threshold <= len(places):
-        raise ValueError(
-            f"{len(secret)} bytes cannot be split so that {threshold} of {len(places)} shares restore them."
-        )
+        raise ValueError(f"{len(secret)} bytes cannot be split so that {threshold} of {len(places)} shares suffice.")
     if min(places) < 1 or len(set(places)) < len(places):
         raise ValueError(f"the places of shares are {list(places)}, but they must be positive and distinct.")
     coefficients = [secrets.randbelow(PRIME) for _ in range(threshold - 1)]
@@ -35,9 +33,7 @@ def combine(shares: Mapping[int, bytes], threshold: int) -> bytes:
     weights = _weights(tuple(shares))
     secret = sum(weight * int.from_bytes(share) for weight, share in zip(weights, shares.values(), strict=True)) % PRIME
     if secret >> (8 * SECRET_BYTES):
-        raise RunError(
-            "shares do not belong together: no secret of 32 bytes has them, so the sum cannot be decoded.", ""
-        )
+        raise RunError("no secret of 32 bytes has these shares: they do not belong together, and the sum is lost.", "")
     return secret.to_bytes(SECRET_BYTES)
 
 
