@@ -134,6 +134,8 @@ class LocalRound:
         setting, algorithm, server = self.setting, self.setting.method.algorithm, self.server
         update, algorithm_memory = algorithm.message(local, server, algorithm_memory)
         update, model_parts = setting.without_personal(update)
+        if party in setting.malicious and setting.adversary.message is not None:
+            update = setting.adversary.message(update, self._context(party))
         watch.lap("train")
         memories: dict[str, Memory] = {"algorithm": algorithm_memory, "solver": momentum}
         if setting.personal is not None:
@@ -158,6 +160,10 @@ class LocalRound:
             {party: Work(sent.dense, train, max(0.0, encode - encrypt), encrypt, sent.unpacking)},
         )
 
+    def _context(self, party: int) -> Context:
+        setting, server = self.setting, self.server
+        return Context(setting.seed, server.round, party, setting.shared, server.knobs, self.cohort)
+
     def _sent(
         self, update: Update, party: int, memory: PartyMemory, buffers: Vector
     ) -> tuple[Sent, Mapping[str, Memory]]:
@@ -167,7 +173,7 @@ class LocalRound:
         """
         setting, server, transforms = self.setting, self.server, self.setting.method.transforms
         memories = {key: memory.get(key, {}) for key in map(transform_key, range(len(transforms)))}
-        context = Context(setting.seed, server.round, party, setting.shared, server.knobs, self.cohort)
+        context = self._context(party)
         passes_by = setting.method.algorithm.silent or update.is_empty
         if buffers.numel() and setting.buffers == "average":
             update = setting.with_buffers(update, buffers, server)
@@ -241,7 +247,8 @@ def sends_only_deltas(setting: Setting) -> bool:
     """Whether the server needs only the sum of the deltas, so that engines can add them while they train."""
     method = setting.method
     plain = setting.needs_only_sum and method.algorithm.message is send_delta
-    return plain and not (method.transforms or method.solver.keep_momentum)
+    is_honest = setting.adversary.message is None or not setting.malicious
+    return plain and is_honest and not (method.transforms or method.solver.keep_momentum)
 
 
 def reply_of_deltas(
