@@ -50,7 +50,8 @@ def rounds(
     `participation` is a fraction of the parties, or a count if it is an integer; `selection` draws them, uniformly by
     default. The model is tested every `eval_every` rounds on `eval_on` of the test rows (a fraction, or a count), and
     after the last round on all of them. The transforms in `broadcast` compress what the server sends. With an
-    `adversary` some parties are malicious. Where the partition shares rows, parties are sent them before the first round, and the model is warmed up on them.
+    `adversary` some parties are malicious. Where the partition shares rows, parties are sent them before the first
+    round, and the model is warmed up on them.
     """
     schedule = Schedule(
         checked_setting(method, federation, task, seed),

@@ -24,8 +24,7 @@ def noise(share: Share = 0.2, deviation: Annotated[float, Gt(0)] = 1.0) -> Adver
             return torch.from_numpy(rng.standard_normal(part.shape)).to(part.dtype) * deviation
 
         noisy = changed(replace(update, codecs={}), random)  # a codec for few values does not fit these
-        return replace(
-            noisy, total={name: part * update.weight if part.dim() else part for name, part in noisy.total.items()}
-        )
+        total = {name: part * update.weight if part.dim() else part for name, part in noisy.total.items()}
+        return replace(noisy, total=total)
 
     return Adversary(share, message)
