@@ -191,7 +191,9 @@ def larger_models_cost_more(cells: Cells) -> Iterator[Evidence]:
     pairs = list(hybrids(cells))
     for kind in grouped([pair.cell for pair in pairs], lambda cell: (cell.label.text("network"), protections(cell))):
         for one, other in combinations(kind, 2):
-            sizes = [mean_of(by_seed(cell, model_bytes)) if by_seed(cell, model_bytes) else 0.0 for cell in (one, other)]
+            sizes = [
+                mean_of(by_seed(cell, model_bytes)) if by_seed(cell, model_bytes) else 0.0 for cell in (one, other)
+            ]
             if min(sizes) <= 0 or max(sizes) < _LARGER * min(sizes):
                 continue
             small, large = (one, other) if sizes[0] < sizes[1] else (other, one)

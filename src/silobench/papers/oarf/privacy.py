@@ -160,7 +160,10 @@ def noise_costs_no_time(cells: Cells) -> Iterator[Evidence]:
                 test, numbers = "t-test: they differ by at most 10 points", two_shares_text(overheads, overhead)
                 yield Evidence(part, names, numbers, test, difference.within(OVERHEAD))
         if plain and rate and (fast := by_seed(plain, costs.throughput)):
-            test, part = "t-test: it is more than a tenth higher without noise", "private training has a lower throughput"
+            test, part = (
+                "t-test: it is more than a tenth higher without noise",
+                "private training has a lower throughput",
+            )
             names = f"{_task(most)}: epsilon {high:g} against training without noise"
             yield Evidence(part, names, two_text(rate, fast, "rows/s"), test, larger(fast, rate))
 
