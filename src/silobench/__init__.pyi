@@ -119,6 +119,7 @@ from .method.transforms import error_feedback as error_feedback
 from .method.transforms import low_rank as low_rank
 from .method.transforms import quantize as quantize
 from .method.transforms import rand_k as rand_k
+from .method.transforms import secure_sum as secure_sum
 from .method.transforms import sign as sign
 from .method.transforms import top_k as top_k
 from .method.types import Adaptation as Adaptation
