@@ -46,7 +46,7 @@ def skellam_noise(
         refuses=noise.refuses,
         calibrated=noise.calibrated if multiplier is None else None,
         equal_weights=True,
-        exponent=noise.exponent,
+        exponent=noise.exponent if multiplier is not None else lambda context: None,
     )
 
 
