@@ -8,7 +8,7 @@ import numpy as np
 
 from silobench.method.dial import Dial
 from silobench.method.updates import Update
-from silobench.privacy.mechanism import Mechanism
+from silobench.privacy.mechanism import Mechanism, Sampling
 from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.vectors import Layout, Memory, Vector
@@ -105,6 +105,9 @@ class Transform:
     parties are sent with the next broadcast: their hooks find it in ``context.server``."""
     release: Callable[[Context], Mechanism | None] = lambda context: None
     """(context) -> the differentially private release that a round is, for the privacy ledger; None if it is none."""
+    calibrated: "Callable[[int, int, float, Sampling], Transform] | None" = None
+    """(rounds, parties, rate, sampling) -> the transform with the noise for the epsilon that it states. `rate` is the
+    share of the parties that take part in a round, and `sampling` how they are drawn."""
     refuses: Callable[[Any], str | None] = lambda method: None
     """(method) -> why the transform cannot be combined with the other parts of the method, or None."""
 
