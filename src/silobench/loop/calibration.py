@@ -25,7 +25,7 @@ def calibrated(setting: Setting, selection: Selection, participation: float | in
     if any(each.calibrated is not None for each in transforms):
         rate, sampling = party_sampling(selection, cohort_size(len(parties), participation), len(parties))
         transforms = tuple(
-            each if each.calibrated is None else each.calibrated(rounds, len(parties), rate, sampling)
+            each if each.calibrated is None else each.calibrated(rounds, rate, sampling, len(parties))
             for each in transforms
         )
     if solver is method.solver and transforms is method.transforms:

@@ -117,9 +117,9 @@ class Transform:
     parties are sent with the next broadcast: their hooks find it in ``context.server``."""
     release: Callable[[Context], Mechanism | None] = lambda context: None
     """(context) -> the differentially private release that a round is, for the privacy ledger; None if it is none."""
-    calibrated: "Callable[[int, int, float, Sampling], Transform] | None" = None
-    """(rounds, parties, rate, sampling) -> the transform with the noise for the epsilon that it states. `rate` is the
-    share of the parties that take part in a round, and `sampling` how they are drawn."""
+    calibrated: Callable[[int, float, Sampling, int], "Transform"] | None = None
+    """(rounds, rate at which parties take part, how they are drawn, parties) -> the transform with the noise that its
+    target epsilon needs; None if it has no target."""
     refuses: Callable[[Any], str | None] = lambda method: None
     """(method) -> why the transform cannot be combined with the other parts of the method, or None."""
 

@@ -20,8 +20,8 @@ class Ledger:
 
     >>> release = Mechanism("example", delta=1e-5, noise=1.0, rate=0.1)
     >>> ledger = Ledger().charged([(0, release, 10), (1, release, 8)]).charged([(0, release, 10)])
-    >>> [count for _, count in ledger.entries("example", 0)], ledger.parties("example")
-    ([20], [0, 1])
+    >>> {party: [count for _, count in entries] for party, entries in ledger.entries("example").items()}
+    {0: [20], 1: [8]}
     """
 
     counts: Mapping[tuple[int, Mechanism], int] = field(default_factory=dict)
@@ -34,17 +34,13 @@ class Ledger:
             counts[key] = counts.get(key, 0) + count
         return Ledger(counts)
 
-    def parties(self, unit: Unit) -> list[int]:
-        """Return the parties with a release that protects these units, in ascending order."""
-        return sorted({party for party, mechanism in self.counts if mechanism.unit == unit})
-
-    def entries(self, unit: Unit, *parties: int) -> list[Entry]:
-        """Return the releases of some parties together that protect these units."""
-        return [
-            (mechanism, count)
-            for (party, mechanism), count in self.counts.items()
-            if mechanism.unit == unit and party in parties
-        ]
+    def entries(self, unit: Unit) -> dict[int, list[Entry]]:
+        """Return the releases that protect these units, by party in ascending order."""
+        entries = dict[int, list[Entry]]()
+        for (party, mechanism), count in self.counts.items():
+            if mechanism.unit == unit:
+                entries.setdefault(party, []).append((mechanism, count))
+        return dict(sorted(entries.items()))
 
     def memory(self) -> Memory:
         """Return the ledger as named tensors."""
