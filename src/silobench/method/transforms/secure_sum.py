@@ -124,8 +124,9 @@ class _SecureSum:
     def refuses(self, method: Any) -> str | None:
         if not method.aggregate.adds:
             return "secure_sum reveals only the sum of all messages: use aggregate = mean."
-        at_end = placed(method.transforms, Context(0, 0, -1, Layout((), (), 0), {}))[-1]
-        if self.range is None and at_end.bound is None:
+        # A transform that is not calibrated yet adds noise to messages, which had a bound before it.
+        chain = [each for each in method.transforms if each.calibrated is None]
+        if self.range is None and placed(chain, Context(0, 0, -1, Layout((), (), 0), {}))[-1].bound is None:
             return (
                 "secure_sum adds integers, so it needs to know how large an entry can be: put a clip before it that is "
                 "not followed by error feedback, as in clip(norm=1) | secure_sum(splits=2), or give range."
@@ -190,7 +191,9 @@ class _SecureSum:
                     scalars.append((known, part.numpy()))
                     continue
                 ring, key = self._ring(context, weighted=kind == "total"), f"secure {kind} {name}"
-                whole[key] = ring.encode(_sent(part, known))
+                values = _sent(part, known)
+                self._need_within(values, ring, known, update.weight if kind == "total" else 1.0, context)
+                whole[key] = ring.encode(values)
                 codecs[key] = _whole(_Note(ring, (known,)))
         ring = Ring.of(_MOST * context.weight_bound, max(2, len(context.cohort)), 64)
         numbers = ring.encode(np.array([update.weight, *(float(value) for _, value in scalars)]))
@@ -199,14 +202,35 @@ class _SecureSum:
 
     def _ring(self, context: Context, weighted: bool) -> Ring:
         """Return the ring of vectors: wide enough for the sum over the cohort, and as fine as possible."""
+        bound = self._bound(context)
+        most, least = (context.weight_bound, context.least_weight) if weighted else (1.0, 1.0)
+        short, long = (Ring.of(bound * most, max(2, len(context.cohort)), bits) for bits in (32, 64))
+        grid = context.exponent if context.exponent is not None else short.exponent
+        is_fine = short.step / 2 / least <= _FINE * bound and grid <= short.exponent
+        ring = {32: short, 64: long, "auto": short if is_fine else long}[self.bits]
+        if context.exponent is not None and context.exponent > ring.exponent:
+            raise ConfigError(
+                f"the noise before secure_sum has steps of 2^-{context.exponent}, but {ring.bits} bits have room for "
+                f"steps of 2^-{ring.exponent}: write bits=64, or lower the noise."
+            )
+        return ring
+
+    def _bound(self, context: Context) -> float:
+        """Return the largest magnitude of an entry of an unweighted message."""
         bound = context.bound * _SLACK if self.range is None and context.bound else self.range
         assert bound is not None  # checked with the method
-        most, least = (context.weight_bound, context.least_weight) if weighted else (1.0, 1.0)
-        count = max(2, len(context.cohort))
-        if self.bits != "auto":
-            return Ring.of(bound * most, count, self.bits)
-        short = Ring.of(bound * most, count, 32)
-        return short if short.step / 2 / least <= _FINE * bound else Ring.of(bound * most, count, 64)
+        return bound
+
+    def _need_within(self, values: Array, ring: Ring, known: _Known, weight: float, context: Context) -> None:
+        """Raise `RunError` for an entry that is too large or not finite, as it was before it was weighted."""
+        largest = float(np.abs(values).max(initial=0.0))  # not a number if one of them is not
+        if not largest <= ring.limit:
+            raise RunError(
+                f"round {context.round + 1}, party {context.party}: an entry of {known.name} is {largest / weight:.6g}"
+                f", but secure_sum has room for magnitudes up to {self._bound(context):.6g}: clip updates before it, "
+                "raise its range, or lower the learning rate if the model diverges.",
+                "",
+            )
 
 
 def _sent(part: Vector, known: _Known) -> Array:
