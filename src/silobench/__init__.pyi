@@ -52,6 +52,11 @@ from .measures import norm_divergence as norm_divergence
 from .measures import replicas as replicas
 from .measures import update_delta as update_delta
 from .measures import weight_divergence as weight_divergence
+from .method.adversaries import ADVERSARIES as ADVERSARIES
+from .method.adversaries import Adversary as Adversary
+from .method.adversaries import label_flip as label_flip
+from .method.adversaries import noise as noise
+from .method.adversaries import sign_flip as sign_flip
 from .method.aggregates import AGGREGATES as AGGREGATES
 from .method.aggregates import krum as krum
 from .method.aggregates import mean as mean
