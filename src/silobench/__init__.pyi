@@ -127,6 +127,7 @@ from .method.transforms import gaussian_noise as gaussian_noise
 from .method.transforms import low_rank as low_rank
 from .method.transforms import quantize as quantize
 from .method.transforms import rand_k as rand_k
+from .method.transforms import secure_sum as secure_sum
 from .method.transforms import sign as sign
 from .method.transforms import skellam_noise as skellam_noise
 from .method.transforms import top_k as top_k

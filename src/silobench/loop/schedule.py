@@ -193,6 +193,7 @@ class Schedule:
                 f"{self._named.aggregate} needs {method.aggregate.least} messages in a round, but {self.cohort} "
                 "parties take part: let more take part, or use aggregate = mean."
             )
+        self._check_hidden_sum()
         if lockstep and (self.pace.takes is not None or self.availability is not always()):
             raise ConfigError(
                 f"{self._named.algorithm} exchanges after every minibatch between all parties, so it cannot do without "
@@ -202,6 +203,16 @@ class Schedule:
             self._check_pace()
         if self.broadcast:
             self._check_broadcast()
+
+    def _check_hidden_sum(self) -> None:
+        """Refuse a transform that reveals only the sum of messages where somebody else than a server adds them up."""
+        for transform in self.setting.method.transforms if self.setting.method.hides else ():
+            if transform.hides and (not self._has_server or self.exchange.needs_each):
+                raise ConfigError(
+                    f"{part_name(transform, 'transform')} reveals only the sum of all messages to a server, but "
+                    f"{self._named.exchange} needs single messages: use exchange = star."
+                )
+            transform.least(self.cohort)  # raises an error for too few parties
 
     def _check_broadcast(self) -> None:
         if self.setting.method.algorithm.lockstep:
