@@ -37,6 +37,7 @@ class Method:
             )
         refusals = (
             self.algorithm.refuses,
+            self.solver.refuses,
             *(transform.refuses for transform in self.transforms),
             self.aggregate.refuses,
         )

@@ -47,6 +47,9 @@ class Setting(PartyModels):
                 f"{self.task.objective.name}: take an algorithm without, such as fedavg."
             )
 
+        if reason := self.method.solver.refuses_network(self.task.network.module):
+            raise ConfigError(reason)
+
     @cached_property
     def shared(self) -> Layout:
         """The layout of a message: that of the model without the personal parameters."""
