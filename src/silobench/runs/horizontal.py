@@ -21,7 +21,7 @@ from silobench.loop.network import NETWORKS
 from silobench.loop.paces import PACES
 from silobench.loop.prelude import with_prelude
 from silobench.loop.schedule import Schedule
-from silobench.measures import MEASURES, Measure, measured
+from silobench.measures import MEASURES, Measure, measured, planted
 from silobench.method.aggregates import AGGREGATES
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.availability import AVAILABILITIES
@@ -302,7 +302,7 @@ def _assembled(plan: Plan, dataset: Dataset, setting: Setting, build: _Build, wa
     schedule.check()
     measures = _measures(cell.measure, schedule, build)
     watch.lap("data")
-    return HorizontalRun(plan, dataset, schedule, measures, watch.laps["data"])
+    return HorizontalRun(plan, dataset, planted(schedule, measures), measures, watch.laps["data"])
 
 
 def _measures(specs: Sequence[str], schedule: Schedule, build: _Build) -> dict[str, Measure]:

@@ -13,6 +13,7 @@ from silobench.method.solvers import Solver, has_sgd_steps
 from silobench.method.solvers.sgd import Sgd
 from silobench.method.types import STATISTICS, Layout, Server, Update, Vector
 from silobench.models import CustomLoss
+from silobench.privacy.canaries import Canaries
 from silobench.rng import torch_seed
 from silobench.spec.registry import need_part, part_name
 from silobench.tasks.task import Task, Weights
@@ -32,6 +33,7 @@ class Setting(PartyModels):
     seed: int
     needs_each: bool = False  # whether the exchange needs the message of each party, not only their aggregate
     mixes: bool = False  # whether the exchange gives every party a model of its own, under "exchange" in its memory
+    canaries: Canaries | None = None  # of an audit, at one party
 
     def __post_init__(self) -> None:
         algorithm = part_name(self.method.algorithm, "algorithm")
