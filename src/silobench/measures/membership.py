@@ -140,7 +140,7 @@ def _attack_rows(setting: Setting, model: Weights, drawn: _Drawn, copy: int) -> 
 
 @torch.no_grad()
 def _losses(setting: Setting, model: Weights, part: Part) -> NDArray[np.float64]:
-    """Return the loss of every row of a part; a model that diverged has the largest number in place of infinity."""
+    """Return the loss of every row of a part; infinity in place of NaN, where a model diverged."""
     network, objective = setting.task.network, setting.task.objective
     network.params.copy_(model[0])
     network.buffers.copy_(model[1])
@@ -152,7 +152,9 @@ def _losses(setting: Setting, model: Weights, part: Part) -> NDArray[np.float64]
         pairs = zip(outputs.split(1), y.cpu().split(1), strict=True)
         losses += [float(objective.loss(output, label)) for output, label in pairs]
     network.module.train()
-    return np.nan_to_num(np.array(losses), nan=math.inf)
+    values = np.array(losses)
+    values[np.isnan(values)] = math.inf
+    return values
 
 
 # --- statistics ---------------------------------------------------------------------------------------

@@ -56,10 +56,10 @@ class DpSgd(Sgd):
     ) -> tuple[Local, Memory]:
         if problem.canaries is None:
             return super().train(problem, start, server, correct, pull, memory, frozen)
-        state = {name: value for name, value in memory.items() if name != CANARIES}
+        before = {name: value for name, value in memory.items() if name != CANARIES}
         canaries = problem.canaries.watched(memory.get(CANARIES))
-        local, state = super().train(replace(problem, canaries=canaries), start, server, correct, pull, state, frozen)
-        return local, {**state, CANARIES: canaries.evidence}
+        local, after = super().train(replace(problem, canaries=canaries), start, server, correct, pull, before, frozen)
+        return local, {**after, CANARIES: canaries.evidence}
 
     def gradients(self, problem: Problem, round: int) -> Iterator[Tensor]:
         party, network = problem.party, problem.task.network
