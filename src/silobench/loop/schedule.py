@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from silobench.engines import Engine, inline
 from silobench.errors import ConfigError
+from silobench.loop.calibration import calibrated
 from silobench.loop.clocks import Clock, measured
 from silobench.loop.exchanges import MESH, STAR, Exchange
 from silobench.loop.network import Network, link
@@ -74,6 +75,9 @@ class Schedule:
         needs_each, mixes = self.exchange.needs_each or self.pace.takes is not None, self.exchange.mixes
         if (self.setting.needs_each, self.setting.mixes) != (needs_each, mixes):
             object.__setattr__(self, "setting", replace(self.setting, needs_each=needs_each, mixes=mixes))
+        setting = calibrated(self.setting, self.selection, self.participation, self.rounds)
+        if setting is not self.setting:
+            object.__setattr__(self, "setting", setting)
 
     def _need_parts(self) -> None:
         """Raise `ConfigError` for a part of another kind, or for its function or its name in place of it."""

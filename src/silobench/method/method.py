@@ -62,6 +62,11 @@ class Method:
         return self.algorithm.mostly_zeros or any(transform.mostly_zeros for transform in self.transforms)
 
     @property
+    def hides(self) -> bool:
+        """Whether messages are sent, and the server learns only their sum."""
+        return any(transform.hides for transform in self.transforms) and not self.algorithm.silent
+
+    @property
     def needs_only_sum(self) -> bool:
         """Whether the server needs nothing but the sum of the messages."""
         return self.aggregate.adds

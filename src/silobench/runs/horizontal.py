@@ -20,6 +20,7 @@ from silobench.loop.loop import run_rounds
 from silobench.loop.network import NETWORKS
 from silobench.loop.paces import PACES
 from silobench.loop.prelude import with_prelude
+from silobench.loop.privacy import Privacy
 from silobench.loop.schedule import Schedule
 from silobench.measures import MEASURES, Measure, measured, planted
 from silobench.method.aggregates import AGGREGATES
@@ -300,6 +301,7 @@ def _assembled(plan: Plan, dataset: Dataset, setting: Setting, build: _Build, wa
         broadcast=_chain(cell.broadcast),
     )
     schedule.check()
+    Privacy(schedule).check()
     measures = _measures(cell.measure, schedule, build)
     watch.lap("data")
     return HorizontalRun(plan, dataset, planted(schedule, measures), measures, watch.laps["data"])

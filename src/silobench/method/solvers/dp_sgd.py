@@ -148,6 +148,7 @@ class DpSgd(Sgd):
             self.rate(samples),
             self.sampling,
             reproducible=self.reproducible,
+            budget=self.epsilon,
         )
         return mechanism, self.count(samples)
 
