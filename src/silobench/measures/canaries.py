@@ -1,6 +1,7 @@
 """An audit of differential privacy in one run: canaries among the rows of a party, and a lower bound on epsilon."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -88,9 +89,12 @@ def _findings(setting: Setting, record: RoundRecord) -> Findings:
 
 
 def _claimed(record: RoundRecord, party: int) -> float | None:
-    """Return the epsilon that the run states for the rows of a party; None if it states none."""
-    by_party: Any = record.privacy.get("example", {}).get("parties")
-    return by_party[party] if by_party else None
+    """Return the smallest epsilon that the run states for the rows of a party; None if it states none."""
+    stated: Mapping[str, Any] = record.privacy.get("example", {})
+    if not stated or stated["parties"][party] is None:
+        return None
+    overall = stated.get("epsilon_pld")  # the largest of all parties
+    return min(stated["parties"][party], math.inf if overall is None else overall)
 
 
 def _verdict(result: Audit, claimed: float | None) -> str:

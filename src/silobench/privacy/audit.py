@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 CONFIDENCE = 0.95
 _LARGEST = 64.0  # an epsilon that no number of guesses can show
 _HALVINGS = 40
-_BOTH_SIDES = (1.0, 0.5, 0.25, 0.125, 0.0625)  # guesses over canaries: half of them "joined", half of them "did not"
+_BOTH_SIDES = (0.9, 0.5, 0.25, 0.125, 0.0625)  # guesses over canaries: half of them "joined", half of them "did not"
 _TOP = (0.375, 0.25, 0.125, 0.0625)  # guesses over canaries, all of them "joined"
 
 
