@@ -47,7 +47,9 @@ from .measures import MEASURES as MEASURES
 from .measures import Course as Course
 from .measures import Measure as Measure
 from .measures import accuracy_loss as accuracy_loss
+from .measures import canaries as canaries
 from .measures import measured as measured
+from .measures import membership as membership
 from .measures import norm_divergence as norm_divergence
 from .measures import replicas as replicas
 from .measures import update_delta as update_delta
