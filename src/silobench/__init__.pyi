@@ -117,6 +117,7 @@ from .method.servers import step as step
 from .method.servers import yogi as yogi
 from .method.solvers import SOLVERS as SOLVERS
 from .method.solvers import Solver as Solver
+from .method.solvers import dp_sgd as dp_sgd
 from .method.solvers import sgd as sgd
 from .method.transforms import TRANSFORMS as TRANSFORMS
 from .method.transforms import clip as clip

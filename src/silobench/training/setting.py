@@ -15,7 +15,7 @@ from silobench.method.algorithms import solo
 from silobench.method.method import Method
 from silobench.method.solvers import Solver, has_sgd_steps
 from silobench.method.solvers.sgd import Sgd
-from silobench.method.types import STATISTICS, Layout, Server, Update, Vector
+from silobench.method.types import STATISTICS, Context, Layout, Server, Update, Vector
 from silobench.models import CustomLoss
 from silobench.rng import stream, torch_seed
 from silobench.spec.registry import need_part, part_name
@@ -51,6 +51,9 @@ class Setting(PartyModels):
                 f"{algorithm} has a loss of its own for classes (as moon and fedrs have), but the objective is "
                 f"{self.task.objective.name}: take an algorithm without, such as fedavg."
             )
+
+        if reason := self.method.solver.refuses_network(self.task.network.module):
+            raise ConfigError(reason)
 
     @cached_property
     def malicious(self) -> frozenset[int]:
@@ -95,6 +98,24 @@ class Setting(PartyModels):
         """Whether parties only run SGD from the broadcast model, on the cross-entropy with at most a pull."""
         is_plain = self.task.objective.is_cross_entropy and has_sgd_steps(self.method.solver)
         return is_plain and self.method.algorithm.is_affine and self.personal is None
+
+    @cached_property
+    def _weights(self) -> tuple[float, float]:
+        """Powers of two between which the weights of all messages lie."""
+        if not self.method.algorithm.weighs_rows:
+            return 1.0, 1.0
+        rows = [max(1, party.samples) for party in self.federation.parties]
+        return float(1 << min(rows).bit_length() - 1), float(1 << (max(rows) - 1).bit_length())
+
+    def context(
+        self, server: Server, party: int = -1, cohort: tuple[int, ...] = (), replied: tuple[int, ...] = ()
+    ) -> Context:
+        """Return the context of the transforms of a round, at a party or at the server; `placed` adds the rest."""
+        least, most = self._weights
+        return Context(
+            self.seed, server.round, party, self.shared, server.knobs, cohort, replied, weight_bound=most,
+            least_weight=least,
+        )  # fmt: skip
 
     def rows(self, samples: int) -> int:
         """Return how many rows a party with `samples` rows visits in a round, in all of its trainings."""
