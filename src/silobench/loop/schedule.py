@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from silobench.engines import Engine, inline
 from silobench.errors import ConfigError
+from silobench.loop.calibration import calibrated
 from silobench.loop.clocks import Clock, measured
 from silobench.loop.exchanges import MESH, STAR, Exchange
 from silobench.loop.network import Network, link
@@ -74,10 +75,15 @@ class Schedule:
         if self.network.mesh and self.exchange is STAR:
             object.__setattr__(self, "exchange", MESH)
         needs_each, mixes = self.exchange.needs_each or self.pace.takes is not None, self.exchange.mixes
-        if (self.setting.needs_each, self.setting.mixes) != (needs_each, mixes):
-            object.__setattr__(self, "setting", replace(self.setting, needs_each=needs_each, mixes=mixes))
+        cohort = self.cohort if self.cohort < len(self.setting.federation.parties) else None
+        if (self.setting.needs_each, self.setting.mixes, self.setting.cohort) != (needs_each, mixes, cohort):
+            setting = replace(self.setting, needs_each=needs_each, mixes=mixes, cohort=cohort)
+            object.__setattr__(self, "setting", setting)
         if self.setting.adversary is not self.adversary:
             object.__setattr__(self, "setting", self.setting.attacked(self.adversary))
+        setting = calibrated(self.setting, self.selection, self.participation, self.rounds)
+        if setting is not self.setting:
+            object.__setattr__(self, "setting", setting)
 
     def _need_parts(self) -> None:
         """Raise `ConfigError` for a part of another kind, or for its function or its name in place of it."""
@@ -174,6 +180,7 @@ class Schedule:
                 f"{self._named.aggregate} needs {method.aggregate.least} messages in a round, but {self.cohort} "
                 "parties take part: let more take part, or use aggregate = mean."
             )
+        self._check_hidden_sum()
         if lockstep and (self.pace.takes is not None or self.availability is not always()):
             raise ConfigError(
                 f"{self._named.algorithm} exchanges after every minibatch between all parties, so it cannot do without "
@@ -183,6 +190,16 @@ class Schedule:
             self._check_pace()
         if self.broadcast:
             self._check_broadcast()
+
+    def _check_hidden_sum(self) -> None:
+        """Refuse a transform that reveals only the sum of messages where somebody else than a server adds them up."""
+        for transform in self.setting.method.transforms if self.setting.method.hides else ():
+            if transform.hides and (not self._has_server or self.exchange.needs_each):
+                raise ConfigError(
+                    f"{part_name(transform, 'transform')} reveals only the sum of all messages to a server, but "
+                    f"{self._named.exchange} needs single messages: use exchange = star."
+                )
+            transform.least(self.cohort)  # raises an error for too few parties
 
     def _check_broadcast(self) -> None:
         if self.setting.method.algorithm.lockstep:

@@ -20,6 +20,7 @@ from silobench.loop.loop import run_rounds
 from silobench.loop.network import NETWORKS
 from silobench.loop.paces import PACES
 from silobench.loop.prelude import with_prelude
+from silobench.loop.privacy import Privacy
 from silobench.loop.schedule import Schedule
 from silobench.measures import MEASURES, Measure, measured
 from silobench.method.adversaries import ADVERSARIES
@@ -303,6 +304,7 @@ def _assembled(plan: Plan, dataset: Dataset, setting: Setting, build: _Build, wa
         adversary=build(ADVERSARIES, cell.adversary),
     )
     schedule.check()
+    Privacy(schedule).check()
     measures = _measures(cell.measure, schedule, build)
     watch.lap("data")
     return HorizontalRun(plan, dataset, schedule, measures, watch.laps["data"])

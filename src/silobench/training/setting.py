@@ -36,6 +36,7 @@ class Setting(PartyModels):
     seed: int
     needs_each: bool = False  # whether the exchange needs the message of each party, not only their aggregate
     mixes: bool = False  # whether the exchange gives every party a model of its own, under "exchange" in its memory
+    cohort: int | None = None  # parties that are expected in a round; None for all
     adversary: Adversary = field(default_factory=none)  # set by `attacked`
 
     def __post_init__(self) -> None:
@@ -99,6 +100,11 @@ class Setting(PartyModels):
         is_plain = self.task.objective.is_cross_entropy and has_sgd_steps(self.method.solver)
         return is_plain and self.method.algorithm.is_affine and self.personal is None
 
+    @property
+    def expected(self) -> float:
+        """The mean number of parties in a round."""
+        return float(len(self.federation.parties) if self.cohort is None else self.cohort)
+
     @cached_property
     def _weights(self) -> tuple[float, float]:
         """Powers of two between which the weights of all messages lie."""
@@ -114,7 +120,7 @@ class Setting(PartyModels):
         least, most = self._weights
         return Context(
             self.seed, server.round, party, self.shared, server.knobs, cohort, replied, weight_bound=most,
-            least_weight=least,
+            least_weight=least, parties=len(self.federation.parties), expected=self.expected,
         )  # fmt: skip
 
     def rows(self, samples: int) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from silobench.errors import RunError
 from silobench.method import checks
 from silobench.method.chain import without_report
 from silobench.method.selection import Cohort
@@ -127,6 +128,8 @@ def _decoded(
         key = transform_key(at_place.place)
         if transform.reveal is not None and (update is not None or (transform.hides and meeting.cohort)):
             memories = {party: tally.memory.get(party, {}).get(key, {}) for party in meeting.replied}
+            if transform.hides and len(set(tally.sizes.values())) > 1:
+                raise RunError("parties sent messages of different lengths, but only their sum may be known.", "")
             revealed, messages = transform.reveal(memories, at_place)
             phases += messages
             at_place = replace(at_place, revealed=revealed)

@@ -110,6 +110,7 @@ class DpSgd(Sgd):
             self.rate(samples),
             self.sampling,
             reproducible=self.reproducible,
+            budget=self.epsilon,
         )
         return mechanism, self.count(samples)
 
