@@ -17,10 +17,12 @@ from silobench.method.availability import Availability, always
 from silobench.method.control import Controller
 from silobench.method.controllers import fixed
 from silobench.method.method import Method
+from silobench.method.noise import need_vectors
 from silobench.method.schedules import check_validation
 from silobench.method.selection import Selection, cohort_size, uniform
 from silobench.method.types import Algorithm, Transform
 from silobench.spec.registry import need_part, part_name
+from silobench.training.blank import blank_message
 from silobench.training.setting import Setting
 
 
@@ -162,7 +164,18 @@ class Schedule:
                 "for each party, or one number for all."
             )
         self._check_exchange()
+        if self.setting.method.has_noise:
+            self._check_noise()
         self.steered()
+
+    def _check_noise(self) -> None:
+        """Refuse noise on the sum of the messages where it would not protect parties."""
+        if not self._has_server:
+            raise ConfigError(
+                f"one of the transforms adds noise to the sum of the messages, but {self._named.exchange} has no "
+                "server that could do it: use exchange = star."
+            )
+        need_vectors(blank_message(self.setting, self.setting.initial_server())[0])
 
     def _check_exchange(self) -> None:
         """Refuse an exchange, a pace or parties that do not answer where the method cannot do with them."""
@@ -217,6 +230,11 @@ class Schedule:
                 "one of the transforms of broadcast hides the messages of parties from the server, but the server "
                 "sends the broadcast itself: use it in transforms."
             )
+        if any(transform.adapt or transform.equal_weights for transform in self.broadcast):
+            raise ConfigError(
+                "one of the transforms of broadcast is for the messages of many parties, but the broadcast is one "
+                "message of the server: use it in transforms."
+            )
         try:  # transforms that only feed errors back do nothing here, which is a note (`loop/advice.py`)
             Method(Algorithm(), transforms=tuple(each for each in self.broadcast if each.packs or not each.settle))
         except ConfigError as error:
@@ -244,7 +262,7 @@ class Schedule:
                 f"transforms change the normalisation statistics that parties send, and with {self._named.pace} these "
                 "would arrive late: use buffers = local, a model without BatchNorm, or pace = synchronous."
             )
-        if any(transform.agree for transform in method.transforms):
+        if any(each.agree or each.adapt or each.equal_weights for each in method.transforms):
             raise ConfigError(
                 "one of the transforms needs all parties of a round at the same time, but with "
                 f"{self._named.pace} they come one by one: leave pace at synchronous."

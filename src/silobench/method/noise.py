@@ -61,9 +61,7 @@ def bounded(update: Update, bound: float) -> Update:
 
     A clip before it has made the message short enough: this is about numbers that are not finite, and about rounding.
     """
-    scalars = [name for name, part in {**update.total, **update.sums}.items() if not _is_vector(part)]
-    if scalars:
-        raise ConfigError(unprotected(scalars[0]))
+    need_vectors(update)
     equal = replace(update, total=update.mean(), weight=1.0)
     length = math.sqrt(sum(float(part.double().square().sum()) for part in equal.vectors().values()))
     if not math.isfinite(length):
@@ -71,16 +69,14 @@ def bounded(update: Update, bound: float) -> Update:
     return equal.map(lambda part: part * (bound / length)) if length > bound else equal
 
 
-def unprotected(name: str) -> str:
-    """Return why a part of a message that is not a vector of floats is refused."""
-    return (
-        f"the algorithm sends '{name}', which is not a vector, so clip does not bound it and noise does not hide it: use "
-        "an algorithm that sends vectors only, such as fedavg or scaffold."
-    )
-
-
-def _is_vector(part: torch.Tensor) -> bool:
-    return part.dim() > 0 and part.is_floating_point()
+def need_vectors(update: Update) -> None:
+    """Raise `ConfigError` for a message with a part that a clip does not bound."""
+    for name, part in {**update.total, **update.sums}.items():
+        if not part.dim() or not part.is_floating_point():
+            raise ConfigError(
+                f"the algorithm sends '{name}', which is not a vector, so clip does not bound it and noise does not "
+                "hide it: use an algorithm that sends vectors only, such as fedavg or scaffold."
+            )
 
 
 def noise_problem(method: Any, place: int, needs_scale: bool = False) -> str | None:

@@ -78,6 +78,12 @@ class Setting(PartyModels):
             return layout
         return layout.without([name for name in layout.names if personal[layout.slices[name]].any()])
 
+    def initial_server(self) -> Server:
+        """Return the server before the first round."""
+        initial, method, parties = self.task.initial, self.method, len(self.federation.parties)
+        extras, optimizer = method.algorithm.extras(initial), method.server.init(initial)
+        return Server(initial, extras, optimizer, 0, parties, {}, self.task.buffers)
+
     @cached_property
     def solver(self) -> Solver:
         """The method's solver, without its momentum if the algorithm applies momentum itself."""
@@ -177,7 +183,17 @@ class Setting(PartyModels):
             return update, server.buffers
         parts = dict(update.total)
         buffers = parts.pop(BUFFERS) / update.weight
-        return replace(update, total=parts), sent.buffers + buffers if self.method.transforms else buffers
+        after = sent.buffers + buffers if self.method.transforms else buffers
+        return replace(update, total=parts), self._positive_variances(after) if self.method.has_noise else after
+
+    def _positive_variances(self, buffers: Vector) -> Vector:
+        """Return statistics of normalisation layers without the negative variances that noise can lead to."""
+        layout, after = self.task.network.layout, buffers.clone()
+        for name in layout.slices:
+            if name.endswith("running_var"):
+                at = layout.slices[name]
+                after[at.start - layout.size : at.stop - layout.size].clamp_(min=0.0)
+        return after
 
     @staticmethod
     def memory_of(model: Weights) -> PartyMemory:
