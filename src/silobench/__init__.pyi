@@ -50,6 +50,7 @@ from .measures import accuracy_loss as accuracy_loss
 from .measures import measured as measured
 from .measures import norm_divergence as norm_divergence
 from .measures import replicas as replicas
+from .measures import subtraction as subtraction
 from .measures import update_delta as update_delta
 from .measures import weight_divergence as weight_divergence
 from .method.aggregates import AGGREGATES as AGGREGATES

@@ -4,6 +4,7 @@ from silobench.measures.divergence import weight_divergence
 from silobench.measures.measure import MEASURES, Course, Measure, measured
 from silobench.measures.norms import norm_divergence
 from silobench.measures.parties import accuracy_loss, replicas, update_delta
+from silobench.measures.subtraction import subtraction
 
 __all__ = [
     "MEASURES",
@@ -13,6 +14,7 @@ __all__ = [
     "measured",
     "norm_divergence",
     "replicas",
+    "subtraction",
     "update_delta",
     "weight_divergence",
 ]
