@@ -53,6 +53,11 @@ from .measures import replicas as replicas
 from .measures import subtraction as subtraction
 from .measures import update_delta as update_delta
 from .measures import weight_divergence as weight_divergence
+from .method.adversaries import ADVERSARIES as ADVERSARIES
+from .method.adversaries import Adversary as Adversary
+from .method.adversaries import label_flip as label_flip
+from .method.adversaries import noise as noise
+from .method.adversaries import sign_flip as sign_flip
 from .method.aggregates import AGGREGATES as AGGREGATES
 from .method.aggregates import krum as krum
 from .method.aggregates import mean as mean
@@ -113,6 +118,7 @@ from .method.servers import step as step
 from .method.servers import yogi as yogi
 from .method.solvers import SOLVERS as SOLVERS
 from .method.solvers import Solver as Solver
+from .method.solvers import dp_sgd as dp_sgd
 from .method.solvers import sgd as sgd
 from .method.transforms import TRANSFORMS as TRANSFORMS
 from .method.transforms import clip as clip

@@ -89,6 +89,7 @@ def show(
     from silobench.analysis.cross_tests import cross_tables
     from silobench.analysis.details import checked_target
     from silobench.analysis.export import latex, markdown
+    from silobench.analysis.malicious import malicious_tables
     from silobench.analysis.tables import score_tables
 
     _check_form(form, json_ or profile, details or time or target is not None)
@@ -107,7 +108,7 @@ def show(
     else:
         cells = _finished(runs, directory)
         more = [*_more_tables(cells, details, target, parties), *(_time_tables(cells, each=True) if time else [])]
-        tables = [*score_tables(cells, every), *cross_tables(cells, cross), *more]
+        tables = [*score_tables(cells, every), *malicious_tables(cells), *cross_tables(cells, cross), *more]
         print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
     _report_damage(results)
 
@@ -254,6 +255,7 @@ def print_tables(
     `cross` prints the cross-tests of all partitions, not only of groups; `time` prints times by partition and part.
     """
     from silobench.analysis.cross_tests import cross_tables
+    from silobench.analysis.malicious import malicious_tables
     from silobench.analysis.profile import profile_table
     from silobench.analysis.ranking import ranking_tables
     from silobench.analysis.tables import cost_table, score_tables
@@ -265,6 +267,7 @@ def print_tables(
             *score_tables(cells, every),
             *paper_tables(cells),
             *other_measures(cells),
+            *malicious_tables(cells),
             *ranking_tables(cells, every),
             *cross_tables(cells, cross),
         ):

@@ -108,7 +108,10 @@ class _Loop:
         sent = downlink(schedule, state, server)
         watch.lap("broadcast")
         turns = turn(schedule, state, sent)
-        meeting = Meeting(setting, server, state.memory, turns.replies, turns.cohort, turns.replied, watch, sent.server)
+        meeting = Meeting(
+            setting, server, state.memory, turns.replies, turns.cohort, turns.replied, watch, sent.server, state.extra,
+            turns.present,
+        )  # fmt: skip
         done = FinishedRound(state, orders, probe, turns, schedule.exchange.combine(meeting), sent)
         phases = self._phases(done)
         traffic = bytes_of((*phases, *done.other_phases))
@@ -164,7 +167,7 @@ class _Loop:
         for changed in (turns.trained.memory, outcome.memory) if turns.trained else (outcome.memory,):
             memory = put(memory, changed)
         spent = before.spent + nbytes + done.probe.nbytes
-        extra = done.sent.extra(turns.extra(before.extra), turns.cohort)
+        extra = {**done.sent.extra(turns.extra(before.extra), turns.cohort), **outcome.extra}
         return State(outcome.server, memory, clock, spent, done.orders.memory, extra=extra)
 
     def _knobs_of_lr(self, state: State) -> Mapping[str, float]:

@@ -10,6 +10,7 @@ from silobench.loop.clocks import Clock, measured
 from silobench.loop.exchanges import MESH, STAR, Exchange
 from silobench.loop.network import Network, link
 from silobench.loop.paces import Pace, synchronous
+from silobench.method.adversaries import Adversary, none
 from silobench.method.aggregates import MEAN
 from silobench.method.availability import Availability, always
 from silobench.method.control import Controller
@@ -64,6 +65,7 @@ class Schedule:
     clock: Clock = field(default_factory=measured)
     broadcast: tuple[Transform, ...] = ()  # of what the server sends; the whole model if empty
     prelude: Prelude | None = None  # None before `with_prelude`
+    adversary: Adversary = field(default_factory=none)
 
     def __post_init__(self) -> None:
         self._need_parts()
@@ -74,6 +76,8 @@ class Schedule:
         needs_each, mixes = self.exchange.needs_each or self.pace.takes is not None, self.exchange.mixes
         if (self.setting.needs_each, self.setting.mixes) != (needs_each, mixes):
             object.__setattr__(self, "setting", replace(self.setting, needs_each=needs_each, mixes=mixes))
+        if self.setting.adversary is not self.adversary:
+            object.__setattr__(self, "setting", self.setting.attacked(self.adversary))
 
     def _need_parts(self) -> None:
         """Raise `ConfigError` for a part of another kind, or for its function or its name in place of it."""
@@ -87,6 +91,7 @@ class Schedule:
         need_part(self.availability, None, "the availability", "availability=sb.dropout(0.1)")
         need_part(self.pace, Pace, "the pace", "pace=sb.buffered(5)")
         need_part(self.clock, Clock, "the clock", "clock=sb.device(speed=1000)")
+        need_part(self.adversary, Adversary, "the adversary", "adversary=sb.sign_flip(share=0.2)")
         need_part(self.broadcast, tuple, "broadcast", "broadcast=(sb.top_k(0.1),)")
         for transform in self.broadcast:
             need_part(transform, Transform, "one of the transforms of broadcast", "broadcast=(sb.top_k(0.1),)")
@@ -94,7 +99,7 @@ class Schedule:
     def _exchange_nothing(self) -> None:
         """Leave out what concerns exchanges: a baseline is the same, whatever the methods beside it do."""
         setting = replace(self.setting, method=replace(self.setting.method, aggregate=MEAN))
-        choices = {"setting": setting, "exchange": STAR, "pace": synchronous(), "broadcast": ()}
+        choices = {"setting": setting, "exchange": STAR, "pace": synchronous(), "broadcast": (), "adversary": none()}
         if setting.method.algorithm.pooled:
             choices["availability"] = always()
         for name, value in choices.items():

@@ -18,6 +18,7 @@ from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.network import NETWORKS
 from silobench.loop.paces import PACES
 from silobench.measures import MEASURES
+from silobench.method.adversaries import ADVERSARIES
 from silobench.method.aggregates import AGGREGATES
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.availability import AVAILABILITIES
@@ -47,6 +48,7 @@ __all__ = [
 ]  # fmt: skip
 
 REGISTRIES: dict[str, Registry[Any]] = {
+    "adversaries": ADVERSARIES,
     "aggregates": AGGREGATES,
     "algorithms": ALGORITHMS,
     "availabilities": AVAILABILITIES,

@@ -22,6 +22,7 @@ from silobench.loop.paces import PACES
 from silobench.loop.prelude import with_prelude
 from silobench.loop.schedule import Schedule
 from silobench.measures import MEASURES, Measure, measured
+from silobench.method.adversaries import ADVERSARIES
 from silobench.method.aggregates import AGGREGATES
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.availability import AVAILABILITIES
@@ -122,6 +123,7 @@ class HorizontalRun:
             "objective": self.setting.task.objective.as_json(
                 str(self.plan.label.get("objective", "auto")), self.dataset
             ),
+            **({"malicious": sorted(self.setting.malicious)} if self.setting.malicious else {}),
             "parameters": self.setting.task.network.layout.size,
             **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
@@ -298,6 +300,7 @@ def _assembled(plan: Plan, dataset: Dataset, setting: Setting, build: _Build, wa
         pace=build(PACES, cell.pace),
         clock=build(CLOCKS, cell.clock),
         broadcast=_chain(cell.broadcast),
+        adversary=build(ADVERSARIES, cell.adversary),
     )
     schedule.check()
     measures = _measures(cell.measure, schedule, build)

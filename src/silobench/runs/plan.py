@@ -20,6 +20,7 @@ from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.network import NETWORKS
 from silobench.loop.paces import PACES
 from silobench.measures import MEASURES
+from silobench.method.adversaries import ADVERSARIES
 from silobench.method.aggregates import AGGREGATES
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.availability import AVAILABILITIES
@@ -70,6 +71,7 @@ class Cell(BaseModel):
     pace: str = "synchronous"
     clock: str = "measured"
     broadcast: str = ""
+    adversary: str = "none"
     rounds: Count = 50
     eval_every: Count = 1
     eval_on: Annotated[float, Gt(0), Le(1)] | Count = 1.0
@@ -181,6 +183,7 @@ class Binder:
             "pace": [self.one(PACES, cell.pace)],
             "clock": [self.one(CLOCKS, cell.clock)],
             "broadcast": self.chain(cell.broadcast),
+            "adversary": [self.one(ADVERSARIES, cell.adversary)],
             "start": [self.one(STARTS, cell.start)],
             "objective": [self.one(OBJECTIVES, cell.objective)],
             "measure": [self.one(MEASURES, measure) for measure in cell.measure],

@@ -82,6 +82,11 @@ class Tally:
         for phase, spent in reply.seconds.items():
             self.seconds[phase] = self.seconds.get(phase, 0.0) + spent
 
+    def decoded(self, loss: float, weight: float, reports: Mapping[str, float]) -> None:
+        """Add what replies hide and only their sum shows: mean loss, weight, and sums of what transforms reported."""
+        self._loss, self._weight = loss * weight, weight
+        self.reports |= {name: (total, len(self.sizes)) for name, total in reports.items()}
+
     def updates(self, replies: Iterable[Reply]) -> Iterator[Update]:
         """Yield the updates of replies while adding up the rest."""
         for reply in replies:
