@@ -8,7 +8,7 @@ import numpy as np
 
 from silobench.method.dial import Dial
 from silobench.method.updates import Update
-from silobench.privacy.mechanism import Mechanism
+from silobench.privacy.mechanism import Mechanism, Sampling
 from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.vectors import Layout, Memory, Vector
@@ -46,6 +46,9 @@ class Context:
     least_weight: float = 1.0  # the weight of a message is at least this; a power of two that everybody knows
     bound: float | None = None  # the 2-norm of an unweighted message, which earlier transforms guarantee
     server: Memory = field(default_factory=dict)  # memory of this transform at the server, which parties are sent
+    parties: int = 1  # in the whole federation
+    expected: float = 1.0  # the mean number of parties in a round
+    exponent: int | None = None  # entries are multiples of 2^-exponent, which earlier transforms guarantee
     nbytes: int = 0  # of the longest message that arrived; known to the server only
     present: Callable[[str], Collection[int]] | None = None
     """(phase) -> the parties that are still there in a phase of the protocol: keys, shares, replies or unmasking. It
@@ -117,6 +120,16 @@ class Transform:
     parties are sent with the next broadcast: their hooks find it in ``context.server``."""
     release: Callable[[Context], Mechanism | None] = lambda context: None
     """(context) -> the differentially private release that a round is, for the privacy ledger; None if it is none."""
+    calibrated: Callable[[int, float, Sampling, int], "Transform"] | None = None
+    """(rounds, rate at which parties take part, how they are drawn, parties) -> the transform with the noise that its
+    target epsilon needs; None if it has no target."""
+    equal_weights: bool = False
+    """Whether `encode` gives every message the weight 1, so that no party counts more than another."""
+    exponent: Callable[[Context], int | None] = lambda context: None
+    """(context) -> entries of messages after this transform are multiples of 2^-exponent, which must stay exact; None
+    if they are not."""
+    decodes_nothing: bool = False
+    """Whether the server decodes a sum of zeros where nobody answers, so that noise hides this too."""
     refuses: Callable[[Any], str | None] = lambda method: None
     """(method) -> why the transform cannot be combined with the other parts of the method, or None."""
 
@@ -143,5 +156,7 @@ def placed(transforms: Sequence[Transform], context: Context, servers: Sequence[
     for place, transform in enumerate(transforms):
         context = replace(context, place=place, server=servers[place] if servers else {})
         contexts.append(context)
-        context = replace(context, bound=transform.bound(context))
+        context = replace(context, bound=transform.bound(context), exponent=transform.exponent(context))
+        if transform.equal_weights:
+            context = replace(context, weight_bound=1.0, least_weight=1.0)
     return contexts

@@ -57,10 +57,11 @@ def epsilon_pld(entries: Sequence[Entry], delta: float) -> float | None:
     from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, pld  # takes a second to import
 
     accountant = pld.PLDAccountant()
-    for each, count in entries:
-        gaussian = GaussianDpEvent(each.noise)
-        accountant.compose(gaussian if each.rate == 1 else PoissonSampledDpEvent(each.rate, gaussian), count)
-    return float(accountant.get_epsilon(delta))
+    with _quiet():
+        for each, count in entries:
+            gaussian = GaussianDpEvent(each.noise)
+            accountant.compose(gaussian if each.rate == 1 else PoissonSampledDpEvent(each.rate, gaussian), count)
+        return float(accountant.get_epsilon(delta))
 
 
 @lru_cache(maxsize=4096)
@@ -77,11 +78,12 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int, sampling: S
         )
     if steps == 0:
         return 0.0
+    target = epsilon * (1 - _ROUNDING)  # so that no other order of calculation can give more than epsilon
     coarse = _FEW_ORDERS if sampling == "fixed" else tuple(order for order in _orders() if order.is_integer())
     quick = _quick if sampling != "fixed" else partial(_curve, sampling=sampling)
 
     def is_enough(noise: float) -> bool:
-        return _converted(coarse, steps * quick(noise, rate, orders=coarse), delta) <= epsilon
+        return _converted(coarse, steps * quick(noise, rate, orders=coarse), delta) <= target
 
     noise = _least(is_enough, _SMALLEST, _LARGEST)
     if sampling == "fixed":
@@ -92,7 +94,7 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int, sampling: S
     fine = tuple(order for order in _orders() if abs(order - best) <= 1)
 
     def is_still_enough(noise: float) -> bool:
-        return _converted(fine, steps * _curve(noise, rate, orders=fine), delta) <= epsilon
+        return _converted(fine, steps * _curve(noise, rate, orders=fine), delta) <= target
 
     return noise if all(order.is_integer() for order in fine) else _least(is_still_enough, noise / 2, noise)
 
@@ -192,21 +194,30 @@ def _log_terms(orders: tuple[float, ...]) -> tuple[Curve, Curve]:
 
 
 def _converted(orders: Sequence[float], curve: Curve, delta: float) -> float:
-    """Return the epsilon of a curve of divergences: Canonne, Kamath and Steinke (2020), proposition 12."""
+    """Return the epsilon of a curve of divergences: Canonne, Kamath and Steinke (2020), proposition 12.
+
+    It is dp-accounting's `compute_epsilon`, for all orders at once, because the loop calls it for every party.
+    """
     if not np.isfinite(curve).any():
         return math.inf
-    from dp_accounting.rdp import rdp_privacy_accountant
-
-    return float(rdp_privacy_accountant.compute_epsilon(orders, curve, delta)[0])
+    order = np.array(orders)
+    epsilon = curve + np.log1p(-1 / order) - np.log(delta * order) / (order - 1)
+    is_free = delta**2 + np.expm1(-curve) > 0  # the total variation is below delta already
+    return max(0.0, float(np.where(is_free, 0.0, epsilon).min()))
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence dp-accounting's warnings about orders that it leaves out: the others give a valid epsilon."""
-    logger = logging.getLogger("absl")
+    """Silence dp-accounting's warnings about orders that it leaves out: the others give a valid epsilon.
+
+    Its logger would also print everything that silobench logs from then on, unless the root logger has a handler.
+    """
+    logger, root, handler = logging.getLogger("absl"), logging.getLogger(), logging.NullHandler()
     level = logger.level
     logger.setLevel(logging.ERROR)
+    root.addHandler(handler)
     try:
         yield
     finally:
+        root.removeHandler(handler)
         logger.setLevel(level)

@@ -9,6 +9,7 @@ from silobench.method.types import Memory, Server, Update
 
 SLOWEST = "slowest"  # the party that computed longest, among the seconds of a round: part of the phase "train"
 END = "end"  # the owner of a memory in `State.extra` after the last round of a run that ends early
+BUDGET = "budget"  # in the memory of `END`, if the run ended because the next round would exceed its privacy budget
 PartyMemory: TypeAlias = Mapping[str, Memory]  # by owner: algorithm, solver, transform-0, ...
 
 
@@ -115,7 +116,7 @@ class State:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run ends after this round, though it may have more rounds: its learning rate says so."""
+        """Whether the run ends after this round, though it may have more: its learning rate or its budget says so."""
         return END in self.extra
 
 

@@ -10,7 +10,7 @@ from annotated_types import Gt, Lt
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError, SpecError
-from silobench.method.solvers.per_example import clipped_sum, mixes_rows
+from silobench.method.solvers.per_example import clipped_sum_of, mixes_rows
 from silobench.method.solvers.problem import Problem
 from silobench.method.solvers.sgd import Sgd
 from silobench.method.solvers.solver import SOLVERS, check_passes
@@ -69,10 +69,9 @@ class DpSgd(Sgd):
 
     def clipped_sum(self, problem: Problem, rows: Tensor) -> Tensor:
         """Write the sum of the clipped gradients of single rows to ``network.grad``, and return the mean loss."""
-        network = problem.task.network
-        x, y = (each.to(network.grad.device) for each in problem.federation.batch(rows, augmented=True))
-        x = x.to_dense() if x.is_sparse_csr else x
-        return clipped_sum(network, problem.task.loss_of, x, y, self.clip)
+        network, loss = problem.task.network, problem.task.loss_of
+        way = clipped_sum_of(network, loss, lambda count: _batch(problem, torch.arange(count)))
+        return way(network, loss, *_batch(problem, rows, augmented=True), self.clip)
 
     def add_noise(self, total: Vector, noise: float, random: Randomness) -> None:
         """Add normal numbers of deviation noise · clip to a sum of clipped gradients."""
@@ -111,6 +110,7 @@ class DpSgd(Sgd):
             self.rate(samples),
             self.sampling,
             reproducible=self.reproducible,
+            budget=self.epsilon,
         )
         return mechanism, self.count(samples)
 
@@ -154,6 +154,13 @@ class DpSgd(Sgd):
             "dp_sgd clips the gradient of each row, but the network has BatchNorm, which mixes the rows of a batch: "
             "use norm=group, norm=layer or a network without normalisation."
         )
+
+
+def _batch(problem: Problem, rows: Tensor, augmented: bool = False) -> tuple[Tensor, Tensor]:
+    """Return features and labels of some rows where the network is."""
+    device = problem.task.network.grad.device
+    x, y = problem.federation.batch(rows, augmented)
+    return (x.to_dense() if x.is_sparse_csr else x).to(device), y.to(device)
 
 
 @SOLVERS.register
