@@ -52,6 +52,7 @@ from .measures import measured as measured
 from .measures import membership as membership
 from .measures import norm_divergence as norm_divergence
 from .measures import replicas as replicas
+from .measures import subtraction as subtraction
 from .measures import update_delta as update_delta
 from .measures import weight_divergence as weight_divergence
 from .method.adversaries import ADVERSARIES as ADVERSARIES
