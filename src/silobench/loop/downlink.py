@@ -14,6 +14,7 @@ import torch
 from silobench.loop.schedule import Schedule
 from silobench.method.selection import Cohort
 from silobench.method.types import Context, Memory, Server, Update, Vector
+from silobench.training.party import server_memories
 from silobench.training.setting import BUFFERS
 from silobench.training.state import State
 
@@ -63,9 +64,10 @@ class _Message:
 
 def downlink(schedule: Schedule, state: State, server: Server) -> Downlink:
     """Return what the server sends in this round; `server` has the knobs of the round."""
-    whole = schedule.setting.sent(server)
+    whole, memories = schedule.setting.sent(server), server_memories(state.extra, schedule.setting)
+    besides = sum(each.nbytes for memory in memories for each in memory.values())  # parties are sent these too
     if not schedule.broadcast:
-        return Downlink(whole, whole.nbytes)
+        return Downlink(whole, whole.nbytes + besides)
     memory, parts = state.extra.get(_OWNER, {}), _parts(whole)
     replica = {name.removeprefix(_PART): part for name, part in memory.items() if name.startswith(_PART)}
     if _shapes(replica) == _shapes(parts):
@@ -76,10 +78,11 @@ def downlink(schedule: Schedule, state: State, server: Server) -> Downlink:
         sent, seen = 0, torch.zeros(server.parties, dtype=torch.int64)
     if message.nbytes >= whole.nbytes:
         message = _Message(parts, whole.nbytes)
+    message = replace(message, nbytes=message.nbytes + besides)
     after = {f"{_PART}{name}": part for name, part in message.replica.items()}
     after |= {"sent": torch.tensor(sent + message.nbytes), "seen": seen}
     gap = _length(parts[_MODEL] - message.replica[_MODEL]) / max(_length(parts[_MODEL]), 1e-300)
-    return Downlink(_received(whole, message.replica), whole.nbytes, after, {"broadcast gap": gap})
+    return Downlink(_received(whole, message.replica), whole.nbytes + besides, after, {"broadcast gap": gap})
 
 
 def message_size(schedule: Schedule, server: Server) -> int:

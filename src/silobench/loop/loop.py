@@ -16,6 +16,7 @@ from silobench.loop.downlink import downlink
 from silobench.loop.evaluation import evaluated, models_to_test
 from silobench.loop.exchanges import Meeting
 from silobench.loop.final import final_test
+from silobench.loop.privacy import Privacy
 from silobench.loop.probe import ModelProbe
 from silobench.loop.schedule import Prelude, Schedule
 from silobench.loop.timing import Timing, Ways
@@ -24,9 +25,10 @@ from silobench.method.types import Memory, Phase, Server
 from silobench.processes import keep_memory
 from silobench.tasks.task import Weights
 from silobench.training.setting import Setting
-from silobench.training.state import END, SLOWEST, RoundRecord, State
+from silobench.training.state import BUDGET, END, SLOWEST, RoundRecord, State
 from silobench.training.stopwatch import Stopwatch
 
+_YES = torch.tensor(True)
 _SCHEDULE = "schedule"  # the owner of the memory of the learning rate in `State.extra`
 
 
@@ -34,6 +36,7 @@ def run_rounds(schedule: Schedule, state: State | None = None) -> Iterator[Round
     """Run the rounds that remain after `state`; None starts at round 0."""
     schedule = schedule.pooled()
     schedule.check()
+    Privacy(schedule).check()
     keep_memory()
     setting = schedule.setting
     loop = _Loop(replace(schedule.steered(), engine=schedule.engine.settled(setting)))
@@ -47,10 +50,7 @@ def run_rounds(schedule: Schedule, state: State | None = None) -> Iterator[Round
 
 def initial_state(setting: Setting, clock: float = 0.0) -> State:
     """Return the state before the first round, at this virtual time in seconds."""
-    initial, method = setting.task.initial, setting.method
-    extras, optimizer = method.algorithm.extras(initial), method.server.init(initial)
-    server = Server(initial, extras, optimizer, 0, len(setting.federation.parties), {}, setting.task.buffers)
-    return State(server, clock=clock)
+    return State(setting.initial_server(), clock=clock)
 
 
 @contextmanager
@@ -94,6 +94,10 @@ class _Loop:
     def timing(self) -> Timing:
         return Timing(self.schedule)
 
+    @cached_property
+    def privacy(self) -> Privacy:
+        return Privacy(self.schedule)
+
     @property
     def prelude(self) -> Prelude:
         return self.schedule.prelude or Prelude()
@@ -108,17 +112,20 @@ class _Loop:
         sent = downlink(schedule, state, server)
         watch.lap("broadcast")
         turns = turn(schedule, state, sent)
-        meeting = Meeting(setting, server, state.memory, turns.replies, turns.cohort, turns.replied, watch, sent.server)
+        meeting = Meeting(
+            setting, server, state.memory, turns.replies, turns.cohort, turns.replied, watch, sent.server, state.extra,
+            turns.present,
+        )  # fmt: skip
         done = FinishedRound(state, orders, probe, turns, schedule.exchange.combine(meeting), sent)
         phases = self._phases(done)
         traffic = bytes_of((*phases, *done.other_phases))
         ways = self.timing.both_ways(turns.cohort, turns.replied, phases)
-        after = self._state_after(done, ways, sum(traffic))
+        after = self._charged(done, self._state_after(done, ways, sum(traffic)))
         watch.lap("aggregate")
         cpu = time.process_time()
         models = cache(partial(models_to_test, setting, schedule.engine, after))  # parties may train on for a test
         scores, after = self._tested(after, models)
-        if after.has_ended or after.server.round == schedule.rounds:
+        if self._is_last(after):
             scores = {**scores, "final": final_test(setting, schedule.engine, models())}
         seconds = watch.lap("evaluate")
         test_core = core_seconds(seconds, time.process_time() - cpu, schedule.engine.processes)
@@ -164,8 +171,25 @@ class _Loop:
         for changed in (turns.trained.memory, outcome.memory) if turns.trained else (outcome.memory,):
             memory = put(memory, changed)
         spent = before.spent + nbytes + done.probe.nbytes
-        extra = done.sent.extra(turns.extra(before.extra), turns.cohort)
+        extra = {**done.sent.extra(turns.extra(before.extra), turns.cohort), **outcome.extra}
         return State(outcome.server, memory, clock, spent, done.orders.memory, extra=extra)
+
+    def _charged(self, done: FinishedRound, after: State) -> State:
+        """Return the state with what the round spent of privacy; it ends the run if another round would spend more."""
+        turns = done.turn
+        trained = turns.replied if turns.trained is None else sorted(turns.trained.sizes)
+        after = self.privacy.charged(after, done.before, turns.cohort, trained)
+        if self.privacy.end(after) is None:
+            return after
+        return replace(after, extra={**after.extra, END: {"round": torch.tensor(after.server.round), BUDGET: _YES}})
+
+    def _privacy(self, after: State) -> dict[str, Any]:
+        """Return the field of a record on privacy; empty if the run is not private."""
+        report = self.privacy.report(after, self._is_last(after))
+        return {**report, "ended": self.privacy.end(after)} if BUDGET in after.extra.get(END, {}) else report
+
+    def _is_last(self, state: State) -> bool:
+        return state.has_ended or state.server.round == self.schedule.rounds
 
     def _knobs_of_lr(self, state: State) -> Mapping[str, float]:
         """Return the knobs of a learning rate that depends on earlier rounds."""
@@ -174,7 +198,8 @@ class _Loop:
 
     def _tested(self, state: State, models: Callable[[], list[Weights]]) -> tuple[dict[str, Any], State]:
         """Return the scores of a round, empty if it is not tested, and the state after the learning rate saw them."""
-        schedule, share = self.schedule, self.schedule.test_share(state.server.round)
+        schedule = self.schedule
+        share = 1.0 if state.has_ended else schedule.test_share(state.server.round)
         scores = evaluated(self.setting, schedule.engine, models(), share) if share else {}
         follow = getattr(self.setting.solver.lr, "follow", None)
         if follow is None:
@@ -228,7 +253,8 @@ class _Loop:
             reports={**tally.report, **turns.report, **done.sent.report},
             replied=turns.replied if turns.replied != turns.cohort else None,
             computing=by_clock,
-            converged=after.has_ended,
+            converged=after.has_ended and BUDGET not in after.extra[END],
+            privacy=self._privacy(after),
             **costs,
         )
 

@@ -1,6 +1,6 @@
 """`rounds`: a run from Python, without files."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from silobench.engines import Engine, inline
 from silobench.federation import Federation
@@ -11,6 +11,7 @@ from silobench.loop.network import Network, link
 from silobench.loop.paces import Pace, synchronous
 from silobench.loop.prelude import with_prelude
 from silobench.loop.schedule import Schedule
+from silobench.method.adversaries import Adversary, none
 from silobench.method.availability import Availability, always
 from silobench.method.control import Controller
 from silobench.method.controllers import fixed
@@ -18,7 +19,7 @@ from silobench.method.method import Method
 from silobench.method.selection import Selection, uniform
 from silobench.method.types import Transform
 from silobench.tasks.task import Task
-from silobench.training.setting import checked_setting
+from silobench.training.setting import Setting, checked_setting
 from silobench.training.state import RoundRecord, State
 
 
@@ -41,17 +42,22 @@ def rounds(
     pace: Pace | None = None,
     clock: Clock | None = None,
     broadcast: tuple[Transform, ...] = (),
+    adversary: Adversary | None = None,
     state: State | None = None,
+    plant: Callable[[Setting], Setting] | None = None,
 ) -> Iterator[RoundRecord]:
     """Run a method over a federation and yield one record per round; `state` continues from an earlier record.
 
     `participation` is a fraction of the parties, or a count if it is an integer; `selection` draws them, uniformly by
     default. The model is tested every `eval_every` rounds on `eval_on` of the test rows (a fraction, or a count), and
-    after the last round on all of them. The transforms in `broadcast` compress what the server sends. Where the
-    partition shares rows, parties are sent them before the first round, and the model is warmed up on them.
+    after the last round on all of them. The transforms in `broadcast` compress what the server sends. With an
+    `adversary` some parties are malicious. Where the partition shares rows, parties are sent them before the first
+    round, and the model is warmed up on them. `plant` is the hook of a measure that adds something to the training, as
+    that of `canaries` does.
     """
+    setting = checked_setting(method, federation, task, seed)
     schedule = Schedule(
-        checked_setting(method, federation, task, seed),
+        setting if plant is None else plant(setting),
         rounds,
         participation,
         eval_every,
@@ -65,6 +71,7 @@ def rounds(
         pace or synchronous(),
         clock or measured(),
         broadcast,
+        adversary=adversary or none(),
     )
     return _records(schedule, state)  # wrong arguments are refused now, not when the first round is asked for
 

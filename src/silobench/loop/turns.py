@@ -1,8 +1,9 @@
 """A turn of the parties: who trains in a round, and whose messages arrive in it."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from statistics import fmean
 
 from silobench.engines import Engine
@@ -10,10 +11,12 @@ from silobench.loop.downlink import Downlink
 from silobench.loop.paces import Flight, packed, unpacked
 from silobench.loop.schedule import Schedule
 from silobench.loop.timing import Timing
+from silobench.method.availability import present
 from silobench.method.selection import Cohort
-from silobench.method.types import Context, Memory, Phase, Server
+from silobench.method.types import LostRoundError, Memory, Phase, Server, placed
 from silobench.rng import stream
-from silobench.training.party import LocalRound, transform_key
+from silobench.training.party import LocalRound, server_key, server_memories, transform_key
+from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory, Reply, State, Tally
 
 _FLIGHTS = "flights"  # the owner of messages in flight in `State.extra`
@@ -34,6 +37,7 @@ class Turn:
     clock: float = 0.0  # when the last of the messages arrives, where `trained` is given
     report: Mapping[str, float] = field(default_factory=dict)  # on the messages, for the record
     agreeing: float = 0.0  # measured seconds of all parties together, before training
+    present: Callable[[str], Collection[int]] | None = None  # (phase) -> parties that are still there in it
 
     def extra(self, before: Mapping[str, Memory]) -> dict[str, Memory]:
         """Return the memories of the loop's parts, with the messages that are still in flight."""
@@ -52,11 +56,16 @@ def _all_at_once(schedule: Schedule, state: State, sent: Downlink) -> Turn:
     setting, number = schedule.setting, state.server.round
     cohort = schedule.selection(setting.federation, schedule.cohort, setting.seed, number)
     replied = schedule.availability(cohort, setting.seed, number)
+    at_phase = lru_cache(partial(present, schedule.availability, cohort, setting.seed, number))
     began = time.perf_counter()
-    memory, phases = _agreed(schedule, state, sent.server, cohort)
+    try:
+        memory, phases = _agreed(schedule, state, sent.server, cohort, at_phase)
+    except LostRoundError:
+        return Turn(schedule.engine, iter(()), cohort, (), present=at_phase)
     agreeing = time.perf_counter() - began if phases else 0.0
+    replied = tuple(party for party in replied if party in memory)
     engine, replies = _trained(schedule, sent.server, {party: memory[party] for party in replied}, cohort)
-    return Turn(engine, replies, cohort, replied, phases, agreeing=agreeing)
+    return Turn(engine, replies, cohort, replied, phases, agreeing=agreeing, present=at_phase)
 
 
 def _in_flight(schedule: Schedule, state: State, sent: Downlink) -> Turn:
@@ -65,7 +74,7 @@ def _in_flight(schedule: Schedule, state: State, sent: Downlink) -> Turn:
     flights = unpacked(state.extra.get(_FLIGHTS, {}))
     starters = _starters(schedule, number, {flight.party for flight in flights})
     available = schedule.availability(starters, setting.seed, number)
-    memory = schedule.engine.memories.of(state.memory, available)
+    memory = _informed(setting, state, schedule.engine.memories.of(state.memory, available))
     engine, replies = _trained(schedule, sent.server, memory, starters)
     trained, timing, sizes = Tally(), Timing(schedule), sent.sizes(starters)
     is_silent = setting.method.algorithm.silent
@@ -111,17 +120,29 @@ def _trained(
 
 
 def _agreed(
-    schedule: Schedule, state: State, broadcast: Server, cohort: Cohort
+    schedule: Schedule, state: State, broadcast: Server, cohort: Cohort, at_phase: Callable[[str], Collection[int]]
 ) -> tuple[Mapping[int, PartyMemory], list[Phase]]:
-    """Return the memories of a cohort after its transforms have agreed, and the messages for that."""
+    """Return the memories of the parties that agreed on what transforms need, and the messages for that."""
     setting, phases = schedule.setting, list[Phase]()
-    memory = schedule.engine.memories.of(state.memory, cohort)
-    context = Context(setting.seed, broadcast.round, -1, setting.shared, broadcast.knobs, cohort)
-    for place, transform in enumerate(() if setting.method.algorithm.silent else setting.method.transforms):
+    memory = _informed(setting, state, schedule.engine.memories.of(state.memory, cohort))
+    transforms = () if setting.method.algorithm.silent or not cohort else setting.method.transforms
+    if not any(transform.agree for transform in transforms):
+        return memory, phases
+    context = replace(setting.context(broadcast, cohort=cohort), present=at_phase)
+    for transform, at_place in zip(
+        transforms, placed(transforms, context, server_memories(state.extra, setting)), strict=True
+    ):
         if transform.agree is not None:
-            key = transform_key(place)
+            key = transform_key(at_place.place)
             before = {party: each.get(key, {}) for party, each in memory.items()}
-            memories, messages = transform.agree(before, replace(context, place=place))
-            memory = {party: {**each, key: memories[party]} for party, each in memory.items()}
+            memories, messages = transform.agree(before, at_place)
+            memory = {party: {**each, key: memories[party]} for party, each in memory.items() if party in memories}
             phases += messages
     return memory, phases
+
+
+def _informed(setting: Setting, state: State, memory: Mapping[int, PartyMemory]) -> Mapping[int, PartyMemory]:
+    """Return the memories of parties with what they are sent of the transforms' memories at the server."""
+    servers = enumerate(server_memories(state.extra, setting))
+    sent = {server_key(place): each for place, each in servers if each}
+    return {party: {**each, **sent} for party, each in memory.items()} if sent else memory

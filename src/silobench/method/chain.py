@@ -1,11 +1,16 @@
 """A chain of transforms at work: an update to its bytes, and what arrives."""
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from silobench.method.types import Context, Memory, Message, Transform, Update
+import torch
+
+from silobench.method.types import Context, Memory, Message, Transform, Update, placed
 from silobench.spec.registry import part_name
+
+_LOSS, _REPORT = "training loss", "report "  # parts of a message that is hidden, besides those of the algorithm
 
 
 @dataclass(frozen=True)
@@ -20,11 +25,26 @@ class Sent:
     unpacking: float  # seconds that the server takes to unpack it
 
 
-def send(update: Update, transforms: Sequence[Transform], memories: Sequence[Memory], context: Context) -> Sent:
-    """Run an update through a chain, pack it, and let transforms see what arrives."""
+def send(
+    update: Update,
+    transforms: Sequence[Transform],
+    memories: Sequence[Memory],
+    context: Context,
+    servers: Sequence[Memory] = (),
+    loss: float = math.nan,
+) -> Sent:
+    """Run an update through a chain, pack it, and let transforms see what arrives.
+
+    `servers` are the memories of the transforms at the server. Where a transform hides messages, the loss of the
+    training and what earlier transforms report are parts of the message, so that the server learns only their sums.
+    """
     after, produced, report, dense = list(memories), dict[int, Update](), dict[str, float](), update.dense_nbytes
+    seen, contexts = None, placed(transforms, context, servers)
     for place, transform in enumerate(transforms):
-        update, after[place], *reported = transform.encode(update, memories[place], replace(context, place=place))
+        if transform.hides:
+            seen = update.pack().unpack() if produced else None  # the server sees it only as a part of the sum
+            update, report = with_report(update, loss, report), {}
+        update, after[place], *reported = transform.encode(update, memories[place], contexts[place])
         report |= reported[0] if reported else {}
         if transform.settle is not None:
             produced[place] = update
@@ -35,15 +55,48 @@ def send(update: Update, transforms: Sequence[Transform], memories: Sequence[Mem
     for place, whole in produced.items():
         settle = transforms[place].settle
         assert settle is not None
-        after[place] = settle(whole, arrived, after[place], replace(context, place=place))
+        after[place] = settle(whole, seen or arrived, after[place], contexts[place])
     return Sent(message, arrived, tuple(after), report, dense, unpacking)
+
+
+def with_report(update: Update, loss: float, report: Mapping[str, float]) -> Update:
+    """Return a message with the loss of the training and reported values as scalar parts."""
+    scalars = {f"{_REPORT}{name}": torch.tensor(value, dtype=torch.float64) for name, value in report.items()}
+    weighted = torch.tensor(loss * update.weight, dtype=torch.float64)
+    return replace(update, total={**update.total, _LOSS: weighted}, sums={**update.sums, **scalars})
+
+
+def without_report(update: Update) -> tuple[Update, float, dict[str, float]]:
+    """Return the sum of messages without what `with_report` added, the mean loss, and the sums of reported values."""
+    total, sums = dict(update.total), dict(update.sums)
+    loss = float(total.pop(_LOSS)) / update.weight
+    report = {name.removeprefix(_REPORT): float(sums.pop(name)) for name in update.sums if name.startswith(_REPORT)}
+    return replace(update, total=total, sums=sums), loss, report
 
 
 def chain_problem(transforms: Sequence[Transform]) -> str | None:
     """Return why these transforms cannot follow each other, or None."""
     pairs = [(one, other) for place, one in enumerate(transforms) for other in transforms[place + 1 :]]
-    problems = (_packing_problem(*pair) or _settling_problem(*pair) for pair in pairs)
+    problems = (_hiding_problem(*pair) or _packing_problem(*pair) or _settling_problem(*pair) for pair in pairs)
     return next(filter(None, problems), None)
+
+
+def _hiding_problem(one: Transform, other: Transform) -> str | None:
+    """Return why the sum of messages cannot be hidden with these two transforms, or None."""
+    first, second = (part_name(each, "transform") for each in (one, other))
+    if one.hides:
+        return f"{first} hides messages, so {second} cannot come after it: let {first} come last, and once."
+    if not other.hides or (one.packs, one.mostly_zeros) in (("", False), ("entries", False)):
+        return None
+    if one.mostly_zeros:
+        return (
+            f"with {first} every party chooses the entries that it sends, and their places would tell the server about "
+            f"its rows, so {second} cannot hide the message: use rand_k, with places that all parties share."
+        )
+    return (
+        f"{first} sends each party's values in a form of its own, which {second} cannot add up: leave one of them out, "
+        "or use rand_k to send less."
+    )
 
 
 def _packing_problem(one: Transform, other: Transform) -> str | None:
@@ -80,7 +133,7 @@ def _settling_problem(one: Transform, other: Transform) -> str | None:
             f"{first} sends later what is left out now, but {second} scales the values that it sends to make up for "
             "that: write scale=false in it, or leave one of them out."
         )
-    if other.needs_decoding or other.reveal is not None:
+    if (other.needs_decoding or other.reveal is not None) and not other.hides:
         return (
             f"{first} needs to know what arrives, but {second} hides it until the server has decoded the sum: leave "
             "one of them out."

@@ -27,6 +27,7 @@ from silobench.method.types import (
     Transform,
     Update,
 )
+from silobench.privacy.mechanism import Mechanism
 from silobench.spec.contract import Contract, Form, described, expects
 
 # --- values --------------------------------------------------------------------------------------------
@@ -322,6 +323,26 @@ def _revealed(value: Any, arguments: Sequence[Any]) -> str | None:
     return pair(value, "a pair (what the server learns, phases)") or phases(value[1])
 
 
+def _least_answers(value: Any, arguments: Sequence[Any]) -> str | None:
+    is_count = type(value) is int and value >= 1
+    return None if is_count else f"{described(value)}, but a number of parties of at least 1 is expected"
+
+
+def _bounded(value: Any, arguments: Sequence[Any]) -> str | None:
+    return None if value is None else finite_number(value, "the largest 2-norm of a message, or None,")
+
+
+def _adapted(value: Any, arguments: Sequence[Any]) -> str | None:
+    problem = pair(value, "a pair (update, memory)")
+    return problem or parts(value[0], "the decoded update") or tensors(value[1], "the memory at the server")
+
+
+def _released(value: Any, arguments: Sequence[Any]) -> str | None:
+    if value is None or isinstance(value, Mechanism):
+        return None
+    return f"{described(value)}, but a Mechanism is expected, or None if nothing private is released"
+
+
 def _packs(value: Any, arguments: Sequence[Any]) -> str | None:
     if value in get_args(Packs):
         return None
@@ -338,6 +359,10 @@ TRANSFORM_HOOKS: Mapping[str, Form] = {
     "settle": Form("produced, arrived, memory, context", _settled),
     "agree": Form("memories, context", _agreed),
     "reveal": Form("memories, context", _revealed),
+    "least": Form("cohort", _least_answers),
+    "bound": Form("context", _bounded),
+    "adapt": Form("update, memory, context", _adapted),
+    "release": Form("context", _released),
     "refuses": REFUSES,
 }
 
@@ -350,7 +375,7 @@ TRANSFORMS.contract = Contract(
     Transform,
     "an sb.Transform(encode, ...)",
     TRANSFORM_HOOKS,
-    {"dials": dials, "mostly_zeros": FLAG, "packs": _packs, "scales": FLAG},
+    {"dials": dials, "mostly_zeros": FLAG, "packs": _packs, "scales": FLAG, "hides": FLAG},
     _transform_forms,
 )
 

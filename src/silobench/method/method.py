@@ -37,6 +37,7 @@ class Method:
             )
         refusals = (
             self.algorithm.refuses,
+            self.solver.refuses,
             *(transform.refuses for transform in self.transforms),
             self.aggregate.refuses,
         )
@@ -59,6 +60,16 @@ class Method:
     def sends_mostly_zeros(self) -> bool:
         """Whether the algorithm or a transform leaves most entries of a message at zero."""
         return self.algorithm.mostly_zeros or any(transform.mostly_zeros for transform in self.transforms)
+
+    @property
+    def hides(self) -> bool:
+        """Whether messages are sent, and the server learns only their sum."""
+        return any(transform.hides for transform in self.transforms) and not self.algorithm.silent
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether a transform adds noise to the sum of the messages, so that it protects parties."""
+        return any(transform.equal_weights for transform in self.transforms) and not self.algorithm.silent
 
     @property
     def needs_only_sum(self) -> bool:

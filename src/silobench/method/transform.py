@@ -1,17 +1,23 @@
 """`Transform`: a change to updates on their way to the server, and the values that its hooks get."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from silobench.method.dial import Dial
 from silobench.method.updates import Update
-from silobench.privacy.mechanism import Mechanism
+from silobench.privacy.mechanism import Mechanism, Sampling
 from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.vectors import Layout, Memory, Vector
+
+ENCRYPT = "encrypt_seconds"  # a report by which a transform states how much of its time was encryption
+
+
+class LostRoundError(Exception):
+    """Raised by `Transform.agree` and `Transform.reveal` to give a round up: the model stays as it is."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +43,16 @@ class Context:
     place: int = 0  # of the transform in its chain
     revealed: Any = None  # what `Transform.reveal` returned; known to the server only
     weight_bound: float = 1.0  # the weight of a message is at most this; a power of two that everybody knows
+    least_weight: float = 1.0  # the weight of a message is at least this; a power of two that everybody knows
     bound: float | None = None  # the 2-norm of an unweighted message, which earlier transforms guarantee
     server: Memory = field(default_factory=dict)  # memory of this transform at the server, which parties are sent
+    parties: int = 1  # in the whole federation
+    expected: float = 1.0  # the mean number of parties in a round
+    exponent: int | None = None  # entries are multiples of 2^-exponent, which earlier transforms guarantee
+    nbytes: int = 0  # of the longest message that arrived; known to the server only
+    present: Callable[[str], Collection[int]] | None = None
+    """(phase) -> the parties that are still there in a phase of the protocol: keys, shares, replies or unmasking. It
+    is for `Transform.agree` and `Transform.reveal`; None if all parties are there until they answer."""
 
     def stream(self, purpose: str, shared: bool = False) -> np.random.Generator:
         """Return random numbers for this transform, round and party; `shared` ones are the same for all parties."""
@@ -98,13 +112,24 @@ class Transform:
     least: Callable[[int], int] = lambda cohort: 1
     """(parties of the round) -> how many of them must answer, so that the server can decode the sum."""
     bound: Callable[[Context], float | None] = lambda context: context.bound
-    """(context) -> the largest 2-norm, over all vectors, of an unweighted message after this transform; None if there
-    is no limit. The default is for transforms that do not make messages longer."""
+    """(context) -> the largest 2-norm, over all vectors, of an unweighted message that `encode` returns; None if there
+    is no limit. The default is for transforms that do not make messages longer. What arrives may be longer where a
+    transform `scales`."""
     adapt: Callable[[Update, Memory, Context], tuple[Update, Memory]] | None = None
     """(decoded sum, memory at the server, context) -> sum without what only this transform needs, and new memory, which
     parties are sent with the next broadcast: their hooks find it in ``context.server``."""
     release: Callable[[Context], Mechanism | None] = lambda context: None
     """(context) -> the differentially private release that a round is, for the privacy ledger; None if it is none."""
+    calibrated: Callable[[int, float, Sampling, int], "Transform"] | None = None
+    """(rounds, rate at which parties take part, how they are drawn, parties) -> the transform with the noise that its
+    target epsilon needs; None if it has no target."""
+    equal_weights: bool = False
+    """Whether `encode` gives every message the weight 1, so that no party counts more than another."""
+    exponent: Callable[[Context], int | None] = lambda context: None
+    """(context) -> entries of messages after this transform are multiples of 2^-exponent, which must stay exact; None
+    if they are not."""
+    decodes_nothing: bool = False
+    """Whether the server decodes a sum of zeros where nobody answers, so that noise hides this too."""
     refuses: Callable[[Any], str | None] = lambda method: None
     """(method) -> why the transform cannot be combined with the other parts of the method, or None."""
 
@@ -120,3 +145,18 @@ class Transform:
 
 
 TRANSFORMS: Registry[Transform] = Registry("transform")
+
+
+def placed(transforms: Sequence[Transform], context: Context, servers: Sequence[Memory] = ()) -> list[Context]:
+    """Return the context of each transform of a chain: with its place, and with the bound on the messages that it gets.
+
+    `servers` are the memories of the transforms at the server; without them these are empty.
+    """
+    contexts = list[Context]()
+    for place, transform in enumerate(transforms):
+        context = replace(context, place=place, server=servers[place] if servers else {})
+        contexts.append(context)
+        context = replace(context, bound=transform.bound(context), exponent=transform.exponent(context))
+        if transform.equal_weights:
+            context = replace(context, weight_bound=1.0, least_weight=1.0)
+    return contexts

@@ -13,24 +13,29 @@ from torch import Tensor
 
 # "X as X" exports X again: an algorithm imports only this module.
 from silobench.errors import ConfigError as ConfigError
+from silobench.errors import RunError as RunError
 from silobench.method.codecs import DENSE as DENSE
 from silobench.method.codecs import SPARSE as SPARSE
 from silobench.method.codecs import Bits as Bits
 from silobench.method.codecs import Codec as Codec
 from silobench.method.codecs import Factoring as Factoring
+from silobench.method.codecs import Form as Form
 from silobench.method.codecs import Index as Index
 from silobench.method.codecs import quantized as quantized
 from silobench.method.codecs import random_subset as random_subset
 from silobench.method.codecs import signs as signs
 from silobench.method.codecs import sparse as sparse
 from silobench.method.dial import Dial as Dial
+from silobench.method.transform import ENCRYPT as ENCRYPT
 from silobench.method.transform import TRANSFORMS as TRANSFORMS
 from silobench.method.transform import Context as Context
 from silobench.method.transform import Encoded as Encoded
+from silobench.method.transform import LostRoundError as LostRoundError
 from silobench.method.transform import Packs as Packs
 from silobench.method.transform import Phase as Phase
 from silobench.method.transform import Report as Report
 from silobench.method.transform import Transform as Transform
+from silobench.method.transform import placed as placed
 from silobench.method.updates import STATISTICS as STATISTICS
 from silobench.method.updates import Message as Message
 from silobench.method.updates import Update as Update

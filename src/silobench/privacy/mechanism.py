@@ -18,3 +18,4 @@ class Mechanism:
     sampling: Sampling = "poisson"  # how they are drawn; no guarantee holds for shuffled batches
     rho: float | None = None  # zero-concentrated privacy of one release without sampling, where noise is not Gaussian
     reproducible: bool = False  # whether the noise follows from the seed of the run, so that it protects nobody
+    budget: float | None = None  # the epsilon that a run must not exceed; it ends before the round that would

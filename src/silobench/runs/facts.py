@@ -169,6 +169,7 @@ class RunFacts:
     model_sha256: str = ""
     state_sha256: str = ""
     objective: ObjectiveFacts = field(default_factory=ObjectiveFacts)
+    malicious: tuple[int, ...] = ()  # parties that did what the adversary of the run wants
 
     @property
     def complete(self) -> bool:
@@ -193,6 +194,7 @@ class RunFacts:
             get("model_sha256", ""),
             get("state_sha256", ""),
             ObjectiveFacts.from_json(objective) if objective else ObjectiveFacts(),
+            tuple(get("malicious", ())),
         )
 
 
@@ -310,6 +312,7 @@ class RoundRow:
     dense_down: int | None = None
     converged: bool = False  # whether its schedule ended the run after this round
     time: Mapping[str, Any] | None = None  # virtual seconds: total, core, and the parts of `server` and `parties`
+    privacy: Mapping[str, Any] = field(default_factory=dict)  # what was spent until now; `ended` if its budget ended it
 
     @property
     def tested(self) -> bool:
@@ -374,4 +377,5 @@ class RoundRow:
             get("dense_down"),
             get("converged", False),
             get("time"),
+            get("privacy") or {},
         )

@@ -1,5 +1,6 @@
 """One party's part of a round. Engines decide where it runs; the loop adds up the replies."""
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,8 +14,8 @@ from silobench.federation import Party
 from silobench.method.chain import Sent, send
 from silobench.method.solvers import Problem
 from silobench.method.types import (
+    ENCRYPT,
     Batch,
-    Context,
     Direction,
     Layout,
     Local,
@@ -33,7 +34,6 @@ from silobench.training.state import PartyMemory, Reply, Work
 from silobench.training.stopwatch import Stopwatch
 from silobench.vectors import moved
 
-ENCRYPT = "encrypt_seconds"  # a report by which a transform states how much of its time was encryption
 Trainings: TypeAlias = Callable[[Train, Server, Memory], tuple[Local, Memory]]
 
 
@@ -93,7 +93,9 @@ class LocalRound:
             yield
 
     def problem(self, party: int) -> Problem:
-        return Problem(self.setting.task, self.setting.federation, self.party(party), self.setting.seed)
+        setting, canaries = self.setting, self.setting.canaries
+        planted = canaries if canaries is not None and canaries.party == party else None
+        return Problem(setting.task, setting.federation, self.party(party), setting.seed, canaries=planted)
 
     def party(self, party: int) -> Party:
         return self.setting.federation.parties[party]
@@ -134,13 +136,15 @@ class LocalRound:
         setting, algorithm, server = self.setting, self.setting.method.algorithm, self.server
         update, algorithm_memory = algorithm.message(local, server, algorithm_memory)
         update, model_parts = setting.without_personal(update)
+        if party in setting.malicious and setting.adversary.message is not None:
+            update = setting.adversary.message(update, self.setting.context(self.server, party, self.cohort))
         watch.lap("train")
         memories: dict[str, Memory] = {"algorithm": algorithm_memory, "solver": momentum}
         if setting.personal is not None:
             memories["personal"] = {"params": local.end[setting.personal]}
         if buffers.numel() and setting.buffers == "local":
             memories["network"] = {"buffers": buffers}
-        sent, transform_memories = self._sent(update, party, memory, buffers)
+        sent, transform_memories = self._sent(update, party, memory, buffers, local.loss)
         watch.lap("encode")
         memory_by_party = {party: {key: each for key, each in {**memories, **transform_memories}.items() if each}}
         report, train, encode = dict(sent.report), watch.laps["train"], watch.laps["encode"] - sent.unpacking
@@ -149,7 +153,7 @@ class LocalRound:
             sent.arrived,
             memory_by_party,
             {party: sent.message.nbytes},
-            local.loss,
+            math.nan if setting.method.hides else local.loss,
             local.steps,
             {"train": train, "encode": encode},
             train,
@@ -159,7 +163,7 @@ class LocalRound:
         )
 
     def _sent(
-        self, update: Update, party: int, memory: PartyMemory, buffers: Vector
+        self, update: Update, party: int, memory: PartyMemory, buffers: Vector, loss: float
     ) -> tuple[Sent, Mapping[str, Memory]]:
         """Send a message and its statistics through the chain of transforms; one that is empty passes by.
 
@@ -167,13 +171,15 @@ class LocalRound:
         """
         setting, server, transforms = self.setting, self.server, self.setting.method.transforms
         memories = {key: memory.get(key, {}) for key in map(transform_key, range(len(transforms)))}
-        context = Context(setting.seed, server.round, party, setting.shared, server.knobs, self.cohort)
+        context = setting.context(server, party, self.cohort)
         passes_by = setting.method.algorithm.silent or update.is_empty
         if buffers.numel() and setting.buffers == "average":
             update = setting.with_buffers(update, buffers, server)
+            passes_by = passes_by and not setting.method.hides
         if passes_by:
             return send(update, (), (), context), memories
-        sent = send(update, transforms, tuple(memories.values()), context)
+        servers = [memory.get(server_key(place), {}) for place in range(len(transforms))]
+        sent = send(update, transforms, tuple(memories.values()), context, servers, loss)
         # Statistics are sent anew in every round: what was held back of them is out of date by the next.
         kept = [{name: value for name, value in after.items() if name != BUFFERS} for after in sent.memories]
         return sent, dict(zip(memories, kept, strict=True))
@@ -237,11 +243,22 @@ def transform_key(place: int) -> str:
     return f"transform-{place}"
 
 
+def server_memories(extra: Mapping[str, Memory], setting: Setting) -> list[Memory]:
+    """Return the memory of each transform at the server, from `State.extra`."""
+    return [extra.get(transform_key(place), {}) for place in range(len(setting.method.transforms))]
+
+
+def server_key(place: int) -> str:
+    """Return the owner of what a party was sent of a transform's memory at the server."""
+    return f"server-transform-{place}"
+
+
 def sends_only_deltas(setting: Setting) -> bool:
     """Whether the server needs only the sum of the deltas, so that engines can add them while they train."""
     method = setting.method
     plain = setting.needs_only_sum and method.algorithm.message is send_delta
-    return plain and not (method.transforms or method.solver.keep_momentum)
+    is_honest = setting.adversary.message is None or not setting.malicious
+    return plain and is_honest and not (method.transforms or method.solver.keep_momentum)
 
 
 def reply_of_deltas(

@@ -9,6 +9,7 @@ from silobench.method.types import Memory, Server, Update
 
 SLOWEST = "slowest"  # the party that computed longest, among the seconds of a round: part of the phase "train"
 END = "end"  # the owner of a memory in `State.extra` after the last round of a run that ends early
+BUDGET = "budget"  # in the memory of `END`, if the run ended because the next round would exceed its privacy budget
 PartyMemory: TypeAlias = Mapping[str, Memory]  # by owner: algorithm, solver, transform-0, ...
 
 
@@ -82,6 +83,11 @@ class Tally:
         for phase, spent in reply.seconds.items():
             self.seconds[phase] = self.seconds.get(phase, 0.0) + spent
 
+    def decoded(self, loss: float, weight: float, reports: Mapping[str, float]) -> None:
+        """Add what replies hide and only their sum shows: mean loss, weight, and sums of what transforms reported."""
+        self._loss, self._weight = loss * weight, weight
+        self.reports |= {name: (total, len(self.sizes)) for name, total in reports.items()}
+
     def updates(self, replies: Iterable[Reply]) -> Iterator[Update]:
         """Yield the updates of replies while adding up the rest."""
         for reply in replies:
@@ -110,7 +116,7 @@ class State:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run ends after this round, though it may have more rounds: its learning rate says so."""
+        """Whether the run ends after this round, though it may have more: its learning rate or its budget says so."""
         return END in self.extra
 
 

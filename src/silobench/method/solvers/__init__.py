@@ -5,6 +5,7 @@ A new solver is a file here with a subclass and a function decorated with `SOLVE
 
 from silobench.method.schedules import SCHEDULES as SCHEDULES
 from silobench.method.solvers.adam import adam as adam
+from silobench.method.solvers.dp_sgd import dp_sgd as dp_sgd
 from silobench.method.solvers.problem import Problem as Problem
 from silobench.method.solvers.sgd import has_sgd_steps as has_sgd_steps
 from silobench.method.solvers.sgd import reach as reach

@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from silobench.errors import SpecError
 from silobench.method.checks import tensors
@@ -24,7 +24,7 @@ from silobench.spec.contract import Contract, Form, Origin, described, hooked
 from silobench.vectors import moved
 
 Correct = Callable[[Vector, Vector], Vector]  # (gradient, params) -> gradient
-_EPOCHS = 10  # the default of every solver
+_EPOCHS = 10  # the default of most solvers
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,14 @@ class Solver(ABC):
         """Return the solver for this number of rounds, over parties with these numbers of rows."""
         return self
 
+    def refuses(self, method: Any) -> str | None:
+        """Return why the solver cannot be combined with the other parts of a method, or None."""
+        return None
+
+    def refuses_network(self, module: nn.Module) -> str | None:
+        """Return why the solver cannot train a network, or None."""
+        return None
+
     def without_momentum(self) -> "Solver":
         """Return a solver whose steps have no momentum, because the algorithm applies it."""
         return self
@@ -92,8 +100,8 @@ class Solver(ABC):
         origin = params.clone() if frozen is not None else params
         state, pull = self._state(params, memory), moved(pull, params.device)
         total_loss = torch.zeros((), device=params.device)
-        for rows in self.batches(problem, server.round):
-            total_loss += problem.backward(rows, augmented=True)
+        for loss in self.gradients(problem, server.round):
+            total_loss += loss
             grad = network.grad
             if self.weight_decay:
                 grad.add_(params, alpha=self.weight_decay)
@@ -112,6 +120,11 @@ class Solver(ABC):
         end = params.to("cpu", copy=True)
         local = self.local(problem, start, end, steps, lr, float(total_loss) / steps)
         return local, {name: value.cpu() for name, value in state.items()} if self.keep_momentum else {}
+
+    def gradients(self, problem: Problem, round: int) -> Iterator[Tensor]:
+        """Write the gradient of each step of a round to ``network.grad``, and yield its loss."""
+        for rows in self.batches(problem, round):
+            yield problem.backward(rows, augmented=True)
 
     def follow(
         self, problem: Problem, start: Vector, server: Server, direction: Direction, scratch: Memory, memory: Memory
@@ -254,9 +267,9 @@ def _is_in_place(value: Any, arguments: Sequence[Any]) -> str | None:
 SOLVERS: Registry[Solver] = Registry("solver", Contract(Solver, "an sb.Solver", trial=_tried), SCHEDULES)
 
 
-def check_passes(kind: str, epochs: int, steps: int | None) -> None:
+def check_passes(kind: str, epochs: int, steps: int | None, default: int = _EPOCHS) -> None:
     """Refuse both a number of epochs and a number of steps; a full spec states the default of epochs beside steps."""
-    if steps is not None and epochs != _EPOCHS:
+    if steps is not None and epochs != default:
         raise SpecError(f"{kind}: steps={steps} and epochs={epochs} were both given: give one of them.")
 
 

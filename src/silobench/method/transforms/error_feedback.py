@@ -26,4 +26,10 @@ def error_feedback(decay: Fraction = 0.0) -> Transform:
             "errors it feeds back, as in error_feedback | sign."
         )
 
-    return Transform(encode, unsent=lambda memory: memory.get("delta"), settle=settle, refuses=refuses)
+    return Transform(
+        encode,
+        unsent=lambda memory: memory.get("delta"),
+        settle=settle,
+        refuses=refuses,
+        bound=lambda context: None,  # the error may be longer than an update
+    )

@@ -54,7 +54,9 @@ def low_rank(rank: Count = 3, warm_start: bool = True, feedback: bool = True, de
         return {**memory, **produced.lost(arrived)}
 
     plain = Transform(encode, dials=(Dial("rank", (32, 16, 8, 4, 2, 1)),), packs="matrices")
-    return replace(plain, settle=settle, unsent=lambda memory: memory.get("delta")) if feedback else plain
+    if not feedback:
+        return plain
+    return replace(plain, settle=settle, unsent=lambda memory: memory.get("delta"), bound=lambda context: None)
 
 
 def _plan(layout: Layout, rank: int) -> Factoring:

@@ -42,4 +42,6 @@ def rand_k(fraction: Share = 0.01, scale: bool = True, feedback: bool = False) -
 
     dial = Dial("fraction", (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001))
     plain = Transform(encode, dials=(dial,), packs="entries", scales=scale)
-    return replace(plain, unsent=lambda memory: memory.get("delta"), settle=settle) if feedback else plain
+    if not feedback:
+        return plain
+    return replace(plain, unsent=lambda memory: memory.get("delta"), settle=settle, bound=lambda context: None)

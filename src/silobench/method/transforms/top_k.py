@@ -47,4 +47,6 @@ def top_k(fraction: Fraction = 0.01, feedback: bool = True, index: Index = "auto
 
     dial = Dial("fraction", (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001))
     plain = Transform(encode, dials=(dial,), mostly_zeros=True, packs="entries")
-    return replace(plain, unsent=lambda memory: memory.get("delta")) if feedback else plain
+    if not feedback:
+        return plain
+    return replace(plain, unsent=lambda memory: memory.get("delta"), bound=lambda context: None)

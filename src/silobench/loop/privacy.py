@@ -1,0 +1,213 @@
+"""Privacy in the loop: what rounds spend, what their records state, and runs that end before they exceed a budget."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from silobench.errors import ConfigError
+from silobench.loop.calibration import holders, party_sampling
+from silobench.loop.schedule import Schedule
+from silobench.method.selection import Cohort
+from silobench.method.types import Server, placed
+from silobench.privacy.accountant import Entry, epsilon, epsilon_pld
+from silobench.privacy.ledger import ALL_PARTIES, Ledger
+from silobench.privacy.mechanism import Mechanism, Unit
+from silobench.training.party import server_memories
+from silobench.training.setting import Setting
+from silobench.training.state import State
+
+LEDGER = "privacy"  # the owner of the ledger in `State.extra`
+_MOST_DISTRIBUTIONS = 8  # parties whose privacy loss distributions are calculated, because each takes about a second
+_LARGEST_EPSILON = 100.0  # privacy loss distributions of larger ones take minutes, and say no more
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """The privacy of a run: who spends what in a round, and what was spent until now."""
+
+    schedule: Schedule
+
+    @property
+    def setting(self) -> Setting:
+        return self.schedule.setting
+
+    @cached_property
+    def is_private(self) -> bool:
+        """Whether a part of the method adds noise for somebody's privacy."""
+        return any(True for _ in self._releases(range(len(self.setting.federation.parties)), self._first))
+
+    def charged(self, state: State, before: State, cohort: Cohort, trained: Iterable[int]) -> State:
+        """Return the state after a round with its releases in the ledger; `before` is the state at its start.
+
+        A party that trained is charged, whether or not its message arrived: it may be used in a later round, and its
+        sender cannot know. `cohort` are the parties of the round.
+        """
+        if not self.is_private:
+            return state
+        trained = tuple(trained)
+        ledger = Ledger.of(state.extra.get(LEDGER, {})).charged(self._releases(cohort, before, trained))
+        return replace(state, extra={**state.extra, LEDGER: ledger.memory()})
+
+    def end(self, state: State) -> str | None:
+        """Return why the run ends before the round that follows this state: its budget; None if it continues."""
+        if not self.is_private or state.server.round >= self.schedule.rounds:
+            return None
+        cohort = self.schedule.selection(
+            self.setting.federation, self.schedule.cohort, self.setting.seed, state.server.round
+        )
+        releases = list(self._releases(cohort, state))
+        ledger = Ledger.of(state.extra.get(LEDGER, {})).charged(releases)
+        for unit in _units(ledger):
+            budget = min((each.budget for _, each, _ in releases if each.unit == unit and each.budget), default=None)
+            if budget is not None and (after := self._epsilon(ledger, unit)[0]) > budget:
+                number = state.server.round + 1
+                return f"round {number} would bring epsilon to {after:.4g}, but its budget is {budget:g}"
+        return None
+
+    def check(self) -> None:
+        """Refuse a run whose first round would exceed its budget."""
+        reason = self.end(self._first)
+        if reason:
+            raise ConfigError(
+                f"{reason}: give more noise or a larger epsilon, a smaller batch, or fewer local epochs or steps."
+            )
+
+    def report(self, state: State, is_last: bool) -> dict[str, Any]:
+        """Return what was spent until now, by unit; the last record also has the tighter epsilon of distributions."""
+        ledger = Ledger.of(state.extra.get(LEDGER, {}))
+        report = dict[str, Any]()
+        for unit in _units(ledger):
+            tighter = {"epsilon_pld": self._tighter(ledger, unit)} if is_last else {}
+            report[unit] = {**self._spent(ledger, unit), **tighter}
+        return report
+
+    # --- what a round releases ------------------------------------------------------------------------
+
+    @cached_property
+    def _first(self) -> State:
+        """A state before the first round, as far as releases depend on it."""
+        task = self.setting.task
+        parties = len(self.setting.federation.parties)
+        return State(Server(task.initial, {}, {}, 0, parties, {}, task.buffers))
+
+    def _releases(
+        self, cohort: Sequence[int], state: State, trained: Sequence[int] | None = None
+    ) -> Iterable[tuple[int, Mechanism, int]]:
+        """Yield the releases of a round that starts at this state, by party; all of the cohort train by default."""
+        setting, trained = self.setting, cohort if trained is None else trained
+        for party in trained:
+            release = setting.solver.release(party, setting.federation.parties[party].samples)
+            if release is not None:
+                yield party, *release
+        if setting.method.algorithm.silent:
+            return
+        rate, sampling = self._sampling
+        context = setting.context(state.server, -1, tuple(cohort), tuple(trained))
+        contexts = placed(setting.method.transforms, context, server_memories(state.extra, setting))
+        for transform, seen in zip(setting.method.transforms, contexts, strict=True):
+            mechanism = transform.release(seen)
+            if mechanism is not None:
+                yield ALL_PARTIES, replace(mechanism, rate=rate, sampling=sampling), 1
+
+    @cached_property
+    def _sampling(self) -> Any:
+        schedule = self.schedule
+        return party_sampling(schedule.selection, schedule.cohort, len(self.setting.federation.parties))
+
+    # --- what was spent -------------------------------------------------------------------------------
+
+    @cached_property
+    def _holders(self) -> list[tuple[int, ...]]:
+        return holders(self.setting)
+
+    def _epsilon(self, ledger: Ledger, unit: Unit) -> tuple[float, dict[int, float]]:
+        """Return the epsilon of every unit, and that of each party's own releases."""
+        entries = ledger.entries(unit)
+        each = {party: self._cached(spent, _delta(spent)) for party, spent in entries.items()}
+        groups = [[entry for party in group for entry in entries.get(party, [])] for group in self._holders]
+        shared = [self._cached(group, _delta(group)) for group in groups if group and unit == "example"]
+        return max([*each.values(), *shared], default=0.0), each
+
+    def _cached(self, entries: Sequence[Entry], delta: float) -> float:
+        """Return an epsilon; parties with equal numbers of rows have the same one."""
+        key = tuple(entries), delta
+        if key not in self._last:
+            if len(self._last) > 4 * len(self.setting.federation.parties) + 16:
+                self._last.clear()
+            self._last[key] = epsilon(entries, delta)
+        return self._last[key]
+
+    @cached_property
+    def _last(self) -> dict[Any, float]:
+        return {}
+
+    def _spent(self, ledger: Ledger, unit: Unit) -> dict[str, Any]:
+        total, each = self._epsilon(ledger, unit)
+        entries = ledger.entries(unit)
+        reason = self._reason([entry for spent in entries.values() for entry in spent])
+        by_party: dict[str, Mapping[int, Any]] = {
+            "parties": each,
+            "noise": {party: spent[-1][0].noise for party, spent in entries.items()},
+            "rate": {party: spent[-1][0].rate for party, spent in entries.items()},
+            "steps": {party: sum(count for _, count in spent) for party, spent in entries.items()},
+        }
+        is_zero_concentrated = any(mechanism.rho is not None for spent in entries.values() for mechanism, _ in spent)
+        return {
+            "epsilon": total,
+            "delta": max(map(_delta, entries.values())),
+            **{name: self._listed(values) for name, values in by_party.items()},
+            "accountant": "zcdp" if is_zero_concentrated else "rdp",
+            "holds": reason is None,
+            **({"reason": reason} if reason else {}),
+        }
+
+    def _listed(self, values: Mapping[int, Any]) -> list[Any]:
+        """Return values by party, None for one without; a single value if it concerns all parties."""
+        if ALL_PARTIES in values:
+            return list(values.values())
+        return [values.get(party) for party in range(len(self.setting.federation.parties))]
+
+    def _reason(self, entries: Sequence[Entry]) -> str | None:
+        """Return why the epsilon is no guarantee, or None."""
+        mechanisms = [mechanism for mechanism, _ in entries]
+        if any(each.rho is None and not each.noise for each in mechanisms):
+            return "no noise is added"
+        if any(each.reproducible for each in mechanisms):
+            return "the noise follows from the seed of the run, which others may know: leave out reproducible=true"
+        if any(each.sampling == "shuffled" for each in mechanisms):
+            return "epsilon is that of Poisson samples, but batches are shuffled: use sampling=poisson"
+        if self.setting.federation.partition.warmup and any(each.unit == "example" for each in mechanisms):
+            return "the warm-up on shared rows before round 1 is not counted: leave out warmup"
+        return None
+
+    def _tighter(self, ledger: Ledger, unit: Unit) -> float | None:
+        """Return the epsilon by privacy loss distributions; None where they are not known.
+
+        Parties are looked at from the largest Rényi epsilon downwards, because none of them can have more than that.
+        """
+        total, each = self._epsilon(ledger, unit)
+        if not 0 < total <= _LARGEST_EPSILON or (unit == "example" and self._holders):
+            return None
+        largest, known, entries = 0.0, dict[Any, float | None](), ledger.entries(unit)
+        for party in sorted(each, key=lambda party: -each[party]):
+            key = tuple(entries[party])
+            if each[party] <= largest or (key not in known and len(known) == _MOST_DISTRIBUTIONS):
+                return max(largest, each[party])
+            if key not in known:
+                known[key] = epsilon_pld(key, _delta(key))
+            value = known[key]
+            if value is None:
+                return None
+            largest = max(largest, min(value, each[party]))
+        return largest
+
+
+def _units(ledger: Ledger) -> list[Unit]:
+    units: tuple[Unit, ...] = ("example", "party")
+    return [unit for unit in units if ledger.entries(unit)]
+
+
+def _delta(entries: Sequence[Entry]) -> float:
+    """Return the largest delta of some releases: the guarantee is stated for it."""
+    return max(mechanism.delta for mechanism, _ in entries)
