@@ -68,6 +68,7 @@ class Federation:
     seed: int
     parties: tuple[Party, ...]
     device: str = "cpu"  # where batches and parts are returned; row numbers and stored rows are on the CPU
+    labels: NDArray[np.int64] | None = None  # of all training rows, if parties train on others than the dataset's
 
     def __repr__(self) -> str:
         """Return the dataset and the numbers of parties and rows: the arrays would fill pages."""
@@ -105,7 +106,7 @@ class Federation:
 
     @cached_property
     def y(self) -> Tensor:
-        return torch.from_numpy(self.dataset.train.y)
+        return torch.from_numpy(self.dataset.train.y if self.labels is None else self.labels)
 
     @property
     def shared_rows(self) -> Tensor:
@@ -115,7 +116,8 @@ class Federation:
     @cached_property
     def class_counts(self) -> Tensor:
         """The number of training rows of each party and class, or bin of a numeric target, [parties, classes]."""
-        codes, classes = torch.from_numpy(self.dataset.codes), len(self.dataset.label_names)
+        codes = torch.from_numpy(self.dataset.codes if self.labels is None else self.labels)
+        classes = len(self.dataset.label_names)
         return torch.stack([torch.bincount(codes[party.rows], minlength=classes) for party in self.parties])
 
     def batch(self, rows: Tensor, augmented: bool = False) -> tuple[Tensor, Tensor]:

@@ -169,6 +169,7 @@ class CellResult:
             "emd_weighted": self.emd_weighted,
             "total_variation": self.emd_weighted / 2,
             "paper": self.paper and self.paper.as_json(),
+            **({"malicious": malicious} if any(malicious := [run.facts.malicious for run in self.runs]) else {}),
             "runs": [str(run.path) for run in self.runs],
         }
 

@@ -19,7 +19,7 @@ _PROTECTED = {EXAMPLE: "each row", PARTY: "each party"}
 _EVERYBODY, _NOT_SERVER = "server, other parties, readers of the model", "other parties, readers of the model"
 _ACCOUNTANTS = {"rdp": "RDP", "zcdp": "zCDP"}
 _COLUMNS = (
-    "protected", "from", "epsilon", "epsilon (PLD)", "delta", "noise", "accountant", "guarantee", "warnings",
+    "protected", "from", "epsilon", "epsilon (PLD)", "delta", "noise", "accountant", "guarantee", "ended", "warnings",
     "membership AUC", "audited epsilon", "inversion PSNR, dB",
 )  # fmt: skip
 _NOTES = {
@@ -27,6 +27,7 @@ _NOTES = {
     "epsilon (PLD)": "PLD: by privacy loss distributions, which is tighter",
     "noise": "noise: standard deviation over the largest contribution of one row or party",
     "guarantee": "guarantee: whether epsilon holds as it is stated",
+    "ended": "ended: the run stopped there, because one more round would have exceeded its budget",
     "membership AUC": "membership AUC: 0.5 is a guess, with its interval of 95%",
     "audited epsilon": "audited epsilon: the true one is not below it, with 95% confidence",
     "inversion PSNR, dB": "inversion: the higher, the more of an image an attacker sees",
@@ -113,8 +114,14 @@ def _lines(cell: CellResult) -> list[dict[str, str]]:
     if not lines and not attacks:
         return []
     warnings = max(len(run.facts.warnings) for run in cell.runs)
-    more = {**attacks, "warnings": str(warnings) if warnings else ""}
+    more = {**attacks, "ended": _ended(cell), "warnings": str(warnings) if warnings else ""}
     return [{**line, **more} for line in lines or [{"protected": "nobody"}]]
+
+
+def _ended(cell: CellResult) -> str:
+    """Return the rounds after which a budget ended the trials; empty if it ended none of them."""
+    ended = [len(run.rounds) for run in cell.runs if "ended" in run.rounds[-1].privacy]
+    return f"after round {_range(ended)} of {cell.label.rounds}" if ended else ""
 
 
 def _line(trials: Sequence[Spent]) -> dict[str, str]:

@@ -205,9 +205,9 @@ def doctor(json_: Json = False) -> None:
 
 
 KINDS = (
-    "aggregates", "algorithms", "availabilities", "clocks", "codecs", "controllers", "datasets", "engines", "exchanges",
-    "executors", "measures", "metrics", "models", "networks", "objectives", "paces", "partitions", "schedules",
-    "selections", "servers", "solvers", "starts", "suites", "transforms",
+    "adversaries", "aggregates", "algorithms", "availabilities", "clocks", "codecs", "controllers", "datasets",
+    "engines", "exchanges", "executors", "measures", "metrics", "models", "networks", "objectives", "paces",
+    "partitions", "schedules", "selections", "servers", "solvers", "starts", "suites", "transforms",
 )  # fmt: skip
 
 

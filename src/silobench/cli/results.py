@@ -89,6 +89,7 @@ def show(
     from silobench.analysis.cross_tests import cross_tables
     from silobench.analysis.details import checked_target
     from silobench.analysis.export import latex, markdown
+    from silobench.analysis.malicious import malicious_tables
     from silobench.analysis.privacy import privacy_table
     from silobench.analysis.tables import score_tables
 
@@ -109,7 +110,9 @@ def show(
         cells = _finished(runs, directory)
         more = [*_more_tables(cells, details, target, parties), *(_time_tables(cells, each=True) if time else [])]
         privacy = [table for table in (privacy_table(cells),) if table.rows]
-        tables = [*score_tables(cells, every), *cross_tables(cells, cross), *privacy, *more]
+        tables = [
+            *score_tables(cells, every), *malicious_tables(cells), *cross_tables(cells, cross), *privacy, *more,
+        ]  # fmt: skip
         print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
     _report_damage(results)
 
@@ -258,6 +261,7 @@ def print_tables(
     `cross` prints the cross-tests of all partitions, not only of groups; `time` prints times by partition and part.
     """
     from silobench.analysis.cross_tests import cross_tables
+    from silobench.analysis.malicious import malicious_tables
     from silobench.analysis.privacy import privacy_table
     from silobench.analysis.profile import profile_table
     from silobench.analysis.ranking import ranking_tables
@@ -270,6 +274,7 @@ def print_tables(
             *score_tables(cells, every),
             *paper_tables(cells),
             *other_measures(cells),
+            *malicious_tables(cells),
             *ranking_tables(cells, every),
             *cross_tables(cells, cross),
             privacy_table(cells),

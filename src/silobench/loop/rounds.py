@@ -11,6 +11,7 @@ from silobench.loop.network import Network, link
 from silobench.loop.paces import Pace, synchronous
 from silobench.loop.prelude import with_prelude
 from silobench.loop.schedule import Schedule
+from silobench.method.adversaries import Adversary, none
 from silobench.method.availability import Availability, always
 from silobench.method.control import Controller
 from silobench.method.controllers import fixed
@@ -41,6 +42,7 @@ def rounds(
     pace: Pace | None = None,
     clock: Clock | None = None,
     broadcast: tuple[Transform, ...] = (),
+    adversary: Adversary | None = None,
     state: State | None = None,
     plant: Callable[[Setting], Setting] | None = None,
 ) -> Iterator[RoundRecord]:
@@ -48,9 +50,10 @@ def rounds(
 
     `participation` is a fraction of the parties, or a count if it is an integer; `selection` draws them, uniformly by
     default. The model is tested every `eval_every` rounds on `eval_on` of the test rows (a fraction, or a count), and
-    after the last round on all of them. The transforms in `broadcast` compress what the server sends. Where the
-    partition shares rows, parties are sent them before the first round, and the model is warmed up on them. `plant`
-    is the hook of a measure that adds something to the training, as that of `canaries` does.
+    after the last round on all of them. The transforms in `broadcast` compress what the server sends. With an
+    `adversary` some parties are malicious. Where the partition shares rows, parties are sent them before the first
+    round, and the model is warmed up on them. `plant` is the hook of a measure that adds something to the training, as
+    that of `canaries` does.
     """
     setting = checked_setting(method, federation, task, seed)
     schedule = Schedule(
@@ -68,6 +71,7 @@ def rounds(
         pace or synchronous(),
         clock or measured(),
         broadcast,
+        adversary=adversary or none(),
     )
     return _records(schedule, state)  # wrong arguments are refused now, not when the first round is asked for
 

@@ -6,6 +6,7 @@ from silobench.measures.measure import MEASURES, Course, Measure, measured, plan
 from silobench.measures.membership import membership
 from silobench.measures.norms import norm_divergence
 from silobench.measures.parties import accuracy_loss, replicas, update_delta
+from silobench.measures.subtraction import subtraction
 
 __all__ = [
     "MEASURES",
@@ -18,6 +19,7 @@ __all__ = [
     "norm_divergence",
     "planted",
     "replicas",
+    "subtraction",
     "update_delta",
     "weight_divergence",
 ]

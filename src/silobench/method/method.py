@@ -67,6 +67,11 @@ class Method:
         return any(transform.hides for transform in self.transforms) and not self.algorithm.silent
 
     @property
+    def has_noise(self) -> bool:
+        """Whether a transform adds noise to the sum of the messages, so that it protects parties."""
+        return any(transform.equal_weights for transform in self.transforms) and not self.algorithm.silent
+
+    @property
     def needs_only_sum(self) -> bool:
         """Whether the server needs nothing but the sum of the messages."""
         return self.aggregate.adds

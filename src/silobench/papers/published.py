@@ -19,6 +19,7 @@ _USUAL = {
     "buffers": "average",
     "selection": "uniform",
     "broadcast": "",
+    "adversary": "none",
 }
 
 
@@ -52,8 +53,8 @@ def is_usual(label: Label, any_start: bool = False) -> bool:
     """Whether a run has the choices under which papers train, and starts from random weights (unless `any_start`).
 
     These are the choices of `_USUAL`: no transforms, no controller, no held-out rows, no server optimizer, buffers that
-    are averaged, cohorts drawn uniformly, and a model that is broadcast whole. Data, network, solver, algorithm,
-    parties and participation are not checked: they differ between papers.
+    are averaged, cohorts drawn uniformly, a model that is broadcast whole, and honest parties. Data, network, solver,
+    algorithm, parties and participation are not checked: they differ between papers.
     """
     usual = all(label.get(key, value) == value for key, value in _USUAL.items())
     return usual and (any_start or starts_at_random(label))

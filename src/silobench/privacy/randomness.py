@@ -71,7 +71,12 @@ class Randomness:
     def normal(self, count: int, deviation: float = 1.0) -> Tensor:
         """Return normal numbers of mean 0 as float32, by the method of Box and Muller."""
         pairs = -(-count // 2)
-        shares = torch.from_numpy(1 - self.uniform(pairs))  # in (0, 1], so that the logarithm is finite
-        length = shares.log_().mul_(-2).sqrt_().mul_(deviation)
-        angle = torch.from_numpy(self.integers(pairs, np.int32)).to(torch.float64) * (2 * math.pi * 2.0**-32)
-        return torch.cat([length * angle.cos(), length * angle.sin()])[:count].to(torch.float32)
+        content = torch.frombuffer(self.bytes(max(12 * pairs, 12)), dtype=torch.uint8)
+        shares = (content[: 8 * pairs].view(torch.int64) >> 11).to(torch.float64)  # in [-2^52, 2^52)
+        shares.add_(2.0**52 + 1).mul_(2.0**-53)  # in (0, 1], so that the logarithm is finite
+        length = shares.log_().mul_(-2 * deviation**2).sqrt_().to(torch.float32)
+        angle = content[8 * pairs : 12 * pairs].view(torch.int32).to(torch.float32).mul_(math.pi * 2.0**-31)
+        numbers = torch.empty(2 * pairs)
+        torch.mul(length, angle.cos(), out=numbers[:pairs])
+        torch.mul(length, angle.sin_(), out=numbers[pairs:])
+        return numbers[:count]

@@ -11,6 +11,7 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Finding, claims_table, judge
 from silobench.analysis.details import details_tables
 from silobench.analysis.groups import by_metric, settings_of
+from silobench.analysis.malicious import malicious_tables
 from silobench.analysis.ranking import ranking_tables
 from silobench.analysis.tables import cost_table, score_tables, varying
 from silobench.errors import RecordError
@@ -47,7 +48,7 @@ def write_report(
         version=__version__,
         scores=[(_heading(group), score_tables(group)) for group in by_metric(cells)],
         ranks=[table for table in ranking_tables(cells) if len(table.rows) > 1],
-        sections=sections,
+        sections=[*(Section(table.title, [], table) for table in malicious_tables(cells)), *sections],
         claims=claims_table(claims, "silobench claims --evidence shows every piece"),
         posteriors=posterior_sections(cells),
         details=details_tables(cells),

@@ -169,6 +169,7 @@ class RunFacts:
     model_sha256: str = ""
     state_sha256: str = ""
     objective: ObjectiveFacts = field(default_factory=ObjectiveFacts)
+    malicious: tuple[int, ...] = ()  # parties that did what the adversary of the run wants
 
     @property
     def complete(self) -> bool:
@@ -193,6 +194,7 @@ class RunFacts:
             get("model_sha256", ""),
             get("state_sha256", ""),
             ObjectiveFacts.from_json(objective) if objective else ObjectiveFacts(),
+            tuple(get("malicious", ())),
         )
 
 

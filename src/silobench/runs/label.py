@@ -22,6 +22,7 @@ LATER = {
     "split": "given",
     "metric": "",
     "broadcast": "",
+    "adversary": "none",
 }
 PLUGIN = "plugin"  # the argument of a spec in a label whose name was taken by a plugin
 _DEFAULTS = {"server": "step", "controller": "fixed", "network": "link", "transforms": "", **LATER}
@@ -148,6 +149,10 @@ class Label(Mapping[str, Any]):
         return self._spec("availability")
 
     @property
+    def adversary(self) -> Spec:
+        return self._spec("adversary")
+
+    @property
     def pace(self) -> Spec:
         return self._spec("pace")
 
@@ -188,7 +193,7 @@ class Label(Mapping[str, Any]):
     def has_replaced_parts(self) -> bool:
         """Whether a plugin has replaced a part of silobench that this run used."""
         names = ("dataset", "model", "algorithm", "solver", "server", "selection", "controller", "network")
-        later = ("exchange", "aggregate", "availability", "pace", "clock", "start", "objective")
+        later = ("exchange", "aggregate", "availability", "pace", "clock", "start", "objective", "adversary")
         parts = [self._spec(name) for name in (*names, *later) if self.text(name)]
         every = (*parts, *self.partition, *self.transforms, *self.broadcast, *self.measure)
         return any(name == PLUGIN for part in every for name, _ in part.kwargs)

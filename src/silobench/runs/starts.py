@@ -31,6 +31,7 @@ _CENTRALISED: dict[str, Any] = {
     "pace": "synchronous",
     "clock": "measured",
     "broadcast": "",
+    "adversary": "none",
     "start": "random",
     "measure": [],
     "metric": [],

@@ -136,6 +136,8 @@ class LocalRound:
         setting, algorithm, server = self.setting, self.setting.method.algorithm, self.server
         update, algorithm_memory = algorithm.message(local, server, algorithm_memory)
         update, model_parts = setting.without_personal(update)
+        if party in setting.malicious and setting.adversary.message is not None:
+            update = setting.adversary.message(update, self.setting.context(self.server, party, self.cohort))
         watch.lap("train")
         memories: dict[str, Memory] = {"algorithm": algorithm_memory, "solver": momentum}
         if setting.personal is not None:
@@ -255,7 +257,8 @@ def sends_only_deltas(setting: Setting) -> bool:
     """Whether the server needs only the sum of the deltas, so that engines can add them while they train."""
     method = setting.method
     plain = setting.needs_only_sum and method.algorithm.message is send_delta
-    return plain and not (method.transforms or method.solver.keep_momentum)
+    is_honest = setting.adversary.message is None or not setting.malicious
+    return plain and is_honest and not (method.transforms or method.solver.keep_momentum)
 
 
 def reply_of_deltas(

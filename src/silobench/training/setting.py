@@ -1,12 +1,16 @@
 """`Setting`: method, data and task of a run, and what follows from them for a party's model."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from silobench.data.dataset import Dataset
 from silobench.errors import ConfigError
 from silobench.federation import Federation
+from silobench.method.adversaries import Adversary, none
 from silobench.method.algorithms import solo
 from silobench.method.method import Method
 from silobench.method.solvers import Solver, has_sgd_steps
@@ -14,7 +18,7 @@ from silobench.method.solvers.sgd import Sgd
 from silobench.method.types import STATISTICS, Context, Layout, Server, Update, Vector
 from silobench.models import CustomLoss
 from silobench.privacy.canaries import Canaries
-from silobench.rng import torch_seed
+from silobench.rng import stream, torch_seed
 from silobench.spec.registry import need_part, part_name
 from silobench.tasks.task import Task, Weights
 from silobench.training.party_models import PartyModels, filled
@@ -33,6 +37,8 @@ class Setting(PartyModels):
     seed: int
     needs_each: bool = False  # whether the exchange needs the message of each party, not only their aggregate
     mixes: bool = False  # whether the exchange gives every party a model of its own, under "exchange" in its memory
+    cohort: int | None = None  # parties that are expected in a round; None for all
+    adversary: Adversary = field(default_factory=none)  # set by `attacked`
     canaries: Canaries | None = None  # of an audit, at one party
 
     def __post_init__(self) -> None:
@@ -53,12 +59,32 @@ class Setting(PartyModels):
             raise ConfigError(reason)
 
     @cached_property
+    def malicious(self) -> frozenset[int]:
+        """The parties that do what the adversary wants."""
+        return frozenset(self.adversary.parties(len(self.federation.parties), self.seed))
+
+    def attacked(self, adversary: Adversary) -> "Setting":
+        """Return the setting with an adversary; its malicious parties train on the labels that it gives them."""
+        attacked, labels = replace(self, adversary=adversary), None
+        if adversary.labels is not None and attacked.malicious:
+            labels = _labels_under(adversary, self.federation, attacked.malicious, self.seed)
+        if labels is None and self.federation.labels is None:
+            return attacked
+        return replace(attacked, federation=replace(self.federation, labels=labels))
+
+    @cached_property
     def shared(self) -> Layout:
         """The layout of a message: that of the model without the personal parameters."""
         layout, personal = self.task.network.layout, self.personal
         if personal is None:
             return layout
         return layout.without([name for name in layout.names if personal[layout.slices[name]].any()])
+
+    def initial_server(self) -> Server:
+        """Return the server before the first round."""
+        initial, method, parties = self.task.initial, self.method, len(self.federation.parties)
+        extras, optimizer = method.algorithm.extras(initial), method.server.init(initial)
+        return Server(initial, extras, optimizer, 0, parties, {}, self.task.buffers)
 
     @cached_property
     def solver(self) -> Solver:
@@ -82,6 +108,11 @@ class Setting(PartyModels):
         is_plain = self.task.objective.is_cross_entropy and has_sgd_steps(self.method.solver)
         return is_plain and self.method.algorithm.is_affine and self.personal is None
 
+    @property
+    def expected(self) -> float:
+        """The mean number of parties in a round."""
+        return float(len(self.federation.parties) if self.cohort is None else self.cohort)
+
     @cached_property
     def _weights(self) -> tuple[float, float]:
         """Powers of two between which the weights of all messages lie."""
@@ -97,7 +128,7 @@ class Setting(PartyModels):
         least, most = self._weights
         return Context(
             self.seed, server.round, party, self.shared, server.knobs, cohort, replied, weight_bound=most,
-            least_weight=least,
+            least_weight=least, parties=len(self.federation.parties), expected=self.expected,
         )  # fmt: skip
 
     def rows(self, samples: int) -> int:
@@ -154,7 +185,17 @@ class Setting(PartyModels):
             return update, server.buffers
         parts = dict(update.total)
         buffers = parts.pop(BUFFERS) / update.weight
-        return replace(update, total=parts), sent.buffers + buffers if self.method.transforms else buffers
+        after = sent.buffers + buffers if self.method.transforms else buffers
+        return replace(update, total=parts), self._positive_variances(after) if self.method.has_noise else after
+
+    def _positive_variances(self, buffers: Vector) -> Vector:
+        """Return statistics of normalisation layers without the negative variances that noise can lead to."""
+        layout, after = self.task.network.layout, buffers.clone()
+        for name in layout.slices:
+            if name.endswith("running_var"):
+                at = layout.slices[name]
+                after[at.start - layout.size : at.stop - layout.size].clamp_(min=0.0)
+        return after
 
     @staticmethod
     def memory_of(model: Weights) -> PartyMemory:
@@ -201,6 +242,23 @@ def _need_same_rows(task: Task, dataset: Dataset) -> None:
             f"rows of shape {dataset.shape} and {len(dataset.classes)} classes: build both from one dataset, as in "
             "sb.task('mlp', data) and sb.federate(data, 'iid')."
         )
+
+
+def _labels_under(adversary: Adversary, federation: Federation, parties: Iterable[int], seed: int) -> NDArray[np.int64]:
+    """Return the labels of all training rows, with those of malicious parties changed; shared rows keep theirs."""
+    dataset = federation.dataset
+    if dataset.task != "classification":
+        raise ConfigError(
+            f"{part_name(adversary, 'adversary')} changes labels, but {dataset.name} has no classes (its task is "
+            f"{dataset.task}): choose a dataset with classes, or an adversary that changes messages, as sign-flip does."
+        )
+    assert adversary.labels is not None
+    labels = dataset.train.y.copy()
+    for party in sorted(parties):
+        rows = np.setdiff1d(federation.parties[party].rows.numpy(), federation.partition.shared)
+        rng = stream(seed, "adversary labels", party=party)
+        labels[rows] = adversary.labels(labels[rows], len(dataset.classes), rng)
+    return labels
 
 
 def _map_parts(update: Update, names: frozenset[str], change: Callable[[Vector], Vector]) -> Update:

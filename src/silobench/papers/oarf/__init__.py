@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from silobench.analysis.groups import Cells
-from silobench.papers.oarf import baseline, compression, sampling, skew
+from silobench.papers.oarf import baseline, compression, encryption, hybrid, privacy, sampling, skew
 from silobench.papers.oarf.numbers import FOLDER, accuracy
 from silobench.papers.oarf.settings import NAME
 from silobench.papers.oarf.tables import TABLES, compression_json
@@ -21,7 +21,15 @@ PAPER = Paper(
     name=NAME,
     citation="Hu, Li, Liu, Li, Wu and He: The OARF Benchmark Suite, ACM TIST 13, 2022",
     folder=FOLDER,
-    findings=(*baseline.FINDINGS, *skew.FINDINGS, *sampling.FINDINGS, *compression.FINDINGS),
+    findings=(
+        *baseline.FINDINGS,
+        *skew.FINDINGS,
+        *sampling.FINDINGS,
+        *encryption.FINDINGS,
+        *privacy.FINDINGS,
+        *compression.FINDINGS,
+        *hybrid.FINDINGS,
+    ),
     accuracy=accuracy,
     tables=TABLES,
     facts={"compression": compression_json},
