@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,10 @@ from silobench.method.types import Vector
 from silobench.privacy.accountant import epsilon_pld
 from silobench.privacy.canaries import Canaries
 from silobench.privacy.randomness import Randomness
+from silobench.runs.execute import execute
+from silobench.runs.experiment import bind
+from silobench.runs.prepare import prepare
+from silobench.runs.stored import read_runs
 from silobench.tasks.task import Task, task
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord
@@ -191,6 +196,16 @@ def test_canaries_can_be_planted_at_any_party() -> None:
     assert record.measures["canaries"]["party"] == 1
     assert CANARIES in record.state.memory[1]["solver"]
     assert record.state.memory.keys() == {1}
+
+
+def test_a_run_from_a_configuration_is_audited(tmp_path: Path) -> None:
+    cell = {"dataset": "digits", "parties": 2, "model": "mlp", "rounds": 2, "measure": ["canaries", "membership"]}
+    ready = prepare(bind({**cell, "solver": "dp_sgd(noise=1.1, steps=4)"}))
+    last = list(execute(ready, tmp_path))[-1]
+    (stored,) = read_runs(tmp_path)
+    assert stored.measured("canaries") == {2: last.measures["canaries"]}
+    assert last.measures["canaries"]["epsilon"] < last.measures["canaries"]["claimed"]
+    assert stored.measured("membership").keys() == {2}
 
 
 def test_other_solvers_and_too_many_canaries_are_refused(parts) -> None:
