@@ -47,6 +47,7 @@ from .measures import MEASURES as MEASURES
 from .measures import Course as Course
 from .measures import Measure as Measure
 from .measures import accuracy_loss as accuracy_loss
+from .measures import inversion as inversion
 from .measures import measured as measured
 from .measures import norm_divergence as norm_divergence
 from .measures import replicas as replicas
