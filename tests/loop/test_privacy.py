@@ -61,9 +61,7 @@ def test_every_step_is_charged_at_its_true_rate(toy: Toy) -> None:
         facts = spent(record)
         assert facts["steps"] == [2 * number, 4 * number, 8 * number]
         assert facts["rate"] == [10 / 20, 10 / 40, 10 / 80]
-        each = [
-            epsilon([(Mechanism("example", 1e-5, 2.0, 10 / rows), number * rows // 10)], 1e-5) for rows in SIZES
-        ]
+        each = [epsilon([(Mechanism("example", 1e-5, 2.0, 10 / rows), number * rows // 10)], 1e-5) for rows in SIZES]
         assert facts["parties"] == each
         assert facts["epsilon"] == max(each)
         assert (facts["delta"], facts["holds"], facts["accountant"]) == (1e-5, True, "rdp")

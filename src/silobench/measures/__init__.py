@@ -2,10 +2,9 @@
 
 from silobench.measures.canaries import canaries
 from silobench.measures.divergence import weight_divergence
+from silobench.measures.inversion import inversion
 from silobench.measures.measure import MEASURES, Course, Measure, measured, planted
 from silobench.measures.membership import membership
-from silobench.measures.inversion import inversion
-from silobench.measures.measure import MEASURES, Course, Measure, measured
 from silobench.measures.norms import norm_divergence
 from silobench.measures.parties import accuracy_loss, replicas, update_delta
 from silobench.measures.subtraction import subtraction
