@@ -47,9 +47,13 @@ from .measures import MEASURES as MEASURES
 from .measures import Course as Course
 from .measures import Measure as Measure
 from .measures import accuracy_loss as accuracy_loss
+from .measures import canaries as canaries
+from .measures import inversion as inversion
 from .measures import measured as measured
+from .measures import membership as membership
 from .measures import norm_divergence as norm_divergence
 from .measures import replicas as replicas
+from .measures import subtraction as subtraction
 from .measures import update_delta as update_delta
 from .measures import weight_divergence as weight_divergence
 from .method.adversaries import ADVERSARIES as ADVERSARIES
@@ -106,6 +110,7 @@ from .method.selection import SELECTIONS as SELECTIONS
 from .method.selection import Cohort as Cohort
 from .method.selection import Selection as Selection
 from .method.selection import by_size as by_size
+from .method.selection import poisson as poisson
 from .method.selection import round_robin as round_robin
 from .method.selection import stratified as stratified
 from .method.selection import uniform as uniform
@@ -122,10 +127,13 @@ from .method.solvers import sgd as sgd
 from .method.transforms import TRANSFORMS as TRANSFORMS
 from .method.transforms import clip as clip
 from .method.transforms import error_feedback as error_feedback
+from .method.transforms import gaussian_noise as gaussian_noise
 from .method.transforms import low_rank as low_rank
 from .method.transforms import quantize as quantize
 from .method.transforms import rand_k as rand_k
+from .method.transforms import secure_sum as secure_sum
 from .method.transforms import sign as sign
+from .method.transforms import skellam_noise as skellam_noise
 from .method.transforms import top_k as top_k
 from .method.types import Adaptation as Adaptation
 from .method.types import Aggregate as Aggregate

@@ -18,7 +18,10 @@ def advice(schedule: Schedule) -> tuple[str, ...]:
     """Return a sentence about each choice of a run that has no effect, or a bad one."""
     if schedule.setting.method.algorithm.silent:
         return ()
-    notes = (_of_pace, _of_aggregate, _of_answers, _of_rate, _of_feedback, _of_broadcast, _of_broadcast_feedback)
+    notes = (
+        _of_pace, _of_aggregate, _of_answers, _of_hidden_zeros, _of_rate, _of_feedback, _of_broadcast,
+        _of_broadcast_feedback,
+    )  # fmt: skip
     return tuple(filter(None, (note(schedule) for note in notes)))
 
 
@@ -52,6 +55,18 @@ def _of_answers(schedule: Schedule) -> str | None:
         f"in {lost} of {rounds} rounds fewer than {aggregate.least} parties answer, which "
         f"{part_name(aggregate, 'aggregate')} needs, so these rounds leave the model as it is: let more parties take "
         "part, or lower the rate of the availability"
+    )
+
+
+def _of_hidden_zeros(schedule: Schedule) -> str | None:
+    """Return a note about messages that would be short because most of their entries are zero, but must hide which."""
+    method = schedule.setting.method
+    if not method.hides or not method.algorithm.mostly_zeros:
+        return None
+    hiding = next(transform for transform in method.transforms if transform.hides)
+    return (
+        f"{part_name(method.algorithm, 'algorithm')} sends few entries, but with {part_name(hiding, 'transform')} all "
+        "are sent, because the places of the others would tell the server about a party's rows: expect longer messages"
     )
 
 

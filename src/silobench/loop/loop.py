@@ -50,10 +50,7 @@ def run_rounds(schedule: Schedule, state: State | None = None) -> Iterator[Round
 
 def initial_state(setting: Setting, clock: float = 0.0) -> State:
     """Return the state before the first round, at this virtual time in seconds."""
-    initial, method = setting.task.initial, setting.method
-    extras, optimizer = method.algorithm.extras(initial), method.server.init(initial)
-    server = Server(initial, extras, optimizer, 0, len(setting.federation.parties), {}, setting.task.buffers)
-    return State(server, clock=clock)
+    return State(setting.initial_server(), clock=clock)
 
 
 @contextmanager

@@ -17,10 +17,12 @@ from silobench.method.availability import Availability, always
 from silobench.method.control import Controller
 from silobench.method.controllers import fixed
 from silobench.method.method import Method
+from silobench.method.noise import need_vectors
 from silobench.method.schedules import check_validation
 from silobench.method.selection import Selection, cohort_size, uniform
 from silobench.method.types import Algorithm, Transform
 from silobench.spec.registry import need_part, part_name
+from silobench.training.blank import blank_message
 from silobench.training.setting import Setting
 
 
@@ -75,8 +77,10 @@ class Schedule:
         if self.network.mesh and self.exchange is STAR:
             object.__setattr__(self, "exchange", MESH)
         needs_each, mixes = self.exchange.needs_each or self.pace.takes is not None, self.exchange.mixes
-        if (self.setting.needs_each, self.setting.mixes) != (needs_each, mixes):
-            object.__setattr__(self, "setting", replace(self.setting, needs_each=needs_each, mixes=mixes))
+        cohort = self.cohort if self.cohort < len(self.setting.federation.parties) else None
+        if (self.setting.needs_each, self.setting.mixes, self.setting.cohort) != (needs_each, mixes, cohort):
+            setting = replace(self.setting, needs_each=needs_each, mixes=mixes, cohort=cohort)
+            object.__setattr__(self, "setting", setting)
         if self.setting.adversary is not self.adversary:
             object.__setattr__(self, "setting", self.setting.attacked(self.adversary))
         setting = calibrated(self.setting, self.selection, self.participation, self.rounds)
@@ -160,7 +164,18 @@ class Schedule:
                 "for each party, or one number for all."
             )
         self._check_exchange()
+        if self.setting.method.has_noise:
+            self._check_noise()
         self.steered()
+
+    def _check_noise(self) -> None:
+        """Refuse noise on the sum of the messages where it would not protect parties."""
+        if not self._has_server:
+            raise ConfigError(
+                f"one of the transforms adds noise to the sum of the messages, but {self._named.exchange} has no "
+                "server that could do it: use exchange = star."
+            )
+        need_vectors(blank_message(self.setting, self.setting.initial_server())[0])
 
     def _check_exchange(self) -> None:
         """Refuse an exchange, a pace or parties that do not answer where the method cannot do with them."""
@@ -178,6 +193,7 @@ class Schedule:
                 f"{self._named.aggregate} needs {method.aggregate.least} messages in a round, but {self.cohort} "
                 "parties take part: let more take part, or use aggregate = mean."
             )
+        self._check_hidden_sum()
         if lockstep and (self.pace.takes is not None or self.availability is not always()):
             raise ConfigError(
                 f"{self._named.algorithm} exchanges after every minibatch between all parties, so it cannot do without "
@@ -187,6 +203,16 @@ class Schedule:
             self._check_pace()
         if self.broadcast:
             self._check_broadcast()
+
+    def _check_hidden_sum(self) -> None:
+        """Refuse a transform that reveals only the sum of messages where somebody else than a server adds them up."""
+        for transform in self.setting.method.transforms if self.setting.method.hides else ():
+            if transform.hides and (not self._has_server or self.exchange.needs_each):
+                raise ConfigError(
+                    f"{part_name(transform, 'transform')} reveals only the sum of all messages to a server, but "
+                    f"{self._named.exchange} needs single messages: use exchange = star."
+                )
+            transform.least(self.cohort)  # raises an error for too few parties
 
     def _check_broadcast(self) -> None:
         if self.setting.method.algorithm.lockstep:
@@ -203,6 +229,11 @@ class Schedule:
             raise ConfigError(
                 "one of the transforms of broadcast hides the messages of parties from the server, but the server "
                 "sends the broadcast itself: use it in transforms."
+            )
+        if any(transform.adapt or transform.equal_weights for transform in self.broadcast):
+            raise ConfigError(
+                "one of the transforms of broadcast is for the messages of many parties, but the broadcast is one "
+                "message of the server: use it in transforms."
             )
         try:  # transforms that only feed errors back do nothing here, which is a note (`loop/advice.py`)
             Method(Algorithm(), transforms=tuple(each for each in self.broadcast if each.packs or not each.settle))
@@ -231,7 +262,7 @@ class Schedule:
                 f"transforms change the normalisation statistics that parties send, and with {self._named.pace} these "
                 "would arrive late: use buffers = local, a model without BatchNorm, or pace = synchronous."
             )
-        if any(transform.agree for transform in method.transforms):
+        if any(each.agree or each.adapt or each.equal_weights for each in method.transforms):
             raise ConfigError(
                 "one of the transforms needs all parties of a round at the same time, but with "
                 f"{self._named.pace} they come one by one: leave pace at synchronous."

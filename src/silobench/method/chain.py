@@ -77,8 +77,26 @@ def without_report(update: Update) -> tuple[Update, float, dict[str, float]]:
 def chain_problem(transforms: Sequence[Transform]) -> str | None:
     """Return why these transforms cannot follow each other, or None."""
     pairs = [(one, other) for place, one in enumerate(transforms) for other in transforms[place + 1 :]]
-    problems = (_packing_problem(*pair) or _settling_problem(*pair) for pair in pairs)
+    problems = (_hiding_problem(*pair) or _packing_problem(*pair) or _settling_problem(*pair) for pair in pairs)
     return next(filter(None, problems), None)
+
+
+def _hiding_problem(one: Transform, other: Transform) -> str | None:
+    """Return why the sum of messages cannot be hidden with these two transforms, or None."""
+    first, second = (part_name(each, "transform") for each in (one, other))
+    if one.hides:
+        return f"{first} hides messages, so {second} cannot come after it: let {first} come last, and once."
+    if not other.hides or (one.packs, one.mostly_zeros) in (("", False), ("entries", False)):
+        return None
+    if one.mostly_zeros:
+        return (
+            f"with {first} every party chooses the entries that it sends, and their places would tell the server about "
+            f"its rows, so {second} cannot hide the message: use rand_k, with places that all parties share."
+        )
+    return (
+        f"{first} sends each party's values in a form of its own, which {second} cannot add up: leave one of them out, "
+        "or use rand_k to send less."
+    )
 
 
 def _packing_problem(one: Transform, other: Transform) -> str | None:

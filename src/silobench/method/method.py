@@ -41,7 +41,7 @@ class Method:
             *(transform.refuses for transform in self.transforms),
             self.aggregate.refuses,
         )
-        for reason in filter(None, (*(refuses(self) for refuses in refusals), chain_problem(self.transforms))):
+        for reason in filter(None, (chain_problem(self.transforms), *(refuses(self) for refuses in refusals))):
             raise ConfigError(reason)
 
     def _need_parts(self) -> None:
@@ -65,6 +65,11 @@ class Method:
     def hides(self) -> bool:
         """Whether messages are sent, and the server learns only their sum."""
         return any(transform.hides for transform in self.transforms) and not self.algorithm.silent
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether a transform adds noise to the sum of the messages, so that it protects parties."""
+        return any(transform.equal_weights for transform in self.transforms) and not self.algorithm.silent
 
     @property
     def needs_only_sum(self) -> bool:

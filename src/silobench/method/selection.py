@@ -10,11 +10,13 @@ from scipy.cluster.hierarchy import linkage
 
 from silobench.errors import ConfigError
 from silobench.federation import Federation
+from silobench.privacy.mechanism import Sampling
 from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.spec.contract import Contract, Form, described
 
 Cohort: TypeAlias = tuple[int, ...]
+_SAMPLING = "sampling"  # attribute of a selection
 Selection: TypeAlias = Callable[[Federation, int, int, int], Cohort]  # (federation, count, seed, round) -> ascending
 
 
@@ -68,7 +70,22 @@ def uniform() -> Selection:
             return tuple(range(parties))
         return _ascending(stream(seed, "cohort", round).choice(parties, count, replace=False))
 
-    return select
+    return _sampled(select, "fixed")
+
+
+@SELECTIONS.register
+def poisson() -> Selection:
+    """Let every party join with the same probability, independently of the others.
+
+    The probability is the number of parties that `participation` means, over all parties. Rounds have more or fewer
+    parties than that, and some may have none. Accountants of differential privacy know this kind of sampling best.
+    """
+
+    def select(federation: Federation, count: int, seed: int, round: int) -> Cohort:
+        parties = len(federation.parties)
+        return tuple(np.flatnonzero(stream(seed, "cohort", round).random(parties) < count / parties).tolist())
+
+    return _sampled(select, "poisson")
 
 
 @SELECTIONS.register
@@ -108,6 +125,16 @@ def stratified() -> Selection:
         return _ascending(np.array([draw.choice(group) for group in groups]))
 
     return select
+
+
+def sampling_of(selection: Selection) -> Sampling | None:
+    """Return how a selection draws parties at the same rate; None if it does not, so that a rate protects nobody."""
+    return getattr(selection, _SAMPLING, None)
+
+
+def _sampled(selection: Selection, sampling: Sampling) -> Selection:
+    setattr(selection, _SAMPLING, sampling)
+    return selection
 
 
 def _ascending(parties: NDArray[np.int64]) -> Cohort:

@@ -46,6 +46,9 @@ class Context:
     least_weight: float = 1.0  # the weight of a message is at least this; a power of two that everybody knows
     bound: float | None = None  # the 2-norm of an unweighted message, which earlier transforms guarantee
     server: Memory = field(default_factory=dict)  # memory of this transform at the server, which parties are sent
+    parties: int = 1  # in the whole federation
+    expected: float = 1.0  # the mean number of parties in a round
+    exponent: int | None = None  # entries are multiples of 2^-exponent, which earlier transforms guarantee
     nbytes: int = 0  # of the longest message that arrived; known to the server only
     present: Callable[[str], Collection[int]] | None = None
     """(phase) -> the parties that are still there in a phase of the protocol: keys, shares, replies or unmasking. It
@@ -120,6 +123,13 @@ class Transform:
     calibrated: Callable[[int, float, Sampling, int], "Transform"] | None = None
     """(rounds, rate at which parties take part, how they are drawn, parties) -> the transform with the noise that its
     target epsilon needs; None if it has no target."""
+    equal_weights: bool = False
+    """Whether `encode` gives every message the weight 1, so that no party counts more than another."""
+    exponent: Callable[[Context], int | None] = lambda context: None
+    """(context) -> entries of messages after this transform are multiples of 2^-exponent, which must stay exact; None
+    if they are not."""
+    decodes_nothing: bool = False
+    """Whether the server decodes a sum of zeros where nobody answers, so that noise hides this too."""
     refuses: Callable[[Any], str | None] = lambda method: None
     """(method) -> why the transform cannot be combined with the other parts of the method, or None."""
 
@@ -146,5 +156,7 @@ def placed(transforms: Sequence[Transform], context: Context, servers: Sequence[
     for place, transform in enumerate(transforms):
         context = replace(context, place=place, server=servers[place] if servers else {})
         contexts.append(context)
-        context = replace(context, bound=transform.bound(context))
+        context = replace(context, bound=transform.bound(context), exponent=transform.exponent(context))
+        if transform.equal_weights:
+            context = replace(context, weight_bound=1.0, least_weight=1.0)
     return contexts

@@ -13,11 +13,13 @@ from torch import Tensor
 
 # "X as X" exports X again: an algorithm imports only this module.
 from silobench.errors import ConfigError as ConfigError
+from silobench.errors import RunError as RunError
 from silobench.method.codecs import DENSE as DENSE
 from silobench.method.codecs import SPARSE as SPARSE
 from silobench.method.codecs import Bits as Bits
 from silobench.method.codecs import Codec as Codec
 from silobench.method.codecs import Factoring as Factoring
+from silobench.method.codecs import Form as Form
 from silobench.method.codecs import Index as Index
 from silobench.method.codecs import quantized as quantized
 from silobench.method.codecs import random_subset as random_subset

@@ -17,6 +17,7 @@ from silobench.method.solvers import Solver, has_sgd_steps
 from silobench.method.solvers.sgd import Sgd
 from silobench.method.types import STATISTICS, Context, Layout, Server, Update, Vector
 from silobench.models import CustomLoss
+from silobench.privacy.canaries import Canaries
 from silobench.rng import stream, torch_seed
 from silobench.spec.registry import need_part, part_name
 from silobench.tasks.task import Task, Weights
@@ -36,7 +37,9 @@ class Setting(PartyModels):
     seed: int
     needs_each: bool = False  # whether the exchange needs the message of each party, not only their aggregate
     mixes: bool = False  # whether the exchange gives every party a model of its own, under "exchange" in its memory
+    cohort: int | None = None  # parties that are expected in a round; None for all
     adversary: Adversary = field(default_factory=none)  # set by `attacked`
+    canaries: Canaries | None = None  # of an audit, at one party
 
     def __post_init__(self) -> None:
         algorithm = part_name(self.method.algorithm, "algorithm")
@@ -77,6 +80,12 @@ class Setting(PartyModels):
             return layout
         return layout.without([name for name in layout.names if personal[layout.slices[name]].any()])
 
+    def initial_server(self) -> Server:
+        """Return the server before the first round."""
+        initial, method, parties = self.task.initial, self.method, len(self.federation.parties)
+        extras, optimizer = method.algorithm.extras(initial), method.server.init(initial)
+        return Server(initial, extras, optimizer, 0, parties, {}, self.task.buffers)
+
     @cached_property
     def solver(self) -> Solver:
         """The method's solver, without its momentum if the algorithm applies momentum itself."""
@@ -99,6 +108,11 @@ class Setting(PartyModels):
         is_plain = self.task.objective.is_cross_entropy and has_sgd_steps(self.method.solver)
         return is_plain and self.method.algorithm.is_affine and self.personal is None
 
+    @property
+    def expected(self) -> float:
+        """The mean number of parties in a round."""
+        return float(len(self.federation.parties) if self.cohort is None else self.cohort)
+
     @cached_property
     def _weights(self) -> tuple[float, float]:
         """Powers of two between which the weights of all messages lie."""
@@ -114,7 +128,7 @@ class Setting(PartyModels):
         least, most = self._weights
         return Context(
             self.seed, server.round, party, self.shared, server.knobs, cohort, replied, weight_bound=most,
-            least_weight=least,
+            least_weight=least, parties=len(self.federation.parties), expected=self.expected,
         )  # fmt: skip
 
     def rows(self, samples: int) -> int:
@@ -171,7 +185,17 @@ class Setting(PartyModels):
             return update, server.buffers
         parts = dict(update.total)
         buffers = parts.pop(BUFFERS) / update.weight
-        return replace(update, total=parts), sent.buffers + buffers if self.method.transforms else buffers
+        after = sent.buffers + buffers if self.method.transforms else buffers
+        return replace(update, total=parts), self._positive_variances(after) if self.method.has_noise else after
+
+    def _positive_variances(self, buffers: Vector) -> Vector:
+        """Return statistics of normalisation layers without the negative variances that noise can lead to."""
+        layout, after = self.task.network.layout, buffers.clone()
+        for name in layout.slices:
+            if name.endswith("running_var"):
+                at = layout.slices[name]
+                after[at.start - layout.size : at.stop - layout.size].clamp_(min=0.0)
+        return after
 
     @staticmethod
     def memory_of(model: Weights) -> PartyMemory:

@@ -4,12 +4,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from silobench.errors import RunError
 from silobench.method import checks
 from silobench.method.chain import without_report
 from silobench.method.selection import Cohort
 from silobench.method.types import LostRoundError, Memory, Phase, Server, Update, Vector, placed
 from silobench.spec import Registry
 from silobench.spec.contract import Contract, Form, expects
+from silobench.training.blank import blank_message, encoded_blank
 from silobench.training.party import server_memories, transform_key
 from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory, Reply, Tally
@@ -57,7 +59,7 @@ def at_server(meeting: Meeting) -> Outcome:
     meeting.watch.lap("parties")
     if update is not None and update.is_empty:
         return Outcome(replace(server, round=server.round + 1), tally, _remembered(meeting, tally))
-    answer, packs_before = 0, method.algorithm.lockstep and not method.hides
+    answer, packs_before = 0, method.algorithm.lockstep and not (method.hides or method.has_noise)
     if update is not None and packs_before:
         update, answer = _answered(update)
     try:
@@ -122,14 +124,19 @@ def _decoded(
         return None if update is None else (update, phases, extra)
     context = setting.context(meeting.server, cohort=meeting.cohort, replied=meeting.replied)
     context = replace(context, present=meeting.present, nbytes=max(tally.sizes.values(), default=0))
-    servers = server_memories(meeting.extra, setting)
-    for transform, at_place in reversed(list(zip(transforms, placed(transforms, context, servers), strict=True))):
+    contexts = placed(transforms, context, server_memories(meeting.extra, setting))
+    for transform, at_place in reversed(list(zip(transforms, contexts, strict=True))):
         key = transform_key(at_place.place)
         if transform.reveal is not None and (update is not None or (transform.hides and meeting.cohort)):
             memories = {party: tally.memory.get(party, {}).get(key, {}) for party in meeting.replied}
+            if transform.hides and len(set(tally.sizes.values())) > 1:
+                raise RunError("parties sent messages of different lengths, but only their sum may be known.", "")
             revealed, messages = transform.reveal(memories, at_place)
             phases += messages
             at_place = replace(at_place, revealed=revealed)
+        if update is None and transform.decodes_nothing and not meeting.replied:
+            update, tally.model_parts = blank_message(setting, meeting.server)
+            update = encoded_blank(update, setting, contexts[: at_place.place])
         if update is None:
             continue
         update = transform.decode(update, at_place)

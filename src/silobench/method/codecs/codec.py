@@ -49,6 +49,10 @@ class Codec:
     """Whether `unpack` returns every part as it was, so that sums of such parts can be sent in the same way."""
     values: Callable[["Codec"], "Codec"] | None = None
     """(codec) -> this codec, with the values that it sends packed by the other codec; None if it cannot be combined."""
+    adds: bool = False
+    """Whether the bytes are values of the part's type at places that all parties share, which can be added up."""
+    note: Any = None
+    """What both ends know about the part besides its form. It is not sent."""
 
 
 @dataclass(frozen=True)

@@ -63,4 +63,4 @@ def _places(seed: int, size: int, count: int) -> Array:
 
 
 def _codec(subset: _Subset) -> Codec:
-    return Codec(subset.pack, subset.unpack, values=subset.around)
+    return Codec(subset.pack, subset.unpack, values=subset.around, adds=subset.values is DENSE)

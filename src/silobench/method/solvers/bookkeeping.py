@@ -1,0 +1,416 @@
+"""The sum of clipped gradients of single rows, from one backward pass and some book-keeping.
+
+The gradient of a layer's weights for one row follows from the layer's input and the gradient by its output, so one
+backward pass down to the outputs of all layers is enough. Norms come first; then one product, with each row scaled,
+gives the sum of the clipped gradients. Differentially Private Optimization on Large Model at Small Cost, Bu et al.,
+ICML 2023.
+
+Layers are read from the graph that autograd records, so it does not matter how a network is written, and no use of a
+parameter is missed: one of an unknown kind raises `UnsupportedError`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge
+
+_NUMBERS = 1 << 25  # of gradients of single rows in memory at a time, for one layer
+_TRAFFIC = 8  # a number that is written and read takes as long as this many operations
+_PARAMETER = "torch::autograd::AccumulateGrad"  # name of the node of a parameter
+_TRANSPOSED = "TBackward0"
+_SMALL = 1 << 12  # inputs of a small dense layer
+_SUM = 0  # mode of a bag of words
+
+Loss: TypeAlias = Callable[[nn.Module, Tensor, Tensor], Tensor]  # (module, x, y) -> mean loss over rows
+
+
+class UnsupportedError(Exception):
+    """A network uses a parameter in a way that book-keeping does not know."""
+
+
+def book_keeping(module: nn.Module, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
+    """Add the sum of the clipped gradients of single rows to the gradients of a module, and return the mean loss."""
+    mean, rows = loss(module, x, y), len(x)
+    uses = _uses_in(mean)
+    grads = torch.autograd.grad(mean, [GradientEdge(use.node, 0) for use in uses])
+    with torch.no_grad():
+        parts = list(_parts(_layers(uses, grads), rows))
+        norms = parts[0].norms
+        if len(parts) > 1:
+            norms = torch.linalg.vector_norm(torch.stack([part.norms for part in parts]), dim=0)
+        # The loss is a mean of n rows, so these are the gradients of single rows / n: n · min(1, clip / (n · norm))
+        factors = norms.reciprocal_().mul_(clip).clamp_(max=rows)
+        for part in parts:
+            part.add(factors)
+    return mean.detach()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some parameters: the norm of the gradient of each row, and a function that adds the scaled sum."""
+
+    norms: Tensor
+    add: Callable[[Tensor], object]
+
+
+@dataclass(eq=False)
+class _Use:
+    """One use of a layer: a node of the graph, what it has saved, and the parameters that are trained."""
+
+    rule: "_Rule"
+    node: Any
+    weight: Tensor | None
+    bias: Tensor | None
+    saved: Any
+    grad: Tensor | None = None  # by the output
+
+    @property
+    def by_output(self) -> Tensor:
+        assert self.grad is not None
+        return self.grad
+
+
+_Uses: TypeAlias = Sequence[_Use]
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """How to treat a kind of node."""
+
+    saved: Callable[[Any], Any]  # (node) -> what the parts need of it
+    parts: Callable[[_Uses, int], Iterator[_Part]]  # (all uses of a layer, rows) -> its parts
+    weight: int | None  # the place of the weight among the inputs of the node
+    bias: int | None = None
+    is_transposed: bool = False  # whether the node reads the transposed weight
+
+
+def _uses_in(loss: Tensor) -> list[_Use]:
+    """Return all uses of parameters in the graph of a loss."""
+    uses, seen, waiting = [], set(), [loss.grad_fn]
+    while waiting:
+        node: Any = waiting.pop()
+        name, inputs = node.name(), [each for each, _ in node.next_functions]
+        if name == _PARAMETER:
+            raise UnsupportedError
+        if (rule := _RULES.get(name)) is not None:
+            weight, bias = _taken(inputs, rule.weight, rule.is_transposed), _taken(inputs, rule.bias)
+            if weight is not None or bias is not None:
+                uses.append(_Use(rule, node, weight, bias, rule.saved(node)))
+        for each in inputs:
+            if each is not None and each not in seen:
+                seen.add(each)
+                waiting.append(each)
+    return uses
+
+
+def _taken(inputs: list[Any], place: int | None, is_transposed: bool = False) -> Tensor | None:
+    """Return the parameter at a place and remove it from the inputs of a node; None if another tensor is there."""
+    if place is None or (node := inputs[place]) is None:
+        return None
+    if is_transposed:
+        if node.name() != _TRANSPOSED:
+            return None
+        node = node.next_functions[0][0]
+    if node.name() != _PARAMETER:
+        return None
+    inputs[place] = None
+    return node.variable  # type: ignore[no-any-return]  # torch has no types here
+
+
+def _layers(uses: _Uses, grads: Sequence[Tensor]) -> list[list[_Use]]:
+    """Return the uses of each layer."""
+    layers: dict[tuple[int, int], list[_Use]] = {}
+    for use, grad in zip(uses, grads, strict=True):
+        use.grad = grad
+        layers.setdefault((id(use.weight), id(use.bias)), []).append(use)
+    params = [each for key in layers for each in key if each != id(None)]
+    mixed = len(layers) < len(uses) and any(len({id(use.rule) for use in layer}) > 1 for layer in layers.values())
+    if mixed or len(set(params)) < len(params):
+        raise UnsupportedError  # two different layers share a parameter
+    return list(layers.values())
+
+
+def _parts(layers: Sequence[_Uses], rows: int) -> Iterator[_Part]:
+    """Yield the parts of a network. Small dense layers are one part: calls of torch take longer than the arithmetic."""
+    small = [layer[0] for layer in layers if _is_small(layer, rows)]
+    if len(small) > 1:
+        yield _small_dense(small)
+        layers = [layer for layer in layers if layer[0] not in small]
+    for layer in layers:
+        yield from layer[0].rule.parts(layer, rows)
+
+
+def _need_rows(values: Tensor, rows: int) -> None:
+    if len(values) != rows:
+        raise UnsupportedError
+
+
+# --- parts, from what describes the gradient of each row ----------------------------------------------
+
+
+def _norms(values: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(values, dim=1)  # type: ignore[no-any-return]  # torch has no types here
+
+
+def _target(param: Tensor | None) -> Tensor:
+    assert param is not None
+    assert param.grad is not None  # a view of the gradient of the whole network
+    return param.grad
+
+
+def _each(param: Tensor, grads: Tensor) -> _Part:
+    """Return the part for gradients of single rows, [rows, ...]."""
+    grads = grads.flatten(1)
+    return _Part(_norms(grads), lambda factors: _target(param).view(-1).addmv_(grads.t(), factors))
+
+
+def _products(weight: Tensor, x: Tensor, grad: Tensor, groups: int = 1) -> _Part:
+    """Return the part for gradients that are sums of products: ``grad @ x`` for each row and group.
+
+    `x` has the shape [rows · groups, places, d], and `grad` the shape [rows · groups, k, places].
+    """
+    rows, places, inputs, outputs = len(x) // groups, x.shape[1], x.shape[2], grad.shape[1]
+    size, both = inputs * outputs, inputs + outputs
+    if _TRAFFIC * size <= places**2 * both and rows * groups * size <= _NUMBERS:
+        return _each(weight, torch.bmm(grad, x).view(rows, -1))
+    # Few places: products of two places are fewer numbers. Double precision, because their sum may cancel.
+    x64, grad64 = x.double(), grad.double()
+    pairs = torch.bmm(x64, x64.transpose(1, 2)).mul_(torch.bmm(grad64.transpose(1, 2), grad64))
+    norms = pairs.view(rows, -1).sum(1).clamp_(min=0).sqrt_().to(x.dtype)
+
+    def add(factors: Tensor) -> None:
+        scaled = grad.unflatten(0, (rows, groups)) * factors[:, None, None, None]
+        left = scaled.permute(1, 2, 0, 3).reshape(groups, outputs, rows * places)
+        right = x.unflatten(0, (rows, groups)).transpose(0, 1).reshape(groups, rows * places, inputs)
+        _target(weight).view(groups, outputs, inputs).baddbmm_(left, right)
+
+    return _Part(norms, add)
+
+
+# --- layers -------------------------------------------------------------------------------------------
+
+
+def _dense(uses: _Uses, rows: int) -> Iterator[_Part]:
+    """Yield the parts of a dense layer: a matrix, and maybe a bias."""
+    weight, bias = uses[0].weight, uses[0].bias
+    if len(uses) == 1 and len(uses[0].saved) == rows and weight is not None:
+        yield _dense_of_rows(weight, bias, uses[0].saved, uses[0].by_output)
+        return
+    # Several places of a row: one after another in the lines of a matrix, or in several uses of the layer.
+    x = _joined([_by_row(use.saved, rows) for use in uses], 1)
+    grad = _joined([_by_row(use.by_output, rows) for use in uses], 1)
+    if weight is not None:
+        yield _products(weight, x, grad.transpose(1, 2))
+    if bias is not None:
+        yield _each(bias, grad.sum(1))
+
+
+def _dense_of_rows(weight: Tensor, bias: Tensor | None, x: Tensor, grad: Tensor) -> _Part:
+    length = _norms(x)
+    if bias is not None:
+        length = torch.hypot(length, length.new_ones(()))  # as if there were one more input, 1
+
+    def add(factors: Tensor) -> None:
+        _target(weight).addmm_((grad * factors[:, None]).t(), x)
+        if bias is not None:
+            _target(bias).addmv_(grad.t(), factors)
+
+    return _Part(length.mul_(_norms(grad)), add)
+
+
+def _is_small(layer: _Uses, rows: int) -> bool:
+    """Whether a layer is dense and small, used once, with a bias, and has one input per row."""
+    use = layer[0]
+    if use.rule.parts is not _dense or len(layer) > 1 or use.weight is None or use.bias is None:
+        return False
+    return len(use.saved) == rows and use.saved.shape[1] <= _SMALL
+
+
+def _small_dense(uses: _Uses) -> _Part:
+    """Return the part of several small dense layers."""
+    grads = torch.cat([use.by_output for use in uses], 1)
+    x = torch.cat([use.saved for use in uses], 1)
+    sizes = tuple(use.by_output.shape[1] for use in uses)
+    columns, lines = _blocks(tuple(use.saved.shape[1] for use in uses), x), _blocks(sizes, x)
+    squares = (x.square_() @ columns).add_(1).mul_(grads.square() @ lines)  # [rows, layers]; a bias is an input of 1
+
+    def add(factors: Tensor) -> None:
+        scaled, sums = (grads * factors[:, None]).split(sizes, 1), torch.mv(grads.t(), factors).split(sizes)
+        for use, lines, total in zip(uses, scaled, sums, strict=True):
+            _target(use.weight).addmm_(lines.t(), use.saved)
+            _target(use.bias).add_(total)
+
+    return _Part(squares.sum(1).sqrt_(), add)
+
+
+def _blocks(sizes: tuple[int, ...], like: Tensor) -> Tensor:
+    """Return a matrix that adds up the columns of each block: [columns, blocks]."""
+    return _block_matrix(sizes, like.dtype, like.device)
+
+
+@lru_cache(maxsize=64)
+def _block_matrix(sizes: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.block_diag(*(torch.ones(size, 1, dtype=dtype, device=device) for size in sizes))
+
+
+def _by_row(values: Tensor, rows: int) -> Tensor:
+    """Return a matrix with several lines for each row as [rows, lines, d]."""
+    if len(values) % rows:
+        raise UnsupportedError
+    return values.reshape(rows, -1, values.shape[-1])
+
+
+def _addition(uses: _Uses, rows: int) -> Iterator[_Part]:
+    """Yield the part of a bias that is added to the last dimension."""
+    bias = uses[0].bias
+    assert bias is not None
+    sums = []
+    for use in uses:
+        _need_rows(use.by_output, rows)
+        if use.by_output.dim() < 2 or bias.shape != use.by_output.shape[-1:] or use.saved != 1:
+            raise UnsupportedError
+        sums.append(_by_row(use.by_output, rows).sum(1))
+    yield _each(bias, _added(sums))
+
+
+def _joined(parts: Sequence[Tensor], axis: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), axis)
+
+
+def _added(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.stack(list(parts)).sum(0)
+
+
+@dataclass(frozen=True)
+class _Images:
+    """The input of a convolution."""
+
+    x: Tensor
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+
+    @classmethod
+    def saved(cls, node: Any) -> "_Images":
+        options = (tuple(getattr(node, f"_saved_{name}")) for name in ("stride", "padding", "dilation"))
+        if node._saved_transposed or node._saved_input.dim() != 4:
+            raise UnsupportedError
+        return cls(node._saved_input, tuple(node._saved_weight.shape[2:]), *options, node._saved_groups)
+
+    def windows(self) -> Tensor:
+        """Return the windows that the kernel sees, [rows, inputs, places]: as F.unfold, but twice as fast on a CPU."""
+        (down, right), x = self.padding, self.x
+        x = F.pad(x, (right, right, down, down)) if down or right else x
+        for axis, size, stride, dilation in zip((2, 3), self.kernel, self.stride, self.dilation, strict=True):
+            x = x.unfold(axis, dilation * (size - 1) + 1, stride)[..., ::dilation]
+        return x.permute(0, 1, 4, 5, 2, 3).reshape(len(x), -1, x.shape[2] * x.shape[3])
+
+
+def _convolution(uses: _Uses, rows: int) -> Iterator[_Part]:
+    weight, bias = uses[0].weight, uses[0].bias
+    _need_rows(uses[0].by_output, rows)
+    grad = _joined([use.by_output.flatten(2) for use in uses], 2)
+    if weight is not None:
+        windows, groups = _joined([use.saved.windows() for use in uses], 2), uses[0].saved.groups
+        x, by_group = (each.unflatten(1, (groups, -1)).flatten(0, 1) for each in (windows, grad))
+        yield _products(weight, x.transpose(1, 2), by_group, groups)
+    if bias is not None:
+        yield _each(bias, grad.sum(2))
+
+
+def _group_norm(uses: _Uses, rows: int) -> Iterator[_Part]:
+    weight, bias = uses[0].weight, uses[0].bias
+    _need_rows(uses[0].by_output, rows)
+    grads = [use.by_output.reshape(rows, use.by_output.shape[1], -1) for use in uses]
+    if weight is not None:
+        sums = []
+        for (x, mean, deviation), grad in zip((use.saved for use in uses), grads, strict=True):
+            normal = (x.reshape(*mean.shape, -1) - mean[..., None]) * deviation[..., None]
+            sums.append((normal.view_as(grad) * grad).sum(2))
+        yield _each(weight, _added(sums))
+    if bias is not None:
+        yield _each(bias, _added([grad.sum(2) for grad in grads]))
+
+
+def _layer_norm(uses: _Uses, rows: int) -> Iterator[_Part]:
+    weight, bias = uses[0].weight, uses[0].bias
+    _need_rows(uses[0].by_output, rows)
+    shape = next(each for each in (weight, bias) if each is not None).shape
+    if weight is not None:
+        normal = [(x - mean) * deviation for x, mean, deviation in (use.saved for use in uses)]
+        grads = [each * use.by_output for each, use in zip(normal, uses, strict=True)]
+        yield _each(weight, _added([each.reshape(rows, -1, *shape).sum(1) for each in grads]))
+    if bias is not None:
+        yield _each(bias, _added([use.by_output.reshape(rows, -1, *shape).sum(1) for use in uses]))
+
+
+def _embedding_saved(node: Any) -> tuple[Tensor, int]:
+    if node._saved_scale_grad_by_freq or node._saved_sparse:
+        raise UnsupportedError
+    return node._saved_indices, node._saved_padding_idx
+
+
+def _embedding(uses: _Uses, rows: int) -> Iterator[_Part]:
+    weight = uses[0].weight
+    assert weight is not None
+    for use in uses:
+        _need_rows(use.saved[0], rows)
+    words = _joined([use.saved[0].reshape(rows, -1) for use in uses], 1)
+    grad = _joined([use.by_output.reshape(rows, -1, weight.shape[1]) for use in uses], 1)
+    yield _words(weight, words, grad, uses[0].saved[1])
+
+
+def _bag_saved(node: Any) -> tuple[Tensor, int, Tensor]:
+    is_plain = node._saved_mode == _SUM and node._saved_per_sample_weights is None
+    if not is_plain or node._saved_scale_grad_by_freq or node._saved_sparse:
+        raise UnsupportedError
+    return node._saved_indices, node._saved_padding_idx, node._saved_offsets
+
+
+def _bag(uses: _Uses, rows: int) -> Iterator[_Part]:
+    """Yield the part of the vectors of words that are added up: each word of a row has the same gradient."""
+    (use,) = uses if len(uses) == 1 else (None,)
+    if use is None or use.weight is None:
+        raise UnsupportedError
+    words, padding, offsets = use.saved
+    _need_rows(offsets, rows)
+    lengths = torch.diff(offsets, append=offsets.new_tensor([len(words)]))
+    if int(lengths.min()) != int(lengths.max()):
+        raise UnsupportedError
+    words = words.view(rows, -1)
+    yield _words(use.weight, words, use.by_output[:, None].expand(-1, words.shape[1], -1), padding)
+
+
+def _words(weight: Tensor, words: Tensor, grad: Tensor, padding: int) -> _Part:
+    """Return the part for vectors of words, [rows, places]; `grad` is by the vector at each place."""
+    rows = torch.arange(len(words), device=words.device)[:, None]
+    keys, places = (rows * len(weight) + words).flatten().unique(return_inverse=True)
+    sums = grad.new_zeros(len(keys), weight.shape[1]).index_add_(0, places, grad.flatten(0, 1))
+    row, word = keys // len(weight), keys % len(weight)
+    if padding >= 0:
+        sums[word == padding] = 0
+    norms = grad.new_zeros(len(words)).index_add_(0, row, _norms(sums).square_()).sqrt_()
+    return _Part(norms, lambda factors: _target(weight).index_add_(0, word, sums * factors[row, None]))
+
+
+def _normal_saved(node: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return node._saved_input, node._saved_result1, node._saved_result2  # mean and 1 / deviation
+
+
+_RULES = {
+    "AddmmBackward0": _Rule(lambda node: node._saved_mat1, _dense, 2, 0, is_transposed=True),
+    "MmBackward0": _Rule(lambda node: node._saved_self, _dense, 1, is_transposed=True),
+    "AddBackward0": _Rule(lambda node: node._saved_alpha, _addition, None, 1),
+    "ConvolutionBackward0": _Rule(_Images.saved, _convolution, 1, 2),
+    "NativeGroupNormBackward0": _Rule(_normal_saved, _group_norm, 1, 2),
+    "NativeLayerNormBackward0": _Rule(_normal_saved, _layer_norm, 1, 2),
+    "EmbeddingBackward0": _Rule(_embedding_saved, _embedding, 0),
+    "EmbeddingBagBackward0": _Rule(_bag_saved, _bag, 0),
+}
