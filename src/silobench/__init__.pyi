@@ -48,6 +48,7 @@ from .measures import Course as Course
 from .measures import Measure as Measure
 from .measures import accuracy_loss as accuracy_loss
 from .measures import canaries as canaries
+from .measures import inversion as inversion
 from .measures import measured as measured
 from .measures import membership as membership
 from .measures import norm_divergence as norm_divergence

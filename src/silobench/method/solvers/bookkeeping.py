@@ -11,6 +11,7 @@ parameter is missed: one of an unknown kind raises `UnsupportedError`.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import torch
@@ -22,25 +23,28 @@ _NUMBERS = 1 << 25  # of gradients of single rows in memory at a time, for one l
 _TRAFFIC = 8  # a number that is written and read takes as long as this many operations
 _PARAMETER = "torch::autograd::AccumulateGrad"  # name of the node of a parameter
 _TRANSPOSED = "TBackward0"
+_SMALL = 1 << 12  # inputs of a small dense layer
 _SUM = 0  # mode of a bag of words
 
 Loss: TypeAlias = Callable[[nn.Module, Tensor, Tensor], Tensor]  # (module, x, y) -> mean loss over rows
-Scales: TypeAlias = Callable[[Tensor], Tensor]  # (norms of the gradients of rows) -> factors of rows
 
 
 class UnsupportedError(Exception):
     """A network uses a parameter in a way that book-keeping does not know."""
 
 
-def book_keeping(module: nn.Module, loss: Loss, x: Tensor, y: Tensor, scales: Scales) -> Tensor:
-    """Add the scaled sum of the gradients of single rows to the gradients of a module, and return the mean loss."""
+def book_keeping(module: nn.Module, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
+    """Add the sum of the clipped gradients of single rows to the gradients of a module, and return the mean loss."""
     mean, rows = loss(module, x, y), len(x)
     uses = _uses_in(mean)
     grads = torch.autograd.grad(mean, [GradientEdge(use.node, 0) for use in uses])
     with torch.no_grad():
-        parts = [part for layer in _layers(uses, grads) for part in layer[0].rule.parts(layer, rows)]
-        norms = torch.linalg.vector_norm(torch.stack([part.norms for part in parts]), dim=0)
-        factors = scales(norms.mul_(rows)).mul_(rows)  # the loss is a mean, so gradients are those of single rows / n
+        parts = list(_parts(_layers(uses, grads), rows))
+        norms = parts[0].norms
+        if len(parts) > 1:
+            norms = torch.linalg.vector_norm(torch.stack([part.norms for part in parts]), dim=0)
+        # The loss is a mean of n rows, so these are the gradients of single rows / n: n · min(1, clip / (n · norm))
+        factors = norms.reciprocal_().mul_(clip).clamp_(max=rows)
         for part in parts:
             part.add(factors)
     return mean.detach()
@@ -54,7 +58,7 @@ class _Part:
     add: Callable[[Tensor], object]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Use:
     """One use of a layer: a node of the graph, what it has saved, and the parameters that are trained."""
 
@@ -125,9 +129,20 @@ def _layers(uses: _Uses, grads: Sequence[Tensor]) -> list[list[_Use]]:
         use.grad = grad
         layers.setdefault((id(use.weight), id(use.bias)), []).append(use)
     params = [each for key in layers for each in key if each != id(None)]
-    if len(set(params)) < len(params) or any(use.rule is not each[0].rule for each in layers.values() for use in each):
-        raise UnsupportedError  # two layers share a parameter
+    mixed = len(layers) < len(uses) and any(len({id(use.rule) for use in layer}) > 1 for layer in layers.values())
+    if mixed or len(set(params)) < len(params):
+        raise UnsupportedError  # two different layers share a parameter
     return list(layers.values())
+
+
+def _parts(layers: Sequence[_Uses], rows: int) -> Iterator[_Part]:
+    """Yield the parts of a network. Small dense layers are one part: calls of torch take longer than the arithmetic."""
+    small = [layer[0] for layer in layers if _is_small(layer, rows)]
+    if len(small) > 1:
+        yield _small_dense(small)
+        layers = [layer for layer in layers if layer[0] not in small]
+    for layer in layers:
+        yield from layer[0].rule.parts(layer, rows)
 
 
 def _need_rows(values: Tensor, rows: int) -> None:
@@ -142,7 +157,8 @@ def _norms(values: Tensor) -> Tensor:
     return torch.linalg.vector_norm(values, dim=1)  # type: ignore[no-any-return]  # torch has no types here
 
 
-def _target(param: Tensor) -> Tensor:
+def _target(param: Tensor | None) -> Tensor:
+    assert param is not None
     assert param.grad is not None  # a view of the gradient of the whole network
     return param.grad
 
@@ -205,6 +221,41 @@ def _dense_of_rows(weight: Tensor, bias: Tensor | None, x: Tensor, grad: Tensor)
             _target(bias).addmv_(grad.t(), factors)
 
     return _Part(length.mul_(_norms(grad)), add)
+
+
+def _is_small(layer: _Uses, rows: int) -> bool:
+    """Whether a layer is dense and small, used once, with a bias, and has one input per row."""
+    use = layer[0]
+    if use.rule.parts is not _dense or len(layer) > 1 or use.weight is None or use.bias is None:
+        return False
+    return len(use.saved) == rows and use.saved.shape[1] <= _SMALL
+
+
+def _small_dense(uses: _Uses) -> _Part:
+    """Return the part of several small dense layers."""
+    grads = torch.cat([use.by_output for use in uses], 1)
+    x = torch.cat([use.saved for use in uses], 1)
+    sizes = tuple(use.by_output.shape[1] for use in uses)
+    columns, lines = _blocks(tuple(use.saved.shape[1] for use in uses), x), _blocks(sizes, x)
+    squares = (x.square_() @ columns).add_(1).mul_(grads.square() @ lines)  # [rows, layers]; a bias is an input of 1
+
+    def add(factors: Tensor) -> None:
+        scaled, sums = (grads * factors[:, None]).split(sizes, 1), torch.mv(grads.t(), factors).split(sizes)
+        for use, lines, total in zip(uses, scaled, sums, strict=True):
+            _target(use.weight).addmm_(lines.t(), use.saved)
+            _target(use.bias).add_(total)
+
+    return _Part(squares.sum(1).sqrt_(), add)
+
+
+def _blocks(sizes: tuple[int, ...], like: Tensor) -> Tensor:
+    """Return a matrix that adds up the columns of each block: [columns, blocks]."""
+    return _block_matrix(sizes, like.dtype, like.device)
+
+
+@lru_cache(maxsize=64)
+def _block_matrix(sizes: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.block_diag(*(torch.ones(size, 1, dtype=dtype, device=device) for size in sizes))
 
 
 def _by_row(values: Tensor, rows: int) -> Tensor:

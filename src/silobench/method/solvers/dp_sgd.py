@@ -106,7 +106,7 @@ class DpSgd(Sgd):
     def add_noise(self, total: Vector, noise: float, random: Randomness) -> None:
         """Add normal numbers of deviation noise · clip to a sum of clipped gradients."""
         if noise:
-            total.add_(random.normal(total.numel(), noise * self.clip).to(total.device))
+            total.add_(random.normal(total.numel()).to(total.device), alpha=noise * self.clip)
 
     def _add_noise_watched(
         self, canaries: Canaries, samples: int, total: Vector, noise: float, random: Randomness
