@@ -77,7 +77,9 @@ class Schedule:
         if self.network.mesh and self.exchange is STAR:
             object.__setattr__(self, "exchange", MESH)
         needs_each, mixes = self.exchange.needs_each or self.pace.takes is not None, self.exchange.mixes
-        cohort = self._sampled_cohort
+        parties = len(self.setting.federation.parties)
+        is_some = 0 < self.participation <= parties and self.cohort < parties  # `check` refuses impossible ones
+        cohort = self.cohort if is_some else None
         if (self.setting.needs_each, self.setting.mixes, self.setting.cohort) != (needs_each, mixes, cohort):
             setting = replace(self.setting, needs_each=needs_each, mixes=mixes, cohort=cohort)
             object.__setattr__(self, "setting", setting)
@@ -86,14 +88,6 @@ class Schedule:
         setting = calibrated(self.setting, self.selection, self.participation, self.rounds)
         if setting is not self.setting:
             object.__setattr__(self, "setting", setting)
-
-    @property
-    def _sampled_cohort(self) -> int | None:
-        """The number of parties in a round; None for all of them, and for a participation that `check` refuses."""
-        parties = len(self.setting.federation.parties)
-        is_count = isinstance(self.participation, int) and 0 < self.participation < parties
-        is_share = isinstance(self.participation, float) and 0 < self.participation < 1
-        return self.cohort if (is_count or is_share) and self.cohort < parties else None
 
     def _need_parts(self) -> None:
         """Raise `ConfigError` for a part of another kind, or for its function or its name in place of it."""
