@@ -433,7 +433,7 @@ def test_wrong_shares_are_noticed_where_there_is_a_public_key() -> None:
 
 
 def test_bytes_are_those_of_the_messages() -> None:
-    """Party 7 is lost before it sends shares, and party 2 before it sends masked values; party 0 does not help."""
+    """Party 7 is lost before it sends shares, and party 2 before it sends masked values."""
     cohort, leaving = tuple(range(8)), {7: "shares", 2: "replies"}
     present = presence(cohort, leaving)
     memories, (advertising, sharing) = Pairwise().agree(cohort, present)
