@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,13 @@ class ClippedMean(DpSgd):
         grad.div_(count)
         grad.mul_(min(1.0, self.clip / float(grad.norm())) * min(self.batch or math.inf, problem.party.samples))
         return loss
+
+
+class WithoutSampling(DpSgd):
+    """Takes all rows in every step, and counts on the privacy of samples."""
+
+    def sampled(self, problem: Problem, round: int, random: Randomness) -> Iterator[Tensor]:
+        return itertools.repeat(problem.rows, self.count(problem.party.samples))
 
 
 def as_kind(solver: DpSgd, kind: type[DpSgd]) -> DpSgd:
@@ -113,6 +121,10 @@ def test_broken_mechanisms_are_caught(parts, solver: DpSgd, kind: str) -> None:
     assert seen["verdict"] == "the claim is refuted"
     assert seen["canaries"] == 1000
     assert seen["confidence"] == 0.95
+
+
+def test_a_step_of_all_rows_is_caught(parts) -> None:
+    assert audited(parts, as_kind(SAMPLED, WithoutSampling))["verdict"] == "the claim is refuted"
 
 
 def test_the_audit_sees_something_of_an_honest_run(parts) -> None:
