@@ -144,6 +144,7 @@ from .method.types import Dial as Dial
 from .method.types import Knob as Knob
 from .method.types import Layout as Layout
 from .method.types import Local as Local
+from .method.types import LostRoundError as LostRoundError
 from .method.types import Memory as Memory
 from .method.types import Phase as Phase
 from .method.types import Pull as Pull

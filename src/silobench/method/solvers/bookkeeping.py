@@ -19,6 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 
+from silobench.models.lstm_layer import Lines, Tape, by_gates, run
+
 _NUMBERS = 1 << 25  # of gradients of single rows in memory at a time, for one layer
 _TRAFFIC = 8  # a number that is written and read takes as long as this many operations
 _PARAMETER = "torch::autograd::AccumulateGrad"  # name of the node of a parameter
@@ -64,8 +66,7 @@ class _Use:
 
     rule: "_Rule"
     node: Any
-    weight: Tensor | None
-    bias: Tensor | None
+    params: tuple[Tensor | None, ...]  # None for one that is not trained
     saved: Any
     grad: Tensor | None = None  # by the output
 
@@ -84,9 +85,8 @@ class _Rule:
 
     saved: Callable[[Any], Any]  # (node) -> what the parts need of it
     parts: Callable[[_Uses, int], Iterator[_Part]]  # (all uses of a layer, rows) -> its parts
-    weight: int | None  # the place of the weight among the inputs of the node
-    bias: int | None = None
-    is_transposed: bool = False  # whether the node reads the transposed weight
+    places: tuple[int, ...]  # of the parameters among the inputs of the node
+    is_transposed: bool = False  # whether the node reads the transpose of the first one
 
 
 def _uses_in(loss: Tensor) -> list[_Use]:
@@ -94,23 +94,28 @@ def _uses_in(loss: Tensor) -> list[_Use]:
     uses, seen, waiting = [], set(), [loss.grad_fn]
     while waiting:
         node: Any = waiting.pop()
-        name, inputs = node.name(), [each for each, _ in node.next_functions]
+        name, inputs = node.name(), list(node.next_functions)
         if name == _PARAMETER:
             raise UnsupportedError
         if (rule := _RULES.get(name)) is not None:
-            weight, bias = _taken(inputs, rule.weight, rule.is_transposed), _taken(inputs, rule.bias)
-            if weight is not None or bias is not None:
-                uses.append(_Use(rule, node, weight, bias, rule.saved(node)))
-        for each in inputs:
+            params = tuple(
+                [_taken(inputs, place, rule.is_transposed and not number) for number, place in enumerate(rule.places)]
+            )
+            if any(each is not None for each in params):
+                uses.append(_Use(rule, node, params, rule.saved(node)))
+        for each, output in inputs:
+            if output and each.name() in _RULES:
+                raise UnsupportedError  # rules are for the first output of a node
             if each is not None and each not in seen:
                 seen.add(each)
                 waiting.append(each)
     return uses
 
 
-def _taken(inputs: list[Any], place: int | None, is_transposed: bool = False) -> Tensor | None:
+def _taken(inputs: list[tuple[Any, int]], place: int, is_transposed: bool) -> Tensor | None:
     """Return the parameter at a place and remove it from the inputs of a node; None if another tensor is there."""
-    if place is None or (node := inputs[place]) is None:
+    node = inputs[place][0]
+    if node is None:
         return None
     if is_transposed:
         if node.name() != _TRANSPOSED:
@@ -118,16 +123,16 @@ def _taken(inputs: list[Any], place: int | None, is_transposed: bool = False) ->
         node = node.next_functions[0][0]
     if node.name() != _PARAMETER:
         return None
-    inputs[place] = None
+    inputs[place] = None, 0
     return node.variable  # type: ignore[no-any-return]  # torch has no types here
 
 
 def _layers(uses: _Uses, grads: Sequence[Tensor]) -> list[list[_Use]]:
     """Return the uses of each layer."""
-    layers: dict[tuple[int, int], list[_Use]] = {}
+    layers: dict[tuple[int, ...], list[_Use]] = {}
     for use, grad in zip(uses, grads, strict=True):
         use.grad = grad
-        layers.setdefault((id(use.weight), id(use.bias)), []).append(use)
+        layers.setdefault(tuple(map(id, use.params)), []).append(use)
     params = [each for key in layers for each in key if each != id(None)]
     mixed = len(layers) < len(uses) and any(len({id(use.rule) for use in layer}) > 1 for layer in layers.values())
     if mixed or len(set(params)) < len(params):
@@ -197,7 +202,7 @@ def _products(weight: Tensor, x: Tensor, grad: Tensor, groups: int = 1) -> _Part
 
 def _dense(uses: _Uses, rows: int) -> Iterator[_Part]:
     """Yield the parts of a dense layer: a matrix, and maybe a bias."""
-    weight, bias = uses[0].weight, uses[0].bias
+    weight, bias = (*uses[0].params, None)[:2]
     if len(uses) == 1 and len(uses[0].saved) == rows and weight is not None:
         yield _dense_of_rows(weight, bias, uses[0].saved, uses[0].by_output)
         return
@@ -226,7 +231,7 @@ def _dense_of_rows(weight: Tensor, bias: Tensor | None, x: Tensor, grad: Tensor)
 def _is_small(layer: _Uses, rows: int) -> bool:
     """Whether a layer is dense and small, used once, with a bias, and has one input per row."""
     use = layer[0]
-    if use.rule.parts is not _dense or len(layer) > 1 or use.weight is None or use.bias is None:
+    if use.rule is not _AFFINE or len(layer) > 1 or None in use.params:
         return False
     return len(use.saved) == rows and use.saved.shape[1] <= _SMALL
 
@@ -242,8 +247,9 @@ def _small_dense(uses: _Uses) -> _Part:
     def add(factors: Tensor) -> None:
         scaled, sums = (grads * factors[:, None]).split(sizes, 1), torch.mv(grads.t(), factors).split(sizes)
         for use, lines, total in zip(uses, scaled, sums, strict=True):
-            _target(use.weight).addmm_(lines.t(), use.saved)
-            _target(use.bias).add_(total)
+            weight, bias = use.params
+            _target(weight).addmm_(lines.t(), use.saved)
+            _target(bias).add_(total)
 
     return _Part(squares.sum(1).sqrt_(), add)
 
@@ -267,7 +273,7 @@ def _by_row(values: Tensor, rows: int) -> Tensor:
 
 def _addition(uses: _Uses, rows: int) -> Iterator[_Part]:
     """Yield the part of a bias that is added to the last dimension."""
-    bias = uses[0].bias
+    (bias,) = uses[0].params
     assert bias is not None
     sums = []
     for use in uses:
@@ -314,7 +320,7 @@ class _Images:
 
 
 def _convolution(uses: _Uses, rows: int) -> Iterator[_Part]:
-    weight, bias = uses[0].weight, uses[0].bias
+    weight, bias = uses[0].params
     _need_rows(uses[0].by_output, rows)
     grad = _joined([use.by_output.flatten(2) for use in uses], 2)
     if weight is not None:
@@ -326,7 +332,7 @@ def _convolution(uses: _Uses, rows: int) -> Iterator[_Part]:
 
 
 def _group_norm(uses: _Uses, rows: int) -> Iterator[_Part]:
-    weight, bias = uses[0].weight, uses[0].bias
+    weight, bias = uses[0].params
     _need_rows(uses[0].by_output, rows)
     grads = [use.by_output.reshape(rows, use.by_output.shape[1], -1) for use in uses]
     if weight is not None:
@@ -340,7 +346,7 @@ def _group_norm(uses: _Uses, rows: int) -> Iterator[_Part]:
 
 
 def _layer_norm(uses: _Uses, rows: int) -> Iterator[_Part]:
-    weight, bias = uses[0].weight, uses[0].bias
+    weight, bias = uses[0].params
     _need_rows(uses[0].by_output, rows)
     shape = next(each for each in (weight, bias) if each is not None).shape
     if weight is not None:
@@ -358,7 +364,7 @@ def _embedding_saved(node: Any) -> tuple[Tensor, int]:
 
 
 def _embedding(uses: _Uses, rows: int) -> Iterator[_Part]:
-    weight = uses[0].weight
+    (weight,) = uses[0].params
     assert weight is not None
     for use in uses:
         _need_rows(use.saved[0], rows)
@@ -376,16 +382,15 @@ def _bag_saved(node: Any) -> tuple[Tensor, int, Tensor]:
 
 def _bag(uses: _Uses, rows: int) -> Iterator[_Part]:
     """Yield the part of the vectors of words that are added up: each word of a row has the same gradient."""
-    (use,) = uses if len(uses) == 1 else (None,)
-    if use is None or use.weight is None:
+    (weight,), (words, padding, offsets) = uses[0].params, uses[0].saved
+    if len(uses) > 1 or weight is None:
         raise UnsupportedError
-    words, padding, offsets = use.saved
     _need_rows(offsets, rows)
     lengths = torch.diff(offsets, append=offsets.new_tensor([len(words)]))
     if int(lengths.min()) != int(lengths.max()):
         raise UnsupportedError
     words = words.view(rows, -1)
-    yield _words(use.weight, words, use.by_output[:, None].expand(-1, words.shape[1], -1), padding)
+    yield _words(weight, words, uses[0].by_output[:, None].expand(-1, words.shape[1], -1), padding)
 
 
 def _words(weight: Tensor, words: Tensor, grad: Tensor, padding: int) -> _Part:
@@ -404,13 +409,70 @@ def _normal_saved(node: Any) -> tuple[Tensor, Tensor, Tensor]:
     return node._saved_input, node._saved_result1, node._saved_result2  # mean and 1 / deviation
 
 
+@dataclass(frozen=True)
+class _Sequences:
+    """The run of an LSTM layer."""
+
+    x: Tensor
+    lines: Lines
+    weight_hh: Tensor
+    tape: Tape
+
+    @classmethod
+    def saved(cls, node: Any) -> "_Sequences":
+        x, _, weight_hh, *tape = node.saved_tensors
+        return cls(x, node.lines, weight_hh, Tape(*tape))
+
+    @classmethod
+    def saved_by_torch(cls, node: Any) -> "_Sequences":
+        """Return the run of torch's layer, which is repeated by ours: torch does not keep the gates."""
+        zeros = not (node._saved_hx_.any() or node._saved_cx_.any())
+        if not zeros or node._saved_reverse or not node._saved_has_biases or node._saved_batch_sizes:
+            raise UnsupportedError
+        x, weights = node._saved_input, [getattr(node, f"_saved_weight{number}") for number in range(4)]
+        lines, x = Lines((x.shape[1],) * x.shape[0]), x.flatten(0, 1)
+        with torch.no_grad():
+            return cls(x, lines, weights[1].detach(), run(x, lines, *weights))
+
+
+def _lstm(uses: _Uses, rows: int) -> Iterator[_Part]:
+    """Yield the parts of an LSTM layer: dense layers of the inputs and of the states before."""
+    sequences: _Sequences = uses[0].saved
+    lines, grad = sequences.lines, uses[0].by_output.reshape(len(sequences.tape.states), -1)
+    if len(uses) > 1 or lines.counts[0] != rows:
+        raise UnsupportedError
+    grad, before = by_gates(grad, sequences.tape, lines, sequences.weight_hh)
+    states = grad.new_zeros(len(grad), sequences.weight_hh.shape[1])
+    states[rows:] = sequences.tape.states.index_select(0, before)
+    x, states, grad = (_unpacked(each, lines) for each in (lines.read(sequences.x), states, grad))
+    by_place, total = grad.transpose(1, 2), grad.sum(1)
+    for param, inputs in zip(uses[0].params, (x, states, None, None), strict=True):
+        if param is not None:
+            yield _each(param, total) if inputs is None else _products(param, inputs, by_place)
+
+
+def _unpacked(values: Tensor, lines: Lines) -> Tensor:
+    """Return the lines of packed sequences as [rows, steps, numbers]; what is beyond the end of a row is 0."""
+    sequence = torch.cat([torch.arange(count, device=values.device) for count in lines.counts])
+    step = torch.arange(len(lines.counts), device=values.device).repeat_interleave(
+        torch.tensor(lines.counts, device=values.device)
+    )
+    row = sequence if lines.rows is None else lines.rows[sequence]
+    whole = values.new_zeros(lines.counts[0], len(lines.counts), values.shape[1])
+    whole[row, step] = values
+    return whole
+
+
+_AFFINE = _Rule(lambda node: node._saved_mat1, _dense, (2, 0), is_transposed=True)
 _RULES = {
-    "AddmmBackward0": _Rule(lambda node: node._saved_mat1, _dense, 2, 0, is_transposed=True),
-    "MmBackward0": _Rule(lambda node: node._saved_self, _dense, 1, is_transposed=True),
-    "AddBackward0": _Rule(lambda node: node._saved_alpha, _addition, None, 1),
-    "ConvolutionBackward0": _Rule(_Images.saved, _convolution, 1, 2),
-    "NativeGroupNormBackward0": _Rule(_normal_saved, _group_norm, 1, 2),
-    "NativeLayerNormBackward0": _Rule(_normal_saved, _layer_norm, 1, 2),
-    "EmbeddingBackward0": _Rule(_embedding_saved, _embedding, 0),
-    "EmbeddingBagBackward0": _Rule(_bag_saved, _bag, 0),
+    "AddmmBackward0": _AFFINE,
+    "MmBackward0": _Rule(lambda node: node._saved_self, _dense, (1,), is_transposed=True),
+    "AddBackward0": _Rule(lambda node: node._saved_alpha, _addition, (1,)),
+    "ConvolutionBackward0": _Rule(_Images.saved, _convolution, (1, 2)),
+    "NativeGroupNormBackward0": _Rule(_normal_saved, _group_norm, (1, 2)),
+    "NativeLayerNormBackward0": _Rule(_normal_saved, _layer_norm, (1, 2)),
+    "EmbeddingBackward0": _Rule(_embedding_saved, _embedding, (0,)),
+    "EmbeddingBagBackward0": _Rule(_bag_saved, _bag, (0,)),
+    "LstmLayerBackward": _Rule(_Sequences.saved, _lstm, (1, 2, 3, 4)),
+    "MkldnnRnnLayerBackward0": _Rule(_Sequences.saved_by_torch, _lstm, (1, 2, 3, 4)),
 }
