@@ -98,6 +98,8 @@ def _measured(numbers: dict[str, Any], off: Callable[[int], float]) -> dict[str,
         pairs = zip(names, numbers["layers"], strict=True)
         layers = {name: value * (1 + off(20 + place)) for place, (name, value) in enumerate(pairs)}
         found["weight-divergence"] = {"layers": layers, "all": 0.02, "distance": 0.5, "sgd_accuracy": None}
+    if "subtraction" in numbers:
+        found["subtraction"] = {"error": numbers["subtraction"] + off(9), "parties": 2}
     if "known" in numbers:
         own, others = numbers["known"]
         by_class = {
@@ -113,6 +115,8 @@ def _timed(numbers: dict[str, Any], off: Callable[[int], float]) -> dict[str, An
     The server tests for a fifth of it, while parties wait. That is not overhead, nor are the parties idle in it: `idle`
     is the share of waiting in the overhead.
     """
+    if "bars" in numbers:
+        return _barred(numbers, off)
     if not {"throughput", "overhead"} & numbers.keys():
         return {}
     overhead = min(1 - TESTING, max(0.0, numbers.get("overhead", 0.2) + off(31)))
@@ -122,6 +126,16 @@ def _timed(numbers: dict[str, Any], off: Callable[[int], float]) -> dict[str, An
     rows = numbers.get("throughput", 1000.0) * (1 + off(30))
     server = {"test": TESTING, "idle": 1 - TESTING}
     return {"rows": rows, "time": {"total": 1.0, "core": 2.0, "server": server, "parties": parties}}
+
+
+def _barred(numbers: dict[str, Any], off: Callable[[int], float]) -> dict[str, Any]:
+    """Return what a round records of its time, if the seconds of each part are given by bar."""
+    bars = {
+        bar: {part: seconds * (1 + off(60 + place)) for place, (part, seconds) in enumerate(parts.items())}
+        for bar, parts in numbers["bars"].items()
+    }
+    total = max(sum(parts.values()) for parts in bars.values())
+    return {"rows": numbers.get("rows", 1000), "time": {"total": total, "core": total, **bars}}
 
 
 def _final(numbers: dict[str, Any], off: Callable[[int], float], has_party_models: bool) -> dict[str, Any]:

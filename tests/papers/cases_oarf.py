@@ -12,6 +12,9 @@ TOP1, TOP03, RANK3, RAND1 = (
     "low-rank(rank=3, warm_start=False, feedback=True, decay=0.5)",
     "rand-k(fraction=0.01, scale=False, feedback=False)",
 )
+SPLIT2, SPLIT4 = (f"secure-sum(splits={splits}, range=16.0)" for splits in (2, 4))
+SLOW = "link(bandwidth=1000Mbps, server=100Mbps)"
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 
 def oarf(epochs: int = 1, **choices: Any) -> dict[str, Any]:
@@ -39,10 +42,29 @@ def chains(*transforms: str, **choices: Any) -> list[dict[str, Any]]:
     return [oarf(transforms=chain, **choices) for chain in ("", *transforms)]
 
 
+def private(*epsilons: float, **choices: Any) -> list[dict[str, Any]]:
+    """Private training by epsilon."""
+    solver = "dp-sgd(lr=plateau(start=2.0), clip=0.5, epsilon={}, epochs=1, batch=128)"
+    return [oarf(**{"solver": solver.format(epsilon), **choices}) for epsilon in epsilons]
+
+
+def protected(**choices: Any) -> list[dict[str, Any]]:
+    """Plain training on a slow link, and the hybrid."""
+    solver = "dp-sgd(lr=1.0, clip=0.5, epsilon=1.0, epochs=4, batch=128)"
+    chain = "rand-k(fraction=0.01, scale=False) | secure-sum(splits=2, range=16.0)"
+    return [oarf(network=SLOW, **choices), oarf(network=SLOW, **{"solver": solver, "transforms": chain, **choices})]
+
+
+def bars(server: dict[str, float], parties: dict[str, float], **others: Any) -> Number:
+    """Seconds of server and mean party in a round."""
+    return {"bars": {"server": server, "parties": parties}, **others}
+
+
 def each(key: str, *values: Any, **others: Any) -> list[Number]:
     return [{key: value, **others} for value in values]
 
 
+SERVER = {"idle": 9.0, "communicate": 1.0}
 LONG = {"rounds": 300}  # planned
 CASES = {
     "oarf-1": Case(
@@ -120,6 +142,55 @@ CASES = {
         wide=1.5,
         null={"throughput": 2000.0, "overhead": 0.3},
     ),
+    "oarf-13": Case(
+        chains(SPLIT2, SPLIT4, **LONG),
+        supported=each("until", 160, 161, 160, accuracy=0.89),
+        contradicted=each("accuracy", 0.89, 0.85, 0.85, until=160),
+        null=None,
+        equality="accuracy is the same",
+    ),
+    "oarf-14": Case(
+        chains(SPLIT2, SPLIT4),
+        supported=[
+            {"overhead": overhead, "throughput": rate, "sent": sent, "dense": 1000.0}
+            for overhead, rate, sent in ((0.25, 3913.0, 1000.0), (0.3, 2021.0, 2000.0), (0.36, 1891.0, 4000.0))
+        ],
+        contradicted=each("sent", 1000.0, 2000.0, 4000.0, overhead=0.3, throughput=2000.0, dense=1000.0),
+        wide=1.5,
+        null={"overhead": 0.3, "throughput": 2000.0, "sent": 1000.0, "dense": 1000.0},
+    ),
+    "oarf-15": Case(
+        [oarf(parties=parties, transforms=SPLIT2) for parties in (2, 3)],
+        supported=each("subtraction", 0.0, 0.3),
+        contradicted=each("subtraction", 0.2, 0.3),
+        null={"subtraction": 0.05},
+    ),
+    "oarf-16": Case(
+        private(*EPSILONS),
+        supported=[0.58, 0.65, 0.7, 0.75, 0.78, 0.8],
+        contradicted=[0.78, 0.79, 0.78, 0.79, 0.78, 0.78],
+    ),
+    "oarf-17": Case(
+        [*private(0.5, 16.0), *private(0.5, 16.0, dataset="imdb", model="bag", parties=2)],
+        supported=[0.58, 0.8, 0.84, 0.845],
+        contradicted=[0.76, 0.8, 0.84, 0.845],
+        equality="texts lose at most 2 points",
+    ),
+    "oarf-18": Case(
+        [*private(0.5, 16.0), oarf()],
+        supported=each("throughput", 1040.0, 1042.0, 3913.0, overhead=0.2),
+        contradicted=each("throughput", 1040.0, 1042.0, 1041.0, overhead=0.2),
+        wide=1.5,
+        null={"throughput": 2000.0, "overhead": 0.2},
+    ),
+    "oarf-19": Case(
+        private(*EPSILONS, **LONG),
+        supported=each("until", 100, 110, 95, 110, 95, 100, accuracy=0.8),
+        contradicted=each("until", 60, 80, 100, 120, 140, 160, accuracy=0.8),
+        undecided=each("until", 90, 100, 95, 105, 95, 105, accuracy=0.8),
+        null=None,
+        equality="the correlation is not strong",
+    ),
     "oarf-20": Case(
         [oarf(1, **LONG), oarf(4, **LONG)],
         supported=each("sent", 1000.0, 1050.0, accuracy=0.89, until=20),
@@ -152,5 +223,37 @@ CASES = {
         chains(TOP1, TOP1.replace("False", "True"), RAND1, RAND1.replace("feedback=False", "feedback=True")),
         supported=[0.893, 0.848, 0.88, 0.4, 0.6],
         contradicted=[0.893, 0.848, 0.848, 0.4, 0.4],
+    ),
+    "oarf-25": Case(
+        protected(),
+        supported=[bars({"idle": 8.0, "communicate": 2.0}, {"train": 7.0, "communicate": 2.0, "idle": 1.0})] * 2,
+        contradicted=[bars({"idle": 3.0, "communicate": 7.0}, {"train": 3.0, "communicate": 7.0})] * 2,
+        wide=0.9,
+        null=bars({"idle": 5.0, "communicate": 5.0}, {"train": 5.0, "idle": 5.0}),
+    ),
+    "oarf-26": Case(
+        protected(),
+        supported=[
+            bars(SERVER, {"train": 1.0, "communicate": 1.0, "idle": 0.2}, rows=1000),
+            bars(SERVER, {"train": 8.0, "encode": 1.0, "encrypt": 0.5, "communicate": 0.5}, rows=4000),
+        ],
+        contradicted=[
+            bars(SERVER, {"train": 1.0, "communicate": 1.0, "idle": 0.2}, rows=1000),
+            bars(SERVER, {"train": 4.0, "encode": 0.0, "encrypt": 0.01, "communicate": 1.0}, rows=4000),
+        ],
+        wide=0.9,
+        null=bars(SERVER, {"train": 1.0, "encode": 0.1, "encrypt": 0.01, "communicate": 1.0}, rows=1000),
+    ),
+    "oarf-27": Case(
+        [*protected(), *protected(dataset="mnist", model="linear")],
+        supported=[
+            bars({"idle": 8.0, "communicate": seconds}, {"train": 8.0}, sent=sent)
+            for seconds, sent in ((2.0, 2e6), (1.0, 2e6), (0.2, 2e5), (0.1, 2e5))
+        ],
+        contradicted=[
+            bars({"idle": 8.0, "communicate": 1.0}, {"train": 8.0}, sent=sent) for sent in (2e6, 2e6, 2e5, 2e5)
+        ],
+        wide=0.9,
+        null=bars({"idle": 8.0, "communicate": 1.0}, {"train": 8.0}, sent=2e6),
     ),
 }

@@ -98,14 +98,10 @@ def test_rcv1_has_a_learning_rate_of_its_own() -> None:
         assert bool(published_accuracy(label, 10)) == there
 
 
-PARTS_WITHOUT_RUNS = {"OARF": range(13, 20)}  # secret sharing and differential privacy
-
-
 def test_claims_are_numbered_without_gaps_and_name_suites_that_there_are() -> None:
     for paper in PAPERS:
         prefix, _, last = paper.findings[-1].id.rpartition("-")
-        left_out = PARTS_WITHOUT_RUNS.get(paper.name, range(0))
-        numbered = [f"{prefix}-{number}" for number in range(1, int(last) + 1) if number not in left_out]
+        numbered = [f"{prefix}-{number}" for number in range(1, int(last) + 1)]
         assert [finding.id for finding in paper.findings] == numbered
     ids = [finding.id for finding in FINDINGS]
     assert len(set(ids)) == len(ids)

@@ -25,12 +25,13 @@ _COMPRESSION = ("transforms", "broadcast")
 
 
 def convergence(run: StoredRun) -> int | None:
-    """Return the rounds until the schedule of a run ended it; None if it had all its rounds.
+    """Return the rounds until the schedule of a run ended it; None if it had all its rounds, or a budget ended it.
 
     Earlier runs do not record it, but a finished run with fewer rounds than planned was ended by its schedule.
     """
-    ended = run.rounds[-1].converged or len(run.rounds) < run.label.rounds
-    return len(run.rounds) if ended else None
+    last = run.rounds[-1]
+    has_converged = last.converged or (len(run.rounds) < run.label.rounds and "ended" not in last.privacy)
+    return len(run.rounds) if has_converged else None
 
 
 def can_converge(run: StoredRun) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.parties import party_results
+from silobench.analysis.privacy import EXAMPLE, UNITS, spent
 from silobench.analysis.tables import Entry, Table, best_of_grids, entries, shown, skew_of, varying
 from silobench.tasks.metrics import ACCURACY, Metric
 
@@ -125,6 +126,11 @@ def _numbers(cell: CellResult) -> dict[str, object]:
         numbers[name] = _value(value, metric)
     if cell.on_own_rows is not None:
         numbers |= zip(("own", "own_std"), (_value(value, metric) for value in cell.on_own_rows), strict=True)
+    for unit in UNITS:
+        if trials := [one for run in cell.runs if (one := spent(run.rounds[-1], unit))]:
+            begin = "" if unit == EXAMPLE else "party_"
+            epsilon, delta = max(one.epsilon for one in trials), max(one.delta for one in trials)
+            numbers |= {f"{begin}epsilon": f"{epsilon:.6g}", f"{begin}delta": f"{delta:.6g}"}
     if cell.baseline is not None:
         numbers["constant"] = _value(cell.baseline, metric)
     for name, (other, result) in cell.metrics.items():

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
+from silobench.analysis.privacy import epsilon_of
 from silobench.analysis.statistics import bytes_until, rounds_to, score_on_own_rows
 from silobench.errors import ConfigError, suggest
 from silobench.runs.stored import StoredRun
@@ -29,7 +30,7 @@ class Quantity:
 
 def _recorded(name: str) -> Callable[[StoredRun, int], float]:
     """Return a function that reads a cost of a whole run."""
-    number = costs.NUMBERS[name]
+    number = _NUMBERS[name]
 
     def of(run: StoredRun, _: int) -> float:
         value = number(run)
@@ -37,6 +38,8 @@ def _recorded(name: str) -> Callable[[StoredRun, int], float]:
 
     return of
 
+
+_NUMBERS = {**costs.NUMBERS, "epsilon": epsilon_of}
 
 COSTS: Mapping[str, Quantity] = {
     "rounds": Quantity(lambda _, last: last, rope=10, until="target", unit="rounds"),
@@ -63,6 +66,9 @@ COSTS: Mapping[str, Quantity] = {
     "uplink-ratio": Quantity(
         _recorded("uplink-ratio"), rope=0.1, higher_is_better=True, relative=True, on_test_rows=False,
         title="compression ratio of the uplink", unit="times",
+    ),
+    "epsilon": Quantity(
+        _recorded("epsilon"), rope=0.1, relative=True, on_test_rows=False, title="epsilon of differential privacy",
     ),
 }  # fmt: skip
 BEST = "best"
@@ -152,7 +158,7 @@ class Question:
 
     def applies_to(self, cell: CellResult) -> bool:
         """Whether a cell has the metric, in the same unit."""
-        if self.metric in costs.NUMBERS:
+        if self.metric in _NUMBERS:
             return _has_cost(cell, self.metric)
         if not self.needs_score:
             return True
@@ -171,7 +177,7 @@ class Question:
 
 
 def _has_cost(cell: CellResult, name: str) -> bool:
-    return any(costs.NUMBERS[name](run) is not None for run in cell.runs)
+    return any(_NUMBERS[name](run) is not None for run in cell.runs)
 
 
 # --- checks -------------------------------------------------------------------------------------------
@@ -232,7 +238,7 @@ def _named(name: str | None, cells: Sequence[CellResult]) -> tuple[str, Metric]:
         raise ConfigError(f"there is no metric '{name}': {suggest(name, known)}")
     if name == OWN and cells and all(cell.on_own_rows is None for cell in cells):
         raise ConfigError("these runs have no results on the parties' own test rows: leave out --metric own.")
-    if name is not None and name in costs.NUMBERS and cells and not any(_has_cost(cell, name) for cell in cells):
+    if name is not None and name in _NUMBERS and cells and not any(_has_cost(cell, name) for cell in cells):
         raise ConfigError(_why_no_cost(name, cells))
     if name is not None and name not in (BEST, OWN, *COSTS):
         units = {metric.unit: metric for metric in recorded if metric.name == name}
@@ -243,6 +249,8 @@ def _named(name: str | None, cells: Sequence[CellResult]) -> tuple[str, Metric]:
 
 def _why_no_cost(name: str, cells: Sequence[CellResult]) -> str:
     last = cells[0].runs[0].rounds[-1]
+    if name == "epsilon":
+        return "these runs state no epsilon, because nobody's privacy is protected in them: choose another --metric."
     if last.time is None:
         return f"these runs are from an earlier version, which did not record {name}: run the experiment again."
     return f"{name} is not defined for these runs, because they sent or took nothing: choose another --metric."

@@ -90,6 +90,7 @@ def show(
     from silobench.analysis.details import checked_target
     from silobench.analysis.export import latex, markdown
     from silobench.analysis.malicious import malicious_tables
+    from silobench.analysis.privacy import privacy_table
     from silobench.analysis.tables import score_tables
 
     _check_form(form, json_ or profile, details or time or target is not None)
@@ -108,7 +109,10 @@ def show(
     else:
         cells = _finished(runs, directory)
         more = [*_more_tables(cells, details, target, parties), *(_time_tables(cells, each=True) if time else [])]
-        tables = [*score_tables(cells, every), *malicious_tables(cells), *cross_tables(cells, cross), *more]
+        privacy = [table for table in (privacy_table(cells),) if table.rows]
+        tables = [
+            *score_tables(cells, every), *malicious_tables(cells), *cross_tables(cells, cross), *privacy, *more,
+        ]  # fmt: skip
         print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
     _report_damage(results)
 
@@ -215,6 +219,7 @@ def _print_json(results: "Results", target: float | None, every: bool, parties: 
     from silobench.analysis.details import details
     from silobench.analysis.measured import measures_json
     from silobench.analysis.parties import party_results
+    from silobench.analysis.privacy import privacy_json
     from silobench.analysis.ranking import ranking, rankings
     from silobench.papers import collect_cells, paper_facts
 
@@ -225,6 +230,7 @@ def _print_json(results: "Results", target: float | None, every: bool, parties: 
             cell.as_json()
             | details(cell, target)
             | {"measures": measures_json(cell), "cross": cross_json(cell), "costs": costs_json(cell, baseline(cell))}
+            | ({"privacy": privacy} if (privacy := privacy_json(cell)) else {})
             | ({"party_results": party_results(cell)} if parties else {})
             for cell in cells
         ],
@@ -256,6 +262,7 @@ def print_tables(
     """
     from silobench.analysis.cross_tests import cross_tables
     from silobench.analysis.malicious import malicious_tables
+    from silobench.analysis.privacy import privacy_table
     from silobench.analysis.profile import profile_table
     from silobench.analysis.ranking import ranking_tables
     from silobench.analysis.tables import cost_table, score_tables
@@ -270,6 +277,7 @@ def print_tables(
             *malicious_tables(cells),
             *ranking_tables(cells, every),
             *cross_tables(cells, cross),
+            privacy_table(cells),
         ):
             if table.rows:
                 print_table(table)

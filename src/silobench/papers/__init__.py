@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
+from silobench.analysis.attacks import CANARIES, MEMBERSHIP, attack_tables
 from silobench.analysis.cells import CellResult, Published, PublishedCost, collect
 from silobench.analysis.claims import Finding
 from silobench.analysis.groups import Cells, grouped
@@ -73,17 +74,17 @@ def paper_tables(cells: Cells) -> list[Table]:
 
 
 def _measures_shown(cell: CellResult) -> frozenset[str]:
-    """Return the measures of a cell that other tables show: those of papers, and that of gradient inversion."""
+    """Return the measures of a cell that other tables show: those of papers, and those of attacks."""
     studied = bool(_by_accuracy([cell]))
     of_papers = frozenset(name for paper in PAPERS for name in paper.measures) if studied else frozenset()
-    return of_papers | {INVERSION}  # which has pictures
+    return of_papers | {MEMBERSHIP, CANARIES, INVERSION}
 
 
 def other_measures(cells: Cells) -> list[Table]:
     """Return tables of the measures that no table of a paper shows."""
     groups = grouped(cells, _measures_shown)
     tables = [table for group in groups for table in measure_tables(group, _measures_shown(group[0]))]
-    return [*tables, *inversion_tables(cells)]
+    return [*tables, *attack_tables(cells), *inversion_tables(cells)]
 
 
 def other_measure_sections(cells: Cells) -> list[Section]:
@@ -93,7 +94,8 @@ def other_measure_sections(cells: Cells) -> list[Section]:
 
     groups = grouped(cells, _measures_shown)
     sections = [section for group in groups for section in measure_sections(group, _measures_shown(group[0]))]
-    return [*sections, *inversion_sections(cells)]
+    attacks = [Section(table.title, [], table) for table in attack_tables(cells)]
+    return [*sections, *attacks, *inversion_sections(cells)]
 
 
 def paper_facts(cells: Cells) -> dict[str, list[dict[str, Any]]]:

@@ -57,10 +57,11 @@ def epsilon_pld(entries: Sequence[Entry], delta: float) -> float | None:
     from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, pld  # takes a second to import
 
     accountant = pld.PLDAccountant()
-    for each, count in entries:
-        gaussian = GaussianDpEvent(each.noise)
-        accountant.compose(gaussian if each.rate == 1 else PoissonSampledDpEvent(each.rate, gaussian), count)
-    return float(accountant.get_epsilon(delta))
+    with _quiet():
+        for each, count in entries:
+            gaussian = GaussianDpEvent(each.noise)
+            accountant.compose(gaussian if each.rate == 1 else PoissonSampledDpEvent(each.rate, gaussian), count)
+        return float(accountant.get_epsilon(delta))
 
 
 @lru_cache(maxsize=4096)
@@ -207,11 +208,16 @@ def _converted(orders: Sequence[float], curve: Curve, delta: float) -> float:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence dp-accounting's warnings about orders that it leaves out: the others give a valid epsilon."""
-    logger = logging.getLogger("absl")
+    """Silence dp-accounting's warnings about orders that it leaves out: the others give a valid epsilon.
+
+    Its logger would also print everything that silobench logs from then on, unless the root logger has a handler.
+    """
+    logger, root, handler = logging.getLogger("absl"), logging.getLogger(), logging.NullHandler()
     level = logger.level
     logger.setLevel(logging.ERROR)
+    root.addHandler(handler)
     try:
         yield
     finally:
+        root.removeHandler(handler)
         logger.setLevel(level)

@@ -19,6 +19,7 @@ from silobench.report.drawing import Section, caption
 from silobench.report.evidence import posterior_sections, time_sections
 from silobench.report.figures import curves_svg, partition_svg
 from silobench.report.final import final_section
+from silobench.report.privacy import privacy_sections
 from silobench.runs.stored import PartitionFacts, StoredRun
 from silobench.tasks.metrics import ACCURACY
 
@@ -52,6 +53,7 @@ def write_report(
         posteriors=posterior_sections(cells),
         details=details_tables(cells),
         cost=cost_table(cells),
+        privacy=privacy_sections(cells),
         times=time_sections(cells),
         settings=(settings := [_setting(group, varying(cells), cells) for group in settings_of(cells)]),
         finals=[setting for setting in settings if setting["final"]],

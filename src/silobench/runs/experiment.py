@@ -1,5 +1,6 @@
 """From an experiment to its plans: every run that it asks for, each once, and what its registries know."""
 
+import functools
 import hashlib
 import runpy
 from collections import Counter
@@ -34,7 +35,7 @@ from silobench.partitions import PARTITIONS, bind_sum
 from silobench.runs.grid import ABOUT, at_scale, expand, override, read_experiment
 from silobench.runs.label import distinguishing
 from silobench.runs.notices import reported
-from silobench.runs.plan import Binder, Cell, Plan, bind, need_text
+from silobench.runs.plan import Binder, Cell, Plan, adds_noise, bind, need_text
 from silobench.runs.starts import STARTS
 from silobench.spec import Bound, Registry
 from silobench.spec.contract import last_line, unknown_field
@@ -205,9 +206,13 @@ def _ordered(plans: Sequence[Plan]) -> list[Plan]:
     unique = {each.id: each for plan in plans for each in (plan.origin, plan) if each}
     others = distinguishing([plan.label for plan in unique.values()], but=(*_ALWAYS_SHOWN, "seed"))
     now = datetime.now(UTC)
+    is_private = functools.cache(adds_noise)  # plans of a large grid share most of their texts
+    private = {plan.id for plan in unique.values() if is_private(plan.cell.solver, plan.cell.transforms)}
+    runs = Counter(plan.config["checksum"] for plan in unique.values() if plan.id in private)
     return [
         replace(
             plan,
+            private_runs=runs[plan.config["checksum"]] if plan.id in private else 0,
             shown=(*_ALWAYS_SHOWN, *others),
             created=(now + timedelta(microseconds=place)).isoformat(timespec="microseconds"),
         )

@@ -312,6 +312,7 @@ class RoundRow:
     dense_down: int | None = None
     converged: bool = False  # whether its schedule ended the run after this round
     time: Mapping[str, Any] | None = None  # virtual seconds: total, core, and the parts of `server` and `parties`
+    privacy: Mapping[str, Any] = field(default_factory=dict)  # what was spent until now; `ended` if its budget ended it
 
     @property
     def tested(self) -> bool:
@@ -376,4 +377,5 @@ class RoundRow:
             get("dense_down"),
             get("converged", False),
             get("time"),
+            get("privacy") or {},
         )

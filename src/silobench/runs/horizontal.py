@@ -21,8 +21,9 @@ from silobench.loop.network import NETWORKS
 from silobench.loop.paces import PACES
 from silobench.loop.prelude import with_prelude
 from silobench.loop.privacy import Privacy
+from silobench.loop.privacy_warnings import privacy_warnings
 from silobench.loop.schedule import Schedule
-from silobench.measures import MEASURES, Measure, measured
+from silobench.measures import MEASURES, Measure, measured, planted
 from silobench.method.adversaries import ADVERSARIES
 from silobench.method.aggregates import AGGREGATES
 from silobench.method.algorithms import ALGORITHMS
@@ -186,7 +187,27 @@ class HorizontalRun:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences about choices that are known not to work well together."""
+        """Sentences about choices that are known not to work well together, or that weaken privacy."""
+        return (*self._averaged_statistics, *privacy_warnings(self.schedule), *self._repeated_use)
+
+    @property
+    def _repeated_use(self) -> tuple[str, ...]:
+        """Warnings about runs that use the same rows, of which an epsilon counts only one."""
+        runs, notes = self.plan.private_runs, list[str]()
+        if runs > 1:
+            notes.append(
+                f"{runs} private runs of this experiment use the same rows, and each states its own epsilon: whoever "
+                "publishes several of them, or chooses the best, spends more than that"
+            )
+        if self.plan.is_private and self.plan.cell.start != "random":
+            notes.append(
+                "the run starts from a model of another run, and epsilon does not cover what that model learnt from "
+                "the same rows: start from random"
+            )
+        return tuple(notes)
+
+    @property
+    def _averaged_statistics(self) -> tuple[str, ...]:
         setting = self.setting
         if setting.buffers != "average" or not setting.task.buffers.numel() or setting.method.algorithm.pooled:
             return ()
@@ -307,7 +328,7 @@ def _assembled(plan: Plan, dataset: Dataset, setting: Setting, build: _Build, wa
     Privacy(schedule).check()
     measures = _measures(cell.measure, schedule, build)
     watch.lap("data")
-    return HorizontalRun(plan, dataset, schedule, measures, watch.laps["data"])
+    return HorizontalRun(plan, dataset, planted(schedule, measures), measures, watch.laps["data"])
 
 
 def _measures(specs: Sequence[str], schedule: Schedule, build: _Build) -> dict[str, Measure]:

@@ -28,7 +28,7 @@ from silobench.method.controllers import CONTROLLERS
 from silobench.method.method import Buffers
 from silobench.method.selection import SELECTIONS
 from silobench.method.servers import SERVERS
-from silobench.method.solvers import SOLVERS, keep_argument
+from silobench.method.solvers import SOLVERS, Solver, keep_argument
 from silobench.method.transforms import bind_chain
 from silobench.method.types import Count
 from silobench.models import MODELS
@@ -94,10 +94,16 @@ class Plan:
     shown: tuple[str, ...] = ("dataset", "partition", "algorithm")  # choices in which it differs from other plans
     created: str = ""  # when it was planned; in the order of the experiment, whatever order runs are made in
     origin: "Plan | None" = None  # a run that is made first: this one starts from its model
+    private_runs: int = 0  # runs of the experiment with differential privacy on the same dataset, this one included
 
     @functools.cached_property
     def id(self) -> str:
         return run_id(self.config)
+
+    @functools.cached_property
+    def is_private(self) -> bool:
+        """Whether the solver or a transform adds noise for somebody's privacy."""
+        return adds_noise(self.cell.solver, self.cell.transforms)
 
     @property
     def name(self) -> str:
@@ -189,6 +195,12 @@ class Binder:
             "measure": [self.one(MEASURES, measure) for measure in cell.measure],
             "metric": [self.one(METRICS, metric) for metric in cell.metric],
         }
+
+
+def adds_noise(solver: str, transforms: str) -> bool:
+    """Whether a solver or a chain of transforms adds noise for somebody's privacy."""
+    protects_rows = type(SOLVERS.build(solver)).release is not Solver.release
+    return protects_rows or any(term.build().equal_weights for term in bind_chain(transforms))
 
 
 def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> Plan:

@@ -59,7 +59,7 @@ def unseal(key: bytes, sealed: bytes, sender: int, receiver: int) -> bytes:
 
     try:
         return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], pair(sender, receiver))
-    except InvalidTag:
+    except (InvalidTag, ValueError):  # changed, or too short
         raise RunError(
             f"party {receiver} cannot decrypt a message from party {sender}: it was changed on its way, so the party"
             " leaves the round.",

@@ -79,7 +79,8 @@ def scales(norms: Tensor, clip: float) -> Tensor:
 
 def by_layers(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
     """Compute a `ClippedSum` by book-keeping."""
-    return book_keeping(network.module, loss, x, y, lambda norms: scales(norms, clip))[1]
+    network.grad.zero_()
+    return book_keeping(network.module, loss, x, y, clip)
 
 
 def vectorised(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
@@ -107,7 +108,7 @@ def one_by_one(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) 
     for row in range(len(x)):
         network.grad.zero_()
         value = loss(network.module, x[row : row + 1], y[row : row + 1])
-        value.backward()  # type: ignore[no-untyped-call]  # torch has no types here
+        value.backward()
         sums.addcmul_(network.grad, scales(network.grad.norm(), clip))
         total += value.detach()
     network.grad.copy_(sums)

@@ -141,7 +141,7 @@ def sharing_costs(cells: Cells) -> Iterator[Evidence]:
         ladder: list[tuple[Sharing, CellResult]] = [(Sharing(""), plain), *splits.items()]
         for (few, a), (many, b) in pairwise(ladder):
             names = f"{setting_name(a)}: {many} against {few}"
-            less, more = by_seed(a, _sent), by_seed(b, _sent)
+            less, more = by_seed(a, sent_models), by_seed(b, sent_models)
             numbers = two_text(more, less, "models per party and round")
             test = "t-test: parties send more than a tenth more bytes"
             yield Evidence("more bytes with more splits", names, numbers, test, larger(more, less))
@@ -164,13 +164,10 @@ def _cost_of_sharing(names: str, cell: CellResult, plain: CellResult) -> Iterato
         yield Evidence("lower throughput than without", names, numbers, test, larger(fast, slow))
 
 
-def _sent(run: StoredRun) -> float | None:
+def sent_models(run: StoredRun) -> float | None:
     """Return the bytes that parties send, relative to a whole model per party and round; None if it is unknown."""
     ratio = costs.uplink_ratio(run)
     return None if ratio is None else 1 / ratio
-
-
-sent_models = _sent  # for tables
 
 
 @FINDINGS.add(

@@ -1,14 +1,20 @@
-"""Sections of the HTML page for OARF: Figure 4 (skew), Figure 6 (local epochs) and its tables."""
+"""Sections of the HTML page for OARF: Figures 4 to 7 (skew, privacy, local epochs, the hybrid) and its tables."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
-from silobench.analysis.groups import Cells, dataset_name
+from silobench.analysis.groups import Cells, dataset_name, grouped
 from silobench.papers.oarf.compression import families_of_epochs
+from silobench.papers.oarf.hybrid import protections, task_name
+from silobench.papers.oarf.numbers import privacy_row
+from silobench.papers.oarf.privacy import ladders
+from silobench.papers.oarf.protection_tables import hybrid_cells, hybrid_table, privacy_table, sharing_table
 from silobench.papers.oarf.skew import skews
 from silobench.papers.oarf.tables import compression_table, cost_table, epochs_table, skew_table, source_table
 from silobench.report.drawing import Drawing, Section
+from silobench.report.evidence import stacked_svg
 from silobench.report.figures import Line, Point, lines_svg
 
 
@@ -18,8 +24,11 @@ def sections(cells: Sequence[CellResult]) -> list[Section]:
         Section("Models on the rows of each source", (), source_table(cells)),
         Section("Rounds, throughput and overhead", (), cost_table(cells)),
         Section("Label skew and quantity skew", list(_skew(cells)), skew_table(cells)),
+        Section("Sums of secret shares", (), sharing_table(cells)),
+        Section("Accuracy by epsilon", list(_privacy(cells)), privacy_table(cells)),
         Section("Local epochs", list(_epochs(cells)), epochs_table(cells)),
         Section("Compression", (), compression_table(cells)),
+        Section("Shares, noise and compression together", list(_hybrid(cells)), hybrid_table(cells)),
     ]
 
 
@@ -62,3 +71,35 @@ def _epochs(cells: Cells) -> Iterator[Drawing]:
     for family in families_of_epochs(cells):
         line = Line("federated", _points(dict(sorted(family.items())), "accuracy"), 0)
         yield Drawing(dataset_name(family[1]), lines_svg([line], "local epochs", "accuracy, percent"))
+
+
+def _privacy(cells: Cells) -> Iterator[Drawing]:
+    """Yield accuracy against epsilon, which doubles from one point to the next, with the paper's where it states it."""
+    for ladder, plain in ladders(cells):
+        if len(ladder) < 2:
+            continue
+        places = {math.log2(epsilon): cell for epsilon, cell in ladder.items()}
+        lines = [Line("private", _points(places, "accuracy"), 0)]
+        first = next(iter(ladder.values()))
+        printed = {epsilon: privacy_row(first.label, first.parties, epsilon) for epsilon in ladder}
+        if paper := [(math.log2(epsilon), *_printed(row)) for epsilon, row in printed.items() if row]:
+            lines.append(Line("paper", paper, 1, paper=True))
+        if plain:
+            lines.append(Line("without noise", _points({min(places): plain, max(places): plain}, "accuracy"), 5))
+        yield Drawing(task_name(first), lines_svg(lines, "log2 of epsilon", "accuracy, percent"))
+
+
+def _printed(row: Mapping[str, str]) -> tuple[float, float]:
+    return float(row["accuracy_percent"]), float(row["std_percent"])
+
+
+def _hybrid(cells: Cells) -> Iterator[Drawing]:
+    """Yield the bars of server and mean party, of the baseline and the hybrids of each task, in seconds per round."""
+    for group in grouped(hybrid_cells(cells), task_name):
+        bars = {
+            f"{protections(cell) or 'baseline'}, {name}": {part: time / cell.rounds for part, time in times.items()}
+            for cell in group
+            for name, times in costs.mean_decomposition(cell.runs).items()
+        }
+        if bars:
+            yield Drawing(f"{task_name(group[0])}: seconds per round", stacked_svg(bars))

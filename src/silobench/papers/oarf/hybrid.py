@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
+from operator import itemgetter
 from typing import NamedTuple
 
 from silobench.analysis import costs
@@ -10,6 +11,7 @@ from silobench.analysis.claims import Findings
 from silobench.analysis.costs import PARTIES, SERVER
 from silobench.analysis.evidence import Evidence, gap, larger
 from silobench.analysis.groups import Cells, by_seed, grouped, setting_name
+from silobench.analysis.units import size
 from silobench.papers.oarf.encryption import SECURE
 from silobench.papers.oarf.measures import mean_of, share_text, too_few_text, two_text
 from silobench.papers.oarf.privacy import PRIVATE, epsilon_of
@@ -191,16 +193,14 @@ def larger_models_cost_more(cells: Cells) -> Iterator[Evidence]:
     pairs = list(hybrids(cells))
     for kind in grouped([pair.cell for pair in pairs], lambda cell: (cell.label.text("network"), protections(cell))):
         for one, other in combinations(kind, 2):
-            sizes = [
-                mean_of(by_seed(cell, model_bytes)) if by_seed(cell, model_bytes) else 0.0 for cell in (one, other)
-            ]
-            if min(sizes) <= 0 or max(sizes) < _LARGER * min(sizes):
+            sizes = [by_seed(cell, model_bytes) for cell in (one, other)]
+            if not all(sizes):
                 continue
-            small, large = (one, other) if sizes[0] < sizes[1] else (other, one)
+            (few, small), (many, large) = sorted(zip(map(mean_of, sizes), (one, other), strict=True), key=itemgetter(0))
             busy, calm = (by_seed(cell, seconds(SERVER, "communicate", "encrypt")) for cell in (large, small))
-            if not (busy and calm):
+            if many < _LARGER * few or not (busy and calm):
                 continue
             names = f"{task_name(large)} against {task_name(small)}, {protections(large)}"
             test = "t-test: more than a tenth longer"
-            numbers = f"{two_text(busy, calm, 's per round')}, models of {max(sizes):.3g} and {min(sizes):.3g} bytes"
+            numbers = f"{two_text(busy, calm, 's per round')}, models of {size(many)} and {size(few)}"
             yield Evidence("a larger model takes the server more time", names, numbers, test, larger(busy, calm))

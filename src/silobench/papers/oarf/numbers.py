@@ -15,6 +15,7 @@ from silobench.papers.oarf.settings import (
     is_fast,
     is_papers_setting,
     papers_task,
+    task_of,
 )
 from silobench.papers.published import Rows, fraction, participation, published_tables
 from silobench.runs.label import Label
@@ -84,6 +85,31 @@ def compression_row(label: Label, parties: int) -> dict[str, str] | None:
     return table8(task).get(how.name) if task and how and how.is_papers and is_plain else None
 
 
+def sharing_row(label: Label, parties: int, splits: int) -> dict[str, str] | None:
+    """Return the row of Table 7 for a number of shares, for any size of the network; None if it has none."""
+    task = papers_task(label, parties)
+    is_plain = label["algorithm"] == FEDERATED and participation(label, parties) == 1
+    return table7(task).get(splits) if task and is_plain and is_fast(label) else None
+
+
+def privacy_row(label: Label, parties: int, epsilon: float | None) -> dict[str, str] | None:
+    """Return the accuracy that the paper states for an epsilon, for any network of the task; None if it states none."""
+    task = _private_task(label, parties)
+    return None if task is None or epsilon is None else figure5(task).get(epsilon)
+
+
+def privacy_cost(label: Label, parties: int) -> dict[str, str] | None:
+    """Return the throughput and the overhead of private training, which are means over all of the paper's epsilons."""
+    task = _private_task(label, parties)
+    return privacy_costs(task) if task and is_fast(label) else None
+
+
+def _private_task(label: Label, parties: int) -> str | None:
+    """Return the paper's task of a run; its solver is another one, because the paper's guarantees nothing."""
+    task = task_of(label, parties)
+    return task if task and (task == SENTIMENT or label["partition"] == "iid") and label.split == "10:1:1" else None
+
+
 def _algorithm(label: Label) -> str:
     """Return the algorithm as the table has it: FedProx with its mu, also where that is the default."""
     if label.algorithm.name != "fedprox":
@@ -123,6 +149,35 @@ def table6(task: str) -> dict[tuple[str, int], dict[str, str]]:
     """Return the rows of Table 6 by algorithm and parties per round."""
     (rows,) = published_tables(FOLDER, "oarf-algorithms")
     return {(row["algorithm"], int(row["parties_per_round"])): row for row in _of_task(rows, task)}
+
+
+@cache
+def table7(task: str) -> dict[int, dict[str, str]]:
+    """Return the rows of Table 7 by the number of splits."""
+    (rows,) = published_tables(FOLDER, "oarf-encryption")
+    return {int(row["splits"]): row for row in _of_task(rows, task)}
+
+
+@cache
+def figure5(task: str) -> dict[float, dict[str, str]]:
+    """Return the accuracies that the text states of Figure 5, by epsilon; it states none for sentiment."""
+    accuracies, _ = published_tables(FOLDER, "oarf-privacy")
+    return {float(row["epsilon"]): row for row in _of_task(accuracies, task)}
+
+
+@cache
+def privacy_costs(task: str) -> dict[str, str]:
+    """Return throughput and overhead of private training, over 17 runs of all epsilons."""
+    _, costs = published_tables(FOLDER, "oarf-privacy")
+    (row,) = _of_task(costs, task)
+    return row
+
+
+@cache
+def model_sizes() -> dict[str, float]:
+    """Return the sizes of the paper's models in MB, by task."""
+    (rows,) = published_tables(FOLDER, "oarf-hybrid")
+    return {row["task"]: float(row["model_megabytes"]) for row in rows}
 
 
 @cache

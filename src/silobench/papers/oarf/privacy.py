@@ -30,8 +30,7 @@ FINDINGS = Findings(NAME)
 PRIVATE = "dp-sgd"
 _STRONG = 0.7  # a correlation
 _MUCH, _LITTLE = 0.1, 0.02  # of accuracy
-_OF_PRIVACY = ("epsilon", "noise", "clip", "delta", "sampling", "reproducible")  # arguments that plain SGD lacks
-_SHARED = ("lr", "momentum", "weight_decay", "epochs", "steps", "batch")
+_WORK = ("epochs", "steps", "batch")  # arguments that decide how long training takes
 Ladder: TypeAlias = dict[float, CellResult]
 
 
@@ -43,9 +42,9 @@ def epsilon_of(cell: CellResult) -> float | None:
 
 
 def ladders(cells: Cells) -> Iterator[tuple[Ladder, CellResult | None]]:
-    """Yield cells that differ in epsilon only, the smallest first, with the same training without noise if there is it.
+    """Yield cells that differ in epsilon only, the smallest first, with training without noise where it was run.
 
-    Training without noise is `sgd` with the same arguments; its rounds and its schedule may differ.
+    Training without noise is `sgd` with the same epochs and batches; its learning rate and its rounds may differ.
     """
     federated = [
         cell
@@ -67,7 +66,7 @@ def _without(cell: CellResult, *names: str) -> dict[str, Any]:
 
 def _plain_key(cell: CellResult) -> tuple[Label, str]:
     solver = solver_of(cell)
-    return cell.label.without("solver", "rounds"), repr([(name, solver.get(name)) for name in _SHARED])
+    return cell.label.without("solver", "rounds"), repr([(name, solver.get(name)) for name in _WORK])
 
 
 def _task(cell: CellResult) -> str:

@@ -11,29 +11,17 @@ from silobench.analysis.tables import Entry, Table, accuracy_entry, entries, sho
 from silobench.analysis.units import percent, short, size
 from silobench.papers.oarf.chains import NONE, Chains, Compression, compressed
 from silobench.papers.oarf.compression import families_of_epochs
-from silobench.papers.oarf.measures import has_converged, rounds_text
+from silobench.papers.oarf.measures import has_converged
 from silobench.papers.oarf.numbers import accuracy_row, compression_row, published_cost, table4
-from silobench.papers.oarf.settings import (
-    COMBINED,
-    FEDERATED,
-    PAPERS_NETWORKS,
-    SENTIMENT,
-    SOLO,
-    has_papers_network,
-    papers_task,
-)
+from silobench.papers.oarf.printed import beside, convergence_text, cost_texts, other_networks, paper_text
+from silobench.papers.oarf.protection_tables import hybrid_table, privacy_table, sharing_table
+from silobench.papers.oarf.settings import COMBINED, FEDERATED, SENTIMENT, SOLO, papers_task
 from silobench.papers.oarf.skew import skews
 from silobench.papers.published import participation
 from silobench.tasks.metrics import Metric
 
 _COSTS = ("rounds", "throughput", "overhead_percent")
 _SOURCES = ("imdb", "amazon", "all")
-_DEVIATIONS = {  # columns of the published tables
-    "rounds": "rounds_std",
-    "throughput": "throughput_std",
-    "overhead_percent": "overhead_std_percent",
-    "accuracy_percent": "std_percent",
-}
 
 
 # --- baseline and costs --------------------------------------------------------------------------------------------
@@ -49,7 +37,7 @@ def cost_table(cells: Cells) -> Table:
             *shown_choices(cell, names, known),
             *entries(str(cell.label["algorithm"]), _cohort(cell)),
             _network(cell),
-            _beside(accuracy_text(cell), _accuracy_row(cell), "accuracy_percent"),
+            beside(accuracy_text(cell), _accuracy_row(cell), "accuracy_percent"),
             *_cost_entries(cell),
         ]
         for cell in known
@@ -60,7 +48,7 @@ def cost_table(cells: Cells) -> Table:
         notes.append("with clock=device the speed of parties is stated, not measured")
     if any(participation(cell.label, cell.parties) < 1 for cell in known):
         notes.append("the paper's overhead with sampled parties is a mean over all its algorithms")
-    notes += _other_networks(known)
+    notes += other_networks(known)
     title = "OARF, Tables 4 to 6: accuracy, rounds to convergence, throughput and overhead"
     return Table(title, columns, rows, "; ".join(notes))
 
@@ -79,41 +67,13 @@ def _network(cell: CellResult) -> Entry:
     return Entry(cell.label.text("model"))
 
 
-def _other_networks(cells: Cells) -> list[str]:
-    """Return a note that names the paper's network, for each task in which some cell has another one."""
-    tasks = {
-        task
-        for cell in cells
-        if (task := papers_task(cell.label, cell.parties)) and not has_papers_network(cell.label, task)
-    }
-    return [f"the paper's network for {task}: {network}" for task, network in PAPERS_NETWORKS.items() if task in tasks]
-
-
 def _accuracy_row(cell: CellResult) -> dict[str, str] | None:
     return accuracy_row(cell.label, cell.parties)[1]
 
 
 def _cost_entries(cell: CellResult) -> list[Entry]:
     row = published_cost(cell.label, cell.parties)
-    return [_beside(text, row, name) for text, name in zip(_cost_texts(cell), _COSTS, strict=True)]
-
-
-def _cost_texts(cell: CellResult) -> list[str]:
-    rate, overhead = (costs.mean_of(cell.runs, number) for number in (costs.throughput, costs.overhead))
-    return [_rounds(cell), short(rate.mean) if rate else "-", percent(overhead.mean) if overhead else "-"]
-
-
-def _paper(row: Mapping[str, str] | None, name: str) -> str:
-    """Return a printed number, with its deviation where the table states one."""
-    if not row or not row.get(name):
-        return ""
-    std = row.get(_DEVIATIONS.get(name, ""))
-    return f"paper {row[name]}" + (f" ± {std}" if std else "")
-
-
-def _beside(text: str, row: Mapping[str, str] | None, name: str) -> Entry:
-    """Return an entry with the printed number; without it where ours is unknown."""
-    return Entry(text, paper="" if text == "-" else _paper(row, name))
+    return [beside(text, row, name) for text, name in zip(cost_texts(cell), _COSTS, strict=True)]
 
 
 # --- compression --------------------------------------------------------------------------------------
@@ -134,7 +94,7 @@ def compression_table(cells: Cells) -> Table:
         "uplink ratio: bytes without compression over those sent",
         "end-to-end: times the rounds without compression over those with it",
         "> and <: bounds, because a run did not converge",
-        *_other_networks(shown),
+        *other_networks(shown),
     ]
     return Table("OARF, Table 8: compression of what parties send", columns, rows, "; ".join(notes))
 
@@ -148,10 +108,10 @@ def _compression_entries(how: Compression, cell: CellResult, plain: CellResult) 
     ratio, whole = _ratios(cell, plain)
     return [
         Entry(str(how)),
-        _beside(_mean_text(ratio), row, "uplink_ratio"),
-        _beside(accuracy_text(cell), row, "accuracy_percent"),
-        _beside(_rounds(cell), row, "rounds"),
-        _beside(_mean_text(whole), row, "end_to_end_ratio"),
+        beside(_mean_text(ratio), row, "uplink_ratio"),
+        beside(accuracy_text(cell), row, "accuracy_percent"),
+        beside(convergence_text(cell), row, "rounds"),
+        beside(_mean_text(whole), row, "end_to_end_ratio"),
     ]
 
 
@@ -189,16 +149,16 @@ def _compression_fact(how: Compression, cell: CellResult, plain: CellResult) -> 
 def epochs_table(cells: Cells) -> Table:
     """Return accuracy, rounds and bytes by the number of local epochs, as in Figure 6."""
     rows = [
-        [*entries(dataset_name(cell), str(epochs)), accuracy_entry(cell), *entries(_rounds(cell), size(_bytes(cell)))]
+        [
+            *entries(dataset_name(cell), str(epochs)),
+            accuracy_entry(cell),
+            *entries(convergence_text(cell), size(_bytes(cell))),
+        ]
         for family in families_of_epochs(cells)
         for epochs, cell in sorted(family.items())
     ]
     columns = ["dataset", "local epochs", "accuracy", "rounds", "bytes in all"]
     return Table("OARF, Figure 6: local epochs per round", columns, rows)
-
-
-def _rounds(cell: CellResult) -> str:
-    return rounds_text(cell) if costs.can_converge(cell.runs[0]) else "-"
 
 
 def _bytes(cell: CellResult) -> float:
@@ -225,7 +185,7 @@ def source_table(cells: Cells) -> Table:
     ]
     title = "OARF, Table 4: accuracy of each model on the test rows of each source"
     columns = [*names, "network", "trained on", *_SOURCES]
-    return Table(title, columns, rows, "; ".join(_other_networks(plain)))
+    return Table(title, columns, rows, "; ".join(other_networks(plain)))
 
 
 def _is_source_test(cell: CellResult) -> bool:
@@ -244,7 +204,7 @@ def _trained_on(line: CrossLine) -> str:
 
 def _source_entry(line: CrossLine, test: str, metric: Metric) -> Entry:
     printed = table4(SENTIMENT).get((_trained_on(line), test))
-    return Entry(line.text(list(line.tests).index(test), metric), paper=_paper(printed, "accuracy_percent"))
+    return Entry(line.text(list(line.tests).index(test), metric), paper=paper_text(printed, "accuracy_percent"))
 
 
 # --- skew ---------------------------------------------------------------------------------------------
@@ -256,7 +216,7 @@ def skew_table(cells: Cells) -> Table:
         [
             *entries(dataset_name(cell), kind, alpha),
             Entry(percent(cell.score.mean, cell.score.std)),
-            *entries(*_cost_texts(cell)[1:]),
+            *entries(*cost_texts(cell)[1:]),
         ]
         for iid, by_label, by_quantity in skews(cells)
         if by_label or by_quantity
@@ -270,4 +230,13 @@ def _rungs(kind: str, ladder: Mapping[float, CellResult]) -> Iterator[tuple[str,
     yield from ((kind, f"{alpha:g}", cell) for alpha, cell in ladder.items())
 
 
-TABLES: tuple[Callable[[Cells], Table], ...] = (source_table, cost_table, skew_table, epochs_table, compression_table)
+TABLES: tuple[Callable[[Cells], Table], ...] = (
+    source_table,
+    cost_table,
+    skew_table,
+    sharing_table,
+    privacy_table,
+    epochs_table,
+    compression_table,
+    hybrid_table,
+)

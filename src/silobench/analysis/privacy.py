@@ -1,0 +1,216 @@
+"""What runs state about privacy: who is protected from whom, epsilon by round, and what attacks achieved beside it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from silobench.analysis.cells import CellResult
+from silobench.analysis.groups import Cells
+from silobench.analysis.measured import known
+from silobench.analysis.tables import Table, entries, shown_choices, varying
+from silobench.runs.stored import RoundRow, StoredRun
+
+EXAMPLE, PARTY = "example", "party"
+UNITS = (EXAMPLE, PARTY)
+ATTACKS = ("membership", "canaries", "inversion")  # measures whose findings stand beside epsilon
+_PROTECTED = {EXAMPLE: "each row", PARTY: "each party"}
+_EVERYBODY, _NOT_SERVER = "server, other parties, readers of the model", "other parties, readers of the model"
+_ACCOUNTANTS = {"rdp": "RDP", "zcdp": "zCDP"}
+_COLUMNS = (
+    "protected", "from", "epsilon", "epsilon (PLD)", "delta", "noise", "accountant", "guarantee", "ended", "warnings",
+    "membership AUC", "audited epsilon", "inversion PSNR, dB",
+)  # fmt: skip
+_NOTES = {
+    "epsilon": "epsilon: the largest over parties and trials, by the accountant; ∞ is no protection",
+    "epsilon (PLD)": "PLD: by privacy loss distributions, which is tighter",
+    "noise": "noise: standard deviation over the largest contribution of one row or party",
+    "guarantee": "guarantee: whether epsilon holds as it is stated",
+    "ended": "ended: the run stopped there, because one more round would have exceeded its budget",
+    "membership AUC": "membership AUC: 0.5 is a guess, with its interval of 95%",
+    "audited epsilon": "audited epsilon: the true one is not below it, with 95% confidence",
+    "inversion PSNR, dB": "inversion: the higher, the more of an image an attacker sees",
+}
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a run spent on the privacy of rows or of parties, up to a round."""
+
+    unit: str  # EXAMPLE or PARTY
+    epsilon: float  # infinity where there is no protection
+    delta: float
+    noise: tuple[float, ...]  # by party that trained, or one for all
+    accountant: str
+    reason: str  # why epsilon is no guarantee; empty if it is one
+    epsilon_pld: float | None = None  # in the last round only, and where it is known
+
+    @property
+    def protects_from(self) -> str:
+        """Those who learn little about a unit. Noise of the server does not protect anybody from the server."""
+        return _NOT_SERVER if self.unit == PARTY and self.accountant == "rdp" else _EVERYBODY
+
+
+def spent(row: RoundRow, unit: str) -> Spent | None:
+    """Return what was spent until a round; None where the run does not protect these units."""
+    facts: Mapping[str, Any] | None = row.privacy.get(unit)
+    if facts is None:
+        return None
+    epsilon, reason = facts["epsilon"], facts.get("reason", "")
+    return Spent(
+        unit, math.inf if epsilon is None else epsilon, facts["delta"], tuple(known(facts["noise"])),
+        facts["accountant"], reason, facts.get("epsilon_pld"),
+    )  # fmt: skip
+
+
+def epsilon_of(run: StoredRun) -> float | None:
+    """Return the epsilon of a whole run, of rows if it protects them, else of parties; None if it states none."""
+    each = [spent(run.rounds[-1], unit) for unit in UNITS]
+    return next((one.epsilon for one in each if one and math.isfinite(one.epsilon)), None)
+
+
+def epsilon_curve(cell: CellResult, unit: str) -> list[tuple[int, float]]:
+    """Return the largest epsilon over trials, by round; empty where the cell does not protect these units."""
+    by_round: dict[int, list[float]] = {}
+    for run in cell.runs:
+        for row in run.rounds:
+            if (one := spent(row, unit)) and math.isfinite(one.epsilon):
+                by_round.setdefault(row.round, []).append(one.epsilon)
+    return [(number, max(values)) for number, values in sorted(by_round.items())]
+
+
+def is_hidden(cell: CellResult) -> bool:
+    """Whether the server of a cell learns only sums of messages."""
+    return "secure_sum" in cell.label.text("transforms")
+
+
+# --- the table ----------------------------------------------------------------------------------------
+
+
+def privacy_table(cells: Cells) -> Table:
+    """Return who is protected from whom, by how much, and the success of attacks; cells with none of it are left out.
+
+    A cell has a row for each unit that it protects. Columns that no cell has are left out.
+    """
+    names = [*varying(cells), "algorithm"]
+    lines = [(cell, line) for cell in cells for line in _lines(cell)]
+    used = [column for column in _COLUMNS if any(line.get(column) for _, line in lines)]
+    rows = [
+        [*shown_choices(cell, names, cells), *entries(*(line.get(column) or "-" for column in used))]
+        for cell, line in lines
+    ]
+    note = "; ".join(_NOTES[column] for column in used if column in _NOTES)
+    return Table("Privacy", [*names, *used], rows, note)
+
+
+def _lines(cell: CellResult) -> list[dict[str, str]]:
+    """Return the texts of the rows of a cell, by column."""
+    by_unit = [[spent(run.rounds[-1], unit) for run in cell.runs] for unit in UNITS]
+    lines = [_line([one for one in each if one]) for each in by_unit if all(each)]
+    if is_hidden(cell):
+        lines.append({"protected": "each message", "from": "server"})
+    attacks = {name: text for name, text in _attacks(cell).items() if text}
+    if not lines and not attacks:
+        return []
+    warnings = max(len(run.facts.warnings) for run in cell.runs)
+    more = {**attacks, "ended": _ended(cell), "warnings": str(warnings) if warnings else ""}
+    return [{**line, **more} for line in lines or [{"protected": "nobody"}]]
+
+
+def _ended(cell: CellResult) -> str:
+    """Return the rounds after which a budget ended the trials; empty if it ended none of them."""
+    ended = [len(run.rounds) for run in cell.runs if "ended" in run.rounds[-1].privacy]
+    return f"after round {_range(ended)} of {cell.label.rounds}" if ended else ""
+
+
+def _line(trials: Sequence[Spent]) -> dict[str, str]:
+    first, reasons = trials[0], sorted({each.reason for each in trials} - {""})
+    tighter = known(each.epsilon_pld for each in trials)
+    return {
+        "protected": _PROTECTED[first.unit],
+        "from": first.protects_from,
+        "epsilon": _number(max(each.epsilon for each in trials)),
+        "epsilon (PLD)": _number(max(tighter)) if len(tighter) == len(trials) else "",
+        "delta": f"{max(each.delta for each in trials):.3g}",
+        "noise": _range([noise for each in trials for noise in each.noise]),
+        "accountant": _ACCOUNTANTS[first.accountant],
+        "guarantee": f"no: {reasons[0]}" if reasons else "yes",
+    }
+
+
+def _number(epsilon: float) -> str:
+    """Return an epsilon with three digits, rounded up, because less would not be a bound.
+
+    >>> _number(1.99983), _number(4.0321), _number(math.inf)
+    ('2', '4.04', '∞')
+    """
+    if not math.isfinite(epsilon) or epsilon <= 0:
+        return "∞" if epsilon > 0 else "0"
+    step = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
+    return f"{math.ceil(epsilon / step - 1e-9) * step:.3g}"
+
+
+def _range(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    low, high = f"{min(values):.3g}", f"{max(values):.3g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _attacks(cell: CellResult) -> dict[str, str]:
+    """Return what attacks achieved in the last round, as text by column; empty where they were not measured."""
+    membership, canaries, inversion = (_last_findings(cell, name) for name in ATTACKS)
+    audited = known(each.get("epsilon") for each in canaries)
+    refuted = any("is refuted" in str(each.get("verdict")) for each in canaries)
+    psnr = known(each.get("psnr") for each in inversion)
+    return {
+        "membership AUC": _area(membership),
+        "audited epsilon": f"≥ {max(audited):.3g}{': refutes the stated one' if refuted else ''}" if audited else "",
+        "inversion PSNR, dB": f"{fmean(psnr):.3g}" if psnr else "",
+    }
+
+
+def _area(findings: Sequence[Mapping[str, Any]]) -> str:
+    numbers = [[each[name] for name in ("auc", "low", "high")] for each in findings if each.get("auc") is not None]
+    if not numbers:
+        return ""
+    area, low, high = map(fmean, zip(*numbers, strict=True))
+    return f"{area:.3f} ({low:.3f} to {high:.3f})"
+
+
+def _last_findings(cell: CellResult, measure: str) -> list[Mapping[str, Any]]:
+    """Return the last findings of each trial that has any."""
+    return [list(rows.values())[-1] for run in cell.runs if (rows := run.measured(measure))]
+
+
+# --- as plain values ----------------------------------------------------------------------------------
+
+
+def privacy_json(cell: CellResult) -> dict[str, Any] | None:
+    """Return what each trial states about privacy after its last round; None if the cell protects nobody."""
+    trials = [dict(run.rounds[-1].privacy) for run in cell.runs]
+    if not any(trials):
+        return None
+    units = {unit: [one for run in cell.runs if (one := spent(run.rounds[-1], unit))] for unit in UNITS}
+    return {
+        **{unit: _unit_json(cell, each) for unit, each in units.items() if each},
+        "trials": {str(seed): trial for seed, trial in zip(cell.seeds, trials, strict=True)},
+    }
+
+
+def _unit_json(cell: CellResult, trials: Sequence[Spent]) -> dict[str, Any]:
+    unit, tighter = trials[0].unit, known(each.epsilon_pld for each in trials)
+    return {
+        "epsilon": _finite(max(each.epsilon for each in trials)),
+        "epsilon_pld": max(tighter) if len(tighter) == len(trials) else None,
+        "delta": max(each.delta for each in trials),
+        "protected": _PROTECTED[unit],
+        "from": trials[0].protects_from,
+        "holds": not any(each.reason for each in trials),
+        "rounds": [[number, value] for number, value in epsilon_curve(cell, unit)],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,232 @@
+"""Warnings about privacy: what a guarantee does not cover, and set-ups in which it does not hold or means little."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from silobench.data.dataset import Dataset
+from silobench.loop.calibration import most_holders, most_trainings, party_sampling
+from silobench.loop.schedule import Schedule
+from silobench.method.types import placed
+from silobench.privacy.accountant import epsilon
+from silobench.privacy.mechanism import Mechanism, Sampling, Unit
+
+_MOST_EPSILON = 20.0  # above it a guarantee says almost nothing
+_PAIR = 2
+
+
+def privacy_warnings(schedule: Schedule) -> tuple[str, ...]:
+    """Return a sentence about each choice of a run that weakens its privacy."""
+    facts = _Facts(schedule.pooled())
+    every = (
+        _of_epsilon,
+        _of_noise,
+        _of_batches,
+        _of_delta,
+        _of_losses,
+        _of_normalisation,
+        _of_scaling,
+        _of_validation,
+        _of_shared_rows,
+        _of_sampling,
+        _of_augmentation,
+        _of_pairs,
+    )
+    return tuple(filter(None, (warn(facts) for warn in every)))
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What the warnings look at."""
+
+    schedule: Schedule
+
+    @property
+    def dataset(self) -> Dataset:
+        return self.schedule.setting.federation.dataset
+
+    @property
+    def is_silent(self) -> bool:
+        return self.schedule.setting.method.algorithm.silent
+
+    @cached_property
+    def releases(self) -> list[tuple[Mechanism, int]]:
+        """The releases of the whole run: those of the transforms, and those of the party with the fewest rows.
+
+        This party has the highest sampling rate, so with equal noise it has the largest epsilon.
+        """
+        setting, releases = self.schedule.setting, list[tuple[Mechanism, int]]()
+        smallest = min(setting.federation.parties, key=lambda party: party.samples)
+        release = setting.solver.release(smallest.id, smallest.samples)
+        if release is not None:
+            mechanism, steps = release
+            releases.append((mechanism, steps * self._trainings))
+        releases += [(mechanism, self.schedule.rounds) for mechanism in self._of_transforms()]
+        return releases
+
+    def _of_transforms(self) -> Iterator[Mechanism]:
+        setting = self.schedule.setting
+        if self.is_silent:
+            return
+        parties = tuple(range(self.schedule.cohort))
+        contexts = placed(setting.method.transforms, setting.context(setting.initial_server(), -1, parties, parties))
+        for transform, context in zip(setting.method.transforms, contexts, strict=True):
+            mechanism = transform.release(context)
+            if mechanism is not None:
+                rate, sampling = self.sampling
+                yield replace(mechanism, rate=rate, sampling=sampling)
+
+    @property
+    def _trainings(self) -> int:
+        schedule, setting = self.schedule, self.schedule.setting
+        rounds = most_trainings(setting, schedule.selection, schedule.cohort, schedule.rounds)
+        return rounds * most_holders(setting)
+
+    @cached_property
+    def sampling(self) -> tuple[float, Sampling]:
+        schedule = self.schedule
+        return party_sampling(schedule.selection, schedule.cohort, len(schedule.setting.federation.parties))
+
+    def of(self, unit: Unit) -> list[tuple[Mechanism, int]]:
+        return [(mechanism, count) for mechanism, count in self.releases if mechanism.unit == unit]
+
+    @property
+    def is_private(self) -> bool:
+        return bool(self.releases)
+
+
+# --- guarantees that do not hold, or mean little ------------------------------------------------------
+
+
+def _of_epsilon(facts: _Facts) -> str | None:
+    for unit, whom in (("example", "a row"), ("party", "a party")):
+        entries = facts.of("example" if unit == "example" else "party")
+        total = epsilon(entries, max(mechanism.delta for mechanism, _ in entries)) if entries else 0.0
+        if math.isinf(total):
+            return f"no noise hides {whom}, so its epsilon is infinite: give noise, or leave the private parts out"
+        if total > _MOST_EPSILON:
+            return (
+                f"epsilon of {whom} comes to {total:.3g} in {facts.schedule.rounds} rounds, and above "
+                f"{_MOST_EPSILON:g} it promises almost nothing: give more noise, fewer rounds or a smaller epsilon"
+            )
+    return None
+
+
+def _of_noise(facts: _Facts) -> str | None:
+    if not any(mechanism.reproducible for mechanism, _ in facts.releases):
+        return None
+    return (
+        "the noise follows from the seed, so whoever knows the seed can subtract it, and epsilon does not hold: leave "
+        "out reproducible=true"
+    )
+
+
+def _of_batches(facts: _Facts) -> str | None:
+    if not any(mechanism.sampling == "shuffled" for mechanism, _ in facts.releases):
+        return None
+    return (
+        "batches are shuffled, but epsilon is that of Poisson samples and does not hold for them: write "
+        "sampling=poisson in dp_sgd"
+    )
+
+
+def _of_delta(facts: _Facts) -> str | None:
+    federation = facts.schedule.setting.federation
+    sizes = {"example": min(party.samples for party in federation.parties), "party": len(federation.parties)}
+    for unit, names in (("example", "rows of the smallest party"), ("party", "parties")):
+        deltas = [mechanism.delta for mechanism, _ in facts.releases if mechanism.unit == unit]
+        if deltas and max(deltas) * sizes[unit] > 1:
+            return (
+                f"delta is {max(deltas):g} with {sizes[unit]} {names}, so the guarantee would allow to publish one of "
+                f"them: give a delta well below {1 / sizes[unit]:.1g}"
+            )
+    return None
+
+
+def _of_sampling(facts: _Facts) -> str | None:
+    if not facts.of("party") or facts.sampling[0] == 1 or all(each.rho is not None for each, _ in facts.of("party")):
+        return None
+    return (
+        "epsilon assumes that nobody knows which parties take part in a round, but this follows from the seed, and "
+        "rounds.jsonl states it: do not publish either"
+    )
+
+
+def _of_pairs(facts: _Facts) -> str | None:
+    if not facts.schedule.setting.method.hides or facts.schedule.cohort > _PAIR:
+        return None
+    return (
+        "two parties share a secure sum, so each can subtract its own message from the sum and read the other's: let "
+        "at least three take part"
+    )
+
+
+# --- what a guarantee does not cover ------------------------------------------------------------------
+
+
+def _of_losses(facts: _Facts) -> str | None:
+    if not facts.is_private or facts.is_silent:
+        return None
+    if facts.schedule.setting.method.hides:
+        return (
+            "the mean training loss of a round and what clip reports have no noise, and epsilon does not cover them: "
+            "do not publish them"
+        )
+    return (
+        "training losses and what clip reports are sent in the clear, without noise, and epsilon does not cover them: "
+        "let secure_sum hide those of single parties, and do not publish them"
+    )
+
+
+def _of_normalisation(facts: _Facts) -> str | None:
+    setting = facts.schedule.setting
+    if not setting.task.buffers.numel() or setting.buffers != "average" or facts.is_silent:
+        return None
+    if setting.method.has_noise:
+        return (
+            "BatchNorm statistics get the same noise as the update, and a variance may fall to 0: use norm=group, or "
+            "buffers = local"
+        )
+    if facts.is_private:
+        return (
+            "BatchNorm statistics are sent in the clear, without noise, and epsilon does not cover them: use "
+            "norm=group, or buffers = local"
+        )
+    return None
+
+
+def _of_scaling(facts: _Facts) -> str | None:
+    dataset = facts.dataset
+    scales = dataset.scaler is not None or (dataset.encoder is not None and bool(dataset.encoder.scales))
+    if not facts.is_private or not scales or any("with noise of epsilon" in note for note in dataset.notes):
+        return None
+    return (
+        "numbers of the table are scaled or filled by exact statistics of the training rows, which the run stores and "
+        "epsilon does not cover: use scale=private where the dataset has it"
+    )
+
+
+def _of_validation(facts: _Facts) -> str | None:
+    if not facts.is_private or not any(len(party.validation) for party in facts.schedule.setting.federation.parties):
+        return None
+    return (
+        "scores on the validation rows of parties are recorded without noise, and epsilon does not cover these rows: "
+        "do not publish the scores, or leave out validation"
+    )
+
+
+def _of_shared_rows(facts: _Facts) -> str | None:
+    if not facts.is_private or not len(facts.schedule.setting.federation.partition.shared):
+        return None
+    return "the partition sends some rows to all parties in the clear, and epsilon does not cover that: leave out share"
+
+
+def _of_augmentation(facts: _Facts) -> str | None:
+    module = facts.schedule.setting.task.network.module
+    if not facts.is_private or (facts.dataset.augment == "none" and getattr(module, "crop", None) is None):
+        return None
+    return (
+        "images are cropped and mirrored at random: epsilon counts an image once for all its variants, but attacks "
+        "are measured on images as they are, so they look weaker than they may be: compare with augment=false"
+    )

@@ -1,0 +1,27 @@
+"""The section of the page about privacy: epsilon over rounds, who is protected from whom, and attacks beside it."""
+
+from silobench.analysis.groups import Cells, settings_of
+from silobench.analysis.privacy import UNITS, epsilon_curve, privacy_table
+from silobench.analysis.tables import varying
+from silobench.report.drawing import Drawing, Section, caption
+from silobench.report.figures import Line, lines_svg
+
+_MOST = 12  # figures; the table has all settings
+_TITLES = {"example": "epsilon of each row", "party": "epsilon of each party"}
+
+
+def privacy_sections(cells: Cells) -> list[Section]:
+    """Return the section about privacy; none if nobody is protected and nothing was attacked."""
+    table, names, drawings = privacy_table(cells), varying(cells), list[Drawing]()
+    for setting in settings_of(cells):
+        for unit in UNITS:
+            curves = {cell.label.text("algorithm"): epsilon_curve(cell, unit) for cell in setting}
+            lines = [
+                Line(name, [(number, value, None) for number, value in curve], place)
+                for place, (name, curve) in enumerate(curves.items())
+                if curve
+            ]
+            if lines:
+                title = " · ".join(filter(None, (caption(setting[0], names, cells), _TITLES[unit])))
+                drawings.append(Drawing(title, lines_svg(lines, "round", "epsilon")))
+    return [Section(table.title, drawings[:_MOST], table)] if table.rows else []
