@@ -282,7 +282,9 @@ def test_the_page_of_experiments_lists_every_key() -> None:
     assert _rows_of_keys().keys() >= Cell.model_fields.keys()
 
 
-@pytest.mark.parametrize("kind", ["aggregates", "exchanges", "availabilities", "paces", "clocks", "objectives"])
+@pytest.mark.parametrize(
+    "kind", ["adversaries", "aggregates", "exchanges", "availabilities", "paces", "clocks", "objectives"]
+)
 def test_the_page_of_experiments_lists_the_choices_of_a_key(kind: str) -> None:
     registry = REGISTRIES[kind]
     row = _rows_of_keys()[registry.kind]

@@ -426,3 +426,14 @@ def test_left_behind_needs_validation_rows(plugin: Callable[[str], Any], toy: To
     federation, task = toy()
     with pytest.raises(sb.ConfigError, match="set validation"):
         plugin("left_behind")["left_behind"]().check(sb.Setting(sb.Method(sb.fedavg()), federation, task, 0), 3)
+
+
+def test_free_riders_give_nothing(toy, plugin) -> None:
+    free_rider, sent = plugin("free_rider")["free_rider"], list[tuple[int, float]]()
+
+    def encode(update: sb.Update, memory: sb.Memory, context: sb.Context) -> tuple[sb.Update, sb.Memory]:
+        sent.append((context.party, float(update.total["delta"].norm())))
+        return update, memory
+
+    run("fedavg", toy((20,) * 4), sb.sgd(), sb.Transform(encode), adversary=free_rider(share=0.5), rounds=1)
+    assert {party for party, length in sent if not length} == set(free_rider(share=0.5).parties(4, 0))

@@ -55,6 +55,8 @@ def test_a_method_of_wrong_parts(name: str) -> None:
         ({"selection": sb.uniform}, r"the selection is the function uniform, .* call it, as in sb.uniform\(\)"),
         ({"availability": sb.dropout}, "the availability is the function dropout"),
         ({"availability": 0.1}, "the availability is 0.1, but a part is needed"),
+        ({"adversary": sb.sign_flip}, "the adversary is the function sign_flip"),
+        ({"adversary": "noise"}, "the adversary is the text 'noise', but an sb.Adversary is needed"),
         ({"exchange": "gossip"}, "the exchange is the text 'gossip', but an sb.Exchange is needed"),
         ({"exchange": sb.gossip}, "the exchange is the function gossip"),
         ({"network": "100Mbps"}, "the network is the text '100Mbps', but an sb.Network is needed"),

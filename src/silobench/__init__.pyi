@@ -47,7 +47,10 @@ from .measures import MEASURES as MEASURES
 from .measures import Course as Course
 from .measures import Measure as Measure
 from .measures import accuracy_loss as accuracy_loss
+from .measures import canaries as canaries
+from .measures import inversion as inversion
 from .measures import measured as measured
+from .measures import membership as membership
 from .measures import norm_divergence as norm_divergence
 from .measures import replicas as replicas
 from .measures import subtraction as subtraction
@@ -141,6 +144,7 @@ from .method.types import Dial as Dial
 from .method.types import Knob as Knob
 from .method.types import Layout as Layout
 from .method.types import Local as Local
+from .method.types import LostRoundError as LostRoundError
 from .method.types import Memory as Memory
 from .method.types import Phase as Phase
 from .method.types import Pull as Pull

@@ -81,7 +81,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {close[0]}?"
     named = ", ".join(options)
-    return f"choose from {named if len(named) <= 300 else listed(options, most=12)}."
+    return f"choose from {named if len(named) <= 400 else listed(options, most=12)}."
 
 
 def value_shown(value: Any) -> str:

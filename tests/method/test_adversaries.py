@@ -20,7 +20,6 @@ from silobench.errors import ConfigError
 from silobench.federation import Federation, federate
 from silobench.loop.exchanges import gossip
 from silobench.loop.rounds import rounds
-from silobench.loop.schedule import Schedule
 from silobench.method.adversaries import ADVERSARIES, Adversary, label_flip, noise, none, sign_flip
 from silobench.method.aggregates import AGGREGATES
 from silobench.method.algorithms import ALGORITHMS
@@ -238,10 +237,3 @@ def test_a_run_records_its_malicious_parties_and_show_names_them(tmp_path: Path,
     shown = call(capsys, "show", tmp_path / "runs").out
     assert "Malicious parties" in shown
     assert ", ".join(map(str, expected)) in shown
-
-
-def test_a_schedule_refuses_another_value_for_an_adversary(toy) -> None:
-    federation, part = toy(SIZES)
-    setting = Setting(Method(ALGORITHMS.build("fedavg")), federation, part, 0)
-    with pytest.raises(ConfigError, match="the adversary is the function sign_flip"):
-        Schedule(setting, adversary=sign_flip)  # type: ignore[arg-type]

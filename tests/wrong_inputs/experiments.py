@@ -348,6 +348,11 @@ LINES = [
         'availability = "dropout(rate=-0.1)"', "dropout: rate must be greater than or equal to 0, but -0.1 was given."
     ),
     experiment('availability = "dropout(rate=much)"', "dropout: rate must be a number, but 'much' was given."),
+    experiment('adversary = "liar"', "there is no adversary 'liar': choose from label-flip, noise, none, sign-flip."),
+    experiment(
+        'adversary = "sign-flip(share=2)"', "sign-flip: share must be less than or equal to 1, but 2 was given."
+    ),
+    experiment('adversary = "noise(deviation=0)"', "noise: deviation must be greater than 0, but 0 was given."),
     experiment(
         'pace = "buffered"', 'the same in every run: set clock, as in clock = "device(speed=1000, spread=0.5)".'
     ),

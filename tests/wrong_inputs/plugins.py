@@ -721,6 +721,28 @@ OTHERS = {
         "the hook `available` of the availability mine",
         "returned (7,), but a tuple with the numbers of those parties",
     ),
+    # adversaries
+    "adversary of a share above 1": part(
+        "ADVERSARIES",
+        "",
+        "sb.Adversary(20)",
+        "adversary = 'mine'",
+        "`share` of the adversary mine (plug.py, line 7) is 20, but a number from 0 to 1 is needed: change it.",
+    ),
+    "adversary without a message": part(
+        "ADVERSARIES",
+        "",
+        "sb.Adversary(0.5, message=lambda update, context: None)",
+        "adversary = 'mine'",
+        "returned None, but the message of a malicious party is expected: an sb.Update",
+    ),
+    "adversary with labels of no class": part(
+        "ADVERSARIES",
+        "",
+        "sb.Adversary(0.5, labels=lambda labels, classes, rng: labels + 7)",
+        "adversary = 'mine'",
+        "but as many labels are expected, from 0 to 1 and of type int64",
+    ),
     # servers, solvers, schedules, paces, clocks, exchanges, controllers
     "server optimizer": part(
         "SERVERS",

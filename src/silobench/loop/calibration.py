@@ -4,14 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from silobench.method.selection import Selection, cohort_size
+from silobench.method.selection import Selection, cohort_size, sampling_of
 from silobench.method.solvers import Solver
 from silobench.privacy.mechanism import Sampling
-from silobench.spec.registry import part_name
 from silobench.training.setting import Setting
 
 _MOST_GROUPS = 64  # of parties with the same rows; the accountant looks at each of them in every round
-_SAMPLINGS: dict[str, Sampling] = {"the selection uniform": "fixed", "the selection poisson": "poisson"}
 
 
 def calibrated(setting: Setting, selection: Selection, participation: float | int, rounds: int) -> Setting:
@@ -39,7 +37,7 @@ def party_sampling(selection: Selection, cohort: int, parties: int) -> tuple[flo
     A selection that does not draw all parties with the same probability protects none of them by the draw: it counts
     as if all took part.
     """
-    sampling = _SAMPLINGS.get(part_name(selection, "selection"))
+    sampling = sampling_of(selection)
     return (1.0, "poisson") if sampling is None or cohort >= parties else (cohort / parties, sampling)
 
 

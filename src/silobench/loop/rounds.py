@@ -1,6 +1,6 @@
 """`rounds`: a run from Python, without files."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from silobench.engines import Engine, inline
 from silobench.federation import Federation
@@ -19,7 +19,7 @@ from silobench.method.method import Method
 from silobench.method.selection import Selection, uniform
 from silobench.method.types import Transform
 from silobench.tasks.task import Task
-from silobench.training.setting import checked_setting
+from silobench.training.setting import Setting, checked_setting
 from silobench.training.state import RoundRecord, State
 
 
@@ -44,6 +44,7 @@ def rounds(
     broadcast: tuple[Transform, ...] = (),
     adversary: Adversary | None = None,
     state: State | None = None,
+    plant: Callable[[Setting], Setting] | None = None,
 ) -> Iterator[RoundRecord]:
     """Run a method over a federation and yield one record per round; `state` continues from an earlier record.
 
@@ -51,10 +52,12 @@ def rounds(
     default. The model is tested every `eval_every` rounds on `eval_on` of the test rows (a fraction, or a count), and
     after the last round on all of them. The transforms in `broadcast` compress what the server sends. With an
     `adversary` some parties are malicious. Where the partition shares rows, parties are sent them before the first
-    round, and the model is warmed up on them.
+    round, and the model is warmed up on them. `plant` is the hook of a measure that adds something to the training, as
+    that of `canaries` does.
     """
+    setting = checked_setting(method, federation, task, seed)
     schedule = Schedule(
-        checked_setting(method, federation, task, seed),
+        setting if plant is None else plant(setting),
         rounds,
         participation,
         eval_every,

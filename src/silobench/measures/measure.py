@@ -31,10 +31,17 @@ class Measure:
     """(setting, parties in a round) -> None; raises an error if this cannot be measured in such a run."""
     refuses: Callable[[Schedule], str | None] = lambda schedule: None
     """(schedule) -> why this cannot be measured in such a run, or None: for what the setting does not state."""
+    plant: Callable[[Setting], Setting] | None = None
+    """(setting) -> the setting with what an audit adds to it, before the first round; None for a measure that only
+    looks."""
 
 
 def _is_observe(value: Any, arguments: Sequence[Any]) -> str | None:
     return None if callable(value) else f"{described(value)}, but a function observe(record) is expected"
+
+
+def _is_setting(value: Any, arguments: Sequence[Any]) -> str | None:
+    return None if isinstance(value, Setting) else f"{described(value)}, but a setting is expected"
 
 
 def _is_observed(value: Any, arguments: Sequence[Any]) -> str | None:
@@ -68,9 +75,18 @@ MEASURES: Registry[Measure] = Registry(
             "begin": Form("course, state, memory", _is_observe, inner=("observe", Form("record", _is_observed))),
             "check": Form("setting, cohort"),
             "refuses": Form("course", sentence),
+            "plant": Form("setting", _is_setting),
         },
     ),
 )
+
+
+def planted(course: Schedule, measures: Mapping[str, Measure]) -> Schedule:
+    """Return the schedule of a run with what its measures add to the setting, such as canaries."""
+    setting = course.setting
+    for measure in measures.values():
+        setting = setting if measure.plant is None else measure.plant(setting)
+    return course if setting is course.setting else replace(course, setting=setting)
 
 
 def measured(
@@ -83,7 +99,7 @@ def measured(
     need_part(course, Schedule, "the course of measures", "the schedule of the rounds")
     for measure in measures.values():
         need_part(measure, Measure, "a measure", "{'replicas': sb.replicas()}")
-    course, memories = with_prelude(course), state.measures if state else {}
+    course, memories = planted(with_prelude(course), measures), state.measures if state else {}
     observers = {name: measure.begin(course, state, memories.get(name, {})) for name, measure in measures.items()}
     for record in records:
         start = time.perf_counter()

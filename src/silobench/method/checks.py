@@ -313,7 +313,9 @@ def _agreed(value: Any, arguments: Sequence[Any]) -> str | None:
     if problem:
         return problem
     memories, messages = value
-    if not isinstance(memories, Mapping) or set(arguments[0]) - set(memories):
+    before, context = arguments
+    there = before if context.present is None else set(before).intersection(context.present("shares"))
+    if not isinstance(memories, Mapping) or set(there) - set(memories):
         return f"{described(memories)}, but a memory of each party of the cohort is expected: a dictionary by party"
     problems = (tensors(memory, f"the memory of party {party}") for party, memory in memories.items())
     return next(filter(None, problems), None) or phases(messages)

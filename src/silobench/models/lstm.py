@@ -116,12 +116,11 @@ class _Lstm(Classifier):
         is_word = torch.arange(x.shape[1], device=x.device)[:, None] < lengths[order]
         counts = is_word.sum(1)
         words, inputs = x[order].t()[is_word].unique(return_inverse=True)
-        states, lines = self.vectors[words], Lines(tuple(counts.tolist()), inputs)
+        states, lines = self.vectors[words], Lines(tuple(counts.tolist()), inputs, order)
         for layer in range(self.lstm.num_layers):
             if layer:
                 states, lines = dropout(states, self.dropout, True), replace(lines, inputs=None)
-            inward, recurrent, *biases = self._weights(layer)
-            states = lstm_layer(states, lines, inward, recurrent, biases[0] + biases[1])
+            states = lstm_layer(states, lines, *self._weights(layer))
         starts = counts.cumsum(0) - counts
         return states[starts[lengths - 1] + order.argsort()]
 

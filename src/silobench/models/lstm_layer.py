@@ -29,6 +29,7 @@ class Lines:
 
     counts: tuple[int, ...]  # the sequences of each step; they never grow
     inputs: Tensor | None = None  # [lines], the number of the input that a line reads; None if each has its own
+    rows: Tensor | None = None  # [sequences], the number of the row that a sequence is from; None if they are in order
 
     def before(self, device: torch.device) -> Tensor:
         """Return the line of the step before, for each line after the first step."""
@@ -47,26 +48,46 @@ class Lines:
         return F.embedding_bag(order, values, counts.cumsum(0) - counts, mode="sum")
 
 
-def lstm_layer(x: Tensor, lines: Lines, weight_ih: Tensor, weight_hh: Tensor, bias: Tensor) -> Tensor:
+def lstm_layer(x: Tensor, lines: Lines, weight_ih: Tensor, weight_hh: Tensor, *biases: Tensor) -> Tensor:
     """Return the hidden states of packed sequences, [lines, hidden], after each of their steps; they start at 0.
 
-    `x` are the inputs, and `bias` is the sum of the two biases of torch's layer.
+    `x` are the inputs, and `biases` are added up: torch's layer has two.
     """
-    states: Tensor = _Layer.apply(x, lines, weight_ih, weight_hh, bias)  # type: ignore[no-untyped-call]
+    states: Tensor = LstmLayer.apply(x, lines, weight_ih, weight_hh, *biases)  # type: ignore[no-untyped-call]
     return states
 
 
-class _Layer(Function):
+def run(x: Tensor, lines: Lines, weight_ih: Tensor, weight_hh: Tensor, *biases: Tensor) -> "Tape":
+    """Run a layer without recording a gradient; its states are those of the tape."""
+    scale = weight_hh.new_ones(_GATES, weight_hh.shape[1])
+    scale[_CELL] = -2.0
+    scale = scale.flatten()
+    bias = biases[0] + biases[1] if len(biases) > 1 else biases[0]
+    gates = lines.read(torch.addmm(bias * scale, x, (weight_ih * scale[:, None]).t()))
+    tape = Tape(gates, *(gates.new_empty(len(gates), weight_hh.shape[1]) for _ in range(3)))
+    tape.fill_in(lines.counts, (weight_hh * scale[:, None]).t())
+    return tape
+
+
+def by_gates(grad: Tensor, tape: "Tape", lines: Lines, weight_hh: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradient by the gates' inputs in each line, [lines, 4 hidden], from that by the states.
+
+    Return also the line of the step before, for each line after the first step.
+    """
+    before = lines.before(grad.device)
+    factors, cell_factors = tape.factors(before)
+    _run_back(grad.clone(), factors, cell_factors, tape.forget, lines.counts, weight_hh)
+    return factors, before
+
+
+class LstmLayer(Function):
+    """The layer as a node of autograd's graph."""
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, lines: Lines, weight_ih: Tensor, weight_hh: Tensor, bias: Tensor) -> Tensor:
-        scale = weight_hh.new_ones(_GATES, weight_hh.shape[1])
-        scale[_CELL] = -2.0
-        scale = scale.flatten()
-        gates = lines.read(torch.addmm(bias * scale, x, (weight_ih * scale[:, None]).t()))
-        tape = _Tape(gates, *(gates.new_empty(len(gates), weight_hh.shape[1]) for _ in range(3)))
-        tape.fill_in(lines.counts, (weight_hh * scale[:, None]).t())
+    def forward(ctx: Any, x: Tensor, lines: Lines, weight_ih: Tensor, weight_hh: Tensor, *biases: Tensor) -> Tensor:
+        tape = run(x, lines, weight_ih, weight_hh, *biases)
         if any(ctx.needs_input_grad):
-            ctx.lines = lines
+            ctx.lines, ctx.biases = lines, len(biases)
             ctx.save_for_backward(x, weight_ih, weight_hh, tape.gates, tape.cells, tape.squashed, tape.states)
         return tape.states
 
@@ -74,17 +95,16 @@ class _Layer(Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight_ih, weight_hh, *saved = ctx.saved_tensors
-        lines, tape = ctx.lines, _Tape(*saved)
-        before = lines.before(x.device)
-        factors, cell_factors = tape.factors(before)
-        _run_back(grad.clone(), factors, cell_factors, tape.forget, lines.counts, weight_hh)
+        lines, tape = ctx.lines, Tape(*saved)
+        factors, before = by_gates(grad, tape, lines, weight_hh)
         by_input, later = lines.add_up(factors, len(x)), factors[lines.counts[0] :]
         by_x = by_input @ weight_ih if ctx.needs_input_grad[0] else None
-        return by_x, None, by_input.t() @ x, later.t() @ tape.states.index_select(0, before), by_input.sum(0)
+        by_weights = by_input.t() @ x, later.t() @ tape.states.index_select(0, before)
+        return by_x, None, *by_weights, *[by_input.sum(0)] * ctx.biases
 
 
 @dataclass(frozen=True)
-class _Tape:
+class Tape:
     """What the forward pass computes for each line, and the backward pass needs."""
 
     gates: Tensor  # sigmoids of the gates' inputs; the gate with tanh is 1 - 2 times that

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 _KEY_BYTES = 32
-_BLOCK = 1 << 20  # bytes of zeros that are encrypted at a time
+_ZEROS = memoryview(bytes(1 << 18))  # encrypted at a time
+_NORMALS = 1 << 16  # normal numbers that are computed at a time, unless more are needed
 
 
 class Randomness:
@@ -34,6 +35,7 @@ class Randomness:
         if len(key) != _KEY_BYTES:
             raise ValueError(f"a key has {len(key)} bytes, but {_KEY_BYTES} are needed.")
         self._stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+        self._normals, self._block = torch.empty(0), 0
 
     @classmethod
     def secret(cls) -> "Randomness":
@@ -48,10 +50,10 @@ class Randomness:
     def bytes(self, count: int) -> bytearray:
         """Return the next bytes of the key stream."""
         content = bytearray(count + 15)  # the cipher needs room for one more block
-        view, zeros = memoryview(content), bytes(min(count, _BLOCK))
-        for begin in range(0, count, _BLOCK):
-            size = min(_BLOCK, count - begin)
-            self._stream.update_into(memoryview(zeros)[:size], view[begin : begin + size + 15])
+        view = memoryview(content)
+        for begin in range(0, count, len(_ZEROS)):
+            size = min(len(_ZEROS), count - begin)
+            self._stream.update_into(_ZEROS[:size], view[begin : begin + size + 15])
         view.release()
         del content[count:]
         return content
@@ -69,13 +71,24 @@ class Randomness:
         return self.uniform(count) < rate
 
     def normal(self, count: int, deviation: float = 1.0) -> Tensor:
-        """Return normal numbers of mean 0 as float32, by the method of Box and Muller."""
+        """Return normal numbers of mean 0 as float32.
+
+        Small requests are served from a block, which doubles with every block: many calls are then as fast as one.
+        """
+        if count > len(self._normals):
+            size = min(max(count, 2 * self._block), _NORMALS)
+            self._normals, self._block = self._box_muller(max(count, size)), size
+        numbers, self._normals = self._normals[:count], self._normals[count:]
+        return numbers if deviation == 1 else numbers.mul_(deviation)
+
+    def _box_muller(self, count: int) -> Tensor:
+        """Return standard normal numbers by the method of Box and Muller."""
         pairs = -(-count // 2)
-        content = torch.frombuffer(self.bytes(max(12 * pairs, 12)), dtype=torch.uint8)
+        content = torch.frombuffer(self.bytes(12 * pairs), dtype=torch.uint8)
         shares = (content[: 8 * pairs].view(torch.int64) >> 11).to(torch.float64)  # in [-2^52, 2^52)
         shares.add_(2.0**52 + 1).mul_(2.0**-53)  # in (0, 1], so that the logarithm is finite
-        length = shares.log_().mul_(-2 * deviation**2).sqrt_().to(torch.float32)
-        angle = content[8 * pairs : 12 * pairs].view(torch.int32).to(torch.float32).mul_(math.pi * 2.0**-31)
+        length = shares.log_().mul_(-2).to(torch.float32).sqrt_()
+        angle = content[8 * pairs :].view(torch.int32).to(torch.float32).mul_(math.pi * 2.0**-31)
         numbers = torch.empty(2 * pairs)
         torch.mul(length, angle.cos(), out=numbers[:pairs])
         torch.mul(length, angle.sin_(), out=numbers[pairs:])

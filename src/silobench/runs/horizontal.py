@@ -23,7 +23,7 @@ from silobench.loop.prelude import with_prelude
 from silobench.loop.privacy import Privacy
 from silobench.loop.privacy_warnings import privacy_warnings
 from silobench.loop.schedule import Schedule
-from silobench.measures import MEASURES, Measure, measured
+from silobench.measures import MEASURES, Measure, measured, planted
 from silobench.method.adversaries import ADVERSARIES
 from silobench.method.aggregates import AGGREGATES
 from silobench.method.algorithms import ALGORITHMS
@@ -328,7 +328,7 @@ def _assembled(plan: Plan, dataset: Dataset, setting: Setting, build: _Build, wa
     Privacy(schedule).check()
     measures = _measures(cell.measure, schedule, build)
     watch.lap("data")
-    return HorizontalRun(plan, dataset, schedule, measures, watch.laps["data"])
+    return HorizontalRun(plan, dataset, planted(schedule, measures), measures, watch.laps["data"])
 
 
 def _measures(specs: Sequence[str], schedule: Schedule, build: _Build) -> dict[str, Measure]:

@@ -93,7 +93,9 @@ class LocalRound:
             yield
 
     def problem(self, party: int) -> Problem:
-        return Problem(self.setting.task, self.setting.federation, self.party(party), self.setting.seed)
+        setting, canaries = self.setting, self.setting.canaries
+        planted = canaries if canaries is not None and canaries.party == party else None
+        return Problem(setting.task, setting.federation, self.party(party), setting.seed, canaries=planted)
 
     def party(self, party: int) -> Party:
         return self.setting.federation.parties[party]

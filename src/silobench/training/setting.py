@@ -17,6 +17,7 @@ from silobench.method.solvers import Solver, has_sgd_steps
 from silobench.method.solvers.sgd import Sgd
 from silobench.method.types import STATISTICS, Context, Layout, Server, Update, Vector
 from silobench.models import CustomLoss
+from silobench.privacy.canaries import Canaries
 from silobench.rng import stream, torch_seed
 from silobench.spec.registry import need_part, part_name
 from silobench.tasks.task import Task, Weights
@@ -38,6 +39,7 @@ class Setting(PartyModels):
     mixes: bool = False  # whether the exchange gives every party a model of its own, under "exchange" in its memory
     cohort: int | None = None  # parties that are expected in a round; None for all
     adversary: Adversary = field(default_factory=none)  # set by `attacked`
+    canaries: Canaries | None = None  # of an audit, at one party
 
     def __post_init__(self) -> None:
         algorithm = part_name(self.method.algorithm, "algorithm")
@@ -192,7 +194,7 @@ class Setting(PartyModels):
         for name in layout.slices:
             if name.endswith("running_var"):
                 at = layout.slices[name]
-                after[at.start - layout.size : at.stop - layout.size].clamp_(min=0.0)
+                after[at.start - layout.trainable : at.stop - layout.trainable].clamp_(min=0.0)
         return after
 
     @staticmethod

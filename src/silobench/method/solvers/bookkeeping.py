@@ -11,6 +11,7 @@ parameter is missed: one of an unknown kind raises `UnsupportedError`.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import torch
@@ -18,29 +19,34 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 
+from silobench.models.lstm_layer import Lines, Tape, by_gates, run
+
 _NUMBERS = 1 << 25  # of gradients of single rows in memory at a time, for one layer
 _TRAFFIC = 8  # a number that is written and read takes as long as this many operations
 _PARAMETER = "torch::autograd::AccumulateGrad"  # name of the node of a parameter
 _TRANSPOSED = "TBackward0"
+_SMALL = 1 << 12  # inputs of a small dense layer
 _SUM = 0  # mode of a bag of words
 
 Loss: TypeAlias = Callable[[nn.Module, Tensor, Tensor], Tensor]  # (module, x, y) -> mean loss over rows
-Scales: TypeAlias = Callable[[Tensor], Tensor]  # (norms of the gradients of rows) -> factors of rows
 
 
 class UnsupportedError(Exception):
     """A network uses a parameter in a way that book-keeping does not know."""
 
 
-def book_keeping(module: nn.Module, loss: Loss, x: Tensor, y: Tensor, scales: Scales) -> Tensor:
-    """Add the scaled sum of the gradients of single rows to the gradients of a module, and return the mean loss."""
+def book_keeping(module: nn.Module, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
+    """Add the sum of the clipped gradients of single rows to the gradients of a module, and return the mean loss."""
     mean, rows = loss(module, x, y), len(x)
     uses = _uses_in(mean)
     grads = torch.autograd.grad(mean, [GradientEdge(use.node, 0) for use in uses])
     with torch.no_grad():
-        parts = [part for layer in _layers(uses, grads) for part in layer[0].rule.parts(layer, rows)]
-        norms = torch.linalg.vector_norm(torch.stack([part.norms for part in parts]), dim=0)
-        factors = scales(norms.mul_(rows)).mul_(rows)  # the loss is a mean, so gradients are those of single rows / n
+        parts = list(_parts(_layers(uses, grads), rows))
+        norms = parts[0].norms
+        if len(parts) > 1:
+            norms = torch.linalg.vector_norm(torch.stack([part.norms for part in parts]), dim=0)
+        # The loss is a mean of n rows, so these are the gradients of single rows / n: n · min(1, clip / (n · norm))
+        factors = norms.reciprocal_().mul_(clip).clamp_(max=rows)
         for part in parts:
             part.add(factors)
     return mean.detach()
@@ -54,14 +60,13 @@ class _Part:
     add: Callable[[Tensor], object]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Use:
     """One use of a layer: a node of the graph, what it has saved, and the parameters that are trained."""
 
     rule: "_Rule"
     node: Any
-    weight: Tensor | None
-    bias: Tensor | None
+    params: tuple[Tensor | None, ...]  # None for one that is not trained
     saved: Any
     grad: Tensor | None = None  # by the output
 
@@ -80,9 +85,8 @@ class _Rule:
 
     saved: Callable[[Any], Any]  # (node) -> what the parts need of it
     parts: Callable[[_Uses, int], Iterator[_Part]]  # (all uses of a layer, rows) -> its parts
-    weight: int | None  # the place of the weight among the inputs of the node
-    bias: int | None = None
-    is_transposed: bool = False  # whether the node reads the transposed weight
+    places: tuple[int, ...]  # of the parameters among the inputs of the node
+    is_transposed: bool = False  # whether the node reads the transpose of the first one
 
 
 def _uses_in(loss: Tensor) -> list[_Use]:
@@ -90,23 +94,28 @@ def _uses_in(loss: Tensor) -> list[_Use]:
     uses, seen, waiting = [], set(), [loss.grad_fn]
     while waiting:
         node: Any = waiting.pop()
-        name, inputs = node.name(), [each for each, _ in node.next_functions]
+        name, inputs = node.name(), list(node.next_functions)
         if name == _PARAMETER:
             raise UnsupportedError
         if (rule := _RULES.get(name)) is not None:
-            weight, bias = _taken(inputs, rule.weight, rule.is_transposed), _taken(inputs, rule.bias)
-            if weight is not None or bias is not None:
-                uses.append(_Use(rule, node, weight, bias, rule.saved(node)))
-        for each in inputs:
+            params = tuple(
+                [_taken(inputs, place, rule.is_transposed and not number) for number, place in enumerate(rule.places)]
+            )
+            if any(each is not None for each in params):
+                uses.append(_Use(rule, node, params, rule.saved(node)))
+        for each, output in inputs:
+            if output and each.name() in _RULES:
+                raise UnsupportedError  # rules are for the first output of a node
             if each is not None and each not in seen:
                 seen.add(each)
                 waiting.append(each)
     return uses
 
 
-def _taken(inputs: list[Any], place: int | None, is_transposed: bool = False) -> Tensor | None:
+def _taken(inputs: list[tuple[Any, int]], place: int, is_transposed: bool) -> Tensor | None:
     """Return the parameter at a place and remove it from the inputs of a node; None if another tensor is there."""
-    if place is None or (node := inputs[place]) is None:
+    node = inputs[place][0]
+    if node is None:
         return None
     if is_transposed:
         if node.name() != _TRANSPOSED:
@@ -114,20 +123,31 @@ def _taken(inputs: list[Any], place: int | None, is_transposed: bool = False) ->
         node = node.next_functions[0][0]
     if node.name() != _PARAMETER:
         return None
-    inputs[place] = None
+    inputs[place] = None, 0
     return node.variable  # type: ignore[no-any-return]  # torch has no types here
 
 
 def _layers(uses: _Uses, grads: Sequence[Tensor]) -> list[list[_Use]]:
     """Return the uses of each layer."""
-    layers: dict[tuple[int, int], list[_Use]] = {}
+    layers: dict[tuple[int, ...], list[_Use]] = {}
     for use, grad in zip(uses, grads, strict=True):
         use.grad = grad
-        layers.setdefault((id(use.weight), id(use.bias)), []).append(use)
+        layers.setdefault(tuple(map(id, use.params)), []).append(use)
     params = [each for key in layers for each in key if each != id(None)]
-    if len(set(params)) < len(params) or any(use.rule is not each[0].rule for each in layers.values() for use in each):
-        raise UnsupportedError  # two layers share a parameter
+    mixed = len(layers) < len(uses) and any(len({id(use.rule) for use in layer}) > 1 for layer in layers.values())
+    if mixed or len(set(params)) < len(params):
+        raise UnsupportedError  # two different layers share a parameter
     return list(layers.values())
+
+
+def _parts(layers: Sequence[_Uses], rows: int) -> Iterator[_Part]:
+    """Yield the parts of a network. Small dense layers are one part: calls of torch take longer than the arithmetic."""
+    small = [layer[0] for layer in layers if _is_small(layer, rows)]
+    if len(small) > 1:
+        yield _small_dense(small)
+        layers = [layer for layer in layers if layer[0] not in small]
+    for layer in layers:
+        yield from layer[0].rule.parts(layer, rows)
 
 
 def _need_rows(values: Tensor, rows: int) -> None:
@@ -142,7 +162,8 @@ def _norms(values: Tensor) -> Tensor:
     return torch.linalg.vector_norm(values, dim=1)  # type: ignore[no-any-return]  # torch has no types here
 
 
-def _target(param: Tensor) -> Tensor:
+def _target(param: Tensor | None) -> Tensor:
+    assert param is not None
     assert param.grad is not None  # a view of the gradient of the whole network
     return param.grad
 
@@ -181,7 +202,7 @@ def _products(weight: Tensor, x: Tensor, grad: Tensor, groups: int = 1) -> _Part
 
 def _dense(uses: _Uses, rows: int) -> Iterator[_Part]:
     """Yield the parts of a dense layer: a matrix, and maybe a bias."""
-    weight, bias = uses[0].weight, uses[0].bias
+    weight, bias = (*uses[0].params, None)[:2]
     if len(uses) == 1 and len(uses[0].saved) == rows and weight is not None:
         yield _dense_of_rows(weight, bias, uses[0].saved, uses[0].by_output)
         return
@@ -207,6 +228,42 @@ def _dense_of_rows(weight: Tensor, bias: Tensor | None, x: Tensor, grad: Tensor)
     return _Part(length.mul_(_norms(grad)), add)
 
 
+def _is_small(layer: _Uses, rows: int) -> bool:
+    """Whether a layer is dense and small, used once, with a bias, and has one input per row."""
+    use = layer[0]
+    if use.rule is not _AFFINE or len(layer) > 1 or None in use.params:
+        return False
+    return len(use.saved) == rows and use.saved.shape[1] <= _SMALL
+
+
+def _small_dense(uses: _Uses) -> _Part:
+    """Return the part of several small dense layers."""
+    grads = torch.cat([use.by_output for use in uses], 1)
+    x = torch.cat([use.saved for use in uses], 1)
+    sizes = tuple(use.by_output.shape[1] for use in uses)
+    columns, lines = _blocks(tuple(use.saved.shape[1] for use in uses), x), _blocks(sizes, x)
+    squares = (x.square_() @ columns).add_(1).mul_(grads.square() @ lines)  # [rows, layers]; a bias is an input of 1
+
+    def add(factors: Tensor) -> None:
+        scaled, sums = (grads * factors[:, None]).split(sizes, 1), torch.mv(grads.t(), factors).split(sizes)
+        for use, lines, total in zip(uses, scaled, sums, strict=True):
+            weight, bias = use.params
+            _target(weight).addmm_(lines.t(), use.saved)
+            _target(bias).add_(total)
+
+    return _Part(squares.sum(1).sqrt_(), add)
+
+
+def _blocks(sizes: tuple[int, ...], like: Tensor) -> Tensor:
+    """Return a matrix that adds up the columns of each block: [columns, blocks]."""
+    return _block_matrix(sizes, like.dtype, like.device)
+
+
+@lru_cache(maxsize=64)
+def _block_matrix(sizes: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    return torch.block_diag(*(torch.ones(size, 1, dtype=dtype, device=device) for size in sizes))
+
+
 def _by_row(values: Tensor, rows: int) -> Tensor:
     """Return a matrix with several lines for each row as [rows, lines, d]."""
     if len(values) % rows:
@@ -216,7 +273,7 @@ def _by_row(values: Tensor, rows: int) -> Tensor:
 
 def _addition(uses: _Uses, rows: int) -> Iterator[_Part]:
     """Yield the part of a bias that is added to the last dimension."""
-    bias = uses[0].bias
+    (bias,) = uses[0].params
     assert bias is not None
     sums = []
     for use in uses:
@@ -263,7 +320,7 @@ class _Images:
 
 
 def _convolution(uses: _Uses, rows: int) -> Iterator[_Part]:
-    weight, bias = uses[0].weight, uses[0].bias
+    weight, bias = uses[0].params
     _need_rows(uses[0].by_output, rows)
     grad = _joined([use.by_output.flatten(2) for use in uses], 2)
     if weight is not None:
@@ -275,7 +332,7 @@ def _convolution(uses: _Uses, rows: int) -> Iterator[_Part]:
 
 
 def _group_norm(uses: _Uses, rows: int) -> Iterator[_Part]:
-    weight, bias = uses[0].weight, uses[0].bias
+    weight, bias = uses[0].params
     _need_rows(uses[0].by_output, rows)
     grads = [use.by_output.reshape(rows, use.by_output.shape[1], -1) for use in uses]
     if weight is not None:
@@ -289,7 +346,7 @@ def _group_norm(uses: _Uses, rows: int) -> Iterator[_Part]:
 
 
 def _layer_norm(uses: _Uses, rows: int) -> Iterator[_Part]:
-    weight, bias = uses[0].weight, uses[0].bias
+    weight, bias = uses[0].params
     _need_rows(uses[0].by_output, rows)
     shape = next(each for each in (weight, bias) if each is not None).shape
     if weight is not None:
@@ -307,7 +364,7 @@ def _embedding_saved(node: Any) -> tuple[Tensor, int]:
 
 
 def _embedding(uses: _Uses, rows: int) -> Iterator[_Part]:
-    weight = uses[0].weight
+    (weight,) = uses[0].params
     assert weight is not None
     for use in uses:
         _need_rows(use.saved[0], rows)
@@ -325,16 +382,15 @@ def _bag_saved(node: Any) -> tuple[Tensor, int, Tensor]:
 
 def _bag(uses: _Uses, rows: int) -> Iterator[_Part]:
     """Yield the part of the vectors of words that are added up: each word of a row has the same gradient."""
-    (use,) = uses if len(uses) == 1 else (None,)
-    if use is None or use.weight is None:
+    (weight,), (words, padding, offsets) = uses[0].params, uses[0].saved
+    if len(uses) > 1 or weight is None:
         raise UnsupportedError
-    words, padding, offsets = use.saved
     _need_rows(offsets, rows)
     lengths = torch.diff(offsets, append=offsets.new_tensor([len(words)]))
     if int(lengths.min()) != int(lengths.max()):
         raise UnsupportedError
     words = words.view(rows, -1)
-    yield _words(use.weight, words, use.by_output[:, None].expand(-1, words.shape[1], -1), padding)
+    yield _words(weight, words, uses[0].by_output[:, None].expand(-1, words.shape[1], -1), padding)
 
 
 def _words(weight: Tensor, words: Tensor, grad: Tensor, padding: int) -> _Part:
@@ -353,13 +409,70 @@ def _normal_saved(node: Any) -> tuple[Tensor, Tensor, Tensor]:
     return node._saved_input, node._saved_result1, node._saved_result2  # mean and 1 / deviation
 
 
+@dataclass(frozen=True)
+class _Sequences:
+    """The run of an LSTM layer."""
+
+    x: Tensor
+    lines: Lines
+    weight_hh: Tensor
+    tape: Tape
+
+    @classmethod
+    def saved(cls, node: Any) -> "_Sequences":
+        x, _, weight_hh, *tape = node.saved_tensors
+        return cls(x, node.lines, weight_hh, Tape(*tape))
+
+    @classmethod
+    def saved_by_torch(cls, node: Any) -> "_Sequences":
+        """Return the run of torch's layer, which is repeated by ours: torch does not keep the gates."""
+        zeros = not (node._saved_hx_.any() or node._saved_cx_.any())
+        if not zeros or node._saved_reverse or not node._saved_has_biases or node._saved_batch_sizes:
+            raise UnsupportedError
+        x, weights = node._saved_input, [getattr(node, f"_saved_weight{number}") for number in range(4)]
+        lines, x = Lines((x.shape[1],) * x.shape[0]), x.flatten(0, 1)
+        with torch.no_grad():
+            return cls(x, lines, weights[1].detach(), run(x, lines, *weights))
+
+
+def _lstm(uses: _Uses, rows: int) -> Iterator[_Part]:
+    """Yield the parts of an LSTM layer: dense layers of the inputs and of the states before."""
+    sequences: _Sequences = uses[0].saved
+    lines, grad = sequences.lines, uses[0].by_output.reshape(len(sequences.tape.states), -1)
+    if len(uses) > 1 or lines.counts[0] != rows:
+        raise UnsupportedError
+    grad, before = by_gates(grad, sequences.tape, lines, sequences.weight_hh)
+    states = grad.new_zeros(len(grad), sequences.weight_hh.shape[1])
+    states[rows:] = sequences.tape.states.index_select(0, before)
+    x, states, grad = (_unpacked(each, lines) for each in (lines.read(sequences.x), states, grad))
+    by_place, total = grad.transpose(1, 2), grad.sum(1)
+    for param, inputs in zip(uses[0].params, (x, states, None, None), strict=True):
+        if param is not None:
+            yield _each(param, total) if inputs is None else _products(param, inputs, by_place)
+
+
+def _unpacked(values: Tensor, lines: Lines) -> Tensor:
+    """Return the lines of packed sequences as [rows, steps, numbers]; what is beyond the end of a row is 0."""
+    sequence = torch.cat([torch.arange(count, device=values.device) for count in lines.counts])
+    step = torch.arange(len(lines.counts), device=values.device).repeat_interleave(
+        torch.tensor(lines.counts, device=values.device)
+    )
+    row = sequence if lines.rows is None else lines.rows[sequence]
+    whole = values.new_zeros(lines.counts[0], len(lines.counts), values.shape[1])
+    whole[row, step] = values
+    return whole
+
+
+_AFFINE = _Rule(lambda node: node._saved_mat1, _dense, (2, 0), is_transposed=True)
 _RULES = {
-    "AddmmBackward0": _Rule(lambda node: node._saved_mat1, _dense, 2, 0, is_transposed=True),
-    "MmBackward0": _Rule(lambda node: node._saved_self, _dense, 1, is_transposed=True),
-    "AddBackward0": _Rule(lambda node: node._saved_alpha, _addition, None, 1),
-    "ConvolutionBackward0": _Rule(_Images.saved, _convolution, 1, 2),
-    "NativeGroupNormBackward0": _Rule(_normal_saved, _group_norm, 1, 2),
-    "NativeLayerNormBackward0": _Rule(_normal_saved, _layer_norm, 1, 2),
-    "EmbeddingBackward0": _Rule(_embedding_saved, _embedding, 0),
-    "EmbeddingBagBackward0": _Rule(_bag_saved, _bag, 0),
+    "AddmmBackward0": _AFFINE,
+    "MmBackward0": _Rule(lambda node: node._saved_self, _dense, (1,), is_transposed=True),
+    "AddBackward0": _Rule(lambda node: node._saved_alpha, _addition, (1,)),
+    "ConvolutionBackward0": _Rule(_Images.saved, _convolution, (1, 2)),
+    "NativeGroupNormBackward0": _Rule(_normal_saved, _group_norm, (1, 2)),
+    "NativeLayerNormBackward0": _Rule(_normal_saved, _layer_norm, (1, 2)),
+    "EmbeddingBackward0": _Rule(_embedding_saved, _embedding, (0,)),
+    "EmbeddingBagBackward0": _Rule(_bag_saved, _bag, (0,)),
+    "LstmLayerBackward": _Rule(_Sequences.saved, _lstm, (1, 2, 3, 4)),
+    "MkldnnRnnLayerBackward0": _Rule(_Sequences.saved_by_torch, _lstm, (1, 2, 3, 4)),
 }

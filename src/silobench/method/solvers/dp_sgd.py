@@ -10,14 +10,16 @@ from annotated_types import Gt, Lt
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError, SpecError
-from silobench.method.solvers.per_example import clipped_sum_of, mixes_rows
+from silobench.method.solvers.per_example import clipped_sum_of, mixes_rows, scales
 from silobench.method.solvers.problem import Problem
 from silobench.method.solvers.sgd import Sgd
-from silobench.method.solvers.solver import SOLVERS, check_passes
-from silobench.method.types import BelowOne, Count, NonNegative, Positive, Server, Vector
+from silobench.method.solvers.solver import SOLVERS, Correct, check_passes
+from silobench.method.types import BelowOne, Count, Local, Memory, NonNegative, Positive, Pull, Server, Vector
+from silobench.privacy.canaries import Canaries
 from silobench.privacy.mechanism import Mechanism
 from silobench.privacy.randomness import Randomness
 
+CANARIES = "canaries"  # in the memory of the solver: an observer's evidence of each
 _EPOCHS = 1
 _DELTA = 1e-5
 
@@ -42,6 +44,23 @@ class DpSgd(Sgd):
     def step(self, params: Vector, grad: Vector, state: dict[str, Vector], lr: float) -> None:
         super().step(params, grad, state, lr)  # overridden, because engines recognise SGD by its `step`
 
+    def train(
+        self,
+        problem: Problem,
+        start: Vector,
+        server: Server,
+        correct: Correct | None,
+        pull: Pull,
+        memory: Memory,
+        frozen: Tensor | None = None,
+    ) -> tuple[Local, Memory]:
+        if problem.canaries is None:
+            return super().train(problem, start, server, correct, pull, memory, frozen)
+        before = {name: value for name, value in memory.items() if name != CANARIES}
+        canaries = problem.canaries.watched(memory.get(CANARIES))
+        local, after = super().train(replace(problem, canaries=canaries), start, server, correct, pull, before, frozen)
+        return local, {**after, CANARIES: canaries.evidence}
+
     def gradients(self, problem: Problem, round: int) -> Iterator[Tensor]:
         party, network = problem.party, problem.task.network
         random, noise, loss = self._random(problem, round), self.noise_of(party.id), torch.zeros(())
@@ -54,7 +73,10 @@ class DpSgd(Sgd):
                 loss = self.clipped_sum(problem, rows)
             else:
                 network.grad.zero_()
-            self.add_noise(network.grad, noise, random)
+            if problem.canaries is None:
+                self.add_noise(network.grad, noise, random)
+            else:
+                self._add_noise_watched(problem.canaries, party.samples, network.grad, noise, random)
             network.grad.div_(min(size, party.samples))
             yield loss
 
@@ -63,20 +85,36 @@ class DpSgd(Sgd):
         if self.sampling == "shuffled":
             yield from self.batches(problem, round)
             return
-        rows = problem.party.rows
-        for _ in range(self.count(len(rows))):
-            yield rows[torch.from_numpy(random.chosen(self.rate(len(rows)), len(rows)))]
+        rows, samples = problem.rows, problem.party.samples
+        for _ in range(self.count(samples)):
+            yield rows[torch.from_numpy(random.chosen(self.rate(samples), len(rows)))]
 
     def clipped_sum(self, problem: Problem, rows: Tensor) -> Tensor:
         """Write the sum of the clipped gradients of single rows to ``network.grad``, and return the mean loss."""
-        network, loss = problem.task.network, problem.task.loss_of
+        network, loss, canaries = problem.task.network, problem.task.loss_of, problem.canaries
+        if canaries is not None:
+            rows, drawn = canaries.split(rows)
+            mean_loss = self.clipped_sum(replace(problem, canaries=None), rows)
+            canaries.add(network.grad, drawn, float(scales(torch.tensor(canaries.length), self.clip)))
+            return mean_loss
+        if not len(rows):
+            network.grad.zero_()
+            return torch.zeros(())
         way = clipped_sum_of(network, loss, lambda count: _batch(problem, torch.arange(count)))
         return way(network, loss, *_batch(problem, rows, augmented=True), self.clip)
 
     def add_noise(self, total: Vector, noise: float, random: Randomness) -> None:
         """Add normal numbers of deviation noise · clip to a sum of clipped gradients."""
         if noise:
-            total.add_(random.normal(total.numel(), noise * self.clip).to(total.device))
+            total.add_(random.normal(total.numel()).to(total.device), alpha=noise * self.clip)
+
+    def _add_noise_watched(
+        self, canaries: Canaries, samples: int, total: Vector, noise: float, random: Randomness
+    ) -> None:
+        exact = total.clone()
+        self.add_noise(total, noise, random)
+        # Who knows the seed of reproducible noise subtracts it.
+        canaries.watch(exact if self.reproducible else total, self.clip, noise, self.rate(samples))
 
     def _random(self, problem: Problem, round: int) -> Randomness:
         if self.reproducible:

@@ -80,7 +80,7 @@ def scales(norms: Tensor, clip: float) -> Tensor:
 def by_layers(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
     """Compute a `ClippedSum` by book-keeping."""
     network.grad.zero_()
-    return book_keeping(network.module, loss, x, y, lambda norms: scales(norms, clip))
+    return book_keeping(network.module, loss, x, y, clip)
 
 
 def vectorised(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 from silobench.federation import Federation, Party
 from silobench.method.types import Batch, Vector
 from silobench.models.devices import random_state, set_random_state
+from silobench.privacy.canaries import Canaries
 from silobench.tasks.task import Task
 
 _GRADIENT_BATCH = 1000
@@ -28,6 +29,12 @@ class Problem:
     seed: int
     other_loss: Callable[[Batch], Tensor] | None = None
     training: str = ""  # name of the training within a round: each has its own order of rows
+    canaries: Canaries | None = None  # further rows of an audit, for a solver that adds noise
+
+    @property
+    def rows(self) -> Tensor:
+        """The row numbers of the party, then those of canaries."""
+        return self.party.rows if self.canaries is None else torch.cat([self.party.rows, self.canaries.rows])
 
     def purpose(self, purpose: str) -> str:
         """Return the purpose of a random stream of this training."""

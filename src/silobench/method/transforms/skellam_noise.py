@@ -46,13 +46,17 @@ def skellam_noise(
         refuses=noise.refuses,
         calibrated=noise.calibrated if multiplier is None else None,
         equal_weights=True,
-        exponent=noise.exponent if multiplier is not None else lambda context: None,
+        exponent=noise.grid,
     )
 
 
 @dataclass(frozen=True)
 class _SkellamNoise:
     amount: Amount
+
+    def grid(self, context: Context) -> int | None:
+        """Return the exponent of the grid; None before the noise is solved."""
+        return None if context.bound is None or self.amount.multiplier is None else self.exponent(context)
 
     def exponent(self, context: Context) -> int:
         """Return the exponent of the grid: a step is 2^-exponent."""
