@@ -37,7 +37,14 @@ ORDER = (
 LEVEL = {package: level for level, packages in enumerate(ORDER) for package in packages}
 
 # Inside `method` everything rests on `types`, so that an algorithm can be read alone. Folders import these besides.
-LEAVES: dict[str, set[str]] = {"method/algorithms": set(), "method/transforms": {"silobench.method.secure"}}
+LEAVES: dict[str, set[str]] = {
+    "method/algorithms": set(),
+    "method/transforms": {
+        "silobench.method.secure",
+        "silobench.method.noise",
+        *(f"silobench.privacy.{name}" for name in ("accountant", "mechanism", "randomness", "skellam")),
+    },
+}
 
 
 FILES = [file for file in sorted(SOURCE.rglob("*.py")) if file.parent != SOURCE or not file.name.startswith("__")]

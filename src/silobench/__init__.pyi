@@ -48,6 +48,7 @@ from .measures import Course as Course
 from .measures import Measure as Measure
 from .measures import accuracy_loss as accuracy_loss
 from .measures import canaries as canaries
+from .measures import inversion as inversion
 from .measures import measured as measured
 from .measures import membership as membership
 from .measures import norm_divergence as norm_divergence
@@ -143,6 +144,7 @@ from .method.types import Dial as Dial
 from .method.types import Knob as Knob
 from .method.types import Layout as Layout
 from .method.types import Local as Local
+from .method.types import LostRoundError as LostRoundError
 from .method.types import Memory as Memory
 from .method.types import Phase as Phase
 from .method.types import Pull as Pull
@@ -162,6 +164,7 @@ from .partitions import Partition as Partition
 from .partitions import Skew as Skew
 from .partitions import measure as measure
 from .partitions import partition as partition
+from .privacy.mechanism import Mechanism as Mechanism
 from .rng import stream as stream
 from .runs.predict import predict as predict
 from .runs.predict import to_sklearn as to_sklearn

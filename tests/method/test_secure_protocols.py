@@ -89,6 +89,13 @@ def test_sums_in_a_ring_are_exact_and_cannot_overflow(limit: float, count: int, 
     assert ring.decode(total).tolist() == [float(value) for value in exact]
 
 
+@pytest.mark.parametrize(("limit", "count", "exponent"), [(2.0**31 - 1, 1, 0), (2.0**31, 1, -1), (7, 306_783_378, 0)])
+def test_the_last_integer_of_a_ring_is_used(limit: float, count: int, exponent: int) -> None:
+    ring = Ring.of(limit, count, 32)
+    assert ring.exponent == exponent
+    assert ring.decode(np.array([2**31 - 1], np.uint32)).tolist() == [(2**31 - 1) * 2.0**-exponent]
+
+
 @given(st.floats(2**-20, 2**20), st.integers(1, 100), st.sampled_from([32, 64]), st.data())
 @settings(max_examples=50, deadline=None)
 def test_a_coarser_grid_fits_exactly(limit: float, count: int, bits: int, data: Any) -> None:
@@ -426,7 +433,7 @@ def test_wrong_shares_are_noticed_where_there_is_a_public_key() -> None:
 
 
 def test_bytes_are_those_of_the_messages() -> None:
-    """Party 7 is lost before it sends shares, and party 2 before it sends masked values; party 0 does not help."""
+    """Party 7 is lost before it sends shares, and party 2 before it sends masked values."""
     cohort, leaving = tuple(range(8)), {7: "shares", 2: "replies"}
     present = presence(cohort, leaving)
     memories, (advertising, sharing) = Pairwise().agree(cohort, present)

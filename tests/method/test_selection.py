@@ -14,7 +14,7 @@ from silobench.federation import federate
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import fedavg
 from silobench.method.method import Method
-from silobench.method.selection import SELECTIONS, by_size, round_robin, stratified, uniform
+from silobench.method.selection import SELECTIONS, by_size, poisson, round_robin, sampling_of, stratified, uniform
 from silobench.method.solvers import sgd
 from silobench.rng import stream
 from silobench.tasks.task import task
@@ -25,7 +25,7 @@ EVERY = ["uniform", "by-size", "round-robin", "stratified"]
 
 
 def test_these_are_all() -> None:
-    assert sorted(row["name"] for row in SELECTIONS.describe()) == sorted(EVERY)
+    assert sorted(row["name"] for row in SELECTIONS.describe()) == sorted([*EVERY, "poisson"])
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -72,6 +72,37 @@ def test_by_size_draws_by_size() -> None:
     sizes = np.array([party.samples for party in federation.parties])
     found = np.array([times[party] for party in range(6)]) / draws
     assert found == pytest.approx(sizes / sizes.sum(), abs=0.03)
+
+
+def test_poisson_parties_join_independently_at_one_rate() -> None:
+    select, draws = poisson(), 3000
+    cohorts = [select(FEDERATION, 3, 0, now) for now in range(draws)]
+    joined = np.array([[party in cohort for party in range(12)] for cohort in cohorts])
+    assert all(list(cohort) == sorted(set(cohort)) and {type(p) for p in cohort} <= {int} for cohort in cohorts)
+    assert joined.mean(0) == pytest.approx(np.full(12, 0.25), abs=0.04)
+    together = np.corrcoef(joined.T)[np.triu_indices(12, 1)]
+    assert abs(together).max() < 0.1  # a cohort of fixed size would have -1/11 on average
+    assert abs(together.mean()) < 0.02
+    assert joined.sum(1).var() == pytest.approx(12 * 0.25 * 0.75, rel=0.15)
+    assert min(map(len, cohorts)) == 0
+    assert select(FEDERATION, 12, 0, 0) == tuple(range(12))
+    assert cohorts[:50] != [select(FEDERATION, 3, 1, now) for now in range(50)]
+
+
+def test_accountants_know_how_parties_are_drawn() -> None:
+    known = {name: sampling_of(SELECTIONS.build(name)) for name in (*EVERY, "poisson")}
+    assert {name: kind for name, kind in known.items() if kind} == {"uniform": "fixed", "poisson": "poisson"}
+
+
+def test_a_round_without_parties_leaves_the_model() -> None:
+    federation, digits_task = federate(DIGITS, "iid", 3, seed=0), task("linear", DIGITS)
+    method = Method(fedavg(), sgd(steps=1))
+    run = list(rounds(method, federation, digits_task, rounds=9, participation=1, selection=poisson(), eval_every=9))
+    empty = [place for place, record in enumerate(run) if place and not record.cohort]
+    assert empty
+    for place in empty:
+        assert (run[place].bytes_up, run[place].bytes_down) == (0, 0)
+        assert run[place].state.server.params.equal(run[place - 1].state.server.params)
 
 
 @pytest.mark.parametrize("parties", [10, 30])

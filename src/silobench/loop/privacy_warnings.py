@@ -202,8 +202,8 @@ def _of_scaling(facts: _Facts) -> str | None:
     if not facts.is_private or not scales or any("with noise of epsilon" in note for note in dataset.notes):
         return None
     return (
-        "features are scaled by exact statistics of the training rows, which the run stores and epsilon does not "
-        "cover: use scale=private where the dataset has it, or scale=none"
+        "numbers of the table are scaled or filled by exact statistics of the training rows, which the run stores and "
+        "epsilon does not cover: use scale=private where the dataset has it"
     )
 
 

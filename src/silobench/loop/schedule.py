@@ -77,13 +77,16 @@ class Schedule:
         if self.network.mesh and self.exchange is STAR:
             object.__setattr__(self, "exchange", MESH)
         needs_each, mixes = self.exchange.needs_each or self.pace.takes is not None, self.exchange.mixes
-        cohort = self.cohort if self.cohort < len(self.setting.federation.parties) else None
+        parties = len(self.setting.federation.parties)
+        is_some = 0 < self.participation <= parties and self.cohort < parties  # `check` refuses impossible ones
+        cohort = self.cohort if is_some else None
         if (self.setting.needs_each, self.setting.mixes, self.setting.cohort) != (needs_each, mixes, cohort):
             setting = replace(self.setting, needs_each=needs_each, mixes=mixes, cohort=cohort)
             object.__setattr__(self, "setting", setting)
         if self.setting.adversary is not self.adversary:
             object.__setattr__(self, "setting", self.setting.attacked(self.adversary))
-        setting = calibrated(self.setting, self.selection, self.participation, self.rounds)
+        in_step = self.pace.takes is None
+        setting = calibrated(self.setting, self.selection, self.participation, self.rounds, in_step)
         if setting is not self.setting:
             object.__setattr__(self, "setting", setting)
 

@@ -2,6 +2,7 @@
 
 from silobench.measures.canaries import canaries
 from silobench.measures.divergence import weight_divergence
+from silobench.measures.inversion import inversion
 from silobench.measures.measure import MEASURES, Course, Measure, measured, planted
 from silobench.measures.membership import membership
 from silobench.measures.norms import norm_divergence
@@ -14,6 +15,7 @@ __all__ = [
     "Measure",
     "accuracy_loss",
     "canaries",
+    "inversion",
     "measured",
     "membership",
     "norm_divergence",

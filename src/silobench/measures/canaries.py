@@ -91,10 +91,8 @@ def _findings(setting: Setting, record: RoundRecord) -> Findings:
 def _claimed(record: RoundRecord, party: int) -> float | None:
     """Return the smallest epsilon that the run states for the rows of a party; None if it states none."""
     stated: Mapping[str, Any] = record.privacy.get("example", {})
-    if not stated or stated["parties"][party] is None:
-        return None
-    overall = stated.get("epsilon_pld")  # the largest of all parties
-    return min(stated["parties"][party], math.inf if overall is None else overall)
+    claims = [stated["parties"][party], stated.get("epsilon_pld")] if stated else []  # the latter is of all parties
+    return min((claim for claim in claims if claim is not None), default=None)
 
 
 def _verdict(result: Audit, claimed: float | None) -> str:

@@ -36,7 +36,7 @@ def membership(rows: Count = 1000) -> Measure:
 
     The attacker takes rows with a low loss for training rows. `difference` is a stronger attack: it takes those whose
     loss fell most since the initial model. Up to `rows` training rows of a party, and of all parties together, are
-    compared with as many test rows of the same classes.
+    compared with up to `rows` test rows that have the same shares of classes.
     """
 
     def begin(schedule: Schedule, state: State | None, memory: Memory) -> Observe:
@@ -98,31 +98,33 @@ def _mean_of(attacks: Sequence[Findings]) -> Findings:
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Training rows and as many test rows, with the same number of rows of every class."""
+    """Training rows, and test rows with the same shares of classes."""
 
     members: Tensor
     others: Tensor
 
 
 def _drawn(federation: Federation, members: Tensor, rows: int, party: int) -> _Drawn:
-    """Draw up to `rows` of the training rows of a party, and test rows that match them.
+    """Draw up to `rows` of the training rows of a party, and test rows that match them: as many, or a multiple.
 
     Matching by class, or by bin of a numeric target, keeps a party's skew of labels from looking like membership.
     """
     dataset, draw = federation.dataset, stream(federation.seed, "membership", party=party + 1)
     test = dataset.bins.codes(dataset.test.y) if dataset.task == "regression" else dataset.test.y.astype(np.int64)
     train, kinds = dataset.codes[members.numpy()], len(dataset.label_names)
-    counts = np.minimum(np.bincount(train, minlength=kinds), np.bincount(test, minlength=kinds))
+    tested = np.bincount(test, minlength=kinds)
+    counts = np.minimum(np.bincount(train, minlength=kinds), tested)
     if counts.sum() > rows:
         counts = apportion(rows, counts)
+    times = min([rows // max(1, counts.sum()), *(tested[counts > 0] // counts[counts > 0])])  # test rows per row
 
-    def some(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return places of as many entries of each kind as are counted."""
+    def some(codes: NDArray[np.int64], counts: NDArray[np.int64]) -> Tensor:
+        """Return places of so many entries of each kind."""
         order = draw.permutation(len(codes))
         taken = [order[codes[order] == kind][:count] for kind, count in enumerate(counts.tolist())]
-        return np.sort(np.concatenate(taken))
+        return torch.from_numpy(np.sort(np.concatenate(taken)))
 
-    return _Drawn(members[torch.from_numpy(some(train))], torch.from_numpy(some(test)))
+    return _Drawn(members[some(train, counts)], some(test, times * counts))
 
 
 def _attack_rows(setting: Setting, model: Weights, drawn: _Drawn, copy: int) -> Findings:

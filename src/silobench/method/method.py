@@ -41,7 +41,7 @@ class Method:
             *(transform.refuses for transform in self.transforms),
             self.aggregate.refuses,
         )
-        for reason in filter(None, (*(refuses(self) for refuses in refusals), chain_problem(self.transforms))):
+        for reason in filter(None, (chain_problem(self.transforms), *(refuses(self) for refuses in refusals))):
             raise ConfigError(reason)
 
     def _need_parts(self) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from silobench.errors import SilobenchError
 from silobench.method.dial import Dial
 from silobench.method.updates import Update
 from silobench.privacy.mechanism import Mechanism, Sampling
@@ -16,7 +17,7 @@ from silobench.vectors import Layout, Memory, Vector
 ENCRYPT = "encrypt_seconds"  # a report by which a transform states how much of its time was encryption
 
 
-class LostRoundError(Exception):
+class LostRoundError(SilobenchError):
     """Raised by `Transform.agree` and `Transform.reveal` to give a round up: the model stays as it is."""
 
 

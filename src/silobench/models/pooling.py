@@ -53,6 +53,8 @@ class _ReluOfPool(torch.autograd.Function):
     @staticmethod
     def backward(context: Any, grad: Tensor) -> Tensor:
         result, right_above, right_below, below = context.saved_tensors
+        if torch.is_grad_enabled():  # a gradient of this gradient is wanted
+            return _dealt(grad * (result > 0), below > 0, right_above > 0, right_below > 0)
         whole = grad.new_empty(context.shape)
         a, b, c, d = _windows(whole)
         grad = _where_positive(grad, result, 0)
@@ -65,6 +67,15 @@ class _ReluOfPool(torch.autograd.Function):
         d.copy_(right)
         torch.sub(lower, right, out=c)
         return whole
+
+
+def _dealt(grad: Tensor, is_below: Tensor, is_right_above: Tensor, is_right_below: Tensor) -> Tensor:
+    """Return what `_ReluOfPool.backward` returns, by operations that have gradients themselves."""
+    lower = grad * is_below
+    upper = grad - lower
+    b, d = upper * is_right_above, lower * is_right_below
+    rows = [torch.stack(pair, -1).flatten(-2) for pair in ((upper - b, b), (lower - d, d))]
+    return torch.stack(rows, -2).flatten(-3, -2)
 
 
 def _windows(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
+from silobench.analysis.attacks import CANARIES, MEMBERSHIP, attack_tables
 from silobench.analysis.cells import CellResult, Published, PublishedCost, collect
 from silobench.analysis.claims import Finding
 from silobench.analysis.groups import Cells, grouped
+from silobench.analysis.inversion import INVERSION, inversion_tables
 from silobench.analysis.measured import measure_tables
 from silobench.analysis.quantities import Ropes
 from silobench.analysis.tables import Table
@@ -72,24 +74,28 @@ def paper_tables(cells: Cells) -> list[Table]:
 
 
 def _measures_shown(cell: CellResult) -> frozenset[str]:
-    """Return the measures of a cell that tables of papers show."""
+    """Return the measures of a cell that other tables show: those of papers, and those of attacks."""
     studied = bool(_by_accuracy([cell]))
-    return frozenset(name for paper in PAPERS for name in paper.measures) if studied else frozenset()
+    of_papers = frozenset(name for paper in PAPERS for name in paper.measures) if studied else frozenset()
+    return of_papers | {MEMBERSHIP, CANARIES, INVERSION}
 
 
 def other_measures(cells: Cells) -> list[Table]:
     """Return tables of the measures that no table of a paper shows."""
-    return [
-        table for group in grouped(cells, _measures_shown) for table in measure_tables(group, _measures_shown(group[0]))
-    ]
+    groups = grouped(cells, _measures_shown)
+    tables = [table for group in groups for table in measure_tables(group, _measures_shown(group[0]))]
+    return [*tables, *attack_tables(cells), *inversion_tables(cells)]
 
 
 def other_measure_sections(cells: Cells) -> list[Section]:
     """Return sections of the HTML page for the measures that no section of a paper shows."""
+    from silobench.report.inversion import inversion_sections
     from silobench.report.measures import measure_sections  # loads matplotlib
 
     groups = grouped(cells, _measures_shown)
-    return [section for group in groups for section in measure_sections(group, _measures_shown(group[0]))]
+    sections = [section for group in groups for section in measure_sections(group, _measures_shown(group[0]))]
+    attacks = [Section(table.title, [], table) for table in attack_tables(cells)]
+    return [*sections, *attacks, *inversion_sections(cells)]
 
 
 def paper_facts(cells: Cells) -> dict[str, list[dict[str, Any]]]:

@@ -55,4 +55,4 @@ def encoded_blank(message: Update, setting: Setting, contexts: Sequence[Context]
 
 
 def _zeros(update: Update) -> Update:
-    return replace(update.map(torch.zeros_like), weight=0.0, codecs={})
+    return replace(update.map(torch.zeros_like), weight=1.0, codecs={})

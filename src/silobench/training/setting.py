@@ -194,7 +194,7 @@ class Setting(PartyModels):
         for name in layout.slices:
             if name.endswith("running_var"):
                 at = layout.slices[name]
-                after[at.start - layout.size : at.stop - layout.size].clamp_(min=0.0)
+                after[at.start - layout.trainable : at.stop - layout.trainable].clamp_(min=0.0)
         return after
 
     @staticmethod

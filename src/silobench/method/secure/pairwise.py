@@ -59,13 +59,13 @@ class Pairwise(SumProtocol):
 
         sharers = protocol.remaining(senders, present, "shares", cohort, threshold)
         boxes = {party: newcomers[party].share(adverts) for party in sharers}
-        memories = {
+        members = {
             party: newcomers[party].finish({other: boxes[other][party] for other in sharers if other != party})
             for party in sharers
         }
         up, down = ((len(parties) - 1) * (ID_BYTES + _BOX_BYTES) for parties in (senders, sharers))
         sharing = Phase("shares", up=dict.fromkeys(sharers, up), down=dict.fromkeys(sharers, down))
-        return {party: member.to_memory() for party, member in memories.items()}, [advertising, sharing]
+        return {party: member.to_memory() for party, member in members.items()}, [advertising, sharing]
 
     def mask_keys(self, memory: Memory, party: int) -> StreamKeys:
         """Return the keys of the party's own mask and of those that it shares."""

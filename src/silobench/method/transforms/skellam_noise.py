@@ -46,7 +46,7 @@ def skellam_noise(
         refuses=noise.refuses,
         calibrated=noise.calibrated if multiplier is None else None,
         equal_weights=True,
-        exponent=noise.exponent if multiplier is not None else lambda context: None,
+        exponent=noise.grid,
     )
 
 
@@ -54,12 +54,16 @@ def skellam_noise(
 class _SkellamNoise:
     amount: Amount
 
+    def grid(self, context: Context) -> int | None:
+        """Return the exponent of the grid; None before the noise is solved."""
+        return None if context.bound is None or self.amount.multiplier is None else self.exponent(context)
+
     def exponent(self, context: Context) -> int:
         """Return the exponent of the grid: a step is 2^-exponent."""
         assert context.bound is not None  # checked with the method
         fine = _FINE * math.sqrt(max(1, context.layout.size)) / context.bound
         most = _LARGEST * math.sqrt(max(1, len(context.cohort))) / (self.amount.multiplier_now * context.bound)
-        return math.floor(math.log2(min(fine, most)))
+        return min(math.ceil(math.log2(fine)), math.floor(math.log2(most)))
 
     def variance(self, context: Context, parties: int) -> float:
         """Return the variance of the noise of some parties of a round, in squared grid steps."""

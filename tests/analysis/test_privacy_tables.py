@@ -1,0 +1,118 @@
+"""Privacy in tables, files, the page and comparisons of stored runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import call
+from silobench.analysis.compare import checked_question, compare
+from silobench.analysis.costs import convergence
+from silobench.analysis.export import scores_csv
+from silobench.analysis.privacy import epsilon_curve, privacy_json, privacy_table
+from silobench.errors import ConfigError
+from silobench.runs.stored import StoredRun
+from stored import cells, page, stored, texts
+
+
+def facts(epsilon: float | None, **more: Any) -> dict[str, Any]:
+    return {
+        "epsilon": epsilon, "delta": 1e-5, "parties": [epsilon, None], "noise": [1.1, None], "rate": [0.1, None],
+        "steps": [10, None], "accountant": "rdp", "holds": "reason" not in more, **more,
+    }  # fmt: skip
+
+
+def private(epsilons: list[float | None], seed: int = 0, unit: str = "example", **more: Any) -> StoredRun:
+    """Return a run with these epsilons by round; `more` is of its last one, or a choice of its experiment."""
+    choices = {key: more.pop(key) for key in ("rounds", "algorithm", "transforms", "measures") if key in more}
+    measures, begin = choices.pop("measures", {}), [{"privacy": {unit: facts(each)}} for each in epsilons[:-1]]
+    last: dict[str, Any] = {"privacy": {unit: facts(epsilons[-1], **more)}, "measures": measures}
+    if choices.get("rounds", 0) > len(epsilons):
+        last["privacy"]["ended"] = "round 3 would bring epsilon to 9, but its budget is 5"
+    return stored([0.5] * len(epsilons), seed, [*begin, last], solver="dp_sgd(noise=1.1)", **choices)
+
+
+def test_the_table_says_who_is_protected_from_whom() -> None:
+    plain = stored([0.5, 0.6])
+    attacks = {
+        "membership": {"auc": 0.53, "low": 0.51, "high": 0.55},
+        "canaries": {"epsilon": 1.234, "verdict": "the claim is not refuted"},
+        "inversion": {"psnr": 7.25},
+    }
+    runs = [
+        [private([1.0, 2.0011], measures=attacks), private([1.0, 1.9], 1, measures=attacks)],
+        [private([1.0, 3.0], unit="party", algorithm="scaffold", transforms="clip(norm=1) | gaussian_noise")],
+        [private([1.0, 3.0], unit="party", algorithm="fedprox", accountant="zcdp", transforms="secure_sum(splits=2)")],
+    ]
+    rows = texts(privacy_table(cells([plain], *runs)))
+    assert [row["algorithm"] for row in rows] == ["fedavg", "scaffold", "fedprox", "fedprox"]
+    first = rows[0]
+    assert (first["protected"], first["epsilon"], first["delta"]) == ("each row", "2.01", "1e-05")  # rounded up
+    assert (first["noise"], first["accountant"], first["guarantee"]) == ("1.1", "RDP", "yes")
+    assert first["membership AUC"] == "0.530 (0.510 to 0.550)"
+    assert (first["audited epsilon"], first["inversion PSNR, dB"]) == ("≥ 1.23", "7.25")
+    everybody, trusting = "server, other parties, readers of the model", "other parties, readers of the model"
+    assert [row["from"] for row in rows] == [everybody, trusting, everybody, "server"]
+    assert [row["protected"] for row in rows[1:]] == ["each party", "each party", "each message"]
+    assert privacy_table(cells([plain])).rows == []
+
+
+def test_what_is_no_guarantee_is_marked() -> None:
+    refuted = {"canaries": {"epsilon": 4.0, "verdict": "the claim is refuted"}}
+    (none,) = texts(privacy_table(cells([private([None], reason="no noise is added")])))
+    assert (none["epsilon"], none["guarantee"]) == ("∞", "no: no noise is added")
+    (wrong,) = texts(privacy_table(cells([private([2.0], measures=refuted)])))
+    assert wrong["audited epsilon"] == "≥ 4: refutes the stated one"
+    attacked = stored([0.5], records=[{"measures": {"membership": {"auc": 0.9, "low": 0.8, "high": 1.0}}}])
+    (row,) = texts(privacy_table(cells([attacked])))
+    assert (row["protected"], row["membership AUC"]) == ("nobody", "0.900 (0.800 to 1.000)")
+
+
+def test_a_budget_ends_a_run_without_convergence() -> None:
+    run = private([1.0, 4.5], rounds=20)
+    assert convergence(run) is None
+    (row,) = texts(privacy_table(cells([run])))
+    assert row["ended"] == "after round 2 of 20"
+
+
+def test_files_have_the_largest_epsilon_of_the_trials() -> None:
+    found = cells(
+        [private([1.0, 2.0], epsilon_pld=1.5), private([1.5, 1.75], 1, epsilon_pld=1.25)], [stored([0.5] * 2)]
+    )
+    header, protected, plain = (line.split(",") for line in scores_csv(found).splitlines())
+    place = header.index("epsilon")
+    assert (protected[place], plain[place], protected[header.index("delta")]) == ("2", "", "1e-05")
+    whole = privacy_json(found[0])
+    assert whole is not None
+    assert (whole["example"]["epsilon"], whole["example"]["epsilon_pld"], whole["example"]["holds"]) == (2.0, 1.5, True)
+    assert whole["example"]["rounds"] == [[1, 1.5], [2, 2.0]]
+    assert whole["trials"]["1"]["example"]["epsilon"] == 1.75
+    assert privacy_json(found[1]) is None
+    assert epsilon_curve(found[0], "party") == []
+
+
+def test_the_commands_show_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    choices = {"records": [{"privacy": {"example": facts(1.25)}}], "solver": "dp_sgd(noise=1.1)", "out": tmp_path}
+    stored([0.5], **choices)
+    assert "server, other parties, readers of the model" in call(capsys, "show", tmp_path).out
+    assert "1.25" in call(capsys, "show", tmp_path, "--format", "markdown").out
+    (cell,) = json.loads(call(capsys, "show", tmp_path, "--json").out)["cells"]
+    assert cell["privacy"]["example"]["epsilon"] == 1.25
+
+
+def test_the_page_has_epsilon_over_rounds(tmp_path: Path) -> None:
+    text = page(cells([private([1.0, 2.0])]), tmp_path / "page.html")
+    assert "epsilon of each row" in text
+    assert "<h2>Privacy</h2>" in text
+    assert "<h2>Privacy</h2>" not in page(cells([stored([0.5])]), tmp_path / "page.html")
+
+
+def test_epsilons_are_compared() -> None:
+    better = [private([1.0], seed) for seed in (0, 1, 2)]
+    worse = [private([2.0], seed, algorithm="scaffold") for seed in (0, 1, 2)]
+    found = cells(better, worse)
+    result = compare(found, "fedavg", "scaffold", checked_question("epsilon", cells=found))
+    assert result.verdict == "fedavg is better"
+    with pytest.raises(ConfigError, match="these runs state no epsilon"):
+        checked_question("epsilon", cells=cells([stored([0.5])]))

@@ -1,0 +1,218 @@
+"""Accountants against dp-accounting, closed forms and integrals; noise for a target; the ledger as tensors."""
+
+import logging
+import math
+from statistics import NormalDist
+
+import dp_accounting
+import numpy as np
+import pytest
+import torch
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from silobench.errors import ConfigError
+from silobench.privacy.accountant import _curve, _orders, _quick, epsilon, epsilon_pld, noise_for
+from silobench.privacy.ledger import ALL_PARTIES, Ledger
+from silobench.privacy.mechanism import Mechanism, Sampling
+
+SETTINGS = [  # noise, rate, steps, delta, epsilon by RDP, epsilon by PLD
+    (1.0, 0.01, 1000, 1e-5, 2.1014, 1.8282),
+    (0.7, 0.05, 500, 1e-5, 18.3148, 16.4828),
+    (2.0, 0.1, 200, 1e-6, 4.1176, 3.8059),
+    (1.1, 256 / 60000, 14000, 1e-5, 2.5904, 2.3759),
+    (4.0, 1.0, 50, 1e-5, 9.2350, 8.5959),
+]
+
+
+def row(noise: float, rate: float = 1.0, sampling: Sampling = "poisson", delta: float = 1e-5) -> Mechanism:
+    return Mechanism("example", delta, noise, rate, sampling)
+
+
+# --- dp-accounting ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps", "delta", "rdp", "pld"), SETTINGS)
+def test_epsilon_is_that_of_dp_accounting(
+    noise: float, rate: float, steps: int, delta: float, rdp: float, pld: float
+) -> None:
+    gaussian = dp_accounting.GaussianDpEvent(noise)
+    event = dp_accounting.PoissonSampledDpEvent(rate, gaussian) if rate < 1 else gaussian
+    entries = [(row(noise, rate), steps // 2), (row(noise, rate), steps - steps // 2)]
+    ours = epsilon(entries, delta)
+    theirs = RdpAccountant().compose(event, steps).get_epsilon(delta)
+    assert theirs <= ours <= theirs + 1e-6  # what rounding may take away is added
+    assert ours == pytest.approx(rdp, abs=5e-5)
+    assert epsilon_pld([(row(noise, rate), steps)], delta) == pytest.approx(pld, abs=5e-5)
+
+
+def test_other_orders_give_a_larger_epsilon() -> None:
+    entries, integers = [(row(0.7, 0.05), 500)], [float(order) for order in range(2, 64)]
+    theirs = RdpAccountant(integers).compose(
+        dp_accounting.PoissonSampledDpEvent(0.05, dp_accounting.GaussianDpEvent(0.7)), 500
+    )
+    assert epsilon(entries, 1e-5, integers) == pytest.approx(theirs.get_epsilon(1e-5), abs=1e-6)
+    assert epsilon(entries, 1e-5, integers) > epsilon(entries, 1e-5)
+
+
+def test_several_mechanisms_compose_as_in_dp_accounting() -> None:
+    accountant = RdpAccountant()
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(0.02, dp_accounting.GaussianDpEvent(1.2)), 300)
+    accountant.compose(dp_accounting.GaussianDpEvent(5.0), 7)
+    accountant.compose(dp_accounting.ZCDpEvent(0.01), 3)
+    entries = [(row(1.2, 0.02), 300), (row(5.0), 7), (Mechanism("example", 1e-5, rho=0.01), 3)]
+    assert epsilon(entries, 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), abs=1e-6)
+    assert epsilon_pld(entries, 1e-5) is None  # of zero-concentrated privacy no distribution is known
+
+
+def test_samples_of_a_fixed_size_count_a_replaced_unit_twice() -> None:
+    relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+    orders = [float(order) for order in range(2, 33)]
+    event = dp_accounting.SampledWithoutReplacementDpEvent(1000, 10, dp_accounting.GaussianDpEvent(4.0 / 2))
+    theirs = RdpAccountant(orders, relation).compose(event).rdp
+    whole = np.array(orders) / (2 * 4.0**2)
+    ours = _curve(4.0, 0.01, tuple(orders), "fixed")
+    assert np.allclose(ours, np.minimum(theirs, whole), rtol=1e-12)
+    assert (theirs < whole).any()
+    assert epsilon([(row(4.0, 0.01, "fixed"), 100)], 1e-5) < epsilon([(row(4.0), 100)], 1e-5)
+    assert epsilon_pld([(row(4.0, 0.01, "fixed"), 100)], 1e-5) is None
+
+
+def test_loggers_stay_as_they_were() -> None:
+    """absl's logger, which dp-accounting uses, would let the root logger print everything from its first warning on."""
+    before = list(logging.getLogger().handlers)
+    epsilon([(row(0.7123, 0.05), 500)], 1e-5)  # some orders do not converge
+    assert logging.getLogger().handlers == before
+
+
+# --- formulas -----------------------------------------------------------------------------------------
+
+
+def test_gaussian_noise_by_the_exact_formula() -> None:
+    """Balle and Wang (2018): delta of the Gaussian mechanism. n releases are one with noise / sqrt(n)."""
+
+    def delta(epsilon: float, noise: float) -> float:
+        below = NormalDist().cdf
+        half, share = 1 / (2 * noise), epsilon * noise
+        return below(half - share) - math.exp(epsilon) * below(-half - share)
+
+    tight = epsilon_pld([(row(4.0), 50)], 1e-5)
+    assert tight is not None
+    assert delta(tight, 4.0 / math.sqrt(50)) == pytest.approx(1e-5, rel=1e-2)
+    assert delta(epsilon([(row(4.0), 50)], 1e-5), 4.0 / math.sqrt(50)) < 1e-5  # an upper bound
+
+
+def _divergence(p: list[tuple[float, float]], q: list[tuple[float, float]], noise: float, order: float) -> float:
+    """Return the Rényi divergence of two mixtures of Gaussians, given as (share, mean), by an integral."""
+    x = np.linspace(-40 * noise, 40 * noise + 3 * order, 400_001)
+
+    def log_density(mixture: list[tuple[float, float]]) -> np.ndarray:
+        parts = [math.log(share) - (x - mean) ** 2 / (2 * noise**2) for share, mean in mixture]
+        return np.logaddexp.reduce(parts) - math.log(noise * math.sqrt(2 * math.pi))
+
+    exponent = order * log_density(p) + (1 - order) * log_density(q)
+    largest = exponent.max()
+    return float((largest + math.log(np.exp(exponent - largest).sum() * (x[1] - x[0]))) / (order - 1))
+
+
+@pytest.mark.parametrize(("noise", "rate"), [(0.7, 0.05), (1.0, 0.01), (2.0, 0.1)])
+def test_divergences_of_poisson_samples_by_integrals(noise: float, rate: float) -> None:
+    """At integer orders they are exact. Between them, dp-accounting's are upper bounds."""
+    orders = (1.5, 2.0, 2.1, 2.5, 3.0, 6.5)
+    true = [_divergence([(1 - rate, 0.0), (rate, 1.0)], [(1.0, 0.0)], noise, order) for order in orders]
+    ours = _curve(noise, rate, orders)
+    assert (ours >= true).all()
+    assert ours[[1, 4]] == pytest.approx([true[1], true[4]], rel=1e-6)
+    assert ours[1] == pytest.approx(math.log1p(rate**2 * math.expm1(1 / noise**2)), rel=1e-6)
+
+
+@pytest.mark.parametrize("other", [-1.0, 0.0, 1.0])
+def test_a_sample_of_one_of_two_stays_below_the_bound(other: float) -> None:
+    """Unit 0 contributes 1 or nothing, unit 1 contributes `other`, and one of them is drawn."""
+    noise, orders = 2.0, (2.0, 3.0, 8.0, 20.0)
+    with_unit, without = [(0.5, 1.0), (0.5, other)], [(0.5, 0.0), (0.5, other)]
+    bound = _curve(noise, 0.5, orders, "fixed")
+    for order, most in zip(orders, bound, strict=True):
+        assert _divergence(with_unit, without, noise, order) <= most
+        assert _divergence(without, with_unit, noise, order) <= most
+
+
+def test_zero_concentrated_privacy_by_its_conversion() -> None:
+    rho = 0.05
+    spent = epsilon([(Mechanism("party", 1e-6, rho=rho / 10), 10)], 1e-6)
+    assert 0 < spent <= rho + 2 * math.sqrt(rho * math.log(1e6))  # Bun and Steinke (2016)
+
+
+def test_no_noise_is_no_protection_and_no_release_costs_nothing() -> None:
+    assert epsilon([(row(0.0, 0.1), 1)], 1e-5) == math.inf
+    assert epsilon_pld([(row(0.0, 0.1), 1)], 1e-5) == math.inf
+    assert epsilon([], 1e-5) == epsilon([(row(0.0), 0)], 1e-5) == 0
+
+
+def test_tiny_divergences_do_not_vanish_by_rounding() -> None:
+    once, often = (epsilon([(row(1000.0, 0.001), count)], 1e-9) for count in (10**6, 10**10))
+    assert 0 < once < often
+    # The leading term of a large order: order q^2 / (2 noise^2) per release.
+    least = 10**10 * 1e-12 / 2
+    assert often > least
+
+
+# --- noise for a target -------------------------------------------------------------------------------
+
+
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(st.floats(0.05, 8), st.sampled_from([0.003, 0.07, 0.5, 1.0]), st.integers(1, 5000))
+def test_the_noise_is_enough_and_not_much_more(target: float, rate: float, steps: int) -> None:
+    noise = noise_for(target, 1e-5, rate, steps)
+    assert epsilon([(row(noise, rate), steps)], 1e-5) <= target
+    assert noise <= 0.0101 or epsilon([(row(0.998 * noise, rate), steps)], 1e-5) > target
+
+
+@pytest.mark.parametrize(("target", "rate"), [(0.5, 0.1), (8.0, 0.5)])
+def test_the_noise_of_samples_of_a_fixed_size(target: float, rate: float) -> None:
+    noise = noise_for(target, 1e-5, rate, 30, "fixed")
+    assert 0.9 * target < epsilon([(row(noise, rate, "fixed"), 30)], 1e-5) <= target
+
+
+def test_quick_divergences_are_those_of_dp_accounting() -> None:
+    orders = tuple(order for order in _orders() if order.is_integer())
+    for noise, rate in ((0.3, 0.9), (1.1, 0.004), (20.0, 0.5)):
+        assert _quick(noise, rate, orders) == pytest.approx(_curve(noise, rate, orders), rel=1e-9)
+
+
+@pytest.mark.parametrize(("target", "delta", "rate"), [(0.0, 1e-5, 0.1), (1.0, 0.0, 0.1), (1.0, 1e-5, 0.0)])
+def test_impossible_targets_are_refused(target: float, delta: float, rate: float) -> None:
+    with pytest.raises(ConfigError, match="must be positive, delta between 0 and 1"):
+        noise_for(target, delta, rate, 10)
+
+
+def test_no_steps_need_no_noise() -> None:
+    assert noise_for(1.0, 1e-5, 0.1, 0) == 0
+
+
+# --- the ledger ---------------------------------------------------------------------------------------
+
+
+def test_a_ledger_comes_back_from_its_tensors() -> None:
+    mechanisms = [
+        row(1.1, 0.03),
+        row(1.1, 0.03, "shuffled"),
+        Mechanism("party", 1e-6, 0.7, 0.5, "fixed", rho=0.25, reproducible=True),
+    ]
+    charges = [(party, each, 3 + party) for party in (2, 0) for each in mechanisms[:2]]
+    ledger = Ledger().charged([*charges, (ALL_PARTIES, mechanisms[2], 1)])
+    again = Ledger.of(ledger.memory())
+    assert again == ledger
+    assert list(again.counts) == list(ledger.counts)  # in the same order, so that the bits are the same
+    assert Ledger.of({}) == Ledger()
+    assert {name: values.dtype for name, values in ledger.memory().items()} == {
+        name: values.dtype for name, values in Ledger().memory().items()
+    }
+
+
+def test_equal_releases_are_one_line_whatever_their_budget() -> None:
+    once = Ledger().charged([(0, row(1.0, 0.1), 5)])
+    budget = Mechanism("example", 1e-5, 1.0, 0.1, budget=3.0)
+    assert once.charged([(0, budget, 2)]).memory()["count"].tolist() == [7]
+    assert torch.equal(once.memory()["party"], torch.tensor([0]))
