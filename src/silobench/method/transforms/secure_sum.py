@@ -225,8 +225,8 @@ def _need_within(values: Array, bound: float, known: _Known, weight: float, cont
         subject = f"an entry of {known.name}" if known.form.shape else f"the {known.name}"
         raise RunError(
             f"round {context.round + 1}, party {context.party}: {subject} is {largest / weight:.6g}, but secure_sum "
-            f"has room for magnitudes up to {bound:.6g}: clip updates before it, raise its range, or lower the learning "
-            "rate if the model diverges.",
+            f"has room for magnitudes up to {bound:.6g}: clip updates before it, raise its range, or lower the "
+            "learning rate if the model diverges.",
             "",
         )
 
