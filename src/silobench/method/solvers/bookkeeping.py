@@ -269,7 +269,7 @@ def _small_dense(uses: _Uses) -> _Part:
 def _blocks(sizes: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a matrix that adds up the columns of each block: [columns, blocks]."""
     blocks = [torch.ones(size, 1, dtype=dtype, device=device) for size in sizes]
-    return torch.block_diag(*blocks)  # type: ignore[no-any-return,no-untyped-call]  # torch has no types here
+    return torch.block_diag(*blocks)  # type: ignore[no-any-return]  # torch has no types here
 
 
 def _by_row(values: Tensor, rows: int) -> Tensor:
