@@ -19,7 +19,7 @@ from silobench.data import DATASETS
 from silobench.data.store.catalog import catalog
 from silobench.method.algorithms import ALGORITHMS
 from silobench.papers import FINDINGS
-from silobench.runs.experiment import REGISTRIES
+from silobench.runs.experiment import REGISTRIES, plan, read_experiment
 from silobench.runs.plan import Cell
 from silobench.runs.stored import read_runs
 from silobench.training.state import State
@@ -313,3 +313,12 @@ def test_public_names_are_sorted_and_load() -> None:
         assert getattr(sb, name) is not None
     assert callable(sb.rounds)
     assert callable(sb.partition)
+
+
+def test_the_experiments_of_the_page_of_attacks_can_be_planned(tmp_path: Path) -> None:
+    page = (ROOT / "docs/attacks.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) >= 2
+    for block in blocks:
+        (tmp_path / "mine.toml").write_text(block, encoding="utf-8")
+        assert plan(read_experiment(tmp_path / "mine.toml"))

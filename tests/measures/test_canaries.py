@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import re
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,13 @@ class ClippedMean(DpSgd):
         grad.div_(count)
         grad.mul_(min(1.0, self.clip / float(grad.norm())) * min(self.batch or math.inf, problem.party.samples))
         return loss
+
+
+class WithoutSampling(DpSgd):
+    """Takes all rows in every step, and counts on the privacy of samples."""
+
+    def sampled(self, problem: Problem, round: int, random: Randomness) -> Iterator[Tensor]:
+        return itertools.repeat(problem.rows, self.count(problem.party.samples))
 
 
 def as_kind(solver: DpSgd, kind: type[DpSgd]) -> DpSgd:
@@ -113,6 +122,10 @@ def test_broken_mechanisms_are_caught(parts, solver: DpSgd, kind: str) -> None:
     assert seen["verdict"] == "the claim is refuted"
     assert seen["canaries"] == 1000
     assert seen["confidence"] == 0.95
+
+
+def test_a_step_of_all_rows_is_caught(parts) -> None:
+    assert audited(parts, as_kind(SAMPLED, WithoutSampling))["verdict"] == "the claim is refuted"
 
 
 def test_the_audit_sees_something_of_an_honest_run(parts) -> None:
@@ -229,3 +242,11 @@ def test_canaries_that_were_not_planted_are_missed(parts) -> None:
     records = rounds(method, *parts, rounds=1)
     with pytest.raises(ConfigError, match=r"write plant=measure\.plant in sb\.rounds"):
         list(measured(records, {"canaries": canaries()}, Course(Setting(method, *parts, 0), rounds=1)))
+
+
+def test_an_audit_from_python_is_as_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs/attacks.md").read_text(encoding="utf-8")
+    section = page[page.index("## Audit with canaries") :]
+    (example, *_) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    exec(example, {})
+    assert capsys.readouterr().out == "the claim is not refuted\n"

@@ -228,7 +228,7 @@ CELL = 'dataset = "digits"\nmodel = "linear"\nparties = 5\nrounds = 1\nadversary
 
 def test_a_run_records_its_malicious_parties_and_show_names_them(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "mine.toml").write_text(CELL)
-    assert call(capsys, "run", tmp_path / "mine.toml", "--out", tmp_path / "runs").code == 0
+    assert call(capsys, "run", tmp_path / "mine.toml", "--out", tmp_path / "runs", "--engine", "inline").code == 0
     facts = [json.loads(file.read_text()) for file in sorted((tmp_path / "runs").glob("*/run.json"))]
     malicious = {each["label"].get("adversary", "none"): each.get("malicious") for each in facts}
     expected = Adversary(0.4).parties(5, 0)

@@ -579,6 +579,13 @@ OTHERS = {
         "(plug.py, line 6) raised AttributeError",
         "finished rounds are kept",
     ),
+    "plant returns None": part(
+        "MEASURES",
+        OBSERVE.format("return {}, {}") + "\n\ndef plant(setting):\n    pass",
+        "sb.Measure(begin, plant=plant)",
+        MEASURE,
+        "the hook `plant` of the measure mine (plug.py, line 11) returned None, but a setting is expected: write replace(setting, ...)",
+    ),
     # objectives
     "objective returns no function": part(
         "OBJECTIVES",

@@ -41,7 +41,11 @@ def _is_observe(value: Any, arguments: Sequence[Any]) -> str | None:
 
 
 def _is_setting(value: Any, arguments: Sequence[Any]) -> str | None:
-    return None if isinstance(value, Setting) else f"{described(value)}, but a setting is expected"
+    return (
+        None
+        if isinstance(value, Setting)
+        else f"{described(value)}, but a setting is expected: write replace(setting, ...)"
+    )
 
 
 def _is_observed(value: Any, arguments: Sequence[Any]) -> str | None:

@@ -36,7 +36,7 @@ class Adversary:
         They are drawn by the seed. With a larger share the same ones are malicious, and others too.
 
         >>> Adversary(share=0.2).parties(10, seed=0), Adversary(share=0.3).parties(10, seed=0)
-        ((2, 9), (2, 5, 9))
+        ((7, 9), (2, 7, 9))
         """
         size = max(1, int(self.share * count + 0.5)) if self.share else 0
         return tuple(sorted(stream(seed, "adversary").permutation(count)[:size].tolist()))
