@@ -126,7 +126,7 @@ def _curve(
     """Return the Rényi divergences of one release."""
     array = np.array(orders)
     if rho is not None:
-        # Drawing the units at random cannot make it larger. The bound of Skellam noise is known for whole orders from 2,
+        # Drawing units at random cannot make it larger. The bound for Skellam noise is known for whole orders from 2,
         # and divergences grow with the order.
         return rho * np.maximum(np.ceil(array), 2)
     if noise <= 0:
