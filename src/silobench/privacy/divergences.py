@@ -36,7 +36,7 @@ def divergences(
     if rho is not None:
         # Drawing units at random cannot make it larger. The bound for Skellam noise is known for whole orders from 2,
         # and divergences grow with the order.
-        return rho * np.maximum(np.ceil(array), 2)
+        return np.asarray(rho * np.maximum(np.ceil(array), 2))
     if noise <= 0:
         return np.full(len(orders), np.inf)
     if rate == 1:
