@@ -164,6 +164,7 @@ from .partitions import Partition as Partition
 from .partitions import Skew as Skew
 from .partitions import measure as measure
 from .partitions import partition as partition
+from .privacy.mechanism import Mechanism as Mechanism
 from .rng import stream as stream
 from .runs.predict import predict as predict
 from .runs.predict import to_sklearn as to_sklearn

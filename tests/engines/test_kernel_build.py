@@ -161,6 +161,6 @@ def test_a_cache_that_is_not_a_folder_is_reported(
 
 def test_many_processes_build_one(compiler: list[str], fresh: Path) -> None:
     code = "from silobench.engines.kernel import native; print(native().key)"
-    started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert len({process.communicate()[0] for process in started}) == 1
     assert len(list(fresh.glob("*.so"))) == 1

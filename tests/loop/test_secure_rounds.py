@@ -13,7 +13,9 @@ import torch
 from laws import SOLVER, bits, models, run
 from silobench.engines import ENGINES
 from silobench.errors import RunError
+from silobench.loop.advice import advice
 from silobench.loop.rounds import rounds
+from silobench.loop.schedule import Schedule
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.availability import AVAILABILITIES, PHASES, dropout, present
 from silobench.method.method import Method
@@ -23,6 +25,7 @@ from silobench.runs.checkpoint import pack
 from silobench.runs.execute import execute
 from silobench.runs.experiment import plan
 from silobench.runs.prepare import prepare
+from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord
 from wire import identity
 
@@ -140,6 +143,21 @@ def test_a_round_in_which_nobody_answers_is_too_few(toy, monkeypatch: pytest.Mon
     for phase in PHASES:
         with pytest.raises(RunError, match="round 2: 0 of 5 parties"):
             run_with_losses(toy, monkeypatch, Lost(range(5), phase), pairwise())
+
+
+def test_too_few_answers_are_foreseen(toy) -> None:
+    def notes(secure: Transform, rate: float) -> str:
+        federation, task = toy(SIZES)
+        setting = Setting(Method(ALGORITHMS.build("fedavg"), SOLVER, (secure,)), federation, task, 3)
+        return " ".join(advice(Schedule(setting, rounds=ROUNDS, availability=dropout(rate))))
+
+    options: dict[str, Any] = {"availability": dropout(0.2), "rounds": ROUNDS, "seed": 3}
+    lost = [record.reports for record in run("fedavg", toy(SIZES), SOLVER, pairwise(too_few="skip"), **options)]
+    few = [number for number, reports in enumerate(lost, 1) if reports]
+    assert 0 < len(few) < ROUNDS
+    note = notes(pairwise(), 0.2)
+    assert f"in {len(few)} of 6 rounds, first in round {few[0]}, fewer than 4 of 5 parties answer" in note
+    assert "parties answer" not in notes(pairwise(), 0.0)
 
 
 # --- keys ---------------------------------------------------------------------------------------------

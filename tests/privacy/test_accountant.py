@@ -47,6 +47,15 @@ def test_epsilon_is_that_of_dp_accounting(
     assert epsilon_pld([(row(noise, rate), steps)], delta) == pytest.approx(pld, abs=5e-5)
 
 
+def test_other_orders_give_a_larger_epsilon() -> None:
+    entries, integers = [(row(0.7, 0.05), 500)], [float(order) for order in range(2, 64)]
+    theirs = RdpAccountant(integers).compose(
+        dp_accounting.PoissonSampledDpEvent(0.05, dp_accounting.GaussianDpEvent(0.7)), 500
+    )
+    assert epsilon(entries, 1e-5, integers) == pytest.approx(theirs.get_epsilon(1e-5), abs=1e-6)
+    assert epsilon(entries, 1e-5, integers) > epsilon(entries, 1e-5)
+
+
 def test_several_mechanisms_compose_as_in_dp_accounting() -> None:
     accountant = RdpAccountant()
     accountant.compose(dp_accounting.PoissonSampledDpEvent(0.02, dp_accounting.GaussianDpEvent(1.2)), 300)

@@ -369,8 +369,8 @@ CASES: list[Case] = [
     damaged(
         "intact results",
         intact,
-        "choose from accuracy, balanced-accuracy, best, bytes, convergence, overhead, own, rounds, seconds, "
-        "throughput, throughput-core, uplink-ratio.",
+        "choose from accuracy, balanced-accuracy, best, bytes, convergence, epsilon, overhead, own, rounds, "
+        "seconds, throughput, throughput-core, uplink-ratio.",
         "compare runs fedavg scaffold --metric speed",
     ),
     damaged(

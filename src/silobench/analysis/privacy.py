@@ -48,7 +48,7 @@ class Spent:
 
     @property
     def protects_from(self) -> str:
-        """Those who learn little about a unit. Noise of the server does not protect anybody from the server."""
+        """From whom a unit is hidden. Noise that the server adds does not hide anything from the server."""
         return _NOT_SERVER if self.unit == PARTY and self.accountant == "rdp" else _EVERYBODY
 
 

@@ -19,7 +19,7 @@ def advice(schedule: Schedule) -> tuple[str, ...]:
     if schedule.setting.method.algorithm.silent:
         return ()
     notes = (
-        _of_pace, _of_aggregate, _of_answers, _of_hidden_zeros, _of_rate, _of_feedback, _of_broadcast,
+        _of_pace, _of_aggregate, _of_answers, _of_hidden_sum, _of_hidden_zeros, _of_rate, _of_feedback, _of_broadcast,
         _of_broadcast_feedback,
     )  # fmt: skip
     return tuple(filter(None, (note(schedule) for note in notes)))
@@ -42,19 +42,41 @@ def _of_aggregate(schedule: Schedule) -> str | None:
 
 def _of_answers(schedule: Schedule) -> str | None:
     """Return a note about rounds in which too few parties answer for the aggregate."""
-    setting, aggregate = schedule.setting, schedule.setting.method.aggregate
+    aggregate = schedule.setting.method.aggregate
     if aggregate.least == 1 or schedule.availability is always() or schedule.pace.takes is not None:
         return None
-    rounds = min(schedule.rounds, _MOST_ROUNDS)
-    cohorts = (schedule.selection(setting.federation, schedule.cohort, setting.seed, at) for at in range(rounds))
-    answers = [len(schedule.availability(cohort, setting.seed, at)) for at, cohort in enumerate(cohorts)]
-    lost = sum(count < aggregate.least for count in answers)
+    answers = _answers(schedule)
+    lost, rounds = sum(count < aggregate.least for _, count in answers), len(answers)
     if lost <= rounds // 2:
         return None
     return (
         f"in {lost} of {rounds} rounds fewer than {aggregate.least} parties answer, which "
         f"{part_name(aggregate, 'aggregate')} needs, so these rounds leave the model as it is: let more parties take "
         "part, or lower the rate of the availability"
+    )
+
+
+def _answers(schedule: Schedule) -> list[tuple[int, int]]:
+    """Return for each round how many parties it has, and how many of them answer."""
+    setting, rounds = schedule.setting, range(min(schedule.rounds, _MOST_ROUNDS))
+    cohorts = [schedule.selection(setting.federation, schedule.cohort, setting.seed, at) for at in rounds]
+    return [(len(cohort), len(schedule.availability(cohort, setting.seed, at))) for at, cohort in enumerate(cohorts)]
+
+
+def _of_hidden_sum(schedule: Schedule) -> str | None:
+    """Return a note about rounds in which too few parties answer for a sum that hides their messages."""
+    method = schedule.setting.method
+    if not method.hides or schedule.availability is always():
+        return None
+    hiding = next(transform for transform in method.transforms if transform.hides)
+    least, answers = hiding.least(schedule.cohort), _answers(schedule)
+    few = [at for at, (cohort, count) in enumerate(answers, 1) if cohort == schedule.cohort and count < least]
+    if not few:
+        return None
+    return (
+        f"in {len(few)} of {len(answers)} rounds, first in round {few[0]}, fewer than {least} of {schedule.cohort} "
+        f"parties answer, which {part_name(hiding, 'transform')} needs, so the run stops there, or loses these rounds "
+        "with too_few=skip: lower the rate of the availability, or write protocol=pairwise with a lower threshold"
     )
 
 

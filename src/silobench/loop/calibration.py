@@ -12,8 +12,13 @@ from silobench.training.setting import Setting
 _MOST_GROUPS = 64  # of parties with the same rows; the accountant looks at each of them in every round
 
 
-def calibrated(setting: Setting, selection: Selection, participation: float | int, rounds: int) -> Setting:
-    """Return the setting with the noise that its solver and transforms need for their epsilons over these rounds."""
+def calibrated(
+    setting: Setting, selection: Selection, participation: float | int, rounds: int, in_step: bool = True
+) -> Setting:
+    """Return the setting with the noise that its solver and transforms need for their epsilons over these rounds.
+
+    `in_step` is whether the server waits in each round for the parties that were drawn for it.
+    """
     method, parties = setting.method, setting.federation.parties
     solver, transforms = method.solver, method.transforms
     if type(solver).calibrated is not Solver.calibrated:
@@ -21,7 +26,8 @@ def calibrated(setting: Setting, selection: Selection, participation: float | in
         trainings = most_trainings(setting, selection, cohort, rounds) * most_holders(setting)
         solver = solver.calibrated(trainings, [party.samples for party in parties])
     if any(each.calibrated is not None for each in transforms):
-        rate, sampling = party_sampling(selection, cohort_size(len(parties), participation), len(parties))
+        cohort = cohort_size(len(parties), participation)
+        rate, sampling = party_sampling(selection, cohort, len(parties), in_step)
         transforms = tuple(
             each if each.calibrated is None else each.calibrated(rounds, rate, sampling, len(parties))
             for each in transforms
@@ -31,14 +37,16 @@ def calibrated(setting: Setting, selection: Selection, participation: float | in
     return replace(setting, method=replace(method, solver=solver, transforms=transforms))
 
 
-def party_sampling(selection: Selection, cohort: int, parties: int) -> tuple[float, Sampling]:
+def party_sampling(selection: Selection, cohort: int, parties: int, in_step: bool = True) -> tuple[float, Sampling]:
     """Return the share of parties that take part in a round, and how they are drawn, as accountants count it.
 
-    A selection that does not draw all parties with the same probability protects none of them by the draw: it counts
-    as if all took part.
+    The draw protects nobody where parties have different probabilities, or where messages of several draws arrive
+    together (not `in_step`): it counts as if all took part.
     """
     sampling = sampling_of(selection)
-    return (1.0, "poisson") if sampling is None or cohort >= parties else (cohort / parties, sampling)
+    if sampling is None or cohort >= parties or not in_step:
+        return 1.0, "poisson"
+    return cohort / parties, sampling
 
 
 def most_trainings(setting: Setting, selection: Selection, cohort: int, rounds: int) -> int:

@@ -8,11 +8,12 @@ from typing import Any
 from silobench.errors import ConfigError
 from silobench.loop.calibration import holders, party_sampling
 from silobench.loop.schedule import Schedule
+from silobench.method.availability import always
 from silobench.method.selection import Cohort
 from silobench.method.types import Server, placed
 from silobench.privacy.accountant import Entry, epsilon, epsilon_pld
 from silobench.privacy.ledger import ALL_PARTIES, Ledger
-from silobench.privacy.mechanism import Mechanism, Unit
+from silobench.privacy.mechanism import Mechanism, Sampling, Unit
 from silobench.training.party import server_memories
 from silobench.training.setting import Setting
 from silobench.training.state import State
@@ -35,28 +36,31 @@ class Privacy:
     @cached_property
     def is_private(self) -> bool:
         """Whether a part of the method adds noise for somebody's privacy."""
-        return any(True for _ in self._releases(range(len(self.setting.federation.parties)), self._first))
+        everybody = tuple(range(len(self.setting.federation.parties)))
+        return any(True for _ in self._releases(everybody, self._first, everybody, everybody))
 
     def charged(self, state: State, before: State, cohort: Cohort, trained: Iterable[int]) -> State:
         """Return the state after a round with its releases in the ledger; `before` is the state at its start.
 
-        A party that trained is charged, whether or not its message arrived: it may be used in a later round, and its
-        sender cannot know. `cohort` are the parties of the round.
+        `cohort` are the parties of the round. Those that trained are charged even if their message is lost, because
+        nobody knows who has read a message that did not arrive.
         """
         if not self.is_private:
             return state
         trained = tuple(trained)
-        ledger = Ledger.of(state.extra.get(LEDGER, {})).charged(self._releases(cohort, before, trained))
+        ledger = Ledger.of(state.extra.get(LEDGER, {})).charged(self._releases(cohort, before, trained, trained))
         return replace(state, extra={**state.extra, LEDGER: ledger.memory()})
 
     def end(self, state: State) -> str | None:
         """Return why the run ends before the round that follows this state: its budget; None if it continues."""
-        if not self.is_private or state.server.round >= self.schedule.rounds:
+        schedule, setting = self.schedule, self.setting
+        if not self.is_private or state.server.round >= schedule.rounds:
             return None
-        cohort = self.schedule.selection(
-            self.setting.federation, self.schedule.cohort, self.setting.seed, state.server.round
-        )
-        releases = list(self._releases(cohort, state))
+        cohort = schedule.selection(setting.federation, schedule.cohort, setting.seed, state.server.round)
+        # Where parties may not answer, as few may as the transforms allow: noise of parties is then the least.
+        least = max((each.least(len(cohort)) for each in setting.method.transforms), default=1)
+        replied = cohort if schedule.availability is always() else cohort[:least]
+        releases = list(self._releases(cohort, state, cohort, replied))
         ledger = Ledger.of(state.extra.get(LEDGER, {})).charged(releases)
         for unit in _units(ledger):
             budget = min((each.budget for _, each, _ in releases if each.unit == unit and each.budget), default=None)
@@ -92,10 +96,10 @@ class Privacy:
         return State(Server(task.initial, {}, {}, 0, parties, {}, task.buffers))
 
     def _releases(
-        self, cohort: Sequence[int], state: State, trained: Sequence[int] | None = None
+        self, cohort: Cohort, state: State, trained: Cohort, replied: Cohort
     ) -> Iterable[tuple[int, Mechanism, int]]:
-        """Yield the releases of a round that starts at this state, by party; all of the cohort train by default."""
-        setting, trained = self.setting, cohort if trained is None else trained
+        """Yield the releases of a round that starts at this state: party, mechanism and count."""
+        setting = self.setting
         for party in trained:
             release = setting.solver.release(party, setting.federation.parties[party].samples)
             if release is not None:
@@ -103,7 +107,7 @@ class Privacy:
         if setting.method.algorithm.silent:
             return
         rate, sampling = self._sampling
-        context = setting.context(state.server, -1, tuple(cohort), tuple(trained))
+        context = setting.context(state.server, -1, cohort, replied)
         contexts = placed(setting.method.transforms, context, server_memories(state.extra, setting))
         for transform, seen in zip(setting.method.transforms, contexts, strict=True):
             mechanism = transform.release(seen)
@@ -111,9 +115,9 @@ class Privacy:
                 yield ALL_PARTIES, replace(mechanism, rate=rate, sampling=sampling), 1
 
     @cached_property
-    def _sampling(self) -> Any:
-        schedule = self.schedule
-        return party_sampling(schedule.selection, schedule.cohort, len(self.setting.federation.parties))
+    def _sampling(self) -> tuple[float, Sampling]:
+        schedule, parties = self.schedule, len(self.setting.federation.parties)
+        return party_sampling(schedule.selection, schedule.cohort, parties, schedule.pace.takes is None)
 
     # --- what was spent -------------------------------------------------------------------------------
 

@@ -85,7 +85,8 @@ class Schedule:
             object.__setattr__(self, "setting", setting)
         if self.setting.adversary is not self.adversary:
             object.__setattr__(self, "setting", self.setting.attacked(self.adversary))
-        setting = calibrated(self.setting, self.selection, self.participation, self.rounds)
+        in_step = self.pace.takes is None
+        setting = calibrated(self.setting, self.selection, self.participation, self.rounds, in_step)
         if setting is not self.setting:
             object.__setattr__(self, "setting", setting)
 

@@ -345,6 +345,12 @@ def _released(value: Any, arguments: Sequence[Any]) -> str | None:
     return f"{described(value)}, but a Mechanism is expected, or None if nothing private is released"
 
 
+def _exponent(value: Any, arguments: Sequence[Any]) -> str | None:
+    if value is None or type(value) is int:
+        return None
+    return f"{described(value)}, but a whole number is expected, or None if entries are not on a grid"
+
+
 def _packs(value: Any, arguments: Sequence[Any]) -> str | None:
     if value in get_args(Packs):
         return None
@@ -365,6 +371,8 @@ TRANSFORM_HOOKS: Mapping[str, Form] = {
     "bound": Form("context", _bounded),
     "adapt": Form("update, memory, context", _adapted),
     "release": Form("context", _released),
+    "calibrated": Form("rounds, rate, sampling, parties", expects(Transform, "an sb.Transform")),
+    "exponent": Form("context", _exponent),
     "refuses": REFUSES,
 }
 
@@ -377,7 +385,13 @@ TRANSFORMS.contract = Contract(
     Transform,
     "an sb.Transform(encode, ...)",
     TRANSFORM_HOOKS,
-    {"dials": dials, "mostly_zeros": FLAG, "packs": _packs, "scales": FLAG, "hides": FLAG},
+    {
+        "dials": dials,
+        "mostly_zeros": FLAG,
+        "packs": _packs,
+        "scales": FLAG,
+        **dict.fromkeys(("hides", "equal_weights", "decodes_nothing"), FLAG),
+    },
     _transform_forms,
 )
 

@@ -29,15 +29,16 @@ _SMALLEST, _LARGEST = 1e-2, 1e6  # noise that `noise_for` looks at
 _PARTS = 1_000_000  # a rate of batches of a fixed size is rounded up to a multiple of its inverse
 
 
-def epsilon(entries: Sequence[Entry], delta: float) -> float:
+def epsilon(entries: Sequence[Entry], delta: float, orders: Sequence[float] | None = None) -> float:
     """Return the epsilon of all releases together, by Rényi divergences; infinity where a release has no noise.
 
-    Shuffled batches count like Poisson samples, because their epsilon is commonly stated so; it is no guarantee.
+    `orders` are those of the divergences, by default dp-accounting's; any choice gives a valid epsilon. Shuffled
+    batches count like Poisson samples, because their epsilon is commonly stated so, but it is no guarantee.
 
     >>> round(epsilon([(Mechanism("example", 1e-5, noise=1.0, rate=0.01), 1000)], delta=1e-5), 4)
     2.1014
     """
-    orders = _orders()
+    orders = _orders() if orders is None else tuple(orders)
     total = np.zeros(len(orders))
     for mechanism, count in entries:
         if count:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 _KEY_BYTES = 32
 _ZEROS = memoryview(bytes(1 << 18))  # encrypted at a time
+_SPARSE = 0.1  # a rate below which gaps are faster than single choices
 _NORMALS = 1 << 16  # normal numbers that are computed at a time, unless more are needed
 
 
@@ -69,6 +70,22 @@ class Randomness:
     def chosen(self, rate: float, count: int) -> NDArray[np.bool_]:
         """Return for each of `count` things whether it is chosen, each with probability `rate`, independently."""
         return self.uniform(count) < rate
+
+    def sample(self, rate: float, count: int) -> NDArray[np.int64]:
+        """Return which of `count` things are chosen, in order, each with probability `rate`, independently.
+
+        Where few are chosen, the gaps between them are drawn: they follow a geometric distribution.
+        """
+        if rate > _SPARSE:
+            return np.flatnonzero(self.chosen(rate, count))
+        expected, last, places = rate * count, -1, [np.zeros(0, np.int64)]
+        while last < count:
+            draws = int(expected + 6 * math.sqrt(expected)) + 8
+            gaps = np.log(1 - self.uniform(draws)) / math.log1p(-rate)
+            places.append(last + (np.minimum(gaps, count).astype(np.int64) + 1).cumsum())
+            last = int(places[-1][-1])
+        chosen = np.concatenate(places)
+        return chosen[: np.searchsorted(chosen, count)]
 
     def normal(self, count: int, deviation: float = 1.0) -> Tensor:
         """Return normal numbers of mean 0 as float32.

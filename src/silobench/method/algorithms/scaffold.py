@@ -1,8 +1,7 @@
 """SCAFFOLD (Karimireddy et al., ICML 2020)."""
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -76,8 +75,15 @@ def scaffold(
         control = server.extras["control"] + update.sums["control"] / server.parties
         return update.mean()["delta"], {"control": control}
 
-    whole = Algorithm(extras=initial, memory=initial, pull=pull, message=message, absorb=absorb)
-    if (option, momentum) == (1, "inside"):
-        return whole
-    reason = "scaffold takes a step for a multiple of a gradient, except with option=1 and momentum=inside"
-    return replace(whole, refuses=needs_linear_steps(reason))
+    def refuses(method: Any) -> str | None:
+        if option == 1 and method.solver.hides_gradient:
+            return (
+                f"scaffold(option=1) sends the exact gradient over all rows, which {method.solver.kind} keeps secret: "
+                "use scaffold(option=2)."
+            )
+        return None if (option, momentum) == (1, "inside") else needs_steps(method)
+
+    needs_steps = needs_linear_steps(
+        "scaffold takes a step for a multiple of a gradient, except with option=1 and momentum=inside"
+    )
+    return Algorithm(extras=initial, memory=initial, pull=pull, message=message, absorb=absorb, refuses=refuses)

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
 from silobench.models.lstm_layer import Lines, Tape, by_gates, run
@@ -25,21 +25,22 @@ _NUMBERS = 1 << 25  # of gradients of single rows in memory at a time, for one l
 _TRAFFIC = 8  # a number that is written and read takes as long as this many operations
 _PARAMETER = "torch::autograd::AccumulateGrad"  # name of the node of a parameter
 _TRANSPOSED = "TBackward0"
+_LONG, _PIECE = 1 << 16, 1 << 10  # a long line of numbers, and the pieces that it is cut into
 _SMALL = 1 << 12  # inputs of a small dense layer
 _SUM = 0  # mode of a bag of words
-
-Loss: TypeAlias = Callable[[nn.Module, Tensor, Tensor], Tensor]  # (module, x, y) -> mean loss over rows
 
 
 class UnsupportedError(Exception):
     """A network uses a parameter in a way that book-keeping does not know."""
 
 
-def book_keeping(module: nn.Module, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
-    """Add the sum of the clipped gradients of single rows to the gradients of a module, and return the mean loss."""
-    mean, rows = loss(module, x, y), len(x)
-    uses = _uses_in(mean)
-    grads = torch.autograd.grad(mean, [GradientEdge(use.node, 0) for use in uses])
+def add_clipped(loss: Tensor, rows: int, clip: float, keep_graph: bool = False) -> None:
+    """Add the sum of the clipped gradients of single rows to the gradients of the parameters.
+
+    `loss` is the mean of the losses of `rows` rows, each of which depends on its own row only.
+    """
+    uses = _uses_in(loss)
+    grads = torch.autograd.grad(loss, [GradientEdge(use.node, 0) for use in uses], retain_graph=keep_graph)
     with torch.no_grad():
         parts = list(_parts(_layers(uses, grads), rows))
         norms = parts[0].norms
@@ -49,7 +50,20 @@ def book_keeping(module: nn.Module, loss: Loss, x: Tensor, y: Tensor, clip: floa
         factors = norms.reciprocal_().mul_(clip).clamp_(max=rows)
         for part in parts:
             part.add(factors)
-    return mean.detach()
+
+
+def row_norms(values: Tensor) -> Tensor:
+    """Return the norm of each line of a matrix.
+
+    Torch adds up in single precision: of a million numbers, a thousandth would be missing. So long lines are cut.
+    """
+    count = values.shape[1]
+    if count <= _LONG:
+        return torch.linalg.vector_norm(values, dim=1)  # type: ignore[no-any-return]  # torch has no types here
+    cut = count - count % _PIECE
+    pieces = torch.linalg.vector_norm(values[:, :cut].reshape(len(values), -1, _PIECE), dim=2)
+    rest = torch.linalg.vector_norm(values[:, cut:], dim=1, keepdim=True)
+    return torch.linalg.vector_norm(torch.cat([pieces, rest], 1), dim=1)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -158,10 +172,6 @@ def _need_rows(values: Tensor, rows: int) -> None:
 # --- parts, from what describes the gradient of each row ----------------------------------------------
 
 
-def _norms(values: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(values, dim=1)  # type: ignore[no-any-return]  # torch has no types here
-
-
 def _target(param: Tensor | None) -> Tensor:
     assert param is not None
     assert param.grad is not None  # a view of the gradient of the whole network
@@ -171,7 +181,7 @@ def _target(param: Tensor | None) -> Tensor:
 def _each(param: Tensor, grads: Tensor) -> _Part:
     """Return the part for gradients of single rows, [rows, ...]."""
     grads = grads.flatten(1)
-    return _Part(_norms(grads), lambda factors: _target(param).view(-1).addmv_(grads.t(), factors))
+    return _Part(row_norms(grads), lambda factors: _target(param).view(-1).addmv_(grads.t(), factors))
 
 
 def _products(weight: Tensor, x: Tensor, grad: Tensor, groups: int = 1) -> _Part:
@@ -216,7 +226,7 @@ def _dense(uses: _Uses, rows: int) -> Iterator[_Part]:
 
 
 def _dense_of_rows(weight: Tensor, bias: Tensor | None, x: Tensor, grad: Tensor) -> _Part:
-    length = _norms(x)
+    length = row_norms(x)
     if bias is not None:
         length = torch.hypot(length, length.new_ones(()))  # as if there were one more input, 1
 
@@ -225,7 +235,7 @@ def _dense_of_rows(weight: Tensor, bias: Tensor | None, x: Tensor, grad: Tensor)
         if bias is not None:
             _target(bias).addmv_(grad.t(), factors)
 
-    return _Part(length.mul_(_norms(grad)), add)
+    return _Part(length.mul_(row_norms(grad)), add)
 
 
 def _is_small(layer: _Uses, rows: int) -> bool:
@@ -241,8 +251,9 @@ def _small_dense(uses: _Uses) -> _Part:
     grads = torch.cat([use.by_output for use in uses], 1)
     x = torch.cat([use.saved for use in uses], 1)
     sizes = tuple(use.by_output.shape[1] for use in uses)
-    columns, lines = _blocks(tuple(use.saved.shape[1] for use in uses), x), _blocks(sizes, x)
-    squares = (x.square_() @ columns).add_(1).mul_(grads.square() @ lines)  # [rows, layers]; a bias is an input of 1
+    columns = _blocks(tuple(use.saved.shape[1] for use in uses), x.dtype, x.device)
+    squares = (x.square_() @ columns).add_(1)  # [rows, layers]; a bias is an input of 1
+    squares.mul_(grads.square() @ _blocks(sizes, x.dtype, x.device))
 
     def add(factors: Tensor) -> None:
         scaled, sums = (grads * factors[:, None]).split(sizes, 1), torch.mv(grads.t(), factors).split(sizes)
@@ -254,14 +265,11 @@ def _small_dense(uses: _Uses) -> _Part:
     return _Part(squares.sum(1).sqrt_(), add)
 
 
-def _blocks(sizes: tuple[int, ...], like: Tensor) -> Tensor:
-    """Return a matrix that adds up the columns of each block: [columns, blocks]."""
-    return _block_matrix(sizes, like.dtype, like.device)
-
-
 @lru_cache(maxsize=64)
-def _block_matrix(sizes: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    return torch.block_diag(*(torch.ones(size, 1, dtype=dtype, device=device) for size in sizes))
+def _blocks(sizes: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return a matrix that adds up the columns of each block: [columns, blocks]."""
+    blocks = [torch.ones(size, 1, dtype=dtype, device=device) for size in sizes]
+    return torch.block_diag(*blocks)  # type: ignore[no-any-return,no-untyped-call]  # torch has no types here
 
 
 def _by_row(values: Tensor, rows: int) -> Tensor:
@@ -305,10 +313,10 @@ class _Images:
 
     @classmethod
     def saved(cls, node: Any) -> "_Images":
-        options = (tuple(getattr(node, f"_saved_{name}")) for name in ("stride", "padding", "dilation"))
         if node._saved_transposed or node._saved_input.dim() != 4:
             raise UnsupportedError
-        return cls(node._saved_input, tuple(node._saved_weight.shape[2:]), *options, node._saved_groups)
+        options = node._saved_stride, node._saved_padding, node._saved_dilation, node._saved_groups
+        return cls(node._saved_input, tuple(node._saved_weight.shape[2:]), *options)
 
     def windows(self) -> Tensor:
         """Return the windows that the kernel sees, [rows, inputs, places]: as F.unfold, but twice as fast on a CPU."""
@@ -401,7 +409,7 @@ def _words(weight: Tensor, words: Tensor, grad: Tensor, padding: int) -> _Part:
     row, word = keys // len(weight), keys % len(weight)
     if padding >= 0:
         sums[word == padding] = 0
-    norms = grad.new_zeros(len(words)).index_add_(0, row, _norms(sums).square_()).sqrt_()
+    norms = grad.new_zeros(len(words)).index_add_(0, row, row_norms(sums).square_()).sqrt_()
     return _Part(norms, lambda factors: _target(weight).index_add_(0, word, sums * factors[row, None]))
 
 

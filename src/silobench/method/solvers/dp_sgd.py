@@ -40,6 +40,7 @@ class DpSgd(Sgd):
     noises: tuple[float, ...] = ()  # by party, where they follow from epsilon
 
     kind: ClassVar[str] = "dp_sgd"
+    hides_gradient: ClassVar[bool] = True
 
     def step(self, params: Vector, grad: Vector, state: dict[str, Vector], lr: float) -> None:
         super().step(params, grad, state, lr)  # overridden, because engines recognise SGD by its `step`
@@ -87,7 +88,7 @@ class DpSgd(Sgd):
             return
         rows, samples = problem.rows, problem.party.samples
         for _ in range(self.count(samples)):
-            yield rows[torch.from_numpy(random.chosen(self.rate(samples), len(rows)))]
+            yield rows[torch.from_numpy(random.sample(self.rate(samples), len(rows)))]
 
     def clipped_sum(self, problem: Problem, rows: Tensor) -> Tensor:
         """Write the sum of the clipped gradients of single rows to ``network.grad``, and return the mean loss."""

@@ -1,7 +1,8 @@
 """The sum of the clipped gradients of single rows, in the fastest way that suits a network."""
 
+import copy
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import torch
@@ -9,14 +10,16 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from silobench.method.solvers.bookkeeping import Loss, UnsupportedError, book_keeping
-from silobench.models import Network
+from silobench.method.solvers.bookkeeping import UnsupportedError, add_clipped, row_norms
+from silobench.models import CustomLoss, Network
 from silobench.models.devices import random_state, set_random_state
 
 _NUMBERS = 1 << 24  # of gradients of single rows in memory at a time
 _TRIAL_ROWS = (2, 3)  # two counts, so that no other dimension of the network can be taken for the rows
 _TOLERANCE = 1e-3  # of a trial in single precision: an error of the method would be of the order of 1
+_TRIAL_CLIPS = (1e-6, 1e6)  # all rows are clipped, or none
 
+Loss: TypeAlias = Callable[[Any, Tensor, Tensor], Tensor]  # (module, x, y) -> mean loss over rows
 ClippedSum: TypeAlias = Callable[[Network, Loss, Tensor, Tensor, float], Tensor]
 """(network, loss, x, y, clip) -> mean loss; ``network.grad`` has the sum of the clipped gradients of single rows."""
 
@@ -53,23 +56,90 @@ def _fastest(network: Network, loss: Loss, trials: list[tuple[Tensor, Tensor]]) 
 
 
 def _suits(way: ClippedSum, network: Network, loss: Loss, trials: list[tuple[Tensor, Tensor]]) -> bool:
-    """Whether a way works in training, and agrees with one row after another where there is no dropout."""
+    """Whether a way works in training and is right."""
+    is_right = _has_right_parts if way is by_layers else _is_right_without_dropout
     try:
         for x, y in trials:
             way(network, loss, x, y, 1.0)
-        network.module.eval()
-        return all(_agrees(way, network, loss, x, y, clip) for x, y in trials for clip in (1e-6, 1e6))
+        return all(is_right(network, loss, x, y) for x, y in trials)
     except (UnsupportedError, RuntimeError):  # torch raises the second for an operation that vmap does not know
         return False
+
+
+def _is_right_without_dropout(network: Network, loss: Loss, x: Tensor, y: Tensor) -> bool:
+    """Whether torch.func computes the gradients of one row after another."""
+    network.module.eval()
+    try:
+        return all(
+            _are_close(_vector(network, vectorised, loss, x, y, clip), _vector(network, one_by_one, loss, x, y, clip))
+            for clip in _TRIAL_CLIPS
+        )
     finally:
         network.module.train()
 
 
-def _agrees(way: ClippedSum, network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) -> bool:
-    one_by_one(network, loss, x, y, clip)
-    expected = network.grad.clone()
+def _vector(network: Network, way: ClippedSum, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
     way(network, loss, x, y, clip)
-    return bool((network.grad - expected).norm() <= _TOLERANCE * expected.norm())
+    return network.grad.clone()
+
+
+def _has_right_parts(network: Network, loss: Loss, x: Tensor, y: Tensor) -> bool:
+    """Whether book-keeping finds the gradient of each row in the graph of a batch, and rows do not affect each other.
+
+    Both are computed from the same graph, in which dropout and all rounding are the same.
+    """
+    outputs: list[Tensor] = []
+
+    def answer(x: Tensor) -> Tensor:
+        outputs.append(network.module(x))
+        return outputs[-1]
+
+    if isinstance(network.module, CustomLoss):
+        return False
+    mean = loss(answer, x, y)
+    (by_output,) = torch.autograd.grad(mean, outputs, retain_graph=True)
+    if not _is_mean(loss, outputs[0].detach(), y, by_output) or not _are_separate(network.module, x):
+        return False
+    grads = _grads_of_rows(network.module, outputs[0], by_output * len(x))
+    for clip in _TRIAL_CLIPS:
+        network.grad.zero_()
+        add_clipped(mean, len(x), clip, keep_graph=True)
+        if not _are_close(network.grad, grads.t() @ scales(row_norms(grads), clip)):
+            return False
+    return True
+
+
+def _grads_of_rows(module: nn.Module, outputs: Tensor, by_output: Tensor) -> Tensor:
+    """Return the gradient of each row, [rows, parameters], by one backward pass per row through the same graph."""
+    params = [each for each in module.parameters() if each.requires_grad]
+    grads = []
+    for row in range(len(outputs)):
+        only = torch.zeros_like(by_output)
+        only[row] = by_output[row]
+        parts = torch.autograd.grad(outputs, params, only, retain_graph=True, materialize_grads=True)
+        grads.append(torch.cat([part.flatten() for part in parts]))
+    return torch.stack(grads)
+
+
+def _is_mean(loss: Loss, outputs: Tensor, y: Tensor, grad: Tensor) -> bool:
+    """Whether the loss is the mean of the losses of single rows, by its gradient at these outputs."""
+    leaf = outputs.requires_grad_()
+    losses = [loss(lambda rows: rows, leaf[row : row + 1], y[row : row + 1]) for row in range(len(y))]
+    return _are_close(grad, torch.autograd.grad(torch.stack(losses).mean(), leaf)[0])
+
+
+@torch.no_grad()
+def _are_separate(module: nn.Module, x: Tensor) -> bool:
+    """Whether the answer to a row does not depend on the other rows of its batch.
+
+    Double precision, because a network may turn the rounding of batches of different sizes into other answers.
+    """
+    precise, x = copy.deepcopy(module).double().eval(), x.double() if x.is_floating_point() else x
+    return _are_close(precise(x), torch.cat([precise(row) for row in x.split(1)]))
+
+
+def _are_close(values: Tensor, expected: Tensor) -> bool:
+    return bool((values - expected).norm() <= _TOLERANCE * expected.norm())
 
 
 def scales(norms: Tensor, clip: float) -> Tensor:
@@ -80,7 +150,9 @@ def scales(norms: Tensor, clip: float) -> Tensor:
 def by_layers(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
     """Compute a `ClippedSum` by book-keeping."""
     network.grad.zero_()
-    return book_keeping(network.module, loss, x, y, clip)
+    mean = loss(network.module, x, y)
+    add_clipped(mean, len(x), clip)
+    return mean.detach()
 
 
 def vectorised(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
@@ -97,7 +169,7 @@ def vectorised(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) 
     for rows, labels in zip(x.split(size), y.split(size), strict=True):
         grads, losses = by_row(params, rows, labels)
         flat = torch.cat([grads[name].flatten(1) for name in params], 1)
-        network.grad.addmv_(flat.t(), scales(flat.norm(dim=1), clip))
+        network.grad.addmv_(flat.t(), scales(row_norms(flat), clip))
         total += losses.sum()
     return total / len(x)
 
@@ -109,7 +181,7 @@ def one_by_one(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) 
         network.grad.zero_()
         value = loss(network.module, x[row : row + 1], y[row : row + 1])
         value.backward()
-        sums.addcmul_(network.grad, scales(network.grad.norm(), clip))
+        sums.addcmul_(network.grad, scales(row_norms(network.grad[None]), clip))
         total += value.detach()
     network.grad.copy_(sums)
     return total / len(x)

@@ -47,6 +47,8 @@ class Solver(ABC):
     """Name of the kind: an engine with its own steps refuses a kind that it does not know."""
     is_linear: ClassVar[bool] = False
     """Whether the displacement is a weighted sum of the gradients, with weights that depend only on their order."""
+    hides_gradient: ClassVar[bool] = False
+    """Whether no message may depend on `Local.gradient`, the exact gradient over all rows of a party."""
 
     @abstractmethod
     def initial(self, params: Vector) -> dict[str, Vector]:

@@ -63,7 +63,7 @@ class _SkellamNoise:
         assert context.bound is not None  # checked with the method
         fine = _FINE * math.sqrt(max(1, context.layout.size)) / context.bound
         most = _LARGEST * math.sqrt(max(1, len(context.cohort))) / (self.amount.multiplier_now * context.bound)
-        return math.floor(math.log2(min(fine, most)))
+        return min(math.ceil(math.log2(fine)), math.floor(math.log2(most)))
 
     def variance(self, context: Context, parties: int) -> float:
         """Return the variance of the noise of some parties of a round, in squared grid steps."""
