@@ -28,6 +28,7 @@ from silobench.runs.stored import StoredRun
 FINDINGS = Findings(NAME)
 SECURE = "secure-sum"
 _SUBTRACTION = "subtraction"  # the measure
+_SPLITS = 2  # by default
 _EXACT, _FAR = 0.01, 0.1  # errors relative to the length of an update
 
 
@@ -57,7 +58,8 @@ def sharing_of(label: Label) -> Sharing | None:
     if last.name != SECURE or label.text("broadcast") or any(term.name != "clip" for term in before):
         return None
     values = arguments(last)
-    return Sharing(values.get("protocol", "splits"), int(values.get("splits") or 0))
+    protocol = values.get("protocol", "splits")
+    return Sharing(protocol, int(values.get("splits") or _SPLITS) if protocol == "splits" else 0)
 
 
 Shared: TypeAlias = dict[Sharing, CellResult]
