@@ -212,9 +212,9 @@ def test_a_stopped_run_resumes_from_its_checkpoint(tmp_path: Path) -> None:
     }  # fmt: skip
     (planned,) = plan(cell)
     whole = list(execute(prepare(planned), tmp_path / "whole"))
-    begun = execute(prepare(planned), tmp_path / "parts")
-    next(begun)
-    begun.close()
+    started = execute(prepare(planned), tmp_path / "parts")
+    next(started)
+    started.close()
     rest = list(execute(prepare(planned), tmp_path / "parts"))
     assert len(rest) == 1
     assert bits(rest[-1].state) == bits(whole[-1].state)

@@ -23,6 +23,7 @@ from silobench.loop.paces import buffered
 from silobench.loop.schedule import Schedule
 from silobench.method.aggregates import AGGREGATES
 from silobench.method.algorithms import ALGORITHMS
+from silobench.method.chain import send
 from silobench.method.method import Method
 from silobench.method.secure import Ring
 from silobench.method.solvers import sgd
@@ -261,9 +262,9 @@ def test_errors_are_fed_back(toy, chain: str) -> None:
     assert (models(plain) - models(ours)).abs().max() <= 8 * 16 * FINE
     for one, other in zip(plain, ours, strict=True):
         for party, memory in one.state.memory.items():
-            kept, other_kept = memory["transform-0"]["delta"], other.state.memory[party]["transform-0"]["delta"]
-            assert kept.norm() > 0
-            assert (kept - other_kept).abs().max() <= 8 * 16 * FINE
+            rest, other_rest = memory["transform-0"]["delta"], other.state.memory[party]["transform-0"]["delta"]
+            assert rest.norm() > 0
+            assert (rest - other_rest).abs().max() <= 8 * 16 * FINE
 
 
 def test_the_answer_in_lockstep_is_the_decoded_sum(toy) -> None:
@@ -352,11 +353,22 @@ def test_an_entry_beyond_the_range_is_an_error(toy, value: float) -> None:
             part[2] = value * update.weight
             return part
 
-        return (update.map(spoilt) if (context.round, context.party) == (1, 3) else update), memory
+        return (update.map(spoilt) if (context.round, context.party) == (1, 1) else update), memory
 
     chain = (clip(1.0), Transform(encode), secure_sum(range=1.0))
-    with pytest.raises(RunError, match=f"round 2, party 3: an entry of delta is {abs(value):g}, but"):
+    with pytest.raises(RunError, match=f"round 2, party 1: an entry of delta is {abs(value):g}, but"):
         run("fedavg", toy(SIZES), SOLVER, *chain)
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, 2.0**25])
+def test_a_loss_without_room_is_an_error(loss: float) -> None:
+    secure, update = secure_sum(range=1.0), Update.of(9.0, delta=torch.zeros(3))
+    context = replace(CONTEXT, weight_bound=64.0)
+    assert secure.agree is not None
+    memories, _ = secure.agree({}, context)
+    send(update, (secure,), [memories[0]], context, loss=2.0**24)
+    with pytest.raises(RunError, match=f"round 1, party 0: the training loss is {loss:.6g}, but".replace("+", r"\+")):
+        send(update, (secure,), [memories[0]], context, loss=loss)
 
 
 @pytest.mark.parametrize(("size", "reason"), [(3, "different parts"), (2, "different lengths")])

@@ -106,7 +106,7 @@ class Randomness:
         shares.add_(2.0**52 + 1).mul_(2.0**-53)  # in (0, 1], so that the logarithm is finite
         length = shares.log_().mul_(-2).to(torch.float32).sqrt_()
         angle = content[8 * pairs :].view(torch.int32).to(torch.float32).mul_(math.pi * 2.0**-31)
-        numbers = torch.empty(2 * pairs)
+        numbers = torch.empty(2 * pairs, dtype=torch.float32)
         torch.mul(length, angle.cos(), out=numbers[:pairs])
         torch.mul(length, angle.sin_(), out=numbers[pairs:])
         return numbers[:count]

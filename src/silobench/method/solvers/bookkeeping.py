@@ -212,14 +212,14 @@ def _products(weight: Tensor, x: Tensor, grad: Tensor, groups: int = 1) -> _Part
 
 def _dense(uses: _Uses, rows: int) -> Iterator[_Part]:
     """Yield the parts of a dense layer: a matrix, and maybe a bias."""
-    weight, bias = (*uses[0].params, None)[:2]
-    if len(uses) == 1 and len(uses[0].saved) == rows and weight is not None:
+    weight, bias = uses[0].params if len(uses[0].params) == 2 else (*uses[0].params, None)
+    if weight is not None and len(uses) == 1 and len(uses[0].saved) == rows:
         yield _dense_of_rows(weight, bias, uses[0].saved, uses[0].by_output)
         return
     # Several places of a row: one after another in the lines of a matrix, or in several uses of the layer.
-    x = _joined([_by_row(use.saved, rows) for use in uses], 1)
     grad = _joined([_by_row(use.by_output, rows) for use in uses], 1)
     if weight is not None:
+        x = _joined([_by_row(use.saved, rows) for use in uses], 1)
         yield _products(weight, x, grad.transpose(1, 2))
     if bias is not None:
         yield _each(bias, grad.sum(1))
