@@ -48,8 +48,8 @@ def test_one_of_three_knows_the_mean_of_two(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("other", "sentence"),
     [
-        ({"server": "adam"}, "reads the mean of all updates"), ({"algorithm": "scaffold"}, "reads the mean of all"),
-        ({"server": "step(lr=0.5)"}, "reads the mean of all updates"), ({"exchange": "gossip"}, "reads the mean of all"),
+        ({"server": "adam"}, "reads the mean of all"), ({"algorithm": "scaffold"}, "reads the mean of all"),
+        ({"server": "step(lr=0.5)"}, "reads the mean of all"), ({"exchange": "gossip"}, "reads the mean of all"),
         ({"aggregate": "median"}, "reads the mean of all"), ({"broadcast": "quantize"}, "reads the mean of all"),
         ({"solver": "dp_sgd(noise=1)"}, "private noise does not come twice"),
     ],
