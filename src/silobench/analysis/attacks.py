@@ -81,7 +81,7 @@ def _canaries(cells: Cells) -> Table:
 def _audit(seed: int, findings: Mapping[str, Any]) -> list[Entry]:
     claimed = findings["claimed"]
     counts = [str(findings[name]) for name in ("canaries", "guesses", "correct")]
-    bounds = ["-" if claimed is None else f"{claimed:.3g}", f"≥ {findings['epsilon']:.3g}"]
+    bounds = ["-" if claimed is None else f"{claimed:.4g}", f"≥ {findings['epsilon']:.3g}"]
     return entries(str(seed), *bounds, f"{100 * findings['confidence']:g}", *counts, findings["verdict"])
 
 

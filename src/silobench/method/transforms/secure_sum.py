@@ -36,7 +36,8 @@ Array: TypeAlias = NDArray[Any]
 _T = TypeVar("_T")
 _NUMBERS = "secure numbers"  # the part with the weight and all scalars
 _MOST = 2.0**24  # the largest magnitude of an unweighted scalar, such as a loss
-_SLACK = 1 + 2.0**-6  # a clipped update may be longer than its bound by rounding
+_CLIP_SLACK = 1 + 2.0**-6  # a clipped update may be longer than its bound, because its norm is rounded
+_SLACK = 1 + 2.0**-20  # an entry may be larger than the range after it was multiplied by the weight
 _FINE = 2.0**-16  # with fewer bits than 64, the mean is wrong by at most this share of the range
 
 
@@ -171,40 +172,35 @@ class _SecureSum:
             note: _Note = update.codecs[name].note
             values = note.ring.decode(integers)
             if name == _NUMBERS:
-                weight, values = float(values[0]), values[1:]
-                parts_of_values = zip(note.parts, values, strict=True)
-            else:
-                parts_of_values = zip(note.parts, [values], strict=True)
-            for part, value in parts_of_values:
+                weight = float(values[0])
+            for part, value in zip(note.parts, values[1:] if name == _NUMBERS else [values], strict=True):
                 parts[part.kind][part.name] = part.restored(value)
                 codecs |= {part.name: part.codec} if part.codec.lossless and part.codec is not DENSE else {}
         return Update(parts["total"], weight, parts["sums"], codecs)
 
     def _integers(self, update: Update, context: Context) -> tuple[dict[str, Array], dict[str, Codec]]:
         """Return all parts of a message as integers, by name and in a fixed order, and what both ends know of them."""
-        whole, scalars = dict[str, Array](), list[tuple[_Known, Array]]()
-        codecs = dict[str, Codec]()
+        whole, codecs, scalars = dict[str, Array](), dict[str, Codec](), dict[_Known, float]()
         for kind, parts in (("sums", update.sums), ("total", update.total)):
             for name, part in sorted(parts.items()):
                 known = _Known(kind, name, Form(tuple(part.shape), part.numpy().dtype), update.codecs.get(name, DENSE))
+                weight, key = update.weight if kind == "total" else 1.0, f"secure {kind} {name}"
                 if part.dim() == 0:
-                    scalars.append((known, part.numpy()))
+                    scalars[known] = float(part)
+                    _need_within(np.array(float(part)), _MOST, known, weight, context)
                     continue
-                ring, key = self._ring(context, weighted=kind == "total"), f"secure {kind} {name}"
-                values = _sent(part, known)
-                self._need_within(values, ring, known, update.weight if kind == "total" else 1.0, context)
-                whole[key] = ring.encode(values)
-                codecs[key] = _whole(_Note(ring, (known,)))
-        ring = Ring.of(_MOST * context.weight_bound, max(2, len(context.cohort)), 64)
-        numbers = ring.encode(np.array([update.weight, *(float(value) for _, value in scalars)]))
-        note = _Note(ring, tuple(known for known, _ in scalars))
+                ring, values = self._ring(context, weighted=kind == "total"), _sent(part, known)
+                _need_within(values, self._bound(context), known, weight, context)
+                whole[key], codecs[key] = ring.encode(values), _whole(_Note(ring, (known,)))
+        ring = Ring.of(_MOST * _SLACK * context.weight_bound, max(2, len(context.cohort)), 64)
+        numbers, note = ring.encode(np.array([update.weight, *scalars.values()])), _Note(ring, tuple(scalars))
         return {_NUMBERS: numbers, **whole}, {_NUMBERS: _whole(note), **codecs}
 
     def _ring(self, context: Context, weighted: bool) -> Ring:
         """Return the ring of vectors: wide enough for the sum over the cohort, and as fine as possible."""
         bound = self._bound(context)
         most, least = (context.weight_bound, context.least_weight) if weighted else (1.0, 1.0)
-        short, long = (Ring.of(bound * most, max(2, len(context.cohort)), bits) for bits in (32, 64))
+        short, long = (Ring.of(bound * _SLACK * most, max(2, len(context.cohort)), bits) for bits in (32, 64))
         grid = context.exponent if context.exponent is not None else short.exponent
         is_fine = short.step / 2 / least <= _FINE * bound and grid <= short.exponent
         ring = {32: short, 64: long, "auto": short if is_fine else long}[self.bits]
@@ -217,20 +213,22 @@ class _SecureSum:
 
     def _bound(self, context: Context) -> float:
         """Return the largest magnitude of an entry of an unweighted message."""
-        bound = context.bound * _SLACK if self.range is None and context.bound else self.range
+        bound = context.bound * _CLIP_SLACK if self.range is None and context.bound else self.range
         assert bound is not None  # checked with the method
         return bound
 
-    def _need_within(self, values: Array, ring: Ring, known: _Known, weight: float, context: Context) -> None:
-        """Raise `RunError` for an entry that is too large or not finite, as it was before it was weighted."""
-        largest = float(np.abs(values).max(initial=0.0))  # not a number if one of them is not
-        if not largest <= ring.limit:
-            raise RunError(
-                f"round {context.round + 1}, party {context.party}: an entry of {known.name} is {largest / weight:.6g}"
-                f", but secure_sum has room for magnitudes up to {self._bound(context):.6g}: clip updates before it, "
-                "raise its range, or lower the learning rate if the model diverges.",
-                "",
-            )
+
+def _need_within(values: Array, bound: float, known: _Known, weight: float, context: Context) -> None:
+    """Raise `RunError` for a value that is too large or not finite, as it was before it was weighted."""
+    largest = float(np.abs(values).max(initial=0.0))  # not a number if one of them is not
+    if not largest <= bound * _SLACK * weight:
+        subject = f"an entry of {known.name}" if known.form.shape else f"the {known.name}"
+        raise RunError(
+            f"round {context.round + 1}, party {context.party}: {subject} is {largest / weight:.6g}, but secure_sum "
+            f"has room for magnitudes up to {bound:.6g}: clip updates before it, raise its range, or lower the "
+            "learning rate if the model diverges.",
+            "",
+        )
 
 
 def _sent(part: Vector, known: _Known) -> Array:
