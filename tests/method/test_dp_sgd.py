@@ -247,6 +247,19 @@ def test_networks_that_book_keeping_does_not_know_take_another_way(build: Any, s
     assert close(network.grad.clone(), slow(network, loss_of, x, y, 0.5), bound(1000))
 
 
+def test_a_batch_on_an_unknown_path_is_computed_row_by_row() -> None:
+    network, x, y = drawn(lambda: nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3)), (4,), reads_words=False)
+
+    def loss(module: Any, x: Tensor, y: Tensor) -> Tensor:
+        penalty = network.module[0].weight.sum() if x.abs().max() > 100 else 0.0  # type: ignore[index]
+        return loss_of(module, x, y) + penalty
+
+    assert clipped_sum_of(network, loss, lambda count: (x[:count], y[:count])) is by_layers
+    x = x * 1000
+    by_layers(network, loss, x, y, 0.5)
+    assert close(network.grad.clone(), slow(network, loss, x, y, 0.5), bound(1000))
+
+
 def test_a_loss_that_is_not_a_mean_over_rows_is_computed_row_by_row() -> None:
     def by_largest(module: Any, x: Tensor, y: Tensor) -> Tensor:
         return F.cross_entropy(module(x), y, reduction="none").max()

@@ -100,7 +100,7 @@ class DpSgd(Sgd):
         if not len(rows):
             network.grad.zero_()
             return torch.zeros(())
-        way = clipped_sum_of(network, loss, lambda count: _batch(problem, torch.arange(count)))
+        way = clipped_sum_of(network, loss, lambda count: _batch(problem, _first_rows(problem, count)))
         return way(network, loss, *_batch(problem, rows, augmented=True), self.clip)
 
     def add_noise(self, total: Vector, noise: float, random: Randomness) -> None:
@@ -192,6 +192,10 @@ class DpSgd(Sgd):
             "dp_sgd clips the gradient of each row, but the network has BatchNorm, which mixes the rows of a batch: "
             "use norm=group, norm=layer or a network without normalisation."
         )
+
+
+def _first_rows(problem: Problem, count: int) -> Tensor:
+    return torch.arange(min(count, len(problem.federation.y)))
 
 
 def _batch(problem: Problem, rows: Tensor, augmented: bool = False) -> tuple[Tensor, Tensor]:

@@ -149,10 +149,13 @@ def scales(norms: Tensor, clip: float) -> Tensor:
 
 
 def by_layers(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
-    """Compute a `ClippedSum` by book-keeping."""
+    """Compute a `ClippedSum` by book-keeping; a batch for which the network takes another path, row by row."""
     network.grad.zero_()
     mean = loss(network.module, x, y)
-    add_clipped(mean, len(x), clip)
+    try:
+        add_clipped(mean, len(x), clip)
+    except UnsupportedError:
+        return one_by_one(network, loss, x, y, clip)
     return mean.detach()
 
 
