@@ -3,6 +3,7 @@
 A choice runs twice with the same seed. What differs between the two runs is secret noise, or a mask.
 """
 
+import math
 import re
 import tomllib
 from collections.abc import Iterator
@@ -15,11 +16,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from commands import call, write
 from silobench.engines import inline
 from silobench.loop.exchanges import exchange
 from silobench.method.chain import Sent
 from silobench.runs.experiment import bind
 from silobench.runs.prepare import prepare
+from silobench.runs.stored import read_runs
 from silobench.training import party
 from silobench.training.party import LocalRound
 from silobench.training.state import Reply, RoundRecord
@@ -204,3 +207,20 @@ def test_the_spy_sees_a_leak(tmp_path: Path) -> None:
     """Masks that are drawn once and used twice do not look random, and neither does an update in the clear."""
     one = run({"transforms": "secure_sum(splits=2, range=8)"}, tmp_path / "one")
     assert not _looks_random(one.sent[0], one.sent[0])
+
+
+def test_the_example_runs_and_shows_its_epsilon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    experiment = write(tmp_path / "private.toml", example)
+    result = call(capsys, "run", experiment, "--workers", "1", "--out", tmp_path / "runs")
+    assert result.code == 0, result.err
+    (shown,) = read_runs(tmp_path / "runs")
+    assert shown.rounds[-1].privacy["example"]["epsilon"] == pytest.approx(2, rel=1e-3)
+    assert "Privacy" in result.out
+
+
+def test_how_sure_an_observer_can_be() -> None:
+    rows = re.findall(r"^\| ([\d.]+)(?: and more)? \| ([\d.]+)% \|", PAGE, re.M)
+    assert len(rows) == 6
+    for epsilon, percent in rows:
+        assert 100 / (1 + math.exp(-float(epsilon))) == pytest.approx(float(percent), abs=0.05)

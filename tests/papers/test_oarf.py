@@ -1,10 +1,11 @@
 """OARF: its printed numbers stand beside its own settings, and its tables, figures and findings read runs rightly."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cases_oarf import CASES, RAND1, RANK3, TOP1, oarf
+from cases_oarf import CASES, RAND1, RANK3, SPLIT2, SPLIT4, TOP1, oarf
 
 from cases import CLOSE, pattern, runs
 from silobench.analysis import costs
@@ -16,17 +17,24 @@ from silobench.method.transforms import bind_chain
 from silobench.models import MODELS
 from silobench.papers import PAPERS, suites
 from silobench.papers.oarf.chains import Compression, compression_of
+from silobench.papers.oarf.encryption import Sharing, sharing_of
 from silobench.papers.oarf.measures import correlation, has_converged, is_weak, more_rounds, share_of_overhead
 from silobench.papers.oarf.numbers import (
     accuracy,
     accuracy_row,
     compression_row,
+    figure5,
+    model_sizes,
     odds,
+    privacy_costs,
     published_cost,
     table4,
     table5,
+    table7,
     table8,
 )
+from silobench.papers.oarf.privacy import ladders
+from silobench.papers.oarf.protection_tables import hybrid_table, privacy_table, sharing_table
 from silobench.papers.oarf.settings import is_fast
 from silobench.papers.oarf.tables import (
     compression_json,
@@ -491,3 +499,123 @@ def test_one_trial_is_called_too_few(id: str, numbers: str) -> None:
     assert counted[0].numbers.endswith(numbers)
     assert all("too few" in piece.numbers and piece.holds is None for piece in counted)
     assert all(evidence_table(single).columns)
+
+
+# --- shares, noise, and both with compression -----------------------------------------------------------
+
+
+def test_numbers_on_shares_and_noise_are_those_of_the_paper() -> None:
+    shares = {
+        task: {splits: row["throughput"] for splits, row in table7(task).items()} for task in ("object", "sentiment")
+    }
+    assert shares == {"object": {4: "1891.69", 2: "2021.11"}, "sentiment": {2: "1011.00"}}
+    assert {epsilon: row["accuracy_percent"] for epsilon, row in figure5("object").items()} == {
+        16: "80.42",
+        0.5: "58.00",
+    }
+    assert not figure5("sentiment")  # "almost unchanged"
+    assert [privacy_costs(task)["overhead_percent"] for task in ("object", "sentiment")] == ["11.61", "29.7"]
+    assert model_sizes() == {"object": 44.7, "sentiment": 2.9}
+
+
+@pytest.mark.parametrize(
+    ("chain", "sharing"),
+    [
+        ("", Sharing("")), (SPLIT4, Sharing("splits", 4)), ("clip(norm=2.0) | secure-sum", Sharing("splits", 2)),
+        ("secure-sum(protocol=pairwise, threshold=3)", Sharing("pairwise")), ("rand-k | secure-sum", None),
+        ("clip | gaussian-noise", None), ("clip | skellam-noise | secure-sum", None), ("top-k", None),
+    ],
+)  # fmt: skip
+def test_the_chain_says_how_messages_are_hidden(chain: str, sharing: Sharing | None) -> None:
+    assert sharing_of(Label({"transforms": chain})) == sharing
+
+
+def test_the_table_of_shares_has_the_papers_numbers() -> None:
+    table = sharing_table(made("oarf-14"))
+    assert [text for text, _ in column(table, "sum")] == ["none", "2 splits", "4 splits"]
+    assert [paper for _, paper in column(table, "rows/s")] == [
+        "paper 3913.31 ± 36.85", "paper 2021.11 ± 5.11", "paper 1891.69 ± 0.64",
+    ]  # fmt: skip
+    assert [paper for _, paper in column(table, "overhead, %")][1:] == ["paper 29.68 ± 0.13", "paper 35.03 ± 0.25"]
+    assert [text for text, _ in column(table, "sent up, models")] == ["1", "2", "4"]
+    slow = cells(*[[stored([0.8], **oarf(transforms=chain, network="link"))] for chain in ("", SPLIT2)])
+    assert {entry.paper for row in sharing_table(slow).rows for entry in row} == {""}
+
+
+def test_equal_curves_of_all_splits_are_counted() -> None:
+    def evidence(*last: float) -> list[str]:
+        groups = [
+            [stored([0.5, 0.6, accuracy], s, **oarf(transforms=chain)) for s in range(2)]
+            for chain, accuracy in zip(("", SPLIT2, SPLIT4), last, strict=True)
+        ]
+        return [piece.numbers for piece in claim("oarf-13", *groups).evidence if not piece.counts]
+
+    assert evidence(0.7, 0.71, 0.71) == ["6 of 6 rounds have the same accuracy and loss"]
+    assert evidence(0.7, 0.7, 0.71) == ["4 of 6 rounds have the same accuracy and loss"]
+
+
+def test_a_guess_counts_only_where_messages_are_hidden() -> None:
+    for chain, pieces in ((SPLIT2, 1), ("", 0), ("top-k", 0)):
+        measures = [{"measures": {"subtraction": {"error": 0.0, "parties": 2}}}]
+        runs = [stored([0.8], s, measures, **oarf(parties=2, transforms=chain)) for s in range(3)]
+        assert len(claim("oarf-15", runs).evidence) == pieces
+
+
+def test_the_table_of_epsilons_has_the_papers_numbers(tmp_path: Path) -> None:
+    found = made("oarf-16")
+    table = privacy_table(found)
+    assert [text for text, _ in column(table, "epsilon")] == ["0.5", "1", "2", "4", "8", "16"]
+    papers = [paper for _, paper in column(table, "accuracy")]
+    assert papers == ["paper 58.00 ± 2.99", "", "", "", "", "paper 80.42 ± 0.54"]
+    plain = privacy_table(made("oarf-18"))
+    assert [text for text, _ in column(plain, "epsilon")] == ["0.5", "16", "none"]
+    assert [paper for _, paper in column(plain, "rows/s")] == ["paper 1041.07 ± 3.73"] * 2 + [""]
+    assert "the paper's network for object" in table.note
+    html = page(found, tmp_path / "page.html")
+    assert "Accuracy by epsilon" in html
+    assert "log2 of epsilon" in html
+
+
+def test_a_ladder_has_one_training_but_for_epsilon() -> None:
+    solvers = [solver for e in (1.0, 2.0) for solver in (
+        f"dp-sgd(lr=2.0, clip=0.5, epsilon={e})", f"dp-sgd(lr=1.0, clip=0.5, epsilon={e})",
+        f"dp-sgd(lr=2.0, clip=0.5, noise=1.0, epsilon={e})",  # epsilon is a budget here
+    )]  # fmt: skip
+    found = cells(*[[stored([0.8], **oarf(solver=solver))] for solver in (*solvers, "dp-sgd(noise=1.0)")])
+    assert [list(ladder) for ladder, _ in ladders(found)] == [[1.0, 2.0], [1.0, 2.0]]
+
+
+def test_the_hybrid_stands_beside_its_baseline(tmp_path: Path) -> None:
+    found = made("oarf-26")
+    table = hybrid_table(found)
+    assert [text for text, _ in column(table, "of whom")] == ["server", "mean party"] * 2
+    protection = [text for text, _ in column(table, "protection")]
+    assert protection[0] == "baseline"
+    assert protection[2].startswith("epsilon 1, rand-k(")
+    assert "44.7 MB (object) and 2.9 MB (sentiment)" in table.note
+    html = page(found, tmp_path / "page.html")
+    assert "Shares, noise and compression together" in html
+    assert "seconds per round" in html
+    fast = [cell for cell in made("oarf-26") if not cell.label.text("transforms")]
+    assert not hybrid_table(fast).rows
+
+
+def test_the_parts_of_a_hybrid_add_up() -> None:
+    table = hybrid_table(made("oarf-26"))
+    parts = [column(table, name) for name in ("train", "encode", "encrypt", "communicate", "idle")]
+    for place, (whole, _) in enumerate(column(table, "all, s per round")):
+        assert sum(float(part[place][0]) for part in parts) == pytest.approx(float(whole), rel=0.02)
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+def test_suites_have_the_papers_splits_epsilons_and_link(scale: str) -> None:
+    splits = {sharing_of(Label(bound(cell))) for cell in suite("oarf-encryption", scale)}
+    assert splits == {Sharing(""), Sharing("splits", 2), Sharing("splits", 4), Sharing("pairwise")}
+    epsilons = {re.search(r"epsilon=([\d.]+)", cell["solver"]) for cell in suite("oarf-privacy", scale)}
+    stated = {float(match[1]) for match in epsilons if match}
+    assert stated == ({0.5, 2, 16} if scale == "smoke" else {0.5, 1, 2, 4, 8, 16})
+    hybrids = [cell for cell in suite("oarf-hybrid", scale) if "transforms" in cell]
+    assert {cell["network"] for cell in suite("oarf-hybrid", scale)} == {"link(bandwidth=1000Mbps, server=100Mbps)"}
+    assert {re.search(r"epsilon=(\d)", cell["solver"])[1] for cell in hybrids} == {"1", "2"}  # type: ignore[index]
+    assert all("epochs=4" in cell["solver"] and "splits=2" in cell["transforms"] for cell in hybrids)
+    assert any("rand_k(fraction=0.01, scale=false)" in cell["transforms"] for cell in hybrids)

@@ -82,7 +82,9 @@ def test_several_mechanisms_compose_as_in_dp_accounting() -> None:
     accountant.compose(dp_accounting.GaussianDpEvent(5.0), 7)
     accountant.compose(dp_accounting.ZCDpEvent(0.01), 3)
     entries = [(row(1.2, 0.02), 300), (row(5.0), 7), (Mechanism("example", 1e-5, rho=0.01), 3)]
-    assert epsilon(entries, 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), abs=1e-6)
+    theirs = accountant.get_epsilon(1e-5)
+    assert theirs <= epsilon(entries, 1e-5) <= theirs * 1.001  # rho counts at whole orders only
+    assert epsilon(entries[:2], 1e-5) < theirs * 0.99
     assert epsilon_pld(entries, 1e-5) is None  # of zero-concentrated privacy no distribution is known
 
 

@@ -68,7 +68,7 @@ CASES = [
     command("run dem", "there is no suite 'dem', and an experiment file ends in .toml: did you mean demo?"),
     command("run nowhere.toml", "there is no experiment file nowhere.toml: check the path."),
     command("run .", ". is a folder, not an experiment file: give the path of a .toml file."),
-    command("run nothing", "niid-party-sampling, niid-table3, oarf-algorithms, oarf-baseline and 18 more."),
+    command("run nothing", "niid-party-sampling, niid-table3, oarf-algorithms, oarf-baseline and 21 more."),
     one("run", "", expected=". is a folder, not an experiment file: give the path of a .toml file."),
     one("run", "x" * 5_000, expected="check the path, disk space and permissions."),
     one("run", "x" * 5_000 + ".toml", expected="check the path."),

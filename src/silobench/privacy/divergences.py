@@ -34,7 +34,9 @@ def divergences(
     """Return the Rényi divergences of one release; its arguments are those of a `Mechanism`."""
     array = np.array(orders)
     if rho is not None:
-        return rho * array  # of zero-concentrated privacy; drawing the units at random cannot make it larger
+        # Drawing units at random cannot make it larger. The bound for Skellam noise is known for whole orders from 2,
+        # and divergences grow with the order.
+        return np.asarray(rho * np.maximum(np.ceil(array), 2))
     if noise <= 0:
         return np.full(len(orders), np.inf)
     if rate == 1:

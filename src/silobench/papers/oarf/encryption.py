@@ -28,6 +28,7 @@ from silobench.runs.stored import StoredRun
 FINDINGS = Findings(NAME)
 SECURE = "secure-sum"
 _SUBTRACTION = "subtraction"  # the measure
+_SPLITS = 2  # by default
 _EXACT, _FAR = 0.01, 0.1  # errors relative to the length of an update
 
 
@@ -57,7 +58,8 @@ def sharing_of(label: Label) -> Sharing | None:
     if last.name != SECURE or label.text("broadcast") or any(term.name != "clip" for term in before):
         return None
     values = arguments(last)
-    return Sharing(values.get("protocol", "splits"), int(values.get("splits") or 0))
+    protocol = values.get("protocol", "splits")
+    return Sharing(protocol, int(values.get("splits") or _SPLITS) if protocol == "splits" else 0)
 
 
 Shared: TypeAlias = dict[Sharing, CellResult]
@@ -95,10 +97,11 @@ def sharing_is_lossless(cells: Cells) -> Iterator[Evidence]:
             if costs.can_converge(cell.runs[0]):
                 yield _same_rounds(names, cell, plain)
         for (one, a), (other, b) in pairwise(ways.items()):
-            equal = _equal_rounds(a, b)
-            numbers = f"{equal} of {sum(len(run.rounds) for run in a.runs)} rounds have the same accuracy and loss"
+            equal, every = _equal_rounds(a, b), sum(len(run.rounds) for run in a.runs)
+            numbers = f"{equal} of {every} rounds have the same accuracy and loss"
             names, test = f"{setting_name(a)}: {one} against {other}", "equality, round by round"
-            yield Evidence("any number of shares gives the same bits", names, numbers, test, None, counts=False)
+            part = "any number of shares gives the same bits"
+            yield Evidence(part, names, numbers, test, equal == every, counts=False)
 
 
 def _same_rounds(names: str, cell: CellResult, plain: CellResult) -> Evidence:

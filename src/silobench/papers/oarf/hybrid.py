@@ -13,7 +13,7 @@ from silobench.analysis.evidence import Evidence, gap, larger
 from silobench.analysis.groups import Cells, by_seed, grouped, setting_name
 from silobench.analysis.units import size
 from silobench.papers.oarf.encryption import SECURE
-from silobench.papers.oarf.measures import mean_of, share_text, too_few_text, two_text
+from silobench.papers.oarf.measures import mean_of, share_text, too_few_text, two_shares_text, two_text
 from silobench.papers.oarf.privacy import PRIVATE, epsilon_of
 from silobench.papers.oarf.settings import FEDERATED, NAME, is_fast, is_federated
 from silobench.runs.stored import StoredRun
@@ -88,11 +88,14 @@ def share(bar: str, *parts: str) -> Callable[[StoredRun], float | None]:
 
 def _lead_of_training(run: StoredRun) -> float | None:
     """Return the share of training in a party's time, less that of the longest other part."""
-    times = costs.decomposition(run).get(PARTIES)
-    if not times or not sum(times.values()):
-        return None
-    others = max(time for part, time in times.items() if part != "train")
-    return (times["train"] - others) / sum(times.values())
+    train, other = share(PARTIES, "train")(run), _longest_other(run)
+    return None if train is None or other is None else train - other
+
+
+def _longest_other(run: StoredRun) -> float | None:
+    """Return the share of the longest part of a party's time besides training."""
+    shares = [share(PARTIES, part)(run) for part in costs.PARTS if part != "train"]
+    return max((each for each in shares if each is not None), default=None)
 
 
 def _training_per_row(run: StoredRun) -> float | None:
@@ -131,7 +134,7 @@ def server_idles(cells: Cells) -> Iterator[Evidence]:
         if lead := by_seed(cell, _lead_of_training):
             holds = gap(lead, dict.fromkeys(lead, 0.0)).more_than(0)
             test = "t-test: training takes more of a party's time than any other part"
-            numbers = f"{100 * mean_of(lead):+.1f} points above the longest other part{too_few_text(lead)}"
+            numbers = two_shares_text(by_seed(cell, share(PARTIES, "train")), by_seed(cell, _longest_other))
             yield Evidence("parties train more than anything else", names, numbers, test, holds)
 
 
