@@ -211,7 +211,7 @@ def dp_sgd(
     delta: Annotated[float, Gt(0), Lt(1)] | None = None,
     momentum: BelowOne = 0.0,
     weight_decay: NonNegative = 0.0,
-    epochs: Count = _EPOCHS,
+    epochs: Count = 1,
     steps: Count | None = None,
     batch: Count | Literal["full"] = 64,
     sampling: Literal["poisson", "shuffled"] = "poisson",
