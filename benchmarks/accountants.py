@@ -20,7 +20,7 @@ SETTINGS = [  # noise, rate, steps, delta
     (1.1, 256 / 60000, 14000, 1e-5),
     (4.0, 1.0, 50, 1e-5),
 ]
-INTEGERS = [float(order) for order in (*range(2, 64), 128, 256, 512)]
+INTEGERS = tuple(float(order) for order in (*range(2, 64), 128, 256, 512))
 RDP_AGREES, PLD_AGREES = 1e-3, 0.02
 
 

@@ -38,7 +38,7 @@ def test_the_table_says_who_is_protected_from_whom() -> None:
     attacks = {
         "membership": {"auc": 0.53, "low": 0.51, "high": 0.55},
         "canaries": {"epsilon": 1.234, "verdict": "the claim is not refuted"},
-        "inversion": {"psnr": 7.25},
+        "inversion": {"psnr": 7.25, "baseline_psnr": 7.0},
     }
     runs = [
         [private([1.0, 2.0011], measures=attacks), private([1.0, 1.9], 1, measures=attacks)],
@@ -51,7 +51,7 @@ def test_the_table_says_who_is_protected_from_whom() -> None:
     assert (first["protected"], first["epsilon"], first["delta"]) == ("each row", "2.01", "1e-05")  # rounded up
     assert (first["noise"], first["accountant"], first["guarantee"]) == ("1.1", "RDP", "yes")
     assert first["membership AUC"] == "0.530 (0.510 to 0.550)"
-    assert (first["audited epsilon"], first["inversion PSNR, dB"]) == ("≥ 1.23", "7.25")
+    assert (first["audited epsilon"], first["inversion PSNR, dB"]) == ("≥ 1.23", "7.25 (7)")
     everybody, trusting = "server, other parties, readers of the model", "other parties, readers of the model"
     assert [row["from"] for row in rows] == [everybody, trusting, everybody, "server"]
     assert [row["protected"] for row in rows[1:]] == ["each party", "each party", "each message"]
@@ -77,19 +77,19 @@ def test_a_budget_ends_a_run_without_convergence() -> None:
 
 
 def test_files_have_the_largest_epsilon_of_the_trials() -> None:
-    found = cells(
+    results = cells(
         [private([1.0, 2.0], epsilon_pld=1.5), private([1.5, 1.75], 1, epsilon_pld=1.25)], [stored([0.5] * 2)]
     )
-    header, protected, plain = (line.split(",") for line in scores_csv(found).splitlines())
+    header, protected, plain = (line.split(",") for line in scores_csv(results).splitlines())
     place = header.index("epsilon")
     assert (protected[place], plain[place], protected[header.index("delta")]) == ("2", "", "1e-05")
-    whole = privacy_json(found[0])
+    whole = privacy_json(results[0])
     assert whole is not None
     assert (whole["example"]["epsilon"], whole["example"]["epsilon_pld"], whole["example"]["holds"]) == (2.0, 1.5, True)
     assert whole["example"]["rounds"] == [[1, 1.5], [2, 2.0]]
     assert whole["trials"]["1"]["example"]["epsilon"] == 1.75
-    assert privacy_json(found[1]) is None
-    assert epsilon_curve(found[0], "party") == []
+    assert privacy_json(results[1]) is None
+    assert epsilon_curve(results[0], "party") == []
 
 
 def test_the_commands_show_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,8 +111,8 @@ def test_the_page_has_epsilon_over_rounds(tmp_path: Path) -> None:
 def test_epsilons_are_compared() -> None:
     better = [private([1.0], seed) for seed in (0, 1, 2)]
     worse = [private([2.0], seed, algorithm="scaffold") for seed in (0, 1, 2)]
-    found = cells(better, worse)
-    result = compare(found, "fedavg", "scaffold", checked_question("epsilon", cells=found))
+    results = cells(better, worse)
+    result = compare(results, "fedavg", "scaffold", checked_question("epsilon", cells=results))
     assert result.verdict == "fedavg is better"
     with pytest.raises(ConfigError, match="these runs state no epsilon"):
         checked_question("epsilon", cells=cells([stored([0.5])]))

@@ -16,8 +16,9 @@ from silobench.errors import ConfigError
 from silobench.federation import Federation, Party
 from silobench.loop.privacy import LEDGER
 from silobench.method.availability import dropout
-from silobench.method.selection import by_size, uniform
+from silobench.method.selection import by_size, poisson, uniform
 from silobench.method.solvers import dp_sgd, sgd
+from silobench.method.transforms import bind_chain
 from silobench.method.types import Context, Memory, Transform, Update
 from silobench.partitions import Partition
 from silobench.privacy.accountant import epsilon
@@ -194,6 +195,36 @@ def test_rows_and_parties_have_accounts_of_their_own(toy: Toy) -> None:
     assert 1 < len(records) < 50
     assert spent(records[-1], "party")["epsilon"] <= 2.5
     assert spent(records[-1])["steps"] == [2 * len(records), 4 * len(records), 8 * len(records)]
+
+
+def chain(text: str) -> tuple[Transform, ...]:
+    return tuple(each.build() for each in bind_chain(text))
+
+
+def test_noise_on_parties_is_solved_for_the_draw_of_parties(toy: Toy) -> None:
+    noises = {}
+    for name, selection in (("fixed", uniform()), ("poisson", poisson())):
+        noise = chain("clip(norm=1) | gaussian_noise(epsilon=4)")
+        records = run(
+            "fedavg", toy((10,) * 20), sgd(lr=0.1, epochs=1), *noise, participation=2, selection=selection, rounds=5
+        )
+        facts = spent(records[-1], "party")
+        assert (len(records), facts["rate"], facts["steps"]) == (5, [0.1], [5])
+        assert 3.8 < facts["epsilon"] <= 4
+        noises[name] = facts["noise"][0]
+    assert noises["poisson"] < noises["fixed"]
+
+
+def test_a_budget_holds_although_parties_take_their_noise_with_them(toy: Toy) -> None:
+    """The noise of parties that are lost is missing, so a round may cost more than one in which all answer."""
+    secure = "secure_sum(protocol=pairwise, threshold=4, too_few=skip)"
+    noise = chain(f"clip(norm=1) | skellam_noise(multiplier=3, epsilon=8) | {secure}")
+    records = run("fedavg", toy((10,) * 6), sgd(lr=0.1, epochs=1), *noise, availability=dropout(0.1), rounds=40)
+    costs = {len(record.replied or record.cohort) for record in records}
+    assert len(costs) > 1
+    assert len(records) < 40
+    assert spent(records[-1], "party")["accountant"] == "zcdp"
+    assert 6 < spent(records[-1], "party")["epsilon"] <= 8
 
 
 # --- kills --------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from wire import identity
 
 SIZES = (20, 9, 30, 50, 16)
 FINE = 2.0**-16
-ROUNDS = 6
+ROUNDS = 5
 
 
 def pairwise(**arguments: Any) -> Transform:
@@ -156,7 +156,7 @@ def test_too_few_answers_are_foreseen(toy) -> None:
     few = [number for number, reports in enumerate(lost, 1) if reports]
     assert 0 < len(few) < ROUNDS
     note = notes(pairwise(), 0.2)
-    assert f"in {len(few)} of 6 rounds, first in round {few[0]}, fewer than 4 of 5 parties answer" in note
+    assert f"in {len(few)} of 5 rounds, first in round {few[0]}, fewer than 4 of 5 parties answer" in note
     assert "parties answer" not in notes(pairwise(), 0.0)
 
 

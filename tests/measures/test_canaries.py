@@ -142,7 +142,8 @@ def test_a_seed_is_known_by_drawing_the_noise_again(parts) -> None:
     planted = Canaries.planted(4, 0, len(parts[0].dataset.train), parts[1].network.layout.trainable, 1000, 100.0)
     times, rate = np.zeros(1000), solver.rate(party.samples)
     for _ in range(10):
-        times += random.chosen(rate, party.samples + 1000)[party.samples :]
+        drawn = random.sample(rate, party.samples + 1000) - party.samples
+        times[drawn[drawn >= 0]] += 1
         random.normal(parts[1].network.layout.trainable)
     times *= planted.joined.numpy()
     evidence = record.state.memory[0]["solver"][CANARIES].numpy()

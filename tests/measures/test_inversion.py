@@ -31,6 +31,7 @@ from silobench.method.algorithms import ALGORITHMS
 from silobench.method.method import Method
 from silobench.method.solvers import SOLVERS
 from silobench.method.transforms import bind_chain
+from silobench.models import Network
 from silobench.models.pooling import relu_of_pool
 from silobench.papers import other_measures
 from silobench.report.inversion import inversion_sections, pictures_svg
@@ -252,6 +253,17 @@ def test_rows_that_are_not_images_are_refused(toy) -> None:
     setting = Setting(Method(ALGORITHMS.build("fedavg")), *toy(), 0)
     with pytest.raises(ConfigError, match="inversion reconstructs images with classes, but toy has rows of shape"):
         MEASURES.build("inversion").check(setting, 3)
+
+
+def test_a_network_that_cannot_take_such_a_step_is_refused(digits) -> None:
+    layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU())
+    network = Network(torch.nn.Sequential(layers, torch.nn.Linear(8, 10)))
+    normed = Task(network, network.params.clone(), network.buffers.clone())
+    setting = Setting(Method(ALGORITHMS.build("fedavg")), digits, normed, 0)
+    MEASURES.build("inversion(rows=2)").check(setting, 4)
+    with pytest.raises(ConfigError, match=r"inversion cannot match gradients of this network on 1 rows .* more rows"):
+        MEASURES.build("inversion(rows=1)").check(setting, 4)
+    assert torch.equal(network.buffers, normed.buffers)
 
 
 MINE = """

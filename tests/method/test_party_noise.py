@@ -287,7 +287,7 @@ def test_the_sum_has_the_noise_of_all_parties(toy) -> None:
     assert abs(noise.var() - 1) < 6.2 * math.sqrt(2 / noise.numel())
     gaussian = run("clip(norm=0.5) | gaussian_noise(multiplier=2)", federation, task, solver=STILL, rounds=1)
     spent, known = (each.privacy["party"]["epsilon"] for each in (record, gaussian[0]))
-    assert known < spent < known * 1.001
+    assert known < spent < known * 1.003  # which has fractional orders too
 
 
 def test_the_ledger_counts_the_noise_of_the_parties_that_answered(toy) -> None:

@@ -71,8 +71,16 @@ def rounded(update: Update, name: str, kind: str, ring: Ring) -> Any:
 # --- exactly the plain sum ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spec", ["fedavg", "fedprox(mu=0.1)", "scaffold", "fednova", "gaia", "dgc", "feddyn"])
-@pytest.mark.parametrize("secure", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("spec", "secure"),
+    [
+        *(
+            (spec, PROTOCOLS[0])
+            for spec in ("fedavg", "fedprox(mu=0.1)", "scaffold", "fednova", "gaia", "dgc", "feddyn")
+        ),
+        *((spec, PROTOCOLS[1]) for spec in ("fedavg", "scaffold", "gaia")),
+    ],
+)
 def test_the_mean_is_that_of_the_plain_run(toy, spec: str, secure: str) -> None:
     plain = run(spec, toy(SIZES), solver_of(spec))
     ours = run(spec, toy(SIZES), solver_of(spec), *built(secure))
@@ -123,8 +131,14 @@ def test_statistics_are_a_part_of_the_sum(normed, buffers: Any) -> None:
         assert (one.state.server.buffers - other.state.server.buffers).abs().max() <= 64 * FINE
 
 
-@pytest.mark.parametrize("engine", ["pool(workers=2)", "stacked", pytest.param("native", marks=needs_native)])
-@pytest.mark.parametrize("secure", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("engine", "secure"),
+    [
+        ("pool(workers=2)", PROTOCOLS[1]),
+        ("stacked", PROTOCOLS[0]),
+        pytest.param("native", PROTOCOLS[0], marks=needs_native),
+    ],
+)
 def test_engines_and_workers_agree(toy, engine: str, secure: str) -> None:
     inline, other = (
         run("scaffold", toy(SIZES), SOLVER, *built(secure), rounds=2, engine=ENGINES.build(name))

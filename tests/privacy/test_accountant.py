@@ -8,12 +8,13 @@ import dp_accounting
 import numpy as np
 import pytest
 import torch
-from dp_accounting.rdp import RdpAccountant
+from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silobench.errors import ConfigError
-from silobench.privacy.accountant import _curve, _orders, _quick, epsilon, epsilon_pld, noise_for
+from silobench.privacy.accountant import epsilon, epsilon_pld, noise_for
+from silobench.privacy.divergences import ORDERS, divergences, quiet
 from silobench.privacy.ledger import ALL_PARTIES, Ledger
 from silobench.privacy.mechanism import Mechanism, Sampling
 
@@ -48,12 +49,31 @@ def test_epsilon_is_that_of_dp_accounting(
 
 
 def test_other_orders_give_a_larger_epsilon() -> None:
-    entries, integers = [(row(0.7, 0.05), 500)], [float(order) for order in range(2, 64)]
+    entries, integers = [(row(0.7, 0.05), 500)], tuple(float(order) for order in range(2, 64))
     theirs = RdpAccountant(integers).compose(
         dp_accounting.PoissonSampledDpEvent(0.05, dp_accounting.GaussianDpEvent(0.7)), 500
     )
     assert epsilon(entries, 1e-5, integers) == pytest.approx(theirs.get_epsilon(1e-5), abs=1e-6)
     assert epsilon(entries, 1e-5, integers) > epsilon(entries, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate"), [(0.3, 0.9), (0.5, 0.002), (1.1, 0.004), (3.0, 0.6), (20.0, 0.5), (80.0, 0.03)]
+)
+def test_divergences_are_those_of_dp_accounting(noise: float, rate: float) -> None:
+    event = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise))
+    with quiet():
+        theirs = RdpAccountant().compose(event).rdp  # infinity where its series does not converge
+    known = np.isfinite(theirs)
+    ours, theirs, before = divergences(noise, rate), theirs[known], np.array(ORDERS)[known] - 1
+    assert (np.isfinite(ours) == known).all()
+    assert known.sum() > 60
+    # What rounding may take away is added to the logarithm of the moment, which is the order - 1 times the divergence.
+    assert (before * np.abs(ours[known] - theirs) <= 2e-11 + 1e-7 * before * theirs).all()
+
+
+def test_the_orders_are_those_of_dp_accounting() -> None:
+    assert list(ORDERS) == pytest.approx(rdp_privacy_accountant.DEFAULT_RDP_ORDERS, rel=1e-15)
 
 
 def test_several_mechanisms_compose_as_in_dp_accounting() -> None:
@@ -62,7 +82,9 @@ def test_several_mechanisms_compose_as_in_dp_accounting() -> None:
     accountant.compose(dp_accounting.GaussianDpEvent(5.0), 7)
     accountant.compose(dp_accounting.ZCDpEvent(0.01), 3)
     entries = [(row(1.2, 0.02), 300), (row(5.0), 7), (Mechanism("example", 1e-5, rho=0.01), 3)]
-    assert epsilon(entries, 1e-5) == pytest.approx(accountant.get_epsilon(1e-5), abs=1e-6)
+    theirs = accountant.get_epsilon(1e-5)
+    assert theirs <= epsilon(entries, 1e-5) <= theirs * 1.001  # rho counts at whole orders only
+    assert epsilon(entries[:2], 1e-5) < theirs * 0.99
     assert epsilon_pld(entries, 1e-5) is None  # of zero-concentrated privacy no distribution is known
 
 
@@ -72,7 +94,7 @@ def test_samples_of_a_fixed_size_count_a_replaced_unit_twice() -> None:
     event = dp_accounting.SampledWithoutReplacementDpEvent(1000, 10, dp_accounting.GaussianDpEvent(4.0 / 2))
     theirs = RdpAccountant(orders, relation).compose(event).rdp
     whole = np.array(orders) / (2 * 4.0**2)
-    ours = _curve(4.0, 0.01, tuple(orders), "fixed")
+    ours = divergences(4.0, 0.01, tuple(orders), "fixed")
     assert np.allclose(ours, np.minimum(theirs, whole), rtol=1e-12)
     assert (theirs < whole).any()
     assert epsilon([(row(4.0, 0.01, "fixed"), 100)], 1e-5) < epsilon([(row(4.0), 100)], 1e-5)
@@ -121,7 +143,7 @@ def test_divergences_of_poisson_samples_by_integrals(noise: float, rate: float) 
     """At integer orders they are exact. Between them, dp-accounting's are upper bounds."""
     orders = (1.5, 2.0, 2.1, 2.5, 3.0, 6.5)
     true = [_divergence([(1 - rate, 0.0), (rate, 1.0)], [(1.0, 0.0)], noise, order) for order in orders]
-    ours = _curve(noise, rate, orders)
+    ours = divergences(noise, rate, orders)
     assert (ours >= true).all()
     assert ours[[1, 4]] == pytest.approx([true[1], true[4]], rel=1e-6)
     assert ours[1] == pytest.approx(math.log1p(rate**2 * math.expm1(1 / noise**2)), rel=1e-6)
@@ -132,7 +154,7 @@ def test_a_sample_of_one_of_two_stays_below_the_bound(other: float) -> None:
     """Unit 0 contributes 1 or nothing, unit 1 contributes `other`, and one of them is drawn."""
     noise, orders = 2.0, (2.0, 3.0, 8.0, 20.0)
     with_unit, without = [(0.5, 1.0), (0.5, other)], [(0.5, 0.0), (0.5, other)]
-    bound = _curve(noise, 0.5, orders, "fixed")
+    bound = divergences(noise, 0.5, orders, "fixed")
     for order, most in zip(orders, bound, strict=True):
         assert _divergence(with_unit, without, noise, order) <= most
         assert _divergence(without, with_unit, noise, order) <= most
@@ -173,12 +195,6 @@ def test_the_noise_is_enough_and_not_much_more(target: float, rate: float, steps
 def test_the_noise_of_samples_of_a_fixed_size(target: float, rate: float) -> None:
     noise = noise_for(target, 1e-5, rate, 30, "fixed")
     assert 0.9 * target < epsilon([(row(noise, rate, "fixed"), 30)], 1e-5) <= target
-
-
-def test_quick_divergences_are_those_of_dp_accounting() -> None:
-    orders = tuple(order for order in _orders() if order.is_integer())
-    for noise, rate in ((0.3, 0.9), (1.1, 0.004), (20.0, 0.5)):
-        assert _quick(noise, rate, orders) == pytest.approx(_curve(noise, rate, orders), rel=1e-9)
 
 
 @pytest.mark.parametrize(("target", "delta", "rate"), [(0.0, 1e-5, 0.1), (1.0, 0.0, 0.1), (1.0, 1e-5, 0.0)])

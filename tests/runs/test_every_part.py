@@ -58,6 +58,7 @@ participation = 10
 algorithm = "scaffold(option=1, momentum=inside)"
 solver = "adam(lr=warmup(0.01, over=20), steps=2, batch=8, keep_moments=True)"
 aggregate = "krum(byzantine=2)"
+adversary = "noise(share=0.2, deviation=3)"
 availability = "dropout(rate=0.2)"
 clock = "device(speed=100)"
 server = "momentum(lr=0.5)"

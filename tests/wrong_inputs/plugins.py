@@ -584,7 +584,7 @@ OTHERS = {
         OBSERVE.format("return {}, {}") + "\n\ndef plant(setting):\n    pass",
         "sb.Measure(begin, plant=plant)",
         MEASURE,
-        "the hook `plant` of the measure mine (plug.py, line 11) returned None, but a setting is expected: write replace(setting, ...)",
+        "the hook `plant` of the measure mine (plug.py, line 11) returned None, but a setting is expected: write",
     ),
     # objectives
     "objective returns no function": part(

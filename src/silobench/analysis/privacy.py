@@ -30,7 +30,7 @@ _NOTES = {
     "ended": "ended: the run stopped there, because one more round would have exceeded its budget",
     "membership AUC": "membership AUC: 0.5 is a guess, with its interval of 95%",
     "audited epsilon": "audited epsilon: the true one is not below it, with 95% confidence",
-    "inversion PSNR, dB": "inversion: the higher, the more of an image an attacker sees",
+    "inversion PSNR, dB": "inversion: the higher, the more of an image is seen; in brackets that of the mean image",
 }
 
 
@@ -163,11 +163,12 @@ def _attacks(cell: CellResult) -> dict[str, str]:
     membership, canaries, inversion = (_last_findings(cell, name) for name in ATTACKS)
     audited = known(each.get("epsilon") for each in canaries)
     refuted = any("is refuted" in str(each.get("verdict")) for each in canaries)
-    psnr = known(each.get("psnr") for each in inversion)
+    psnr, guess = (known(each.get(name) for each in inversion) for name in ("psnr", "baseline_psnr"))
+    compared = f" ({fmean(guess):.3g})" if guess else ""
     return {
         "membership AUC": _area(membership),
         "audited epsilon": f"≥ {max(audited):.3g}{': refutes the stated one' if refuted else ''}" if audited else "",
-        "inversion PSNR, dB": f"{fmean(psnr):.3g}" if psnr else "",
+        "inversion PSNR, dB": f"{fmean(psnr):.3g}{compared}" if psnr else "",
     }
 
 

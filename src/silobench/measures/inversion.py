@@ -82,6 +82,22 @@ def _check(setting: Setting, rows: int) -> None:
     if not any(party.samples >= rows for party in setting.federation.parties):
         most = max(party.samples for party in setting.federation.parties)
         raise ConfigError(f"inversion attacks {rows} rows of a party, but parties have at most {most}: give fewer.")
+    _try_step(setting, rows)
+
+
+def _try_step(setting: Setting, rows: int) -> None:
+    """Refuse a network that cannot take a step on so few rows, or whose gradient has no gradient."""
+    party = max(setting.federation.parties, key=lambda party: party.samples)
+    x, y = setting.federation.batch(party.rows[:rows])
+    with torch.random.fork_rng(devices=[]):
+        try:
+            by_matching(setting.task, torch.ones_like(setting.task.initial), y, x.shape, (0.0, 1.0), 1, 0.0)
+        except (RuntimeError, ValueError) as error:  # torch raises one of them
+            raise ConfigError(
+                f"inversion cannot match gradients of this network on {rows} rows of a party "
+                f"({str(error).splitlines()[0].rstrip('.')}): give more rows, choose a model without BatchNorm, or "
+                "leave the measure out."
+            ) from error
 
 
 def _refusal(schedule: Schedule, round: int) -> str | None:

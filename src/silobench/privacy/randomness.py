@@ -78,14 +78,18 @@ class Randomness:
         """
         if rate > _SPARSE:
             return np.flatnonzero(self.chosen(rate, count))
-        expected, last, places = rate * count, -1, [np.zeros(0, np.int64)]
-        while last < count:
-            draws = int(expected + 6 * math.sqrt(expected)) + 8
-            gaps = np.log(1 - self.uniform(draws)) / math.log1p(-rate)
-            places.append(last + (np.minimum(gaps, count).astype(np.int64) + 1).cumsum())
-            last = int(places[-1][-1])
-        chosen = np.concatenate(places)
+        chosen = self._places(rate, count)
+        while chosen[-1] < count:
+            chosen = np.concatenate([chosen, chosen[-1] + 1 + self._places(rate, count)])
         return chosen[: np.searchsorted(chosen, count)]
+
+    def _places(self, rate: float, count: int) -> NDArray[np.int64]:
+        """Return places in order, some more than are expected; a gap that is longer than `count` is cut."""
+        expected = rate * count
+        draws = int(expected + 6 * math.sqrt(expected)) + 8
+        gaps = np.log(1 - self.uniform(draws)) / math.log1p(-rate)
+        places: NDArray[np.int64] = (np.minimum(gaps, count).astype(np.int64) + 1).cumsum() - 1
+        return places
 
     def normal(self, count: int, deviation: float = 1.0) -> Tensor:
         """Return normal numbers of mean 0 as float32.

@@ -241,7 +241,7 @@ def _dense_of_rows(weight: Tensor, bias: Tensor | None, x: Tensor, grad: Tensor)
 def _is_small(layer: _Uses, rows: int) -> bool:
     """Whether a layer is dense and small, used once, with a bias, and has one input per row."""
     use = layer[0]
-    if use.rule is not _AFFINE or len(layer) > 1 or None in use.params:
+    if use.rule is not _AFFINE or len(layer) > 1 or any(each is None for each in use.params):
         return False
     return len(use.saved) == rows and use.saved.shape[1] <= _SMALL
 
@@ -269,7 +269,7 @@ def _small_dense(uses: _Uses) -> _Part:
 def _blocks(sizes: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a matrix that adds up the columns of each block: [columns, blocks]."""
     blocks = [torch.ones(size, 1, dtype=dtype, device=device) for size in sizes]
-    return torch.block_diag(*blocks)  # type: ignore[no-any-return,no-untyped-call]  # torch has no types here
+    return torch.block_diag(*blocks)  # type: ignore[no-any-return]  # torch has no types here
 
 
 def _by_row(values: Tensor, rows: int) -> Tensor:
