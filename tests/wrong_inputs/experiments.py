@@ -401,7 +401,7 @@ LINES = [
     experiment('metric = "accurcy"', "there is no metric 'accurcy': did you mean top-accuracy?"),
     experiment("metric = 3", "metric must be text or a list of texts, but 3 was given."),
     experiment("metric = [3]", "metric must be text in quotation marks, but 3 was given."),
-    experiment('measure = "norms"', "norm-divergence, replicas, update-delta, weight-divergence."),
+    experiment('measure = "norms"', "choose from accuracy-loss, canaries, inversion, membership, norm-divergence, "),
     experiment("measure = 3", "measure must be text or a list of texts, but 3 was given."),
     experiment("measure = [true]", "measure must be text in quotation marks, but true was given."),
     experiment(
