@@ -20,7 +20,6 @@ from silobench.privacy.mechanism import Mechanism
 from silobench.privacy.randomness import Randomness
 
 CANARIES = "canaries"  # in the memory of the solver: an observer's evidence of each
-_EPOCHS = 1
 _DELTA = 1e-5
 
 
@@ -211,7 +210,7 @@ def dp_sgd(
     delta: Annotated[float, Gt(0), Lt(1)] | None = None,
     momentum: BelowOne = 0.0,
     weight_decay: NonNegative = 0.0,
-    epochs: Count = _EPOCHS,
+    epochs: Count = 1,
     steps: Count | None = None,
     batch: Count | Literal["full"] = 64,
     sampling: Literal["poisson", "shuffled"] = "poisson",
@@ -234,7 +233,7 @@ def dp_sgd(
     operating system's generator, so two runs differ. With `reproducible` they follow from the seed, and protect nobody
     from someone who knows it. The other arguments are those of sgd.
     """
-    check_passes("dp_sgd", epochs, steps, _EPOCHS)
+    check_passes("dp_sgd", epochs, steps, default=1)
     if noise is None and epsilon is None:
         raise SpecError("dp_sgd: neither noise nor epsilon was given: give one of them, as in dp_sgd(noise=1.1).")
     clip = float(clip)
