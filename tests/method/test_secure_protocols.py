@@ -341,8 +341,9 @@ def test_long_streams_are_those_of_aes(size: int, dtype: Any) -> None:
         (Splits(1), 5, "splits=1"),
         (Splits(6), 5, "choose splits from 2 to the number of parties"),
         (Pairwise(6), 5, "choose a threshold from 2 to the number of parties"),
-        (Pairwise(1), 1, "choose a threshold from 2"),
-        (Pairwise(), 1, "choose a threshold from 2"),
+        (Pairwise(1), 2, "choose a threshold from 2"),
+        (Pairwise(), 1, "^a round has 1 party, but a secure sum of one party hides nothing.* two parties .* three"),
+        (Splits(2), 1, "^a round has 1 party, but a secure sum of one party hides nothing.* two parties .* three"),
         (Pairwise(2), 4, "more than half of the 4 parties .* read single updates: choose at least 3"),
         (Pairwise(2), 5, "choose at least 3"),
     ],
@@ -365,8 +366,25 @@ def test_an_unsafe_threshold_is_refused_in_a_round_too() -> None:
 
 @pytest.mark.parametrize("protocol", [Splits(3), Pairwise(3)])
 def test_a_small_cohort_has_too_few_parties(protocol: SumProtocol) -> None:
-    with pytest.raises(TooFewError, match=r"^2 of 2 parties sent their keys, but the secure sum needs 3"):
+    """A selection may draw few parties, which is not a dropout."""
+    expected = r"^2 parties take part, but the secure sum needs 3: let more parties take part in every round"
+    with pytest.raises(TooFewError, match=expected) as error:
         protocol.agree((0, 1), lambda phase: (0, 1))
+    assert "drop" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "lost", "remedy"),
+    [
+        (Pairwise(), 2, "lower the threshold to 3, let fewer parties drop out, or write too_few=skip"),
+        (Pairwise(5), 1, "lower the threshold to at most 4 and at least 3, let fewer"),
+        (Pairwise(), 3, "let fewer parties drop out, because the threshold must be .* half of the parties, at least 3"),
+        (Splits(2), 1, "let every party answer, as protocol=splits requires, or write protocol=pairwise"),
+    ],
+)
+def test_the_error_says_what_the_protocol_allows(protocol: SumProtocol, lost: int, remedy: str) -> None:
+    with pytest.raises(TooFewError, match=f"^{5 - lost} of 5 parties .*: {remedy}"):
+        protocol.agree(FIVE, lambda phase: FIVE[lost:])
 
 
 def members(protocol: SumProtocol, cohort: Sequence[int] = FIVE) -> dict[int, Member]:
