@@ -20,8 +20,10 @@ from silobench.analysis.evidence import Evidence, Gap, has_learnt, if_learnt
 from silobench.analysis.groups import Cells
 from silobench.analysis.ranking import ranking
 from silobench.analysis.tables import cost_table, score_table
+from silobench.loop.exchanges import exchange
 from silobench.papers import FINDINGS
 from silobench.report.drawing import caption
+from silobench.runs import facts
 from silobench.runs.stored import StoredRun
 from stored import cells, claim, noises, page, stored
 
@@ -487,3 +489,17 @@ def test_virtual_time_is_that_of_the_network_and_the_slowest_party(
     records = [{"seconds": each, **computing} for each in seconds]
     table = cost_table(cells([stored([0.1, 0.2], records=records)]))
     assert table.rows[0][table.columns.index("virtual time")].text == text
+
+
+def test_lost_rounds_are_noted_below_the_scores() -> None:
+    assert facts.LOST == exchange.LOST
+    lost = {"reports": {facts.LOST: 1.0}}
+    runs = [
+        stored([0.5, 0.5, 0.6], records=[{}, lost], transforms="secure_sum(range=1)"),
+        stored([0.1, 0.1], every=lost, transforms="secure_sum(range=2)"),
+        stored([0.5, 0.7]),
+    ]
+    note = score_table(cells(runs)).note
+    assert "all rounds were lost, so the score is that of the initial model: mnist iid secure_sum(range=2)" in note
+    assert "lost, because too few parties answered: 1 of 3 rounds of mnist iid secure_sum(range=1)" in note
+    assert "lost" not in score_table(cells(runs[2:])).note
