@@ -33,6 +33,18 @@ def private(epsilons: list[float | None], seed: int = 0, unit: str = "example", 
     return stored([0.5] * len(epsilons), seed, [*begin, last], solver="dp_sgd(noise=1.1)", **choices)
 
 
+def test_parties_without_a_server_are_not_protected_from_one() -> None:
+    for choice in ({"exchange": "gossip(graph=ring)"}, {"exchange": "mesh"}, {"network": "mesh"}):
+        run = stored([0.5], records=[{"privacy": {"example": facts(2.0)}}], **choice)
+        (row,) = texts(privacy_table(cells([run])))
+        assert row["from"] == "other parties, readers of the model"
+
+
+def test_a_tiny_epsilon_is_not_shown_as_perfect_privacy() -> None:
+    shown = [texts(privacy_table(cells([private([epsilon])])))[0]["epsilon"] for epsilon in (1e-6, 0.0)]
+    assert shown == ["1e-06", "< 1e-6"]
+
+
 def test_the_table_says_who_is_protected_from_whom() -> None:
     plain = stored([0.5, 0.6])
     attacks = {

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -17,6 +17,8 @@ UNITS = (EXAMPLE, PARTY)
 ATTACKS = ("membership", "canaries", "inversion")  # measures whose findings stand beside epsilon
 _PROTECTED = {EXAMPLE: "each row", PARTY: "each party"}
 _EVERYBODY, _NOT_SERVER = "server, other parties, readers of the model", "other parties, readers of the model"
+_TINY = "< 1e-6"  # an epsilon of 0, which holds where delta allows the rest; it would look like perfect privacy
+_PEERS = ("gossip", "mesh")  # exchanges and networks without a server
 _ACCOUNTANTS = {"rdp": "RDP", "zcdp": "zCDP"}
 _COLUMNS = (
     "protected", "from", "epsilon", "epsilon (PLD)", "delta", "noise", "accountant", "guarantee", "ended", "warnings",
@@ -45,11 +47,20 @@ class Spent:
     accountant: str
     reason: str  # why epsilon is no guarantee; empty if it is one
     epsilon_pld: float | None = None  # in the last round only, and where it is known
+    has_server: bool = True
 
     @property
     def protects_from(self) -> str:
         """From whom a unit is hidden. Noise that the server adds does not hide anything from the server."""
-        return _NOT_SERVER if self.unit == PARTY and self.accountant == "rdp" else _EVERYBODY
+        is_trusting = self.unit == PARTY and self.accountant == "rdp"
+        return _NOT_SERVER if is_trusting or not self.has_server else _EVERYBODY
+
+
+def _last_spent(run: StoredRun, unit: str) -> Spent | None:
+    """Return what a run spent; parties of an exchange without a server are not protected from one."""
+    one = spent(run.rounds[-1], unit)
+    has_server = run.label.exchange.name not in _PEERS and run.label.network.name not in _PEERS
+    return one and replace(one, has_server=has_server)
 
 
 def spent(row: RoundRow, unit: str) -> Spent | None:
@@ -106,7 +117,7 @@ def privacy_table(cells: Cells) -> Table:
 
 def _lines(cell: CellResult) -> list[dict[str, str]]:
     """Return the texts of the rows of a cell, by column."""
-    by_unit = [[spent(run.rounds[-1], unit) for run in cell.runs] for unit in UNITS]
+    by_unit = [[_last_spent(run, unit) for run in cell.runs] for unit in UNITS]
     lines = [_line([one for one in each if one]) for each in by_unit if all(each)]
     if is_hidden(cell):
         lines.append({"protected": "each message", "from": "server"})
@@ -142,11 +153,11 @@ def _line(trials: Sequence[Spent]) -> dict[str, str]:
 def _number(epsilon: float) -> str:
     """Return an epsilon with three digits, rounded up, because less would not be a bound.
 
-    >>> _number(1.99983), _number(4.0321), _number(math.inf)
-    ('2', '4.04', '∞')
+    >>> _number(1.99983), _number(4.0321), _number(math.inf), _number(1e-6), _number(0.0)
+    ('2', '4.04', '∞', '1e-06', '< 1e-6')
     """
     if not math.isfinite(epsilon) or epsilon <= 0:
-        return "∞" if epsilon > 0 else "0"
+        return "∞" if epsilon > 0 else _TINY
     step = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
     return f"{math.ceil(epsilon / step - 1e-9) * step:.3g}"
 
@@ -193,7 +204,7 @@ def privacy_json(cell: CellResult) -> dict[str, Any] | None:
     trials = [dict(run.rounds[-1].privacy) for run in cell.runs]
     if not any(trials):
         return None
-    units = {unit: [one for run in cell.runs if (one := spent(run.rounds[-1], unit))] for unit in UNITS}
+    units = {unit: [one for run in cell.runs if (one := _last_spent(run, unit))] for unit in UNITS}
     return {
         **{unit: _unit_json(cell, each) for unit, each in units.items() if each},
         "trials": {str(seed): trial for seed, trial in zip(cell.seeds, trials, strict=True)},
