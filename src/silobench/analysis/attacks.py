@@ -7,7 +7,7 @@ from typing import Any
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells
 from silobench.analysis.measured import cells_with
-from silobench.analysis.tables import Entry, Table, entries, method_choices, shown_choices
+from silobench.analysis.tables import Entry, Table, entries, line_choices, shown_choices
 
 MEMBERSHIP, CANARIES = "membership", "canaries"
 _MOST_PARTIES = 10  # in a table; of more, only the one whose rows are recognised best
@@ -31,7 +31,7 @@ def attack_tables(cells: Cells) -> list[Table]:
 
 def _membership(cells: Cells) -> Table:
     attacked = cells_with(cells, MEMBERSHIP)
-    choices = _choices(attacked)
+    choices = line_choices(attacked)
     rows = [
         [*shown_choices(cell, choices, attacked), *entries(whose, *numbers)]
         for cell in attacked
@@ -69,7 +69,7 @@ def _success(trials: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _canaries(cells: Cells) -> Table:
     audited = cells_with(cells, CANARIES)
-    choices = _choices(audited)
+    choices = line_choices(audited)
     rows = [
         [*shown_choices(cell, choices, audited), *_audit(seed, findings)]
         for cell in audited
@@ -83,10 +83,6 @@ def _audit(seed: int, findings: Mapping[str, Any]) -> list[Entry]:
     counts = [str(findings[name]) for name in ("canaries", "guesses", "correct")]
     bounds = ["-" if claimed is None else f"{claimed:.4g}", f"≥ {findings['epsilon']:.3g}"]
     return entries(str(seed), *bounds, f"{100 * findings['confidence']:g}", *counts, findings["verdict"])
-
-
-def _choices(cells: Cells) -> list[str]:
-    return list(dict.fromkeys((*method_choices(cells), "algorithm")))
 
 
 def _last(cell: CellResult, measure: str) -> list[Mapping[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells, by_seed
 from silobench.analysis.statistics import Spread, spread
-from silobench.analysis.tables import Table, entries, method_choices, shown_choices
+from silobench.analysis.tables import Table, entries, line_choices, shown_choices
 from silobench.runs.stored import StoredRun
 
 Findings: TypeAlias = Mapping[str, Any]  # of one measure after one round
@@ -124,7 +124,7 @@ def measure_tables(cells: Cells, but: Collection[str] = ()) -> list[Table]:
 
 def measure_table(cells: Cells, measure: str) -> Table:
     """Return the last findings of a measure: few of them in columns, many in rows."""
-    choices = [*method_choices(cells), "algorithm"]
+    choices = line_choices(cells)
     findings = list(dict.fromkeys(name for cell in cells for name in findings_of(cell, measure)))
     title = f"Measure {measure}, last values (mean ± std over trials)"
     if len(findings) <= _WIDE:
