@@ -128,3 +128,19 @@ def test_epsilons_are_compared() -> None:
     assert result.verdict == "fedavg is better"
     with pytest.raises(ConfigError, match="these runs state no epsilon"):
         checked_question("epsilon", cells=cells([stored([0.5])]))
+
+
+def test_labels_leave_out_arguments_without_a_value() -> None:
+    solvers = ("dp_sgd(noise=2.0, epsilon=none)", "dp_sgd(noise=none, epsilon=3.0)")
+    runs = [stored([0.5], records=[{"privacy": {"example": facts(2.0)}}], solver=solver) for solver in solvers]
+    assert [row["solver"] for row in texts(privacy_table(cells(*[[run] for run in runs])))] == [
+        "noise=2.0",
+        "epsilon=3.0",
+    ]
+
+
+def test_a_wide_table_of_the_page_is_set_smaller(tmp_path: Path) -> None:
+    attacks = {"membership": {"auc": 0.53, "low": 0.51, "high": 0.55}, "inversion": {"psnr": 7.25}}
+    html = page(cells([private([1.0, 2.0], measures=attacks, epsilon_pld=1.5)]), tmp_path / "report.html")
+    assert '<table class="wide">' in html
+    assert "<table>" in html
