@@ -303,6 +303,32 @@ def test_a_budget_holds_although_parties_take_their_noise_with_them(toy: Toy) ->
     assert 6 < spent(records[-1], "party")["epsilon"] <= 8
 
 
+STARTED = """
+dataset = "digits"
+model = "linear"
+parties = 5
+solver = "sgd(epochs=1, batch=512)"
+transforms = "clip(norm=1) | gaussian_noise(multiplier=9)"
+rounds = 1
+eval_on = 10
+"""
+
+
+def test_a_model_of_another_run_is_not_covered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def facts(start: str, out: Path) -> Any:
+        file = write(tmp_path / "e.toml", f'{STARTED}start = "{start}"')
+        assert call(capsys, "run", file, "--workers", "1", "--out", out).code == 0
+        (private,) = (each for each in map(read_run, run_paths(out)) if each.rounds[-1].privacy)
+        return private.path, private.rounds[-1].privacy["party"]
+
+    path, fresh = facts("random", tmp_path / "random")
+    assert fresh["holds"]
+    for number, start in enumerate(("centralised(rounds=1)", f"run(path='{path}')")):
+        _, later = facts(start, tmp_path / str(number))
+        assert later == {**fresh, "holds": False, "reason": later["reason"]}
+        assert "starts from the model of another run" in later["reason"]
+
+
 # --- kills --------------------------------------------------------------------------------------------
 
 EXPERIMENT = """
