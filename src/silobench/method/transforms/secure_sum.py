@@ -13,6 +13,7 @@ from silobench.method.secure import Pairwise, Ring, Splits, SumProtocol, TooFewE
 from silobench.method.types import (
     DENSE,
     ENCRYPT,
+    LARGEST_SCALAR,
     TRANSFORMS,
     Codec,
     ConfigError,
@@ -35,7 +36,6 @@ from silobench.method.types import (
 Array: TypeAlias = NDArray[Any]
 _T = TypeVar("_T")
 _NUMBERS = "secure numbers"  # the part with the weight and all scalars
-_MOST = 2.0**24  # the largest magnitude of an unweighted scalar, such as a loss
 _CLIP_SLACK = 1 + 2.0**-6  # a clipped update may be longer than its bound, because its norm is rounded
 _SLACK = 1 + 2.0**-20  # an entry may be larger than the range after it was multiplied by the weight
 _FINE = 2.0**-16  # with bits=auto and 32 bits, the mean is wrong by at most this, or this share of a range below 1
@@ -192,12 +192,12 @@ class _SecureSum:
                 weight, key = update.weight if kind == "total" else 1.0, f"secure {kind} {name}"
                 if part.dim() == 0:
                     scalars[known] = float(part)
-                    _need_within(np.array(float(part)), _MOST, known, weight, context)
+                    _need_within(np.array(float(part)), LARGEST_SCALAR, known, weight, context)
                     continue
                 ring, values = self._ring(context, weighted=kind == "total"), _sent(part, known)
                 _need_within(values, self._bound(context), known, weight, context)
                 whole[key], codecs[key] = ring.encode(values), _whole(_Note(ring, (known,)))
-        ring = Ring.of(_MOST * _SLACK * context.weight_bound, max(2, len(context.cohort)), 64)
+        ring = Ring.of(LARGEST_SCALAR * _SLACK * context.weight_bound, max(2, len(context.cohort)), 64)
         numbers, note = ring.encode(np.array([update.weight, *scalars.values()])), _Note(ring, tuple(scalars))
         return {_NUMBERS: numbers, **whole}, {_NUMBERS: _whole(note), **codecs}
 
