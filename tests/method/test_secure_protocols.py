@@ -462,6 +462,19 @@ def test_splits_send_whole_parts_or_seeds(send: Any, before: int, after: int) ->
         assert [(phase.name, phase.up, phase.down) for phase in phases if phase.up] == messages
 
 
+def messages_of_a_round(
+    protocol: SumProtocol, cohort: Sequence[int], leaving: Leaving, size: int = 1000
+) -> list[Phase]:
+    """Run the phases of a round besides the replies, which have `size` bytes."""
+    present = presence(cohort, leaving)
+    memories, agreeing = protocol.agree(cohort, present)
+    assert all(phase.seconds > 0 for phase in agreeing)
+    survivors = {party: memory for party, memory in memories.items() if party in present("replies")}
+    _, revealing = protocol.reveal(survivors, cohort, present, size)
+    assert all(phase.seconds > 0 for phase in revealing if phase.name == "unmasking")
+    return [*agreeing, *revealing]
+
+
 def counts(phases: Iterable[Phase]) -> list[tuple[str, int, int, int]]:
     """Return the name, bytes up, bytes down and messages of each phase that has messages."""
     each = [(phase.name, sum(phase.up.values()), sum(phase.down.values()), phase.messages) for phase in phases]
@@ -484,13 +497,7 @@ def counts(phases: Iterable[Phase]) -> list[tuple[str, int, int, int]]:
     ],
 )
 def test_pairwise_counts_by_hand(parties: int, leaving: Leaving, expected: list[Any]) -> None:
-    cohort, protocol = tuple(range(parties)), Pairwise()
-    present = presence(cohort, leaving)
-    memories, agreeing = protocol.agree(cohort, present)
-    survivors = {party: memory for party, memory in memories.items() if party in present("replies")}
-    _, revealing = protocol.reveal(survivors, cohort, present, 1000)
-    assert counts([*agreeing, *revealing]) == expected
-    assert all(phase.seconds > 0 for phase in (*agreeing, *revealing))
+    assert counts(messages_of_a_round(Pairwise(), range(parties), leaving)) == expected
 
 
 @pytest.mark.parametrize(
@@ -503,11 +510,8 @@ def test_pairwise_counts_by_hand(parties: int, leaving: Leaving, expected: list[
     ],
 )
 def test_messages_until_a_round_is_lost_are_counted(phase: str, expected: list[Any]) -> None:
-    present = presence(range(5), {1: phase, 3: phase})
     with pytest.raises(TooFewError, match="3 of 5 parties") as error:
-        memories, _ = Pairwise().agree(range(5), present)
-        survivors = {party: memory for party, memory in memories.items() if party in present("replies")}
-        Pairwise().reveal(survivors, range(5), present, 1000)
+        messages_of_a_round(Pairwise(), range(5), {1: phase, 3: phase})
     assert counts(error.value.phases) == expected
 
 
@@ -522,11 +526,7 @@ def test_messages_until_a_round_is_lost_are_counted(phase: str, expected: list[A
     ],
 )
 def test_splits_count_by_hand(parties: int, splits: int, send: Any, expected: list[Any]) -> None:
-    cohort, protocol = range(parties), Splits(splits, send)
-    memories, agreeing = protocol.agree(cohort, lambda phase: cohort)
-    _, revealing = protocol.reveal(memories, cohort, lambda phase: cohort, 1000)
-    assert counts([*agreeing, *revealing]) == expected
-    assert sum(phase.seconds for phase in agreeing) > 0
+    assert counts(messages_of_a_round(Splits(splits, send), range(parties), {})) == expected
 
 
 @pytest.mark.parametrize(
@@ -542,10 +542,8 @@ def test_splits_count_by_hand(parties: int, splits: int, send: Any, expected: li
     ],
 )
 def test_splits_count_until_a_round_is_lost(send: Any, phase: str, size: int, expected: list[Any]) -> None:
-    present, protocol = presence(range(5), {3: phase}), Splits(3, send)
     with pytest.raises(TooFewError, match="4 of 5 parties") as error:
-        memories, _ = protocol.agree(range(5), present)
-        protocol.reveal({party: memories[party] for party in present("replies")}, range(5), present, size)
+        messages_of_a_round(Splits(3, send), range(5), {3: phase}, size)
     assert counts(error.value.phases) == expected
 
 

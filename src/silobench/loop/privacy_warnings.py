@@ -103,7 +103,7 @@ class _Facts:
 
     @property
     def cohorts(self) -> Collection[int]:
-        """The numbers of parties that a round may have: the usual one, and small ones after independent draws."""
+        """The numbers of parties that a round may have: the usual one, and small ones of independent draws."""
         cohort, parties = self.schedule.cohort, len(self.schedule.setting.federation.parties)
         if not self.draws_parties or not varies(self.schedule.selection):
             return (cohort,)

@@ -38,7 +38,7 @@ def posterior_sections(cells: Cells) -> list[Section]:
 
 
 def time_sections(cells: Cells) -> list[Section]:
-    """Return convergence, throughput, overhead and ratios, and the time of server and parties as stacked bars; a secure sum by phase."""
+    """Return convergence, throughput, overhead and ratios; the time of server and parties as bars; secure sums."""
     settings = grouped(cells, lambda cell: cell.label.without(*_METHOD))
     names = [name for name in varying(cells) if name not in _METHOD]
     drawings = [
