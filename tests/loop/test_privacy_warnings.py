@@ -69,6 +69,7 @@ CASES = {
     ),
     f'{NOISE[:-1]} | secure_sum(splits=2)"\nparticipation = 0.6\nselection = "poisson"': (
         f"{DRAWN} the parties of a secure sum know",
+        PAIR,
         "the mean training loss of a round",
     ),
     'transforms = "clip(norm=1) | secure_sum(splits=2)"\nparticipation = 0.6\nselection = "stratified"': (
