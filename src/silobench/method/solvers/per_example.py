@@ -154,7 +154,10 @@ def scales(norms: Tensor, clip: float) -> Tensor:
 
 
 def by_layers(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
-    """Compute a `ClippedSum` by book-keeping; row by row where the network takes another path or a row is not finite."""
+    """Compute a `ClippedSum` by book-keeping.
+
+    It is computed row by row where the network takes another path for a batch, or where a row is not finite.
+    """
     network.grad.zero_()
     mean = loss(network.module, x, y)
     try:
