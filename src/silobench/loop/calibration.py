@@ -50,14 +50,14 @@ def party_sampling(selection: Selection, cohort: int, parties: int, in_step: boo
 
 
 def most_trainings(setting: Setting, selection: Selection, cohort: int, rounds: int) -> int:
-    """Return in how many rounds a party is asked to train, at most. Selections do not depend on the data."""
+    """Return the largest number of rounds in which a party trains. Selections do not depend on the data."""
     federation = setting.federation
     if cohort >= len(federation.parties):
         return rounds
-    asked = np.zeros(len(federation.parties), dtype=np.int64)
+    counts = np.zeros(len(federation.parties), dtype=np.int64)
     for number in range(rounds):
-        asked[list(selection(federation, cohort, setting.seed, number))] += 1
-    return int(asked.max(initial=0))
+        counts[list(selection(federation, cohort, setting.seed, number))] += 1
+    return int(counts.max(initial=0))
 
 
 def most_holders(setting: Setting) -> int:
