@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from silobench.errors import HookError, RunError
-from silobench.loop.accounts import FinishedRound, bytes_of, core_seconds, dense_bytes_of, time_of
+from silobench.loop.accounts import FinishedRound, bytes_of, core_seconds, dense_bytes_of, phases_of, time_of
 from silobench.loop.downlink import downlink
 from silobench.loop.evaluation import evaluated, models_to_test
 from silobench.loop.exchanges import Meeting
@@ -134,12 +134,13 @@ class _Loop:
         return self._record(done, after, traffic, scores, watch, costs)
 
     def _costs(self, done: FinishedRound, phases: Sequence[Phase]) -> dict[str, Any]:
-        """Return the fields of a record on rows and on bytes without transforms."""
+        """Return the fields of a record on rows, on bytes without transforms, and on messages by phase."""
         up, down = dense_bytes_of(self.schedule, done, phases)
         return {
             "rows": sum(map(self.timing.rows, done.turn.replied)),
             "dense_up": up + done.probe.nbytes,
             "dense_down": down + (self.prelude.bytes_down if done.before.server.round == 0 else 0),
+            "phases": phases_of(done, phases),
         }
 
     def _phases(self, done: FinishedRound) -> Sequence[Phase]:

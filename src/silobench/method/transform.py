@@ -17,8 +17,7 @@ from silobench.vectors import Layout, Memory, Vector
 ENCRYPT = "encrypt_seconds"  # a report by which a transform states how much of its time was encryption
 
 
-class LostRoundError(SilobenchError):
-    """Raised by `Transform.agree` and `Transform.reveal` to give a round up: the model stays as it is."""
+_BY_PARTY = -1  # messages of a phase: one for each party in `up`, and one for each in `down`
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,23 @@ class Phase:
     name: str
     up: Mapping[int, int] = field(default_factory=dict)  # sent by each party
     down: Mapping[int, int] = field(default_factory=dict)  # sent to each party
+    messages: int = _BY_PARTY  # unless it is given, one for each party in `up`, and one for each in `down`
+    seconds: float = 0.0  # measured work of all parties together and of the server for these messages
+
+    def __post_init__(self) -> None:
+        if self.messages == _BY_PARTY:
+            object.__setattr__(self, "messages", len(self.up) + len(self.down))
+
+
+class LostRoundError(SilobenchError):
+    """Raised by `Transform.agree` and `Transform.reveal` to give a round up: the model stays as it is.
+
+    `phases` are the messages until then, which still count.
+    """
+
+    def __init__(self, message: str, phases: Sequence[Phase] = ()):
+        super().__init__(message)
+        self.phases = tuple(phases)
 
 
 @dataclass(frozen=True)

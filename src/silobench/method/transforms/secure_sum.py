@@ -149,7 +149,7 @@ class _SecureSum:
             return step()
         except (TooFewError, ConfigError) as error:  # the second for a cohort that the protocol refuses
             if self.skips:
-                raise LostRoundError(str(error)) from error
+                raise LostRoundError(str(error), getattr(error, "phases", ())) from error
             raise RunError(f"round {context.round + 1}: {error}", "") from error
 
     def encode(self, update: Update, memory: Memory, context: Context) -> Encoded:
