@@ -25,7 +25,7 @@ def facts(epsilon: float | None, **more: Any) -> dict[str, Any]:
 
 def private(epsilons: list[float | None], seed: int = 0, unit: str = "example", **more: Any) -> StoredRun:
     """Return a run with these epsilons by round; `more` is of its last one, or a choice of its experiment."""
-    choices = {key: more.pop(key) for key in ("rounds", "algorithm", "transforms", "measures") if key in more}
+    choices = {key: more.pop(key) for key in ("rounds", "algorithm", "transforms", "exchange", "measures") if key in more}
     measures, begin = choices.pop("measures", {}), [{"privacy": {unit: facts(each)}} for each in epsilons[:-1]]
     last: dict[str, Any] = {"privacy": {unit: facts(epsilons[-1], **more)}, "measures": measures}
     if choices.get("rounds", 0) > len(epsilons):
@@ -56,6 +56,13 @@ def test_the_table_says_who_is_protected_from_whom() -> None:
     assert [row["from"] for row in rows] == [everybody, trusting, everybody, "server"]
     assert [row["protected"] for row in rows[1:]] == ["each party", "each party", "each message"]
     assert privacy_table(cells([plain])).rows == []
+
+
+def test_nobody_is_protected_from_whom_does_not_exist_or_has_the_rows() -> None:
+    runs = [[private([2.0], algorithm="combined")], [private([2.0], exchange="gossip")]]
+    pooled, gossip = texts(privacy_table(cells(*runs)))
+    assert pooled["from"] == "readers of the model"
+    assert gossip["from"] == "other parties, readers of the model"
 
 
 def test_what_is_no_guarantee_is_marked() -> None:

@@ -202,7 +202,7 @@ def _events(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None = Non
 
 def _failure(plan: Plan, how: str, details: str) -> RunError:
     return RunError(
-        f"{plan.name} failed {how}; "
+        f"{plan.name} failed {how.removesuffix('.')}; "
         "finished rounds are kept, and the same command continues from them once the cause is removed.",
         details,
     )

@@ -113,11 +113,17 @@ def remaining(
     rest = [party for party in parties if party in there]
     if len(rest) < least:
         raise TooFewError(
-            f"{len(rest)} of {len(cohort)} parties {_DEEDS[phase]}, but the secure sum needs {least}: lower the"
-            " dropout, or choose protocol=pairwise with a threshold that allows it.",
+            f"{len(rest)} of {len(cohort)} parties {_DEEDS[phase]}, but the secure sum needs {least}: lower the rate of"
+            f" the availability, {_remedy(len(rest), len(cohort))}or give up such rounds with too_few=skip.",
             phases=sent(rest),
         )
     return rest
+
+
+def _remedy(rest: int, cohort: int) -> str:
+    """Return which threshold would be enough for the parties that are left; it must be more than half of all."""
+    lowest = max(2, cohort // 2 + 1)
+    return f"write protocol=pairwise with threshold={lowest}, " if rest >= lowest else ""
 
 
 def to_memory(secrets: Mapping[str, bytes]) -> Memory:
