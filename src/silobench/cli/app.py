@@ -218,10 +218,8 @@ def list_(
     plugin: LoadedPlugins = None,
 ) -> None:
     """List the names that a spec can use, with their arguments."""
-    plural = next((name for name in (kind, f"{kind}s", f"{kind[:-1]}ies") if name in KINDS), None)  # keys are singular
-    if plural is None:
+    if kind not in KINDS:
         raise ConfigError(f"there is no list of '{kind}': {suggest(kind, KINDS)}")
-    kind = plural
     rows = _describe(kind, is_extended=bool(plugin))
     if json_:
         print(json.dumps(rows, indent=1))
