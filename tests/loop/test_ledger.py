@@ -17,8 +17,9 @@ from silobench.federation import Federation, Party
 from silobench.loop.clocks import device
 from silobench.loop.paces import buffered
 from silobench.loop.privacy import LEDGER
+from silobench.loop.rounds import rounds
 from silobench.loop.schedule import Schedule
-from silobench.method.algorithms import fedavg
+from silobench.method.algorithms import ALGORITHMS, fedavg
 from silobench.method.availability import dropout
 from silobench.method.control import Controller, Orders, Probe
 from silobench.method.controllers import skewscout
@@ -176,6 +177,23 @@ def test_a_run_ends_before_the_round_that_would_exceed_its_budget(toy: Toy) -> N
 def test_a_run_is_refused_if_its_first_round_exceeds_the_budget(toy: Toy) -> None:
     with pytest.raises(ConfigError, match=r"round 1 would bring epsilon to .*, but its budget is 0.1: give more noise"):
         run("fedavg", toy(SIZES), dp_sgd(noise=2.0, epsilon=0.1, batch=10))
+
+
+@pytest.mark.parametrize("limit", [3.0, 4.8])  # already exceeded, and exceeded by one more round
+def test_a_run_is_not_resumed_if_its_next_round_exceeds_the_budget(toy: Toy, limit: float) -> None:
+    last = run("fedavg", toy(SIZES), PRIVATE, rounds=6, eval_every=6)[-1]
+    one_more = epsilon([(Mechanism("example", 1e-5, 2.0, 0.5), 14)], 1e-5)
+    assert 3.0 < spent(last)["epsilon"] <= 4.8 < one_more
+    solver = dp_sgd(noise=2.0, epsilon=limit, batch=10)
+    trained = list[RoundRecord]()
+    resumed = rounds(Method(ALGORITHMS.build("fedavg"), solver), *toy(SIZES), rounds=7, state=last.state)
+    reason = f"round 7 would bring epsilon to {one_more:.4g}, but its budget is {limit:g}: give more noise"
+    with pytest.raises(ConfigError, match=reason):
+        trained.extend(resumed)
+    assert trained == []
+    assert run("fedavg", toy(SIZES), solver, rounds=6, state=last.state) == []  # no round is left
+    enough = dp_sgd(noise=2.0, epsilon=one_more + 0.01, batch=10)
+    assert len(run("fedavg", toy(SIZES), enough, rounds=7, state=last.state)) == 1
 
 
 # --- parties ------------------------------------------------------------------------------------------
@@ -354,8 +372,8 @@ def test_a_killed_run_has_the_ledger_of_one_never_interrupted(
     one, other = (load_state(out / path.name) for out in (killed, whole))
     assert bits(one.extra) == bits(other.extra)
     assert one.extra[LEDGER]["count"].sum() > 0
-    rounds = [read_run(out / path.name).rounds for out in (killed, whole)]
-    assert [row.privacy for row in rounds[0]] == [row.privacy for row in rounds[1]]
-    assert "ended" in rounds[0][-1].privacy
+    rows = [read_run(out / path.name).rounds for out in (killed, whole)]
+    assert [row.privacy for row in rows[0]] == [row.privacy for row in rows[1]]
+    assert "ended" in rows[0][-1].privacy
     assert call(capsys, *command, killed).code == 0  # another start spends nothing more
     assert bits(load_state(path).extra) == bits(one.extra)

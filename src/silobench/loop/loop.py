@@ -36,7 +36,7 @@ def run_rounds(schedule: Schedule, state: State | None = None) -> Iterator[Round
     """Run the rounds that remain after `state`; None starts at round 0."""
     schedule = schedule.pooled()
     schedule.check()
-    Privacy(schedule).check()
+    Privacy(schedule).check(state)
     keep_memory()
     setting = schedule.setting
     loop = _Loop(replace(schedule.steered(), engine=schedule.engine.settled(setting)))

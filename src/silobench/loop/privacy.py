@@ -76,10 +76,13 @@ class Privacy:
             return tuple(range(len(federation.parties)))
         return schedule.selection(federation, schedule.cohort, self.setting.seed, round)
 
-    def check(self) -> None:
-        """Refuse a run whose first round would exceed its budget."""
-        reason = self.end(self._first)
-        if reason:
+    def check(self, state: State | None = None) -> None:
+        """Refuse a run whose next round would exceed its budget; `state` is where it resumes, None if it starts.
+
+        A run that its budget has ended already is not refused: it has no next round.
+        """
+        reason = self.end(state or self._first)
+        if reason and not (state and state.has_ended):
             raise ConfigError(
                 f"{reason}: give more noise or a larger epsilon, a smaller batch, or fewer local epochs or steps."
             )
