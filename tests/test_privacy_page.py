@@ -20,6 +20,8 @@ import torch
 from torch import Tensor
 
 from commands import call, write
+from silobench.analysis.cells import collect
+from silobench.analysis.privacy import is_hidden
 from silobench.data.dataset import Dataset
 from silobench.engines import inline
 from silobench.loop.exchanges import exchange
@@ -348,6 +350,8 @@ def test_the_example_runs_and_shows_its_epsilon(tmp_path: Path, capsys: pytest.C
     (shown,) = read_runs(tmp_path / "runs")
     assert shown.rounds[-1].privacy["example"]["epsilon"] == pytest.approx(2, rel=1e-3)
     assert "Privacy" in result.out
+    assert is_hidden(*collect([shown]))  # by the label of a real run
+    assert "single updates" in result.out
 
 
 def test_how_sure_an_observer_can_be() -> None:

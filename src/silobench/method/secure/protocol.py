@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from silobench.errors import RunError
+from silobench.errors import ConfigError, RunError
 from silobench.method.transform import Phase
 from silobench.privacy.randomness import Randomness
 from silobench.vectors import Memory
@@ -81,6 +81,14 @@ class SumProtocol(ABC):
     def unmask(self, total: Sequence[Values], revealed: StreamKeys) -> list[Values]:
         """Return the sum of the values, from the sum of the masked ones and what `reveal` returned."""
         return with_streams(total, revealed)
+
+
+def check_parties(cohort: int) -> None:
+    """Refuse rounds with a single party, whose message is the sum."""
+    if cohort < 2:
+        raise ConfigError(
+            f"secure_sum hides a message among others, but a round has {cohort} party: let at least three take part."
+        )
 
 
 def with_streams(values: Sequence[Values], keys: StreamKeys) -> list[Values]:

@@ -33,11 +33,7 @@ class Splits(SumProtocol):
 
     def check(self, cohort: int) -> None:
         """Refuse more parts than parties, and a single party, whose message is the sum."""
-        if cohort < 2:
-            raise ConfigError(
-                "secure_sum hides a message among those of other parties, but a round has one party: let at least"
-                " three take part."
-            )
+        protocol.check_parties(cohort)
         if not 2 <= self.splits <= cohort:
             raise ConfigError(
                 f"secure_sum has splits={self.splits}, but a round has {cohort} parties: choose splits from 2 to the"
