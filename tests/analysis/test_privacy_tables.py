@@ -10,6 +10,7 @@ from commands import call
 from silobench.analysis.compare import checked_question, compare
 from silobench.analysis.costs import convergence
 from silobench.analysis.export import scores_csv
+from silobench.analysis.measured import measure_tables
 from silobench.analysis.privacy import epsilon_curve, privacy_json, privacy_table
 from silobench.errors import ConfigError
 from silobench.runs.stored import StoredRun
@@ -137,3 +138,13 @@ def test_epsilons_are_compared() -> None:
     assert result.verdict == "fedavg is better"
     with pytest.raises(ConfigError, match="these runs state no epsilon"):
         checked_question("epsilon", cells=cells([stored([0.5])]))
+
+
+def test_a_table_of_a_measure_tells_transforms_apart() -> None:
+    record = {"measures": {"subtraction": {"error": 0.5}}}
+    runs = [
+        [stored([0.5], records=[record], transforms=f"secure-sum(splits={splits})", measure="subtraction")]
+        for splits in (2, 3)
+    ]
+    (table,) = measure_tables(cells(*runs))
+    assert [row["transforms"] for row in texts(table)] == ["secure-sum(splits=2)", "secure-sum(splits=3)"]

@@ -121,17 +121,20 @@ def remaining(
     rest = [party for party in parties if party in there]
     if len(rest) < least:
         raise TooFewError(
-            f"{len(rest)} of {len(cohort)} parties {_DEEDS[phase]}, but the secure sum needs {least}: lower the rate of"
-            f" the availability, {_remedy(len(rest), len(cohort))}or give up such rounds with too_few=skip.",
+            f"{len(rest)} of {len(cohort)} parties {_DEEDS[phase]}, but the secure sum needs {least}:"
+            f" {_remedy(len(rest), len(cohort))}, or give up such rounds with too_few=skip.",
             phases=sent(rest),
         )
     return rest
 
 
 def _remedy(rest: int, cohort: int) -> str:
-    """Return which threshold would be enough for the parties that are left; it must be more than half of all."""
+    """Return what to do about too few parties; a threshold must be more than half of the cohort."""
+    if rest == cohort:  # the selection drew so few
+        return "let more parties take part"
     lowest = max(2, cohort // 2 + 1)
-    return f"write protocol=pairwise with threshold={lowest}, " if rest >= lowest else ""
+    threshold = f", write protocol=pairwise with threshold={lowest}" if rest >= lowest else ""
+    return f"lower the rate of the availability{threshold}"
 
 
 def to_memory(secrets: Mapping[str, bytes]) -> Memory:
