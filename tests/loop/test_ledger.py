@@ -1,5 +1,6 @@
 """The privacy of a run: what rounds charge, what records state, budgets, and ledgers that survive a kill."""
 
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -143,6 +144,13 @@ def test_a_row_at_several_parties_is_charged_by_each_of_them(toy: Toy) -> None:
     record = run("fedavg", sharing(toy, rows), target)[-1]
     assert record.round == 3
     assert max(spent(record)["parties"]) < 2.9 < spent(record)["epsilon"] <= 3.0
+
+
+def test_a_row_that_a_party_holds_several_times_has_no_guarantee(toy: Toy) -> None:
+    rows = ([0] * 5 + list(range(1, 16)), list(range(20, 40)))
+    (record,) = run("fedavg", sharing(toy, rows), PRIVATE, rounds=1)
+    assert not spent(record)["holds"]
+    assert "holds the same row several times" in spent(record)["reason"]
 
 
 # --- targets and budgets ------------------------------------------------------------------------------
@@ -345,6 +353,45 @@ def test_a_model_of_another_run_is_not_covered(tmp_path: Path, capsys: pytest.Ca
         _, later = facts(start, tmp_path / str(number))
         assert later == {**fresh, "holds": False, "reason": later["reason"]}
         assert "starts from the model of another run" in later["reason"]
+
+
+SKIPPING = "secure_sum(protocol=pairwise, too_few=skip)"
+
+
+@pytest.mark.parametrize(
+    ("solver", "noise"),
+    [
+        (sgd(lr=0.1, epochs=1), "skellam_noise(multiplier=50, epsilon=9) | "),
+        (sgd(lr=0.1, epochs=1), "gaussian_noise(multiplier=50, epsilon=9) | "),
+        (dp_sgd(noise=50, epsilon=9, batch=5), ""),
+        (sgd(lr=0.1, epochs=1), ""),
+    ],
+    ids=["skellam", "gaussian", "dp_sgd", "plain"],
+)
+def test_cohorts_that_a_secure_sum_refuses_are_lost_rounds(toy: Toy, solver: Any, noise: str) -> None:
+    transforms = chain(f"clip(norm=1) | {noise}{SKIPPING}")
+    records = run(
+        "fedavg", toy((10,) * 6), solver, *transforms, participation=2, selection=poisson(reproducible=True), rounds=12
+    )
+    sizes = [len(record.cohort) for record in records]
+    assert {0, 1} < set(sizes)
+    assert len(records) == 12
+    for before, record in itertools.pairwise(records):
+        has_blank = "gaussian" in noise and not record.cohort  # of zeros, with noise
+        stays = torch.equal(before.state.server.params, record.state.server.params)
+        assert stays == (len(record.cohort) < 2 and not has_blank)
+        if "skellam" in noise and stays:
+            assert spent(record, "party") == spent(before, "party")
+    assert all(record.reports.get("lost rounds") for record in records if len(record.cohort) == 1)
+    assert noise == "" or math.isfinite(spent(records[-1], "party")["epsilon"])
+
+
+@pytest.mark.parametrize("algorithm", ["solo", "combined"])
+def test_baselines_ignore_transforms(toy: Toy, algorithm: str) -> None:
+    for noise in ("", "skellam_noise(epsilon=3) | "):
+        records = run(algorithm, toy(SIZES), PRIVATE, *chain(f"clip(norm=1) | {noise}secure_sum(splits=2)"))
+        assert spent(records[-1])["holds"]
+        assert "party" not in records[-1].privacy
 
 
 # --- kills --------------------------------------------------------------------------------------------

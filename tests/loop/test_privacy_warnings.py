@@ -32,6 +32,9 @@ ROWS = 'solver = "dp_sgd(noise=2, batch=32, steps=2)"'
 DRAWN = "some parties are drawn for each round, but epsilon counts all of them, because"
 LOSSES = "training losses and what clip reports are sent in the clear"
 
+PAIR = "a secure sum may have the messages of two parties only"
+DRAWN = 'selection = "poisson"\nparticipation = 0.6\ntransforms = "clip(norm=1)'
+
 # choices -> the beginning of every warning that they must lead to; all other warnings must not appear
 CASES = {
     "": (),
@@ -89,6 +92,13 @@ CASES = {
     ),
     f"{ROWS}\nparticipation = 0.4": (LOSSES,),
     'parties = 2\ntransforms = "clip(norm=1) | secure_sum(splits=2)"': ("two parties share a secure sum",),
+    'parties = 3\ntransforms = "clip(norm=1) | secure_sum(protocol=pairwise, threshold=2)"': (PAIR,),
+    'parties = 3\ntransforms = "clip(norm=1) | secure_sum(protocol=pairwise)"': (),
+    f'{DRAWN} | secure_sum(splits=2, too_few=skip)"': (PAIR,),
+    f'{DRAWN} | secure_sum(protocol=pairwise, too_few=skip)"': (PAIR,),
+    f'{DRAWN} | secure_sum(protocol=pairwise, threshold=3, too_few=skip)"': (),
+    f'{DRAWN} | secure_sum(splits=3, too_few=skip)"': (),
+    f'parties = 100\n{DRAWN} | secure_sum(splits=2, too_few=skip)"': (),
     f"{ROWS}\nvalidation = 0.2": ("scores on the validation rows of parties are recorded", LOSSES),
     f'{ROWS}\npartition = "iid + share(beta=0.1)"': ("the partition sends some rows to all parties", LOSSES),
     f"{NOISE}\nseed = [0, 1]": ("2 private runs of this experiment use the same rows", LOSSES),

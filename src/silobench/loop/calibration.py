@@ -25,11 +25,11 @@ def calibrated(
         cohort = cohort_size(len(parties), participation)
         trainings = most_trainings(setting, selection, cohort, rounds) * most_holders(setting)
         solver = solver.calibrated(trainings, [party.samples for party in parties])
-    if any(each.calibrated is not None for each in transforms):
+    if any(each.calibrated is not None for each in transforms) and not method.algorithm.silent:
         cohort = cohort_size(len(parties), participation)
         rate, sampling = party_sampling(setting, selection, cohort, in_step)
         transforms = tuple(
-            each if each.calibrated is None else each.calibrated(rounds, rate, sampling, len(parties))
+            each if each.calibrated is None else each.calibrated(rounds, rate, sampling, len(parties), cohort)
             for each in transforms
         )
     if solver is method.solver and transforms is method.transforms:
@@ -85,3 +85,8 @@ def holders(setting: Setting) -> list[tuple[int, ...]]:
     groups = {tuple(np.unique(each).tolist()) for each in np.split(owners, begins[1:]) if len(each) > 1}
     shared = sorted(group for group in groups if len(group) > 1)
     return shared if len(shared) <= _MOST_GROUPS else [tuple(sorted({party for group in shared for party in group}))]
+
+
+def repeats_rows(setting: Setting) -> bool:
+    """Whether a party holds a row several times, so that it may be in one batch more than once."""
+    return any(len(party.rows.unique()) < party.samples for party in setting.federation.parties)

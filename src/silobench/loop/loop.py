@@ -14,7 +14,7 @@ from silobench.errors import HookError, RunError
 from silobench.loop.accounts import FinishedRound, bytes_of, core_seconds, dense_bytes_of, phases_of, time_of
 from silobench.loop.downlink import downlink
 from silobench.loop.evaluation import evaluated, models_to_test
-from silobench.loop.exchanges import Meeting
+from silobench.loop.exchanges import LOST, Meeting
 from silobench.loop.final import final_test
 from silobench.loop.privacy import Privacy
 from silobench.loop.probe import ModelProbe
@@ -182,7 +182,8 @@ class _Loop:
         """Return the state with what the round spent of privacy; it ends the run if another round would spend more."""
         turns = done.turn
         trained = turns.replied if turns.trained is None else sorted(turns.trained.sizes)
-        after = self.privacy.charged(after, done.before, turns.cohort, trained)
+        is_lost = LOST in done.outcome.tally.reports
+        after = self.privacy.charged(after, done.before, turns.cohort, trained, is_lost)
         if self.privacy.end(after) is None:
             return after
         return replace(after, extra={**after.extra, END: {"round": torch.tensor(after.server.round), BUDGET: _YES}})

@@ -1,20 +1,24 @@
 """Warnings about privacy: what a guarantee does not cover, and set-ups in which it does not hold or means little."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from scipy.stats import binom
+
 from silobench.data.dataset import Dataset
+from silobench.errors import ConfigError
 from silobench.loop.calibration import most_holders, most_trainings, party_sampling
 from silobench.loop.schedule import Schedule
-from silobench.method.selection import reads
+from silobench.method.selection import reads, varies
 from silobench.method.types import placed
 from silobench.privacy.accountant import epsilon
 from silobench.privacy.mechanism import Mechanism, Sampling, Unit
 
 _MOST_EPSILON = 20.0  # above it a guarantee says almost nothing
 _PAIR = 2
+_UNLIKELY = 1e-6  # probability of a number of parties in a round that needs no warning
 
 
 def privacy_warnings(schedule: Schedule) -> tuple[str, ...]:
@@ -96,6 +100,22 @@ class _Facts:
     def draws_parties(self) -> bool:
         """Whether only some of the parties take part in a round."""
         return self.schedule.cohort < len(self.schedule.setting.federation.parties)
+
+    @property
+    def cohorts(self) -> Collection[int]:
+        """The numbers of parties that a round may have: the usual one, and small ones of independent draws."""
+        cohort, parties = self.schedule.cohort, len(self.schedule.setting.federation.parties)
+        if not self.draws_parties or not varies(self.schedule.selection):
+            return (cohort,)
+        small = range(_PAIR, min(parties, 2 * _PAIR))  # a sum of more parties needs more than two of them
+        return cohort, *(each for each in small if binom.pmf(each, parties, cohort / parties) > _UNLIKELY)
+
+    def fewest_messages(self, cohort: int) -> float:
+        """Return how many messages a secure sum has at least, of this many parties; infinite if they are refused."""
+        try:
+            return max(each.least(cohort) for each in self.schedule.setting.method.transforms)
+        except ConfigError:
+            return math.inf
 
     def of(self, unit: Unit) -> list[tuple[Mechanism, int]]:
         return [(mechanism, count) for mechanism, count in self.releases if mechanism.unit == unit]
@@ -208,11 +228,18 @@ def _of_sampling(facts: _Facts) -> str | None:
 
 
 def _of_pairs(facts: _Facts) -> str | None:
-    if not facts.schedule.setting.method.hides or facts.schedule.cohort > _PAIR:
+    if not facts.schedule.setting.method.hides:
+        return None
+    if facts.schedule.cohort <= _PAIR:
+        return (
+            "two parties share a secure sum, so each can subtract its own message from the sum and read the other's: "
+            "let at least three take part"
+        )
+    if not any(facts.fewest_messages(cohort) <= _PAIR for cohort in facts.cohorts):
         return None
     return (
-        "two parties share a secure sum, so each can subtract its own message from the sum and read the other's: let "
-        "at least three take part"
+        "a secure sum may have the messages of two parties only, so each can subtract its own and read the other's: "
+        "write threshold=3 with protocol=pairwise, or splits=3"
     )
 
 

@@ -18,7 +18,7 @@ from silobench.spec.contract import Contract, Form, described
 
 Cohort: TypeAlias = tuple[int, ...]
 Reads: TypeAlias = Literal["rows", "labels"]
-_SECRET, _READS = "secret", "reads"  # attributes of a selection
+_SECRET, _READS, _VARIES = "secret", "reads", "varies"  # attributes of a selection
 Selection: TypeAlias = Callable[[Federation, int, int, int], Cohort]  # (federation, count, seed, round) -> ascending
 
 
@@ -95,6 +95,7 @@ def poisson(reproducible: bool = False) -> Selection:
         return tuple(np.flatnonzero(joins).tolist())
 
     setattr(select, _SECRET, key is not None)
+    setattr(select, _VARIES, True)
     return select
 
 
@@ -142,6 +143,11 @@ def stratified() -> Selection:
 def is_secret(selection: Selection) -> bool:
     """Whether a selection draws each party independently, at one rate, by a key that nobody knows."""
     return getattr(selection, _SECRET, False)
+
+
+def varies(selection: Selection) -> bool:
+    """Whether rounds have different numbers of parties, each of them drawn independently."""
+    return getattr(selection, _VARIES, False)
 
 
 def reads(selection: Selection) -> Reads | None:
