@@ -66,6 +66,15 @@ def feedback() -> Transform:
     return Transform(encode)
 
 
+def lasting(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record or a state without measured seconds, which differ in every run."""
+    fields = {name: value for name, value in record.items() if name not in ("seconds", "time")}
+    if "phases" not in fields:
+        return fields
+    phases = fields["phases"].items()
+    return {**fields, "phases": {name: {**each, "seconds": None} for name, each in phases}}
+
+
 def bits(value: Any) -> Any:
     """Return a state or a record as plain nested values, exact to the bit, without wall-clock seconds."""
     if isinstance(value, Tensor):
@@ -73,7 +82,7 @@ def bits(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: bits(inner) for key, inner in value.items()}
     if hasattr(value, "__dataclass_fields__"):
-        return {name: bits(inner) for name, inner in vars(value).items() if name not in ("seconds", "time")}
+        return bits(lasting(vars(value)))
     return value
 
 

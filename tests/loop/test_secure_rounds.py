@@ -1,6 +1,7 @@
 """Rounds under a secure sum: parties that are lost, rounds that are lost, keys that nobody keeps, and the clock."""
 
 import itertools
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -238,6 +239,68 @@ def test_every_phase_counts(toy) -> None:
         # Two ways each of keys, shares and unmasking: six times the latency more than broadcast and replies.
         assert other.clock - one.clock >= (now + 1) * 6 * 0.25
         assert other.clock - one.clock < (now + 1) * 6 * 0.30
+
+
+def phase_counts(record: RoundRecord) -> dict[str, tuple[float, ...]]:
+    """Return bytes up, bytes down and messages by phase."""
+    return {name: (each["up"], each["down"], each["messages"]) for name, each in record.phases.items()}
+
+
+PAIRWISE_OF_FIVE = {"keys": (320, 1700, 10), "shares": (1960, 1960, 20)}
+
+
+def test_a_record_counts_by_phase(toy) -> None:
+    message = 4 * 15 + 8 * 2
+    (record,) = run("fedavg", toy(SIZES), SOLVER, pairwise(), rounds=1)
+    replies = {"replies": (5 * message, 0, 5)}
+    assert phase_counts(record) == {**PAIRWISE_OF_FIVE, **replies, "unmasking": (925, 100, 10)}
+    assert all(each["seconds"] > 0 for each in record.phases.values())
+    assert list(record.phases) == ["keys", "shares", "replies", "unmasking"]
+    assert record.as_json()["phases"] == record.phases
+    assert sum(each["up"] for each in record.phases.values()) == record.bytes_up
+    (split,) = run("fedavg", toy(SIZES), SOLVER, secure_sum(splits=3, range=4.0), rounds=1)
+    ways = 5 * 2 * (message + 28)
+    assert phase_counts(split) == {"shares": (ways, ways, 10), **replies}
+    (plain,) = run("fedavg", toy(SIZES), SOLVER, rounds=1)
+    assert not plain.phases
+    assert "phases" not in plain.as_json()
+
+
+def test_decoding_counts_as_unmasking(toy) -> None:
+    secure = pairwise()
+
+    def slowly(update: Update, context: Context) -> Update:
+        time.sleep(0.2)
+        return secure.decode(update, context)
+
+    (record,) = run("fedavg", toy(SIZES), SOLVER, replace(secure, decode=slowly), rounds=1)
+    assert record.phases["unmasking"]["seconds"] >= 0.2
+    assert set(record.phases) == {"keys", "shares", "replies", "unmasking"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [
+        ("keys", {"keys": (192, 0, 3)}),
+        ("shares", {"keys": (320, 1700, 10), "shares": (1176, 0, 12)}),
+        ("replies", {**PAIRWISE_OF_FIVE, "replies": (3 * 76, 0, 3)}),
+        ("unmasking", {**PAIRWISE_OF_FIVE, "replies": (5 * 76, 0, 5), "unmasking": (555, 100, 8)}),
+    ],
+)
+def test_a_lost_round_counts_what_was_sent(
+    toy, monkeypatch: pytest.MonkeyPatch, phase: str, expected: dict[str, tuple[int, ...]]
+) -> None:
+    records = run_with_losses(toy, monkeypatch, Lost([0, 3], phase), pairwise(threshold=4, too_few="skip"))
+    lost = records[1]
+    assert lost.reports == {"lost rounds": 1.0}
+    assert phase_counts(lost) == expected
+    assert lost.bytes_up == sum(up for up, _, _ in expected.values())
+    assert phase_counts(records[2]) == phase_counts(records[0])
+
+
+def test_a_dropout_shows_in_the_counts(toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = run_with_losses(toy, monkeypatch, Lost([2], "replies"), pairwise(threshold=4))
+    assert phase_counts(records[1]) == {**PAIRWISE_OF_FIVE, "replies": (4 * 76, 0, 4), "unmasking": (740, 64, 8)}
 
 
 def test_encryption_is_measured(toy) -> None:

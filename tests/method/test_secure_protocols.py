@@ -23,6 +23,7 @@ from silobench.errors import ConfigError, RunError
 from silobench.method.secure import Pairwise, Ring, Splits, SumProtocol, TooFewError, keys, shamir
 from silobench.method.secure.pairwise import Member, Newcomer, masks_left
 from silobench.method.secure.protocol import ID_BYTES, with_streams
+from silobench.method.types import Phase
 
 FALSE_ALARM = 1e-9
 PHASES = ("keys", "shares", "replies", "unmasking")
@@ -458,7 +459,98 @@ def test_splits_send_whole_parts_or_seeds(send: Any, before: int, after: int) ->
     _, revealing = protocol.reveal(memories, FIVE, lambda phase: FIVE, 1000)
     for phases, size in ((agreeing, before), (revealing, after)):
         messages = [("shares", dict.fromkeys(FIVE, size), dict.fromkeys(FIVE, size))] if size else []
-        assert [(phase.name, phase.up, phase.down) for phase in phases] == messages
+        assert [(phase.name, phase.up, phase.down) for phase in phases if phase.up] == messages
+
+
+def messages_of_a_round(
+    protocol: SumProtocol, cohort: Sequence[int], leaving: Leaving, size: int = 1000
+) -> list[Phase]:
+    """Run the phases of a round besides the replies, which have `size` bytes."""
+    present = presence(cohort, leaving)
+    memories, agreeing = protocol.agree(cohort, present)
+    assert all(phase.seconds > 0 for phase in agreeing)
+    survivors = {party: memory for party, memory in memories.items() if party in present("replies")}
+    _, revealing = protocol.reveal(survivors, cohort, present, size)
+    assert all(phase.seconds > 0 for phase in revealing if phase.name == "unmasking")
+    return [*agreeing, *revealing]
+
+
+def counts(phases: Iterable[Phase]) -> list[tuple[str, int, int, int]]:
+    """Return the name, bytes up, bytes down and messages of each phase that has messages."""
+    each = [(phase.name, sum(phase.up.values()), sum(phase.down.values()), phase.messages) for phase in phases]
+    return [one for one in each if one[-1]]
+
+
+@pytest.mark.parametrize(
+    ("parties", "leaving", "expected"),
+    [
+        # 64 bytes of keys; 4 of a party's number; 94 of two shares of 33 bytes, sealed with 28.
+        (3, {}, [("keys", 192, 612, 6), ("shares", 588, 588, 6), ("unmasking", 333, 36, 6)]),
+        (5, {}, [("keys", 320, 1700, 10), ("shares", 1960, 1960, 20), ("unmasking", 925, 100, 10)]),
+        (5, {2: "keys"}, [("keys", 256, 1088, 8), ("shares", 1176, 1176, 12), ("unmasking", 592, 64, 8)]),
+        # Four parties send a share to each of four others, and get one from three others.
+        (5, {2: "shares"}, [("keys", 320, 1700, 10), ("shares", 1568, 1176, 16), ("unmasking", 592, 64, 8)]),
+        # Four parties send a share for each of five.
+        (5, {2: "replies"}, [("keys", 320, 1700, 10), ("shares", 1960, 1960, 20), ("unmasking", 740, 64, 8)]),
+        # Five are asked, and four answer.
+        (5, {2: "unmasking"}, [("keys", 320, 1700, 10), ("shares", 1960, 1960, 20), ("unmasking", 740, 100, 9)]),
+    ],
+)
+def test_pairwise_counts_by_hand(parties: int, leaving: Leaving, expected: list[Any]) -> None:
+    assert counts(messages_of_a_round(Pairwise(), range(parties), leaving)) == expected
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [
+        ("keys", [("keys", 192, 0, 3)]),
+        ("shares", [("keys", 320, 1700, 10), ("shares", 1176, 0, 12)]),
+        ("replies", []),  # what came before was counted by the agreement
+        ("unmasking", [("unmasking", 555, 100, 8)]),
+    ],
+)
+def test_messages_until_a_round_is_lost_are_counted(phase: str, expected: list[Any]) -> None:
+    with pytest.raises(TooFewError, match="3 of 5 parties") as error:
+        messages_of_a_round(Pairwise(), range(5), {1: phase, 3: phase})
+    assert counts(error.value.phases) == expected
+
+
+@pytest.mark.parametrize(
+    ("parties", "splits", "send", "expected"),
+    [
+        (3, 2, "shares", [("shares", 3084, 3084, 3)]),  # 1000 bytes, sealed with 28
+        (3, 3, "shares", [("shares", 6168, 6168, 6)]),
+        (5, 3, "shares", [("shares", 10280, 10280, 10)]),
+        (3, 2, "seeds", [("shares", 180, 180, 3)]),  # 32 bytes, sealed with 28
+        (5, 3, "seeds", [("shares", 600, 600, 10)]),
+    ],
+)
+def test_splits_count_by_hand(parties: int, splits: int, send: Any, expected: list[Any]) -> None:
+    assert counts(messages_of_a_round(Splits(splits, send), range(parties), {})) == expected
+
+
+@pytest.mark.parametrize(
+    ("send", "phase", "size", "expected"),
+    [
+        ("shares", "keys", 1000, []),
+        ("shares", "shares", 1000, []),  # the round is lost before parties train
+        ("shares", "replies", 1000, [("shares", 10280, 10280, 10)]),
+        ("shares", "replies", 0, []),  # nobody answered
+        ("seeds", "keys", 1000, []),
+        ("seeds", "shares", 1000, [("shares", 480, 0, 8)]),
+        ("seeds", "replies", 1000, []),  # counted by the agreement
+    ],
+)
+def test_splits_count_until_a_round_is_lost(send: Any, phase: str, size: int, expected: list[Any]) -> None:
+    with pytest.raises(TooFewError, match="4 of 5 parties") as error:
+        messages_of_a_round(Splits(3, send), range(5), {3: phase}, size)
+    assert counts(error.value.phases) == expected
+
+
+def test_a_phase_has_one_message_for_each_sender_and_receiver_unless_it_states_more() -> None:
+    assert Phase("keys", {0: 9, 4: 9}, {1: 5}).messages == 3
+    assert Phase("keys", {0: 9, 4: 9}, messages=8).messages == 8
+    assert Phase("keys", {0: 9}, messages=0).messages == 0
 
 
 def test_parts_go_to_the_next_parties_of_the_round() -> None:

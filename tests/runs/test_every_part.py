@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from commands import call, execute_killed, write
+from laws import lasting
 from silobench.runs.execute import execute
 from silobench.runs.experiment import plan
 from silobench.runs.prepare import prepare
@@ -162,7 +163,7 @@ def facts_of(out: Path) -> tuple[object, ...]:
     """Return everything of the only run but its timings."""
     (path,) = run_paths(out)
     facts, rows = read_json(path)
-    rounds = [{key: value for key, value in row.items() if key not in ("seconds", "time", "workers")} for row in rows]
+    rounds = [{key: value for key, value in lasting(row).items() if key != "workers"} for row in rows]
     return path.name, facts["model_sha256"], facts["state_sha256"], rounds
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from commands import PATIENCE, call, rounds_on_disk, run_killed, start, write
+from laws import lasting
 from silobench.runs.stored import read_json, read_run, read_runs, run_paths
 
 EXPERIMENT = """
@@ -27,7 +28,7 @@ def _facts(out: Path) -> list[tuple[object, ...]]:
     found = []
     for path in run_paths(out):
         facts, rows = read_json(path)
-        rounds = [{key: value for key, value in row.items() if key not in ("seconds", "time")} for row in rows]
+        rounds = list(map(lasting, rows))
         origin = [facts[key] for key in ("model_sha256", "state_sha256", "partition")]
         found.append((path.name, *origin, rounds))
     return found

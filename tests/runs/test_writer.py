@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from commands import TINY, call, write
+from laws import lasting
 from natives import FIRST_CHOICE
 from silobench.errors import DataError, RecordError
 from silobench.runs.checkpoint import load_state
@@ -40,7 +41,7 @@ def _run(out: Path, rounds: int, stop_after: int | None = None) -> Path:
 
 
 def _comparable(path: Path) -> list[dict[str, object]]:
-    return [{key: value for key, value in row.items() if key not in ("seconds", "time")} for row in read_json(path)[1]]
+    return list(map(lasting, read_json(path)[1]))
 
 
 def test_a_finished_run_states_what_was_run_and_on_what(finished: Path) -> None:

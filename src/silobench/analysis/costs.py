@@ -19,6 +19,8 @@ SERVER, PARTIES = "server", "parties"  # the two bars of a decomposition
 PARTS = ("train", "test", "encode", "encrypt", "communicate", "aggregate", "idle")  # of a bar, in the order shown
 _WORK = ((PARTIES, "train"), (PARTIES, "test"), (SERVER, "test"))  # what is not overhead
 _COMPRESSION = ("transforms", "broadcast")
+PHASE_NUMBERS = ("up", "down", "messages", "seconds")  # of a phase of a secure sum: bytes, a count, and measured time
+_PHASES = ("keys", "shares", "replies", "unmasking")  # in the order shown; those of other transforms come after them
 
 
 # --- one run ------------------------------------------------------------------------------------------
@@ -74,6 +76,15 @@ def decomposition(run: StoredRun) -> dict[str, dict[str, float]]:
         bar: {part: sum(float(time[bar].get(part, 0.0)) for time in times if time and bar in time) for part in PARTS}
         for bar in (SERVER, PARTIES)
         if any(time and bar in time for time in times)
+    }
+
+
+def mean_phases(run: StoredRun) -> dict[str, dict[str, float]]:
+    """Return the bytes, messages and seconds of a mean round by phase of a secure sum; empty if it has none."""
+    named = dict.fromkeys(name for row in run.rounds for name in row.phases)
+    return {
+        name: {key: fmean(row.phases.get(name, {}).get(key, 0.0) for row in run.rounds) for key in PHASE_NUMBERS}
+        for name in (*filter(named.__contains__, _PHASES), *(name for name in named if name not in _PHASES))
     }
 
 
@@ -188,6 +199,15 @@ def mean_decomposition(runs: Sequence[StoredRun]) -> dict[str, dict[str, float]]
     }
 
 
+def phases_of_runs(runs: Sequence[StoredRun]) -> dict[str, dict[str, float]]:
+    """Return the numbers of a mean round by phase of a secure sum, as a mean over runs; empty if some run has none."""
+    each = list(map(mean_phases, runs))
+    if not all(each):
+        return {}
+    names, nothing = dict.fromkeys(name for one in each for name in one), dict.fromkeys(PHASE_NUMBERS, 0.0)
+    return {name: {key: fmean(one.get(name, nothing)[key] for one in each) for key in PHASE_NUMBERS} for name in names}
+
+
 def costs_json(cell: CellResult, baseline: CellResult | None) -> dict[str, Any]:
     """Return the costs of a cell as plain values; None where its runs do not record them.
 
@@ -202,4 +222,5 @@ def costs_json(cell: CellResult, baseline: CellResult | None) -> dict[str, Any]:
         **{name: mean and mean.as_json() for name, mean in means.items()},
         "converged": [convergence(run) for run in cell.runs],
         "time": mean_decomposition(cell.runs) or None,
+        **({"phases": phases} if (phases := phases_of_runs(cell.runs)) else {}),
     }

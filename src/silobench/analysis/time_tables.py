@@ -7,7 +7,7 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.costs import PARTIES, PARTS, SERVER, Mean
 from silobench.analysis.groups import Cells
 from silobench.analysis.tables import Table, cost_groups, entries, over_trials, shown_choices, varying
-from silobench.analysis.units import duration, percent, short
+from silobench.analysis.units import duration, percent, short, size
 
 BARS = {SERVER: "server", PARTIES: "mean party"}
 ROUND_TIME = (
@@ -113,6 +113,28 @@ def decomposition_table(cells: Cells) -> Table:
         "encode: transforms and packing; communicate: messages that cross the network"
     )
     return Table("Time of server and parties (mean over trials)", [*names, "of", "round time", *parts], rows, note)
+
+
+def phases_table(cells: Cells) -> Table:
+    """Return the bytes, messages and milliseconds of a secure sum by phase; cells without one are left out."""
+    names = [*varying(cells), "algorithm"]
+    rows = [
+        [
+            *shown_choices(cell, names, cells),
+            *entries(
+                phase, size(numbers["up"]), size(numbers["down"]), short(numbers["messages"]),
+                _rounded(1000 * numbers["seconds"]),
+            ),
+        ]
+        for cell in cells
+        for phase, numbers in costs.phases_of_runs(cell.runs).items()
+    ]  # fmt: skip
+    note = (
+        "bytes: of all parties together, up from them and down to them; time: measured work of all parties and the "
+        "server on this machine, for replies that of the masks; a message from party to party via the server is one"
+    )
+    columns = [*names, "phase", "bytes up", "bytes down", "messages", "time, ms"]
+    return Table("Secure sum by phase (mean over rounds and trials)", columns, rows, note)
 
 
 def _part(times: Mapping[str, float], part: str) -> str:

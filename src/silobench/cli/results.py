@@ -160,9 +160,11 @@ def _more_tables(cells: "list[CellResult]", details: bool, target: float | None,
 
 def _time_tables(cells: "list[CellResult]", each: bool) -> "list[Table]":
     """Return the tables of time and communication that have rows; with `each`, by partition and by part of the time."""
-    from silobench.analysis.time_tables import decomposition_table, time_table
+    from silobench.analysis.time_tables import decomposition_table, phases_table, time_table
 
-    tables = [time_table(cells, by_partition=each), *([decomposition_table(cells)] if each else [])]
+    tables = [
+        time_table(cells, by_partition=each), *([decomposition_table(cells)] if each else []), phases_table(cells),
+    ]  # fmt: skip
     return [table for table in tables if table.rows]
 
 

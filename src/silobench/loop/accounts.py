@@ -1,7 +1,7 @@
 """What the record of a round states about its costs: bytes without transforms, and time by part."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from silobench.loop.downlink import Downlink
 from silobench.loop.exchanges import Outcome
@@ -15,6 +15,8 @@ from silobench.method.types import Phase
 from silobench.training.state import State, Work
 
 _NOTHING = Work(0)
+_REPLIES = "replies"  # the phase in which an exchange sends the parties' messages
+_DIGITS = 9  # of a second in a record
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,24 @@ def bytes_of(phases: Iterable[Phase]) -> tuple[int, int]:
     """Return the bytes that parties send, and those that they are sent."""
     ways = [(sum(phase.up.values()), sum(phase.down.values())) for phase in phases]
     return sum(up for up, _ in ways), sum(down for _, down in ways)
+
+
+def phases_of(done: FinishedRound, phases: Sequence[Phase]) -> dict[str, dict[str, float]]:
+    """Return bytes, messages and measured seconds by phase; empty if only broadcast and replies cross the network.
+
+    `phases` are the broadcast and the replies. Replies are in the result, with the seconds of their encryption.
+    """
+    if not done.other_phases:
+        return {}
+    encrypting = sum(work.encrypt for work in done.work.values())
+    replies = [replace(each, seconds=encrypting) for each in phases if each.name == _REPLIES and each.up]
+    by_phase = dict[str, dict[str, float]]()
+    for each in (*done.turn.phases, *replies, *done.outcome.phases):
+        up, down = bytes_of([each])
+        total = by_phase.setdefault(each.name, {"up": 0, "down": 0, "messages": 0, "seconds": 0.0})
+        for key, value in {"up": up, "down": down, "messages": each.messages, "seconds": each.seconds}.items():
+            total[key] += value
+    return {name: {**total, "seconds": round(total["seconds"], _DIGITS)} for name, total in by_phase.items()}
 
 
 def dense_bytes_of(schedule: Schedule, done: FinishedRound, phases: Sequence[Phase]) -> tuple[int, int]:

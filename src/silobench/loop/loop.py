@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from silobench.errors import HookError, RunError
-from silobench.loop.accounts import FinishedRound, bytes_of, core_seconds, dense_bytes_of, time_of
+from silobench.loop.accounts import FinishedRound, bytes_of, core_seconds, dense_bytes_of, phases_of, time_of
 from silobench.loop.downlink import downlink
 from silobench.loop.evaluation import evaluated, models_to_test
-from silobench.loop.exchanges import Meeting
+from silobench.loop.exchanges import LOST, Meeting
 from silobench.loop.final import final_test
 from silobench.loop.privacy import Privacy
 from silobench.loop.probe import ModelProbe
@@ -105,7 +105,10 @@ class _Loop:
     def round(self, state: State) -> RoundRecord:
         """Run one round, and test the model if the schedule says so."""
         schedule, setting, watch = self.schedule, self.setting, Stopwatch()
-        probe = ModelProbe(setting, schedule.engine, state, lambda: self._full_exchange_bytes(state.server))
+        is_protected = self.privacy.is_private or setting.method.hides
+        may_travel = schedule.controller.travels or not is_protected
+        full_exchange = partial(self._full_exchange_bytes, state.server)
+        probe = ModelProbe(setting, schedule.engine, state, full_exchange, may_travel=may_travel)
         orders = schedule.controller.steer(state.server, state.controller, probe)
         watch.lap("control")
         server = replace(state.server, knobs={**orders.knobs, **self._knobs_of_lr(state)})
@@ -134,12 +137,13 @@ class _Loop:
         return self._record(done, after, traffic, scores, watch, costs)
 
     def _costs(self, done: FinishedRound, phases: Sequence[Phase]) -> dict[str, Any]:
-        """Return the fields of a record on rows and on bytes without transforms."""
+        """Return the fields of a record on rows, on bytes without transforms, and on messages by phase."""
         up, down = dense_bytes_of(self.schedule, done, phases)
         return {
             "rows": sum(map(self.timing.rows, done.turn.replied)),
             "dense_up": up + done.probe.nbytes,
             "dense_down": down + (self.prelude.bytes_down if done.before.server.round == 0 else 0),
+            "phases": phases_of(done, phases),
         }
 
     def _phases(self, done: FinishedRound) -> Sequence[Phase]:
@@ -178,7 +182,8 @@ class _Loop:
         """Return the state with what the round spent of privacy; it ends the run if another round would spend more."""
         turns = done.turn
         trained = turns.replied if turns.trained is None else sorted(turns.trained.sizes)
-        after = self.privacy.charged(after, done.before, turns.cohort, trained)
+        is_lost = LOST in done.outcome.tally.reports
+        after = self.privacy.charged(after, done.before, turns.cohort, trained, is_lost)
         if self.privacy.end(after) is None:
             return after
         return replace(after, extra={**after.extra, END: {"round": torch.tensor(after.server.round), BUDGET: _YES}})

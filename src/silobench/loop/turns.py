@@ -60,9 +60,10 @@ def _all_at_once(schedule: Schedule, state: State, sent: Downlink) -> Turn:
     began = time.perf_counter()
     try:
         memory, phases = _agreed(schedule, state, sent.server, cohort, at_phase)
-    except LostRoundError:
-        return Turn(schedule.engine, iter(()), cohort, (), present=at_phase)
-    agreeing = time.perf_counter() - began if phases or setting.method.hides else 0.0
+    except LostRoundError as error:
+        spent = time.perf_counter() - began
+        return Turn(schedule.engine, iter(()), cohort, (), error.phases, agreeing=spent, present=at_phase)
+    agreeing = time.perf_counter() - began if cohort and (phases or setting.method.hides) else 0.0
     replied = tuple(party for party in replied if party in memory)
     engine, replies = _trained(schedule, sent.server, {party: memory[party] for party in replied}, cohort)
     return Turn(engine, replies, cohort, replied, phases, agreeing=agreeing, present=at_phase)
@@ -135,7 +136,10 @@ def _agreed(
         if transform.agree is not None:
             key = transform_key(at_place.place)
             before = {party: each.get(key, {}) for party, each in memory.items()}
-            memories, messages = transform.agree(before, at_place)
+            try:
+                memories, messages = transform.agree(before, at_place)
+            except LostRoundError as error:
+                raise LostRoundError(str(error), (*phases, *error.phases)) from error
             memory = {party: {**each, key: memories[party]} for party, each in memory.items() if party in memories}
             phases += messages
     return memory, phases

@@ -123,7 +123,7 @@ TRANSFORM_HOOKS: Mapping[str, Form] = {
     "bound": Form("context", _bounded),
     "adapt": Form("update, memory, context", _adapted),
     "release": Form("context", _released),
-    "calibrated": Form("rounds, rate, sampling, parties", expects(Transform, "an sb.Transform")),
+    "calibrated": Form("rounds, rate, sampling, parties, cohort", expects(Transform, "an sb.Transform")),
     "exponent": Form("context", _exponent),
     "refuses": REFUSES,
 }

@@ -14,11 +14,11 @@ from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.vectors import Layout, Memory, Vector
 
+LARGEST_SCALAR = 2.0**24  # magnitude of an unweighted scalar, such as a loss, that a transform which hides must add
 ENCRYPT = "encrypt_seconds"  # a report by which a transform states how much of its time was encryption
 
 
-class LostRoundError(SilobenchError):
-    """Raised by `Transform.agree` and `Transform.reveal` to give a round up: the model stays as it is."""
+_BY_PARTY = -1  # messages of a phase: one for each party in `up`, and one for each in `down`
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,23 @@ class Phase:
     name: str
     up: Mapping[int, int] = field(default_factory=dict)  # sent by each party
     down: Mapping[int, int] = field(default_factory=dict)  # sent to each party
+    messages: int = _BY_PARTY  # unless it is given, one for each party in `up`, and one for each in `down`
+    seconds: float = 0.0  # measured work of all parties together and of the server for these messages
+
+    def __post_init__(self) -> None:
+        if self.messages == _BY_PARTY:
+            object.__setattr__(self, "messages", len(self.up) + len(self.down))
+
+
+class LostRoundError(SilobenchError):
+    """Raised by `Transform.agree` and `Transform.reveal` to give a round up: the model stays as it is.
+
+    `phases` are the messages until then, which still count.
+    """
+
+    def __init__(self, message: str, phases: Sequence[Phase] = ()):
+        super().__init__(message)
+        self.phases = tuple(phases)
 
 
 @dataclass(frozen=True)
@@ -121,9 +138,9 @@ class Transform:
     parties are sent with the next broadcast: their hooks find it in ``context.server``."""
     release: Callable[[Context], Mechanism | None] = lambda context: None
     """(context) -> the differentially private release that a round is, for the privacy ledger; None if it is none."""
-    calibrated: Callable[[int, float, Sampling, int], "Transform"] | None = None
-    """(rounds, rate at which parties take part, how they are drawn, parties) -> the transform with the noise that its
-    target epsilon needs; None if it has no target."""
+    calibrated: Callable[[int, float, Sampling, int, int], "Transform"] | None = None
+    """(rounds, rate at which parties take part as accountants count it, how they are drawn, parties, expected parties
+    of a round) -> the transform with the noise that its target epsilon needs; None if it has no target."""
     equal_weights: bool = False
     """Whether `encode` gives every message the weight 1, so that no party counts more than another."""
     exponent: Callable[[Context], int | None] = lambda context: None

@@ -313,6 +313,7 @@ class RoundRow:
     converged: bool = False  # whether its schedule ended the run after this round
     time: Mapping[str, Any] | None = None  # virtual seconds: total, core, and the parts of `server` and `parties`
     privacy: Mapping[str, Any] = field(default_factory=dict)  # what was spent until now; `ended` if its budget ended it
+    phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # messages of a secure sum, by phase
 
     @property
     def tested(self) -> bool:
@@ -378,4 +379,5 @@ class RoundRow:
             get("converged", False),
             get("time"),
             get("privacy") or {},
+            get("phases") or {},
         )

@@ -156,6 +156,7 @@ class RoundRecord:
     converged: bool = False  # whether the learning rate's schedule ended the run after this round
     time: Mapping[str, Any] = field(default_factory=dict)  # seconds by part, of the server and the mean party
     privacy: Mapping[str, Any] = field(default_factory=dict)  # what was spent until now, by unit: examples and parties
+    phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # messages of a secure sum: `phases_of`
 
     @property
     def total_seconds(self) -> float:
@@ -163,7 +164,7 @@ class RoundRecord:
         return sum(spent for phase, spent in self.seconds.items() if phase != SLOWEST)
 
     def as_json(self) -> dict[str, Any]:
-        optional = ("measures", "control", "reports", "metrics", "final", "converged", "time", "privacy")
+        optional = ("measures", "control", "reports", "metrics", "final", "converged", "time", "privacy", "phases")
         values = ("replied", "computing", "validation_loss")
         left_out = {"state", *(name for name in optional if not getattr(self, name))}
         left_out |= {name for name in values if getattr(self, name) is None}
@@ -191,6 +192,7 @@ _ALWAYS_FINITE = {
     "dense_up",
     "dense_down",
     "time",
+    "phases",
 }
 
 

@@ -1,5 +1,6 @@
 """`Exchange`: what happens between the parties' replies and the next state of the server."""
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,7 @@ from silobench.training.state import PartyMemory, Reply, Tally
 from silobench.training.stopwatch import Stopwatch
 
 LOST = "lost rounds"  # a report of a round that was given up
+_UNMASKING = "unmasking"  # the phase of a secure sum to which the server's decoding belongs
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,14 @@ def at_server(meeting: Meeting) -> Outcome:
     answer, packs_before = 0, method.algorithm.lockstep and not (method.hides or method.has_noise)
     if update is not None and packs_before:
         update, answer = _answered(update)
+    sent: Sequence[Phase] = ()
     try:
         decoded = _decoded(meeting, update, tally)
-    except LostRoundError:
+    except LostRoundError as error:
         tally.reports[LOST] = (1.0, 1)
-        decoded = None
+        decoded, sent = None, error.phases
     if decoded is None:  # too few messages: the round is lost, and parties forget it
-        return Outcome(replace(server, round=server.round + 1), tally, {})
+        return Outcome(replace(server, round=server.round + 1), tally, {}, phases=sent)
     update, phases, extra = decoded
     if method.algorithm.lockstep and not packs_before:
         update, answer = _answered(update)
@@ -131,7 +134,10 @@ def _decoded(
             memories = {party: tally.memory.get(party, {}).get(key, {}) for party in meeting.replied}
             if transform.hides and len(set(tally.sizes.values())) > 1:
                 raise RunError("parties sent messages of different lengths, but only their sum may be known.", "")
-            revealed, messages = transform.reveal(memories, at_place)
+            try:
+                revealed, messages = transform.reveal(memories, at_place)
+            except LostRoundError as error:
+                raise LostRoundError(str(error), (*phases, *error.phases)) from error
             phases += messages
             at_place = replace(at_place, revealed=revealed)
         if update is None and transform.decodes_nothing and not meeting.replied:
@@ -139,13 +145,20 @@ def _decoded(
             update = encoded_blank(update, setting, contexts[: at_place.place])
         if update is None:
             continue
+        began = time.perf_counter()
         update = transform.decode(update, at_place)
         if transform.hides:
+            phases = _with_decoding(phases, time.perf_counter() - began)
             update, loss, reports = without_report(update)
             tally.decoded(loss, update.weight, reports)
         if transform.adapt is not None:
             update, extra[key] = transform.adapt(update, at_place.server, at_place)
     return None if update is None else (update, phases, extra)
+
+
+def _with_decoding(phases: Sequence[Phase], seconds: float) -> list[Phase]:
+    """Return the phases, with the seconds in which the server took masks out of the sum."""
+    return [replace(each, seconds=each.seconds + seconds) if each.name == _UNMASKING else each for each in phases]
 
 
 def via_server(setting: Setting, cohort: Cohort, answer: int, sizes: Mapping[int, int]) -> Sequence[Phase]:

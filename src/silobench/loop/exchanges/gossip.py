@@ -42,8 +42,9 @@ def gossip(graph: str = "ring") -> Exchange:
 
     def phases(setting: Setting, cohort: Cohort, answer: int, sizes: Mapping[int, int]) -> Sequence[Phase]:
         weights = weights_of(setting)
-        up = {party: size * len(weights[party].keys() & sizes.keys()) for party, size in sizes.items()}
-        return (Phase("models", up=up),)
+        receivers = {party: len(weights[party].keys() & sizes.keys()) for party in sizes}
+        up = {party: size * receivers[party] for party, size in sizes.items()}
+        return (Phase("models", up, messages=sum(receivers.values())),)
 
     def refuses(setting: Setting) -> None:
         weights_of(setting)  # raises an error for a graph that does not fit

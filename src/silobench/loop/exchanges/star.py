@@ -22,7 +22,8 @@ def mesh() -> Exchange:
 
 def _all_to_all(setting: Setting, cohort: Cohort, answer: int, sizes: Mapping[int, int]) -> Sequence[Phase]:
     others = max(0, len(cohort) - 1)
-    return (Phase("replies", up={party: size * others for party, size in sizes.items()}),)
+    up = {party: size * others for party, size in sizes.items()}
+    return (Phase("replies", up, messages=len(up) * others),)
 
 
 STAR = Exchange()

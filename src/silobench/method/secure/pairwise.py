@@ -1,5 +1,6 @@
 """Pairwise masks that survive dropouts, by Bonawitz et al., "Practical Secure Aggregation" (CCS 2017)."""
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -51,20 +52,22 @@ class Pairwise(SumProtocol):
         """Advertise keys, then send each other encrypted shares of them; see `Newcomer` for what a party does."""
         self._check_majority(len(cohort))
         threshold = self.least(len(cohort))
-        senders = protocol.remaining(cohort, present, "keys", cohort, threshold)
+        senders = protocol.remaining(cohort, present, "keys", cohort, threshold, lambda rest: [_advertising(rest, ())])
+        began = time.perf_counter()
         newcomers = {party: Newcomer(party, threshold) for party in senders}
         adverts = {party: newcomer.advert() for party, newcomer in newcomers.items()}
-        roster = dict.fromkeys(senders, len(senders) * (ID_BYTES + _ADVERT_BYTES))
-        advertising = Phase("keys", up=dict.fromkeys(senders, _ADVERT_BYTES), down=roster)
+        advertising = _advertising(senders, senders, time.perf_counter() - began)
 
-        sharers = protocol.remaining(senders, present, "shares", cohort, threshold)
+        sharers = protocol.remaining(
+            senders, present, "shares", cohort, threshold, lambda rest: [advertising, _sharing(senders, rest, ())]
+        )
+        began = time.perf_counter()
         boxes = {party: newcomers[party].share(adverts) for party in sharers}
         members = {
             party: newcomers[party].finish({other: boxes[other][party] for other in sharers if other != party})
             for party in sharers
         }
-        up, down = ((len(parties) - 1) * (ID_BYTES + _BOX_BYTES) for parties in (senders, sharers))
-        sharing = Phase("shares", up=dict.fromkeys(sharers, up), down=dict.fromkeys(sharers, down))
+        sharing = _sharing(senders, sharers, sharers, time.perf_counter() - began)
         return {party: member.to_memory() for party, member in members.items()}, [advertising, sharing]
 
     def mask_keys(self, memory: Memory, party: int) -> StreamKeys:
@@ -77,14 +80,37 @@ class Pairwise(SumProtocol):
         """Ask the parties that answered for shares, and restore the masks that are left in the sum."""
         threshold = self.least(len(cohort))
         survivors = protocol.remaining(list(memories), lambda phase: memories, "replies", cohort, threshold)
-        helpers = protocol.remaining(survivors, present, "unmasking", cohort, threshold)
+        first = Member.of(memories[survivors[0]], survivors[0])
+        publics = first.publics  # the server knows them: it forwarded them to all parties
+        helpers = protocol.remaining(
+            survivors, present, "unmasking", cohort, threshold,
+            lambda rest: [_unmasking(survivors, rest, len(publics))],
+        )  # fmt: skip
+        began = time.perf_counter()
         members = {party: Member.of(memories[party], party) for party in helpers}
         answers = {party: member.shares_for(survivors) for party, member in members.items()}
-        publics = members[helpers[0]].publics  # the server knows them: it forwarded them to all parties
-        up = len(publics) * (ID_BYTES + shamir.SHARE_BYTES)
-        down = len(survivors) * ID_BYTES
-        unmasking = Phase("unmasking", up=dict.fromkeys(helpers, up), down=dict.fromkeys(survivors, down))
-        return masks_left(answers, survivors, publics, threshold), [unmasking]
+        left = masks_left(answers, survivors, publics, threshold)
+        return left, [_unmasking(survivors, helpers, len(publics), time.perf_counter() - began)]
+
+
+def _advertising(senders: Sequence[int], receivers: Sequence[int], seconds: float = 0.0) -> Phase:
+    """Return the messages with public keys: a party sends its own, and the server sends each receiver all of them."""
+    roster = len(senders) * (ID_BYTES + _ADVERT_BYTES)
+    up, down = dict.fromkeys(senders, _ADVERT_BYTES), dict.fromkeys(receivers, roster)
+    return Phase("keys", up, down, seconds=seconds)
+
+
+def _sharing(members: Sequence[int], sharers: Sequence[int], receivers: Sequence[int], seconds: float = 0.0) -> Phase:
+    """Return the messages with shares: one from each sharer to every other member, which the server forwards."""
+    up, down = ((len(parties) - 1) * (ID_BYTES + _BOX_BYTES) for parties in (members, sharers))
+    messages = len(sharers) * (len(members) - 1)
+    return Phase("shares", dict.fromkeys(sharers, up), dict.fromkeys(receivers, down), messages, seconds)
+
+
+def _unmasking(survivors: Sequence[int], helpers: Sequence[int], parties: int, seconds: float = 0.0) -> Phase:
+    """Return the lists that the server sends to survivors, and the answers: a share for each of `parties` parties."""
+    up, down = parties * (ID_BYTES + shamir.SHARE_BYTES), len(survivors) * ID_BYTES
+    return Phase("unmasking", dict.fromkeys(helpers, up), dict.fromkeys(survivors, down), seconds=seconds)
 
 
 @dataclass

@@ -29,7 +29,14 @@ _DEEDS = {
 
 
 class TooFewError(RunError):
-    """Too few parties are left for the server to decode the sum; it learns nothing, and the model stays as it is."""
+    """Too few parties are left for the server to decode the sum; it learns nothing, and the model stays as it is.
+
+    `phases` are the messages of the current step of the protocol until then.
+    """
+
+    def __init__(self, sentence: str, details: str = "", phases: Sequence[Phase] = ()):
+        super().__init__(sentence, details)
+        self.phases = tuple(phases)
 
 
 class SumProtocol(ABC):
@@ -89,15 +96,26 @@ def with_streams(values: Sequence[Values], keys: StreamKeys) -> list[Values]:
     return results
 
 
-def remaining(parties: Sequence[int], present: Present, phase: str, cohort: Sequence[int], least: int) -> list[int]:
-    """Return the parties that are still there in a phase; an error if they are fewer than `least`."""
+def remaining(
+    parties: Sequence[int],
+    present: Present,
+    phase: str,
+    cohort: Sequence[int],
+    least: int,
+    sent: Callable[[Sequence[int]], Sequence[Phase]] = lambda rest: (),
+) -> list[int]:
+    """Return the parties that are still there in a phase; an error if they are fewer than `least`.
+
+    `sent` returns the messages for the error, from the parties that are there: their own of this phase, and all
+    earlier ones. Work on messages of a phase that fails is not done, so its seconds are 0.
+    """
     there = present(phase)
     rest = [party for party in parties if party in there]
     if len(rest) < least:
         raise TooFewError(
             f"{len(rest)} of {len(cohort)} parties {_DEEDS[phase]}, but the secure sum needs {least}: lower the"
             " dropout, or choose protocol=pairwise with a threshold that allows it.",
-            "",
+            phases=sent(rest),
         )
     return rest
 

@@ -1,6 +1,7 @@
 """Secret sharing among parties: every party splits its vector, and the server gets sums of parts only."""
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -44,15 +45,22 @@ class Splits(SumProtocol):
 
     def agree(self, cohort: Sequence[int], present: Present) -> tuple[dict[int, Memory], list[Phase]]:
         """Draw the keys of all parts and send each to the party that gets the part."""
-        for phase in ("keys", "shares"):
-            protocol.remaining(cohort, present, phase, cohort, self.least(len(cohort)))
-        others = self.splits - 1
+        least, is_short = self.least(len(cohort)), self.send == "seeds"
+        protocol.remaining(cohort, present, "keys", cohort, least)
+        protocol.remaining(
+            cohort, present, "shares", cohort, least,
+            lambda rest: [self._phase(rest, (), _KEY_BYTES)] if is_short else [],
+        )  # fmt: skip
+        began, others = time.perf_counter(), self.splits - 1
         keys = [[os.urandom(_KEY_BYTES) for _ in range(others)] for _ in cohort]
         memories = {}
         for place, party in enumerate(cohort):
             arrived = [keys[place - distance][distance - 1] for distance in range(1, self.splits)]
             memories[party] = protocol.to_memory({"sent": b"".join(keys[place]), "arrived": b"".join(arrived)})
-        return memories, [self._phase(cohort, _KEY_BYTES)] if self.send == "seeds" else []
+        seconds = time.perf_counter() - began
+        if is_short:
+            return memories, [self._phase(cohort, cohort, _KEY_BYTES, seconds)]
+        return memories, [Phase("shares", seconds=seconds)]  # whole parts are sent after training
 
     def mask_keys(self, memory: Memory, party: int) -> StreamKeys:
         """Return the keys of parts that left the party, to subtract, and of parts that arrived, to add."""
@@ -64,10 +72,15 @@ class Splits(SumProtocol):
         self, memories: Mapping[int, Memory], cohort: Sequence[int], present: Present, size: int
     ) -> tuple[StreamKeys, list[Phase]]:
         """Return no keys: the masks of all parties cancel. Whole parts are counted now that their size is known."""
-        protocol.remaining(cohort, lambda phase: memories, "replies", cohort, self.least(len(cohort)))
-        return [], [self._phase(cohort, size)] if self.send == "shares" else []
+        # Parties send parts before their replies. Nobody knows the size where nobody answers.
+        sent = [self._phase(cohort, cohort, size)] if self.send == "shares" and size else []
+        protocol.remaining(
+            cohort, lambda phase: memories, "replies", cohort, self.least(len(cohort)), lambda rest: sent
+        )
+        return [], sent
 
-    def _phase(self, cohort: Sequence[int], size: int) -> Phase:
-        """Return messages of `size` bytes, encrypted, from each party to each of its next parties."""
-        messages = dict.fromkeys(cohort, (self.splits - 1) * (size + protocol.SEAL_BYTES))
-        return Phase("shares", up=messages, down=messages)
+    def _phase(self, senders: Sequence[int], receivers: Sequence[int], size: int, seconds: float = 0.0) -> Phase:
+        """Return messages of `size` bytes, encrypted, from each sender to each of its next parties."""
+        others = self.splits - 1
+        up, down = (dict.fromkeys(each, others * (size + protocol.SEAL_BYTES)) for each in (senders, receivers))
+        return Phase("shares", up, down, len(senders) * others, seconds)

@@ -4,6 +4,7 @@ A rule belongs to a kind of node of autograd's graph. It says what to read from 
 from the gradient by the layer's output. A new kind of layer is a function that yields its parts, and a line in `RULES`.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -158,7 +159,12 @@ def _dense_of_rows(weight: Tensor, bias: Tensor | None, x: Tensor, grad: Tensor)
         if bias is not None:
             _target(bias).addmv_(grad.t(), factors)
 
-    return Part(length.mul_(row_norms(grad)), add)
+    return Part(length.mul_(row_norms(grad).add_(math.sqrt(_flushed(grad)))), add)
+
+
+def _flushed(grad: Tensor) -> float:
+    """Return what the sum of squares of a row may lack, because squares of tiny numbers are 0; inputs may be large."""
+    return grad.shape[1] * torch.finfo(grad.dtype).tiny
 
 
 def _is_small(layer: Uses, rows: int) -> bool:
@@ -176,7 +182,7 @@ def _small_dense(uses: Uses) -> Part:
     sizes = tuple(use.by_output.shape[1] for use in uses)
     columns = _blocks(tuple(use.saved.shape[1] for use in uses), x.dtype, x.device)
     squares = (x.square_() @ columns).add_(1)  # [rows, layers]; a bias is an input of 1
-    squares.mul_(grads.square() @ _blocks(sizes, x.dtype, x.device))
+    squares.mul_((grads.square() @ _blocks(sizes, x.dtype, x.device)).add_(_flushed(grads)))
 
     def add(factors: Tensor) -> None:
         scaled, sums = (grads * factors[:, None]).split(sizes, 1), torch.mv(grads.t(), factors).split(sizes)
