@@ -75,9 +75,12 @@ def suggest(name: str, known: Iterable[str]) -> str:
     'did you mean fedprox?'
     >>> suggest("zzz", ["fedavg", "fedprox"])
     'choose from fedavg, fedprox.'
+    >>> suggest("eps", ["epsilon", "steps"])
+    'did you mean epsilon?'
     """
     options = sorted(known)
-    close = difflib.get_close_matches(name.lower(), options, n=1, cutoff=0.6)
+    whole = [option for option in options if option.startswith(name.lower()) and len(name) > 1]
+    close = whole if len(whole) == 1 else difflib.get_close_matches(name.lower(), options, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]}?"
     named = ", ".join(options)

@@ -43,7 +43,7 @@ def test_the_table_says_who_is_protected_from_whom() -> None:
     runs = [
         [private([1.0, 2.0011], measures=attacks), private([1.0, 1.9], 1, measures=attacks)],
         [private([1.0, 3.0], unit="party", algorithm="scaffold", transforms="clip(norm=1) | gaussian_noise")],
-        [private([1.0, 3.0], unit="party", algorithm="fedprox", accountant="zcdp", transforms="secure_sum(splits=2)")],
+        [private([1.0, 3.0], unit="party", algorithm="fedprox", accountant="zcdp", transforms="secure-sum(splits=2)")],
     ]
     rows = texts(privacy_table(cells([plain], *runs)))
     assert [row["algorithm"] for row in rows] == ["fedavg", "scaffold", "fedprox", "fedprox"]
@@ -54,8 +54,20 @@ def test_the_table_says_who_is_protected_from_whom() -> None:
     assert (first["audited epsilon"], first["inversion PSNR, dB"]) == ("≥ 1.23", "7.25 (7)")
     everybody, trusting = "server, other parties, readers of the model", "other parties, readers of the model"
     assert [row["from"] for row in rows] == [everybody, trusting, everybody, "server"]
-    assert [row["protected"] for row in rows[1:]] == ["each party", "each party", "each message"]
+    assert [row["protected"] for row in rows[1:]] == ["each party", "each party", "single updates"]
     assert privacy_table(cells([plain])).rows == []
+
+
+def test_a_secure_sum_hides_single_updates_with_and_without_noise() -> None:
+    attacked = {"measures": {"membership": {"auc": 0.6, "low": 0.5, "high": 0.7}}}
+    chain = "clip(norm=1.0) | secure-sum(splits=2)"
+    hiding, plain = stored([0.5], records=[attacked], transforms=chain), stored([0.5], records=[attacked])
+    table = privacy_table(cells([hiding], [private([2.0], transforms=chain, **attacked)], [plain]))
+    lines = [(row["protected"], row["from"], row["epsilon"]) for row in texts(table)]
+    hidden, everybody = ("single updates", "server", "-"), "server, other parties, readers of the model"
+    assert lines == [hidden, ("each row", everybody, "2"), hidden, ("nobody", "-", "-")]
+    assert "the server learns only their sum" in table.note
+    assert "learns only their sum" not in privacy_table(cells([private([2.0])])).note
 
 
 def test_what_is_no_guarantee_is_marked() -> None:

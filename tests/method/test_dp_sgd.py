@@ -513,6 +513,7 @@ def test_arguments_that_make_no_sense_are_refused(arguments: str, reason: str) -
         ("scaffold(option=1, momentum=inside)", "exact gradient .* use scaffold"),
         ("ditto", "one training per round"),
         ("fedrep", "one training per round"),
+        ("finetune(fedavg)", "trains again on the same rows before each test"),
         ("apfl", "one training per round"),
         ("moon", "a loss of its own"),
         ("fedrs", "a loss of its own"),

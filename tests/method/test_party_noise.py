@@ -148,7 +148,7 @@ def test_statistics_get_noise_and_variances_stay_positive(normed) -> None:
 def test_rounds_without_parties_get_noise_too(toy) -> None:
     federation, task = toy((20, 20, 20, 20, 20))
     text = "clip(norm=1, adaptive=true) | gaussian_noise(multiplier=9)"
-    records = run(text, federation, task, selection=poisson(), participation=1, rounds=12)
+    records = run(text, federation, task, selection=poisson(True), participation=1, rounds=12)
     empty = [place for place, record in enumerate(records) if not record.cohort and place]
     assert empty
     for place in empty:
@@ -156,7 +156,7 @@ def test_rounds_without_parties_get_noise_too(toy) -> None:
         assert (after.server.params != before.server.params).all()
         assert after.extra["transform-0"]["norm"] != before.extra["transform-0"]["norm"]
     assert [record.privacy["party"]["steps"] for record in records] == [[number] for number in range(1, 13)]
-    plain = run("", federation, task, selection=poisson(), participation=1, rounds=12)
+    plain = run("", federation, task, selection=poisson(True), participation=1, rounds=12)
     assert all(torch.equal(plain[at].state.server.params, plain[at - 1].state.server.params) for at in empty)
 
 

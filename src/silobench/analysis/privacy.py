@@ -17,12 +17,14 @@ UNITS = (EXAMPLE, PARTY)
 ATTACKS = ("membership", "canaries", "inversion")  # measures whose findings stand beside epsilon
 _PROTECTED = {EXAMPLE: "each row", PARTY: "each party"}
 _EVERYBODY, _NOT_SERVER = "server, other parties, readers of the model", "other parties, readers of the model"
+_SECURE = "secure-sum"  # the transform, by its name in labels
 _ACCOUNTANTS = {"rdp": "RDP", "zcdp": "zCDP"}
 _COLUMNS = (
     "protected", "from", "epsilon", "epsilon (PLD)", "delta", "noise", "accountant", "guarantee", "ended", "warnings",
     "membership AUC", "audited epsilon", "inversion PSNR, dB",
 )  # fmt: skip
 _NOTES = {
+    "protected": "single updates: the server learns only their sum, which has no epsilon of its own",
     "epsilon": "epsilon: the largest over parties and trials, by the accountant; ∞ is no protection",
     "epsilon (PLD)": "PLD: by privacy loss distributions, which is tighter",
     "noise": "noise: standard deviation over the largest contribution of one row or party",
@@ -82,7 +84,7 @@ def epsilon_curve(cell: CellResult, unit: str) -> list[tuple[int, float]]:
 
 def is_hidden(cell: CellResult) -> bool:
     """Whether the server of a cell learns only sums of messages."""
-    return "secure_sum" in cell.label.text("transforms")
+    return any(term.name == _SECURE for term in cell.label.transforms)
 
 
 # --- the table ----------------------------------------------------------------------------------------
@@ -100,7 +102,8 @@ def privacy_table(cells: Cells) -> Table:
         [*shown_choices(cell, names, cells), *entries(*(line.get(column) or "-" for column in used))]
         for cell, line in lines
     ]
-    note = "; ".join(_NOTES[column] for column in used if column in _NOTES)
+    is_explained = {"protected": any(map(is_hidden, cells))}
+    note = "; ".join(text for column, text in _NOTES.items() if column in used and is_explained.get(column, True))
     return Table("Privacy", [*names, *used], rows, note)
 
 
@@ -109,7 +112,7 @@ def _lines(cell: CellResult) -> list[dict[str, str]]:
     by_unit = [[spent(run.rounds[-1], unit) for run in cell.runs] for unit in UNITS]
     lines = [_line([one for one in each if one]) for each in by_unit if all(each)]
     if is_hidden(cell):
-        lines.append({"protected": "each message", "from": "server"})
+        lines.append({"protected": "single updates", "from": "server"})
     attacks = {name: text for name, text in _attacks(cell).items() if text}
     if not lines and not attacks:
         return []

@@ -1,6 +1,6 @@
 """Privacy in the loop: what rounds spend, what their records state, and runs that end before they exceed a budget."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -9,7 +9,7 @@ from silobench.errors import ConfigError
 from silobench.loop.calibration import holders, party_sampling
 from silobench.loop.schedule import Schedule
 from silobench.method.availability import always
-from silobench.method.selection import Cohort
+from silobench.method.selection import Cohort, is_secret, reads
 from silobench.method.types import Server, placed
 from silobench.privacy.accountant import Entry, epsilon, epsilon_pld
 from silobench.privacy.ledger import ALL_PARTIES, Ledger
@@ -56,7 +56,7 @@ class Privacy:
         schedule, setting = self.schedule, self.setting
         if not self.is_private or state.server.round >= schedule.rounds:
             return None
-        cohort = schedule.selection(setting.federation, schedule.cohort, setting.seed, state.server.round)
+        cohort = self._most_parties(state.server.round)
         # Where parties may not answer, as few may as the transforms allow: noise of parties is then the least.
         least = max((each.least(len(cohort)) for each in setting.method.transforms), default=1)
         replied = cohort if schedule.availability is always() else cohort[:least]
@@ -69,10 +69,20 @@ class Privacy:
                 return f"round {number} would bring epsilon to {after:.4g}, but its budget is {budget:g}"
         return None
 
-    def check(self) -> None:
-        """Refuse a run whose first round would exceed its budget."""
-        reason = self.end(self._first)
-        if reason:
+    def _most_parties(self, round: int) -> Cohort:
+        """Return the parties of a round; of a secret draw all of them, because it would be another one after a kill."""
+        schedule, federation = self.schedule, self.setting.federation
+        if is_secret(schedule.selection):
+            return tuple(range(len(federation.parties)))
+        return schedule.selection(federation, schedule.cohort, self.setting.seed, round)
+
+    def check(self, state: State | None = None) -> None:
+        """Refuse a run whose next round would exceed its budget; `state` is where it resumes, None if it starts.
+
+        A run that its budget has ended already is not refused: it has no next round.
+        """
+        reason = self.end(state or self._first)
+        if reason and not (state and state.has_ended):
             raise ConfigError(
                 f"{reason}: give more noise or a larger epsilon, a smaller batch, or fewer local epochs or steps."
             )
@@ -116,8 +126,8 @@ class Privacy:
 
     @cached_property
     def _sampling(self) -> tuple[float, Sampling]:
-        schedule, parties = self.schedule, len(self.setting.federation.parties)
-        return party_sampling(schedule.selection, schedule.cohort, parties, schedule.pace.takes is None)
+        schedule = self.schedule
+        return party_sampling(self.setting, schedule.selection, schedule.cohort, schedule.pace.takes is None)
 
     # --- what was spent -------------------------------------------------------------------------------
 
@@ -181,8 +191,22 @@ class Privacy:
             return "the noise follows from the seed of the run, which others may know: leave out reproducible=true"
         if any(each.sampling == "shuffled" for each in mechanisms):
             return "epsilon is that of Poisson samples, but batches are shuffled: use sampling=poisson"
-        if self.setting.federation.partition.warmup and any(each.unit == "example" for each in mechanisms):
+        units = {each.unit for each in mechanisms}
+        if self.setting.federation.partition.warmup and "example" in units:
             return "the warm-up on shared rows before round 1 is not counted: leave out warmup"
+        return self._choice_by_data(units)
+
+    def _choice_by_data(self, units: Collection[Unit]) -> str | None:
+        """Return which part of the run depends on the data without noise, or None."""
+        schedule, parties = self.schedule, len(self.setting.federation.parties)
+        if schedule.is_pretrained:
+            return "the run starts from the model of another run, which epsilon does not count: start from random"
+        if schedule.controller.travels:
+            return "the controller sets a knob by exact scores on training rows: use controller = fixed"
+        if reads(schedule.selection) == "labels" and schedule.cohort < parties:
+            return "the selection draws parties by their exact numbers of rows of each class: use uniform or poisson"
+        if "party" in units and getattr(self.setting.solver.lr, "needs_validation", False):
+            return "the learning rate follows the exact loss on validation rows of parties: use another schedule"
         return None
 
     def _tighter(self, ledger: Ledger, unit: Unit) -> float | None:

@@ -201,11 +201,9 @@ def _events(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None = Non
 
 
 def _failure(plan: Plan, how: str, details: str) -> RunError:
-    return RunError(
-        f"{plan.name} failed {how}; "
-        "finished rounds are kept, and the same command continues from them once the cause is removed.",
-        details,
-    )
+    # A sentence of our own, which has no details, says what to change; a run with another choice is another run.
+    then = ", and the same command continues from them once the cause is removed" if details else ""
+    return RunError(f"{plan.name} failed {how.rstrip('.')}; finished rounds are kept{then}.", details)
 
 
 def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> Generator[Event]:

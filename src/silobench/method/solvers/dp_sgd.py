@@ -178,6 +178,11 @@ class DpSgd(Sgd):
                 "dp_sgd counts one training per round, but the algorithm has other ones (as ditto, fedrep and apfl "
                 "have): use an algorithm with one training, such as fedavg."
             )
+        if method.algorithm.adaptation is not None:
+            return (
+                "dp_sgd counts the training of the rounds, but the algorithm trains again on the same rows before each "
+                "test (as finetune does): use the algorithm without that, such as fedavg."
+            )
         if method.algorithm.loss is not None:
             return (
                 "dp_sgd needs a loss that is a mean over single rows, but the algorithm has a loss of its own, which "

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from silobench.method.solvers.bookkeeping import UnsupportedError, add_clipped, row_norms
+from silobench.method.solvers.bookkeeping import add_clipped
+from silobench.method.solvers.layer_rules import UnsupportedError, row_norms
 from silobench.models import CustomLoss, Network
 from silobench.models.devices import random_state, set_random_state
 
