@@ -29,7 +29,11 @@ TINY = {
 }
 NOISE = 'transforms = "clip(norm=1) | gaussian_noise(multiplier=9)"'
 ROWS = 'solver = "dp_sgd(noise=2, batch=32, steps=2)"'
+DRAWN = "some parties are drawn for each round, but epsilon counts all of them, because"
 LOSSES = "training losses and what clip reports are sent in the clear"
+
+PAIR = "a secure sum may have the messages of two parties only"
+INDEPENDENT = 'selection = "poisson"\nparticipation = 0.6\ntransforms = "clip(norm=1)'
 
 # choices -> the beginning of every warning that they must lead to; all other warnings must not appear
 CASES = {
@@ -54,9 +58,48 @@ CASES = {
     'solver = "dp_sgd(noise=2, batch=32, steps=2, sampling=shuffled)"': ("batches are shuffled", LOSSES),
     'transforms = "clip(norm=1) | gaussian_noise(multiplier=9, delta=0.3)"': ("delta is 0.3 with 5 parties", LOSSES),
     'solver = "dp_sgd(noise=2, batch=32, steps=2, delta=0.01)"': ("delta is 0.01 with 287 rows", LOSSES),
-    f"{NOISE}\nparticipation = 0.4": ("epsilon assumes that nobody knows which parties take part", LOSSES),
+    f"{NOISE}\nparticipation = 0.4": (f"{DRAWN} the draw follows from the seed", LOSSES),
+    f'{NOISE}\nparticipation = 0.4\nselection = "poisson"': ("epsilon assumes that nobody knows which", LOSSES),
+    f'{NOISE}\nparticipation = 0.4\nselection = "poisson(reproducible=true)"': (f"{DRAWN} the draw", LOSSES),
+    f'{NOISE}\nselection = "poisson"': (LOSSES,),
+    f'{NOISE}\nparticipation = 0.4\nselection = "by_size"': (
+        "the selection draws parties by their exact numbers of rows, which",
+        f"{DRAWN} the draw follows from the seed",
+        LOSSES,
+    ),
+    f'{NOISE[:-1]} | secure_sum(splits=2)"\nparticipation = 0.6\nselection = "poisson"': (
+        f"{DRAWN} the parties of a secure sum know",
+        PAIR,
+        "the mean training loss of a round",
+    ),
+    'transforms = "clip(norm=1) | secure_sum(splits=2)"\nparticipation = 0.6\nselection = "stratified"': (
+        "the selection draws parties by their exact numbers of rows of each class",
+    ),
+    f'{ROWS}\nparticipation = 0.6\nselection = "stratified"': (
+        "the selection draws parties by their exact numbers of rows of each class",
+        LOSSES,
+    ),
+    f'{ROWS}\nstart = "centralised(rounds=1)"': (
+        "the run starts from the model of another run",
+        "2 private runs of this experiment use the same rows",
+        LOSSES,
+    ),
+    f'{NOISE}\nstart = "centralised(rounds=1)"': ("the run starts from the model of another run", LOSSES),
+    f'{ROWS}\nstart = "random()"': (LOSSES,),
+    f'{ROWS}\ntransforms = "top_k"\ncontroller = "skewscout(period=1)"': ("the controller sends models", LOSSES),
+    'solver = "dp_sgd(lr=plateau(start=0.1), noise=2, batch=32, steps=2)"\nvalidation = 0.2': (
+        "the learning rate follows the exact loss on the validation rows",
+        LOSSES,
+    ),
     f"{ROWS}\nparticipation = 0.4": (LOSSES,),
     'parties = 2\ntransforms = "clip(norm=1) | secure_sum(splits=2)"': ("two parties share a secure sum",),
+    'parties = 3\ntransforms = "clip(norm=1) | secure_sum(protocol=pairwise, threshold=2)"': (PAIR,),
+    'parties = 3\ntransforms = "clip(norm=1) | secure_sum(protocol=pairwise)"': (),
+    f'{INDEPENDENT} | secure_sum(splits=2, too_few=skip)"': (PAIR,),
+    f'{INDEPENDENT} | secure_sum(protocol=pairwise, too_few=skip)"': (PAIR,),
+    f'{INDEPENDENT} | secure_sum(protocol=pairwise, threshold=3, too_few=skip)"': (),
+    f'{INDEPENDENT} | secure_sum(splits=3, too_few=skip)"': (),
+    f'parties = 100\n{INDEPENDENT} | secure_sum(splits=2, too_few=skip)"': (),
     f"{ROWS}\nvalidation = 0.2": ("scores on the validation rows of parties are recorded", LOSSES),
     f'{ROWS}\npartition = "iid + share(beta=0.1)"': ("the partition sends some rows to all parties", LOSSES),
     f"{NOISE}\nseed = [0, 1]": ("2 private runs of this experiment use the same rows", LOSSES),
@@ -72,7 +115,7 @@ def choices_of(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("text", CASES)
 def test_each_warning_appears_where_it_applies_and_only_there(text: str) -> None:
-    warnings = prepare(plan(choices_of(text))[0]).warnings
+    warnings = prepare(plan(choices_of(text))[-1]).warnings
     expected = CASES[text]
     assert len(warnings) == len(expected), warnings
     assert all(any(warning.startswith(start) for warning in warnings) for start in expected), warnings

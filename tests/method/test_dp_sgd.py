@@ -146,6 +146,49 @@ def test_sums_are_those_of_a_slow_loop(name: str) -> None:
             assert float(loss) == pytest.approx(float(loss_of(network.module, x, y).detach()), rel=1e-12)
 
 
+def squared(module: Any, x: Tensor, y: Tensor) -> Tensor:
+    """Return a loss that overflows sooner than its gradient."""
+    return (module(x)[:, 0] - y).square().mean()
+
+
+@pytest.mark.parametrize("loss", [loss_of, squared], ids=["cross-entropy", "squares"])
+@pytest.mark.parametrize("name", ["one dense layer", "dense layers", "without a bias", "many places", "layer norm"])
+@pytest.mark.parametrize("value", [1e19, 1e20, 3e38])
+def test_a_row_that_is_not_finite_counts_as_zero(name: str, value: float, loss: Any) -> None:
+    network, x, y = drawn(*NETWORKS[name], reads_words=False)
+    others, clip = slow(network, loss, x[1:], y[1:], 0.1), 0.1
+    mean = float(loss(network.module, x[1:], y[1:]).detach())
+    x[0] = value
+    loss_of_row = float(loss(network.module, x[:1], y[:1]).detach())
+    for way in (by_layers, vectorised, one_by_one):
+        reported = float(way(network, loss, x, y, clip))
+        assert float((network.grad - others).norm()) <= clip * (1 + bound(1000)), way
+        if not math.isfinite(loss_of_row):
+            assert float((network.grad - others).norm()) <= clip * bound(1000), way
+            assert reported == pytest.approx(mean, rel=bound(1000)), way
+            assert math.isnan(way(network, loss, x[:1], y[:1], clip)), way
+            assert not network.grad.any()
+
+
+def test_large_inputs_do_not_hide_the_norms_of_small_gradients() -> None:
+    """The square of the gradient by the output is below the smallest number, but the gradient is not."""
+    for bias, inputs in ((True, 4), (False, 4)):
+        network = Network(nn.Linear(inputs, 1, bias=bias))
+        x, y = torch.full((4, inputs), 5e18), torch.zeros(4)
+        by_layers(network, lambda module, x, y: (module(x) * 1e-20).mean(), x, y, 1e-3)
+        assert 0 < float(network.grad.norm()) <= 4 * 1e-3 * 1.001
+
+
+def test_a_party_with_a_row_that_is_not_finite_still_sends_a_model(silos: Toy) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(40, 4)).astype(np.float32)
+    rows[3] = 1e20
+    federated = silos(rows, rng.integers(0, 3, 40), (20, 20), model="mlp(8)")
+    record = run("fedavg", federated, sb.dp_sgd(noise=5.0, batch="full", steps=3), rounds=2)[-1]
+    assert record.state.server.params.isfinite().all()
+    assert math.isfinite(record.train_loss)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_book_keeping_is_chosen(name: str) -> None:
     network, x, y = drawn(*NETWORKS[name], reads_words="word" in name)
@@ -513,6 +556,7 @@ def test_arguments_that_make_no_sense_are_refused(arguments: str, reason: str) -
         ("scaffold(option=1, momentum=inside)", "exact gradient .* use scaffold"),
         ("ditto", "one training per round"),
         ("fedrep", "one training per round"),
+        ("finetune(fedavg)", "trains again on the same rows before each test"),
         ("apfl", "one training per round"),
         ("moon", "a loss of its own"),
         ("fedrs", "a loss of its own"),

@@ -275,7 +275,7 @@ def test_one_more_dropout_is_an_error(threshold: int, dropouts: int) -> None:
 @pytest.mark.parametrize("phase", PHASES[:3])
 @pytest.mark.parametrize("protocol", [Splits(2), Splits(5)])
 def test_splits_need_every_party(protocol: SumProtocol, phase: str) -> None:
-    with pytest.raises(TooFewError, match=r"^4 of 5 parties .*, but the secure sum needs 5: "):
+    with pytest.raises(TooFewError, match=r"^4 of 5 parties .*, but the secure sum needs 5: let every party answer"):
         summed(protocol, secret_values(FIVE), {7: phase})
 
 

@@ -14,7 +14,16 @@ from silobench.federation import federate
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import fedavg
 from silobench.method.method import Method
-from silobench.method.selection import SELECTIONS, by_size, poisson, round_robin, sampling_of, stratified, uniform
+from silobench.method.selection import (
+    SELECTIONS,
+    by_size,
+    is_secret,
+    poisson,
+    reads,
+    round_robin,
+    stratified,
+    uniform,
+)
 from silobench.method.solvers import sgd
 from silobench.rng import stream
 from silobench.tasks.task import task
@@ -74,8 +83,9 @@ def test_by_size_draws_by_size() -> None:
     assert found == pytest.approx(sizes / sizes.sum(), abs=0.03)
 
 
-def test_poisson_parties_join_independently_at_one_rate() -> None:
-    select, draws = poisson(), 3000
+@pytest.mark.parametrize("reproducible", [False, True])
+def test_poisson_parties_join_independently_at_one_rate(reproducible: bool) -> None:
+    select, draws = poisson(reproducible), 3000
     cohorts = [select(FEDERATION, 3, 0, now) for now in range(draws)]
     joined = np.array([[party in cohort for party in range(12)] for cohort in cohorts])
     assert all(list(cohort) == sorted(set(cohort)) and {type(p) for p in cohort} <= {int} for cohort in cohorts)
@@ -89,15 +99,30 @@ def test_poisson_parties_join_independently_at_one_rate() -> None:
     assert cohorts[:50] != [select(FEDERATION, 3, 1, now) for now in range(50)]
 
 
+def test_poisson_draws_are_secret_unless_they_follow_from_the_seed() -> None:
+    def cohorts(select):
+        return [select(FEDERATION, 6, 0, now) for now in range(20)]  # 240 draws: 2^-240 for the same ones by chance
+
+    secret = poisson()
+    assert cohorts(secret) == cohorts(secret)
+    assert cohorts(secret) != cohorts(poisson())
+    assert cohorts(poisson(reproducible=True)) == cohorts(SELECTIONS.build("poisson(reproducible=true)"))
+    assert str(SELECTIONS.bind("poisson").full) == "poisson"  # as before the argument existed
+
+
 def test_accountants_know_how_parties_are_drawn() -> None:
-    known = {name: sampling_of(SELECTIONS.build(name)) for name in (*EVERY, "poisson")}
-    assert {name: kind for name, kind in known.items() if kind} == {"uniform": "fixed", "poisson": "poisson"}
+    built = {name: SELECTIONS.build(name) for name in (*EVERY, "poisson", "poisson(reproducible=true)")}
+    assert [name for name, select in built.items() if is_secret(select)] == ["poisson"]
+    known = {name: reads(select) for name, select in built.items()}
+    assert {name: kind for name, kind in known.items() if kind} == {"by-size": "rows", "stratified": "labels"}
 
 
 def test_a_round_without_parties_leaves_the_model() -> None:
     federation, digits_task = federate(DIGITS, "iid", 3, seed=0), task("linear", DIGITS)
     method = Method(fedavg(), sgd(steps=1))
-    run = list(rounds(method, federation, digits_task, rounds=9, participation=1, selection=poisson(), eval_every=9))
+    run = list(
+        rounds(method, federation, digits_task, rounds=9, participation=1, selection=poisson(True), eval_every=9)
+    )
     empty = [place for place, record in enumerate(run) if place and not record.cohort]
     assert empty
     for place in empty:

@@ -551,6 +551,16 @@ def test_the_table_of_shares_has_a_line_for_each_chain() -> None:
     assert names == ["none", "pairwise", f"2 splits: {chains[1]}", f"2 splits: {chains[2]}"]
 
 
+def test_the_table_of_shares_names_solvers_where_they_differ() -> None:
+    solvers = ("sgd(lr=0.1, epochs=1)", "dp-sgd(noise=2.0, epochs=1)")
+    runs = [[stored([0.8], **oarf(transforms=chain, solver=each))] for each in solvers for chain in ("", SPLIT2)]
+    table = sharing_table(cells(*runs))
+    assert [text for text, _ in column(table, "sum")] == ["none", "2 splits"] * 2
+    names = [text for text, _ in column(table, "solver")]
+    assert names[0] == names[1] != names[2] == names[3]
+    assert "solver" not in sharing_table(cells(*runs[:2])).columns
+
+
 def test_equal_curves_of_all_splits_are_counted() -> None:
     def evidence(*last: float) -> list[str]:
         groups = [

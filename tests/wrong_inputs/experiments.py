@@ -292,7 +292,7 @@ LINES = [
     ),
     experiment('buffers = "keep all"', "buffers must be 'average', 'local' or 'keep', but 'keep all' was given."),
     experiment("buffers = true", "buffers must be 'average', 'local' or 'keep', but true was given."),
-    experiment('selection = "random"', "choose from by-size, round-robin, stratified, uniform."),
+    experiment('selection = "random"', "choose from by-size, poisson, round-robin, stratified, uniform."),
     experiment('controller = "skewscout"', "use gaia, fedavg(iter_local=...), dgc or top_k."),
     experiment(
         'controller = "skewscout(knob=bits)"',
@@ -301,6 +301,14 @@ LINES = [
     experiment(
         'controller = "skewscout(knob=fraction)"\ntransforms = "quantize"',
         "this method has no knob 'fraction': use the transform top_k or rand_k, which has it.",
+    ),
+    experiment(
+        'controller = "skewscout"\ntransforms = "top_k | clip(norm=1) | gaussian_noise(multiplier=1)"',
+        "which the transform gaussian-noise does not protect: use controller = fixed.",
+    ),
+    experiment(
+        'algorithm = "finetune(fedavg)"\nsolver = "dp_sgd(noise=1)"',
+        "trains again on the same rows before each test (as finetune does): use the algorithm without that",
     ),
     experiment('controller = "oracle"', "use gaia, fedavg(iter_local=...), dgc or top_k."),
     # networks and exchanges

@@ -6,12 +6,12 @@ from typing import Any
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells
-from silobench.analysis.measured import cells_with
-from silobench.analysis.tables import Entry, Table, entries, line_choices, shown_choices
+from silobench.analysis.measured import cells_with, choices_of
+from silobench.analysis.tables import Entry, Table, entries, shown_choices
 
 MEMBERSHIP, CANARIES = "membership", "canaries"
 _MOST_PARTIES = 10  # in a table; of more, only the one whose rows are recognised best
-_MEMBERSHIP = ("rows of", "rows", "AUC", "recognised, %", "AUC of the difference", "recognised by it, %")
+_MEMBERSHIP = ("rows", "AUC", "recognised, %", "AUC of the difference", "recognised by it, %")
 _MEMBERSHIP_NOTE = (
     "AUC: the probability that a training row has a lower loss than a test row, with its interval of 95%; 0.5 is a "
     "guess; recognised: training rows that an attacker recognises with false alarms on 1% of test rows; difference: an "
@@ -25,39 +25,49 @@ _CANARIES_NOTE = (
 
 
 def attack_tables(cells: Cells) -> list[Table]:
-    """Return tables of membership inference and of audits; empty if no cell was attacked."""
+    """Return tables of membership inference on all rows and of audits; empty if no cell was attacked."""
     return [table for table in (_membership(cells), _canaries(cells)) if table.rows]
+
+
+def party_attack_tables(cells: Cells) -> list[Table]:
+    """Return the table of membership inference on the rows of each party; empty if no cell was attacked."""
+    attacked = cells_with(cells, MEMBERSHIP)
+    choices = choices_of(attacked)
+    rows = [
+        [*shown_choices(cell, choices, attacked), *entries(party, *numbers)]
+        for cell in attacked
+        for party, numbers in _by_party(cell)
+    ]
+    columns = [*choices, "party", *_MEMBERSHIP]
+    return [Table("Membership inference by party", columns, rows, _MEMBERSHIP_NOTE)] if rows else []
 
 
 def _membership(cells: Cells) -> Table:
     attacked = cells_with(cells, MEMBERSHIP)
-    choices = line_choices(attacked)
+    choices = choices_of(attacked)
     rows = [
-        [*shown_choices(cell, choices, attacked), *entries(whose, *numbers)]
-        for cell in attacked
-        for whose, numbers in _by_party(cell)
+        [*shown_choices(cell, choices, attacked), *entries(*_numbers(_last(cell, MEMBERSHIP)))] for cell in attacked
     ]
     return Table("Membership inference", [*choices, *_MEMBERSHIP], rows, _MEMBERSHIP_NOTE)
 
 
 def _by_party(cell: CellResult) -> list[tuple[str, list[str]]]:
-    """Return whose rows were attacked, and the numbers: all parties, then each, or the one that is attacked best."""
+    """Return the numbers of each party by its name; of many parties, only those of the one that is attacked best."""
     trials, names = _last(cell, MEMBERSHIP), cell.runs[0].partition.parties
-    lines = [("all parties", _numbers(trials))]
     parties = [
         [each for each in of_party if each]
         for of_party in zip(*(one.get("parties", []) for one in trials), strict=False)
     ]
     if len(parties) > _MOST_PARTIES:
         best = max(range(len(parties)), key=lambda place: fmean([0, *(each["auc"] for each in parties[place])]))
-        return [*lines, (f"{names[best]}, the highest", _numbers(parties[best]))]
-    return [*lines, *((names[place], _numbers(some)) for place, some in enumerate(parties))]
+        return [(f"{names[best]}, the highest", _numbers(parties[best]))]
+    return [(names[place], _numbers(some)) for place, some in enumerate(parties)]
 
 
 def _numbers(trials: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the means over trials, as text; empty where no row could be attacked."""
     if not trials:
-        return [""] * (len(_MEMBERSHIP) - 1)
+        return [""] * len(_MEMBERSHIP)
     rows = f"{fmean(each['rows'] for each in trials):.0f}"
     return [rows, *_success(trials), *_success([each["difference"] for each in trials])]
 
@@ -69,7 +79,7 @@ def _success(trials: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _canaries(cells: Cells) -> Table:
     audited = cells_with(cells, CANARIES)
-    choices = line_choices(audited)
+    choices = choices_of(audited)
     rows = [
         [*shown_choices(cell, choices, audited), *_audit(seed, findings)]
         for cell in audited

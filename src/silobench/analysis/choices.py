@@ -75,20 +75,6 @@ def method_choices(cells: Sequence[CellResult]) -> list[str]:
     return names
 
 
-def line_choices(cells: Sequence[CellResult]) -> list[str]:
-    """Return the columns for a table with a line per cell: the algorithm and whatever makes no two lines look alike.
-
-    Transforms are shown wherever they differ.
-    """
-    names = [*method_choices(cells), "algorithm"]
-    others = distinguishing([cell.label for cell in cells], but=names)
-    for name in sorted(others, key=lambda name: (name != "transforms", name != "solver")):
-        lines = {tuple(shown(cell, each, cells) for each in names) for cell in cells}
-        if name == "transforms" or len(lines) < len(cells):
-            names.append(name)
-    return names
-
-
 def varying(cells: Sequence[CellResult]) -> list[str]:
     """Return dataset, partition, and whatever else differs between cells of one dataset."""
     always = ["dataset", "partition"]

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells, by_seed
 from silobench.analysis.statistics import Spread, spread
-from silobench.analysis.tables import Table, entries, line_choices, shown_choices
+from silobench.analysis.tables import Table, entries, method_choices, shown, shown_choices
+from silobench.runs.label import distinguishing
 from silobench.runs.stored import StoredRun
 
 Findings: TypeAlias = Mapping[str, Any]  # of one measure after one round
@@ -22,6 +23,20 @@ def known(values: Iterable[float | None]) -> list[float]:
 def cells_with(cells: Cells, measure: str) -> list[CellResult]:
     """Return the cells of which every trial has a measure."""
     return [cell for cell in cells if all(run.measured(measure) for run in cell.runs)]
+
+
+def choices_of(cells: Cells) -> list[str]:
+    """Return the columns for a table with a line per cell: the algorithm and whatever makes no two lines look alike.
+
+    Transforms are shown wherever they differ.
+    """
+    names = list(dict.fromkeys((*method_choices(cells), "algorithm")))
+    others = distinguishing([cell.label for cell in cells], but=names)
+    for name in sorted(others, key=lambda name: (name != "transforms", name != "solver")):
+        lines = {tuple(shown(cell, each, cells) for each in names) for cell in cells}
+        if name == "transforms" or len(lines) < len(cells):
+            names.append(name)
+    return names
 
 
 def measured_rounds(cell: CellResult, measure: str) -> list[int]:
@@ -124,7 +139,7 @@ def measure_tables(cells: Cells, but: Collection[str] = ()) -> list[Table]:
 
 def measure_table(cells: Cells, measure: str) -> Table:
     """Return the last findings of a measure: few of them in columns, many in rows."""
-    choices = line_choices(cells)
+    choices = choices_of(cells)
     findings = list(dict.fromkeys(name for cell in cells for name in findings_of(cell, measure)))
     title = f"Measure {measure}, last values (mean ± std over trials)"
     if len(findings) <= _WIDE:

@@ -2,34 +2,39 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells
 from silobench.analysis.measured import known
-from silobench.analysis.tables import Table, entries, shown_choices, varying
+from silobench.analysis.tables import BASELINES, Table, entries, shown_choices, varying
+from silobench.runs.label import Label
 from silobench.runs.stored import RoundRow, StoredRun
 
 EXAMPLE, PARTY = "example", "party"
 UNITS = (EXAMPLE, PARTY)
 ATTACKS = ("membership", "canaries", "inversion")  # measures whose findings stand beside epsilon
 _PROTECTED = {EXAMPLE: "each row", PARTY: "each party"}
-_EVERYBODY, _NOT_SERVER = "server, other parties, readers of the model", "other parties, readers of the model"
+_READERS = "readers of the model"
+_NOT_SERVER = f"other parties, {_READERS}"
+_EVERYBODY = f"server, {_NOT_SERVER}"
 _TINY = "< 1e-6"  # an epsilon of 0, which holds where delta allows the rest; it would look like perfect privacy
-_PEERS = ("gossip", "mesh")  # exchanges and networks without a server
+_SECURE = "secure-sum"  # the transform, by its name in labels
 _ACCOUNTANTS = {"rdp": "RDP", "zcdp": "zCDP"}
 _COLUMNS = (
     "protected", "from", "epsilon", "epsilon (PLD)", "delta", "noise", "accountant", "guarantee", "ended", "warnings",
     "membership AUC", "audited epsilon", "inversion PSNR, dB",
 )  # fmt: skip
 _NOTES = {
+    "protected": "single updates: the server learns only their sum, which has no epsilon of its own",
     "epsilon": "epsilon: the largest over parties and trials, by the accountant; ∞ is no protection",
     "epsilon (PLD)": "PLD: by privacy loss distributions, which is tighter",
     "noise": "noise: standard deviation over the largest contribution of one row or party",
     "guarantee": "guarantee: whether epsilon holds as it is stated",
     "ended": "ended: the run stopped there, because one more round would have exceeded its budget",
+    "warnings": "warnings: what epsilon does not cover, as run.json and the notes before a run state it",
     "membership AUC": "membership AUC: 0.5 is a guess, with its interval of 95%",
     "audited epsilon": "audited epsilon: the true one is not below it, with 95% confidence",
     "inversion PSNR, dB": "inversion: the higher, the more of an image is seen; in brackets that of the mean image",
@@ -47,20 +52,14 @@ class Spent:
     accountant: str
     reason: str  # why epsilon is no guarantee; empty if it is one
     epsilon_pld: float | None = None  # in the last round only, and where it is known
-    has_server: bool = True
 
-    @property
-    def protects_from(self) -> str:
-        """From whom a unit is hidden. Noise that the server adds does not hide anything from the server."""
-        is_trusting = self.unit == PARTY and self.accountant == "rdp"
-        return _NOT_SERVER if is_trusting or not self.has_server else _EVERYBODY
-
-
-def _last_spent(run: StoredRun, unit: str) -> Spent | None:
-    """Return what a run spent; parties of an exchange without a server are not protected from one."""
-    one = spent(run.rounds[-1], unit)
-    has_server = run.label.exchange.name not in _PEERS and run.label.network.name not in _PEERS
-    return one and replace(one, has_server=has_server)
+    def protects_from(self, label: Label) -> str:
+        """Return from whom a unit is hidden. Noise that the server adds does not hide anything from the server."""
+        if label.algorithm.name in BASELINES:  # nobody sends anything, and `combined` has all rows in one place
+            return _READERS
+        has_server = label.exchange.name == "star" and label.network.name != "mesh"
+        is_from_server = has_server and (self.unit == EXAMPLE or self.accountant == "zcdp")
+        return _EVERYBODY if is_from_server else _NOT_SERVER
 
 
 def spent(row: RoundRow, unit: str) -> Spent | None:
@@ -92,8 +91,9 @@ def epsilon_curve(cell: CellResult, unit: str) -> list[tuple[int, float]]:
 
 
 def is_hidden(cell: CellResult) -> bool:
-    """Whether the server of a cell learns only sums of messages."""
-    return "secure_sum" in cell.label.text("transforms")
+    """Whether the server of a cell learns only sums of messages; baselines send none."""
+    label = cell.label
+    return label.algorithm.name not in BASELINES and any(term.name == _SECURE for term in label.transforms)
 
 
 # --- the table ----------------------------------------------------------------------------------------
@@ -111,16 +111,17 @@ def privacy_table(cells: Cells) -> Table:
         [*shown_choices(cell, names, cells), *entries(*(line.get(column) or "-" for column in used))]
         for cell, line in lines
     ]
-    note = "; ".join(_NOTES[column] for column in used if column in _NOTES)
+    is_explained = {"protected": any(map(is_hidden, cells))}
+    note = "; ".join(text for column, text in _NOTES.items() if column in used and is_explained.get(column, True))
     return Table("Privacy", [*names, *used], rows, note)
 
 
 def _lines(cell: CellResult) -> list[dict[str, str]]:
     """Return the texts of the rows of a cell, by column."""
-    by_unit = [[_last_spent(run, unit) for run in cell.runs] for unit in UNITS]
-    lines = [_line([one for one in each if one]) for each in by_unit if all(each)]
+    by_unit = [[spent(run.rounds[-1], unit) for run in cell.runs] for unit in UNITS]
+    lines = [_line(cell.label, [one for one in each if one]) for each in by_unit if all(each)]
     if is_hidden(cell):
-        lines.append({"protected": "each message", "from": "server"})
+        lines.append({"protected": "single updates", "from": "server"})
     attacks = {name: text for name, text in _attacks(cell).items() if text}
     if not lines and not attacks:
         return []
@@ -135,12 +136,12 @@ def _ended(cell: CellResult) -> str:
     return f"after round {_range(ended)} of {cell.label.rounds}" if ended else ""
 
 
-def _line(trials: Sequence[Spent]) -> dict[str, str]:
+def _line(label: Label, trials: Sequence[Spent]) -> dict[str, str]:
     first, reasons = trials[0], sorted({each.reason for each in trials} - {""})
     tighter = known(each.epsilon_pld for each in trials)
     return {
         "protected": _PROTECTED[first.unit],
-        "from": first.protects_from,
+        "from": first.protects_from(label),
         "epsilon": _number(max(each.epsilon for each in trials)),
         "epsilon (PLD)": _number(max(tighter)) if len(tighter) == len(trials) else "",
         "delta": f"{max(each.delta for each in trials):.3g}",
@@ -204,7 +205,7 @@ def privacy_json(cell: CellResult) -> dict[str, Any] | None:
     trials = [dict(run.rounds[-1].privacy) for run in cell.runs]
     if not any(trials):
         return None
-    units = {unit: [one for run in cell.runs if (one := _last_spent(run, unit))] for unit in UNITS}
+    units = {unit: [one for run in cell.runs if (one := spent(run.rounds[-1], unit))] for unit in UNITS}
     return {
         **{unit: _unit_json(cell, each) for unit, each in units.items() if each},
         "trials": {str(seed): trial for seed, trial in zip(cell.seeds, trials, strict=True)},
@@ -218,7 +219,7 @@ def _unit_json(cell: CellResult, trials: Sequence[Spent]) -> dict[str, Any]:
         "epsilon_pld": max(tighter) if len(tighter) == len(trials) else None,
         "delta": max(each.delta for each in trials),
         "protected": _PROTECTED[unit],
-        "from": trials[0].protects_from,
+        "from": trials[0].protects_from(cell.label),
         "holds": not any(each.reason for each in trials),
         "rounds": [[number, value] for number, value in epsilon_curve(cell, unit)],
     }

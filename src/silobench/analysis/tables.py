@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from silobench.analysis.cells import CellResult
-from silobench.analysis.choices import line_choices as line_choices
 from silobench.analysis.choices import method_choices as method_choices
 from silobench.analysis.choices import shown as shown
 from silobench.analysis.choices import varying as varying

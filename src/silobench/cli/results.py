@@ -144,6 +144,7 @@ def _print_more(cells: "list[CellResult]", details: bool, target: float | None, 
 
 def _more_tables(cells: "list[CellResult]", details: bool, target: float | None, parties: bool) -> "Iterator[Table]":
     """Yield the tables of --details, --target and --parties."""
+    from silobench.analysis.attacks import party_attack_tables
     from silobench.analysis.confusion import confusion_tables
     from silobench.analysis.details import details_tables
     from silobench.analysis.parties import parties_tables
@@ -154,6 +155,7 @@ def _more_tables(cells: "list[CellResult]", details: bool, target: float | None,
         yield from confusion_tables(cells)
     if parties:
         yield from parties_tables(cells)
+        yield from party_attack_tables(cells)
 
 
 def _time_tables(cells: "list[CellResult]", each: bool) -> "list[Table]":

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from silobench.method.selection import Selection, cohort_size, sampling_of
+from silobench.method.selection import Selection, cohort_size, is_secret
 from silobench.method.solvers import Solver
 from silobench.privacy.mechanism import Sampling
 from silobench.training.setting import Setting
@@ -25,11 +25,11 @@ def calibrated(
         cohort = cohort_size(len(parties), participation)
         trainings = most_trainings(setting, selection, cohort, rounds) * most_holders(setting)
         solver = solver.calibrated(trainings, [party.samples for party in parties])
-    if any(each.calibrated is not None for each in transforms):
+    if any(each.calibrated is not None for each in transforms) and not method.algorithm.silent:
         cohort = cohort_size(len(parties), participation)
-        rate, sampling = party_sampling(selection, cohort, len(parties), in_step)
+        rate, sampling = party_sampling(setting, selection, cohort, in_step)
         transforms = tuple(
-            each if each.calibrated is None else each.calibrated(rounds, rate, sampling, len(parties))
+            each if each.calibrated is None else each.calibrated(rounds, rate, sampling, len(parties), cohort)
             for each in transforms
         )
     if solver is method.solver and transforms is method.transforms:
@@ -37,27 +37,31 @@ def calibrated(
     return replace(setting, method=replace(method, solver=solver, transforms=transforms))
 
 
-def party_sampling(selection: Selection, cohort: int, parties: int, in_step: bool = True) -> tuple[float, Sampling]:
+def party_sampling(setting: Setting, selection: Selection, cohort: int, in_step: bool = True) -> tuple[float, Sampling]:
     """Return the share of parties that take part in a round, and how they are drawn, as accountants count it.
 
-    The draw protects nobody where parties have different probabilities, or where messages of several draws arrive
-    together (not `in_step`): it counts as if all took part.
+    The draw protects nobody where others know it, because it follows from the seed of the run, or because parties
+    of a round exchange keys for a secure sum. Nor does it where messages of several draws arrive together (not
+    `in_step`). Then it counts as if all parties took part.
     """
-    sampling = sampling_of(selection)
-    if sampling is None or cohort >= parties or not in_step:
+    parties = len(setting.federation.parties)
+    if not is_secret(selection) or setting.method.hides or not in_step:
         return 1.0, "poisson"
-    return cohort / parties, sampling
+    return cohort / parties, "poisson"
 
 
 def most_trainings(setting: Setting, selection: Selection, cohort: int, rounds: int) -> int:
-    """Return in how many rounds a party is asked to train, at most. Selections do not depend on the data."""
+    """Return the largest number of rounds in which a party trains; with a secret selection, all of them.
+
+    The draws of a secret selection are others after a kill, so those of this process say nothing.
+    """
     federation = setting.federation
-    if cohort >= len(federation.parties):
+    if cohort >= len(federation.parties) or is_secret(selection):
         return rounds
-    asked = np.zeros(len(federation.parties), dtype=np.int64)
+    counts = np.zeros(len(federation.parties), dtype=np.int64)
     for number in range(rounds):
-        asked[list(selection(federation, cohort, setting.seed, number))] += 1
-    return int(asked.max(initial=0))
+        counts[list(selection(federation, cohort, setting.seed, number))] += 1
+    return int(counts.max(initial=0))
 
 
 def most_holders(setting: Setting) -> int:
@@ -81,3 +85,8 @@ def holders(setting: Setting) -> list[tuple[int, ...]]:
     groups = {tuple(np.unique(each).tolist()) for each in np.split(owners, begins[1:]) if len(each) > 1}
     shared = sorted(group for group in groups if len(group) > 1)
     return shared if len(shared) <= _MOST_GROUPS else [tuple(sorted({party for group in shared for party in group}))]
+
+
+def repeats_rows(setting: Setting) -> bool:
+    """Whether a party holds a row several times, so that it may be in one batch more than once."""
+    return any(len(party.rows.unique()) < party.samples for party in setting.federation.parties)

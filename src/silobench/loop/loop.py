@@ -14,7 +14,7 @@ from silobench.errors import HookError, RunError
 from silobench.loop.accounts import FinishedRound, bytes_of, core_seconds, dense_bytes_of, phases_of, time_of
 from silobench.loop.downlink import downlink
 from silobench.loop.evaluation import evaluated, models_to_test
-from silobench.loop.exchanges import Meeting
+from silobench.loop.exchanges import LOST, Meeting
 from silobench.loop.final import final_test
 from silobench.loop.privacy import Privacy
 from silobench.loop.probe import ModelProbe
@@ -36,7 +36,7 @@ def run_rounds(schedule: Schedule, state: State | None = None) -> Iterator[Round
     """Run the rounds that remain after `state`; None starts at round 0."""
     schedule = schedule.pooled()
     schedule.check()
-    Privacy(schedule).check()
+    Privacy(schedule).check(state)
     keep_memory()
     setting = schedule.setting
     loop = _Loop(replace(schedule.steered(), engine=schedule.engine.settled(setting)))
@@ -105,7 +105,10 @@ class _Loop:
     def round(self, state: State) -> RoundRecord:
         """Run one round, and test the model if the schedule says so."""
         schedule, setting, watch = self.schedule, self.setting, Stopwatch()
-        probe = ModelProbe(setting, schedule.engine, state, lambda: self._full_exchange_bytes(state.server))
+        is_protected = self.privacy.is_private or setting.method.hides
+        may_travel = schedule.controller.travels or not is_protected
+        full_exchange = partial(self._full_exchange_bytes, state.server)
+        probe = ModelProbe(setting, schedule.engine, state, full_exchange, may_travel=may_travel)
         orders = schedule.controller.steer(state.server, state.controller, probe)
         watch.lap("control")
         server = replace(state.server, knobs={**orders.knobs, **self._knobs_of_lr(state)})
@@ -179,7 +182,8 @@ class _Loop:
         """Return the state with what the round spent of privacy; it ends the run if another round would spend more."""
         turns = done.turn
         trained = turns.replied if turns.trained is None else sorted(turns.trained.sizes)
-        after = self.privacy.charged(after, done.before, turns.cohort, trained)
+        is_lost = LOST in done.outcome.tally.reports
+        after = self.privacy.charged(after, done.before, turns.cohort, trained, is_lost)
         if self.privacy.end(after) is None:
             return after
         return replace(after, extra={**after.extra, END: {"round": torch.tensor(after.server.round), BUDGET: _YES}})

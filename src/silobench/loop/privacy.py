@@ -1,15 +1,15 @@
 """Privacy in the loop: what rounds spend, what their records state, and runs that end before they exceed a budget."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from silobench.errors import ConfigError
-from silobench.loop.calibration import holders, party_sampling
+from silobench.loop.calibration import holders, party_sampling, repeats_rows
 from silobench.loop.schedule import Schedule
 from silobench.method.availability import always
-from silobench.method.selection import Cohort
+from silobench.method.selection import Cohort, is_secret, reads
 from silobench.method.types import Server, placed
 from silobench.privacy.accountant import Entry, epsilon, epsilon_pld
 from silobench.privacy.ledger import ALL_PARTIES, Ledger
@@ -39,16 +39,21 @@ class Privacy:
         everybody = tuple(range(len(self.setting.federation.parties)))
         return any(True for _ in self._releases(everybody, self._first, everybody, everybody))
 
-    def charged(self, state: State, before: State, cohort: Cohort, trained: Iterable[int]) -> State:
+    def charged(
+        self, state: State, before: State, cohort: Cohort, trained: Iterable[int], is_lost: bool = False
+    ) -> State:
         """Return the state after a round with its releases in the ledger; `before` is the state at its start.
 
         `cohort` are the parties of the round. Those that trained are charged even if their message is lost, because
-        nobody knows who has read a message that did not arrive.
+        nobody knows who has read a message that did not arrive. If the whole round `is_lost`, a secure sum has hidden
+        the messages, and noise of parties on them is not charged.
         """
         if not self.is_private:
             return state
         trained = tuple(trained)
-        ledger = Ledger.of(state.extra.get(LEDGER, {})).charged(self._releases(cohort, before, trained, trained))
+        ledger = Ledger.of(state.extra.get(LEDGER, {})).charged(
+            self._releases(cohort, before, trained, () if is_lost else trained)
+        )
         return replace(state, extra={**state.extra, LEDGER: ledger.memory()})
 
     def end(self, state: State) -> str | None:
@@ -57,10 +62,7 @@ class Privacy:
         if not self.is_private or state.server.round >= schedule.rounds:
             return None
         cohort = schedule.selection(setting.federation, schedule.cohort, setting.seed, state.server.round)
-        # Where parties may not answer, as few may as the transforms allow: noise of parties is then the least.
-        least = max((each.least(len(cohort)) for each in setting.method.transforms), default=1)
-        replied = cohort if schedule.availability is always() else cohort[:least]
-        releases = list(self._releases(cohort, state, cohort, replied))
+        releases = list(self._releases(cohort, state, self._most_parties(cohort), self._fewest_answers(cohort)))
         ledger = Ledger.of(state.extra.get(LEDGER, {})).charged(releases)
         for unit in _units(ledger):
             budget = min((each.budget for _, each, _ in releases if each.unit == unit and each.budget), default=None)
@@ -69,10 +71,31 @@ class Privacy:
                 return f"round {number} would bring epsilon to {after:.4g}, but its budget is {budget:g}"
         return None
 
-    def check(self) -> None:
-        """Refuse a run whose first round would exceed its budget."""
-        reason = self.end(self._first)
-        if reason:
+    def _most_parties(self, cohort: Cohort) -> Cohort:
+        """Return the parties that may train: after a secret draw all, because it would be another one after a kill."""
+        is_certain = not is_secret(self.schedule.selection)
+        return cohort if is_certain else tuple(range(len(self.setting.federation.parties)))
+
+    def _fewest_answers(self, cohort: Cohort) -> Cohort:
+        """Return the fewest parties of a round that may answer: noise of parties is then the least.
+
+        Nobody does in a cohort that a transform refuses, because the round is lost or stops the run.
+        """
+        method = self.setting.method
+        transforms = () if method.algorithm.silent else method.transforms
+        try:
+            least = max((each.least(len(cohort)) for each in transforms), default=1)
+        except ConfigError:
+            return ()
+        return cohort if self.schedule.availability is always() else cohort[:least]
+
+    def check(self, state: State | None = None) -> None:
+        """Refuse a run whose next round would exceed its budget; `state` is where it resumes, None if it starts.
+
+        A run that its budget has ended already is not refused: it has no next round.
+        """
+        reason = self.end(state or self._first)
+        if reason and not (state and state.has_ended):
             raise ConfigError(
                 f"{reason}: give more noise or a larger epsilon, a smaller batch, or fewer local epochs or steps."
             )
@@ -110,14 +133,16 @@ class Privacy:
         context = setting.context(state.server, -1, cohort, replied)
         contexts = placed(setting.method.transforms, context, server_memories(state.extra, setting))
         for transform, seen in zip(setting.method.transforms, contexts, strict=True):
+            if not replied and not transform.decodes_nothing:
+                continue  # nobody answers, and the model stays as it is
             mechanism = transform.release(seen)
             if mechanism is not None:
                 yield ALL_PARTIES, replace(mechanism, rate=rate, sampling=sampling), 1
 
     @cached_property
     def _sampling(self) -> tuple[float, Sampling]:
-        schedule, parties = self.schedule, len(self.setting.federation.parties)
-        return party_sampling(schedule.selection, schedule.cohort, parties, schedule.pace.takes is None)
+        schedule = self.schedule
+        return party_sampling(self.setting, schedule.selection, schedule.cohort, schedule.pace.takes is None)
 
     # --- what was spent -------------------------------------------------------------------------------
 
@@ -181,8 +206,24 @@ class Privacy:
             return "the noise follows from the seed of the run, which others may know: leave out reproducible=true"
         if any(each.sampling == "shuffled" for each in mechanisms):
             return "epsilon is that of Poisson samples, but batches are shuffled: use sampling=poisson"
-        if self.setting.federation.partition.warmup and any(each.unit == "example" for each in mechanisms):
+        units = {each.unit for each in mechanisms}
+        if "example" in units and repeats_rows(self.setting):
+            return "a party holds the same row several times, but epsilon counts it once: leave out the copies"
+        if self.setting.federation.partition.warmup and "example" in units:
             return "the warm-up on shared rows before round 1 is not counted: leave out warmup"
+        return self._choice_by_data(units)
+
+    def _choice_by_data(self, units: Collection[Unit]) -> str | None:
+        """Return which part of the run depends on the data without noise, or None."""
+        schedule, parties = self.schedule, len(self.setting.federation.parties)
+        if schedule.is_pretrained:
+            return "the run starts from the model of another run, which epsilon does not count: start from random"
+        if schedule.controller.travels:
+            return "the controller sets a knob by exact scores on training rows: use controller = fixed"
+        if reads(schedule.selection) == "labels" and schedule.cohort < parties:
+            return "the selection draws parties by their exact numbers of rows of each class: use uniform or poisson"
+        if "party" in units and getattr(self.setting.solver.lr, "needs_validation", False):
+            return "the learning rate follows the exact loss on validation rows of parties: use another schedule"
         return None
 
     def _tighter(self, ledger: Ledger, unit: Unit) -> float | None:

@@ -1,19 +1,24 @@
 """Warnings about privacy: what a guarantee does not cover, and set-ups in which it does not hold or means little."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from scipy.stats import binom
+
 from silobench.data.dataset import Dataset
+from silobench.errors import ConfigError
 from silobench.loop.calibration import most_holders, most_trainings, party_sampling
 from silobench.loop.schedule import Schedule
+from silobench.method.selection import reads, varies
 from silobench.method.types import placed
 from silobench.privacy.accountant import epsilon
 from silobench.privacy.mechanism import Mechanism, Sampling, Unit
 
 _MOST_EPSILON = 20.0  # above it a guarantee says almost nothing
 _PAIR = 2
+_UNLIKELY = 1e-6  # probability of a number of parties in a round that needs no warning
 
 
 def privacy_warnings(schedule: Schedule) -> tuple[str, ...]:
@@ -24,6 +29,9 @@ def privacy_warnings(schedule: Schedule) -> tuple[str, ...]:
         _of_noise,
         _of_batches,
         _of_delta,
+        _of_start,
+        _of_controller,
+        _of_selection,
         _of_losses,
         _of_normalisation,
         _of_scaling,
@@ -86,7 +94,28 @@ class _Facts:
     @cached_property
     def sampling(self) -> tuple[float, Sampling]:
         schedule = self.schedule
-        return party_sampling(schedule.selection, schedule.cohort, len(schedule.setting.federation.parties))
+        return party_sampling(schedule.setting, schedule.selection, schedule.cohort, schedule.pace.takes is None)
+
+    @property
+    def draws_parties(self) -> bool:
+        """Whether only some of the parties take part in a round."""
+        return self.schedule.cohort < len(self.schedule.setting.federation.parties)
+
+    @property
+    def cohorts(self) -> Collection[int]:
+        """The numbers of parties that a round may have: the usual one, and small ones of independent draws."""
+        cohort, parties = self.schedule.cohort, len(self.schedule.setting.federation.parties)
+        if not self.draws_parties or not varies(self.schedule.selection):
+            return (cohort,)
+        small = range(_PAIR, min(parties, 2 * _PAIR))  # a sum of more parties needs more than two of them
+        return cohort, *(each for each in small if binom.pmf(each, parties, cohort / parties) > _UNLIKELY)
+
+    def fewest_messages(self, cohort: int) -> float:
+        """Return how many messages a secure sum has at least, of this many parties; infinite if they are refused."""
+        try:
+            return max(each.least(cohort) for each in self.schedule.setting.method.transforms)
+        except ConfigError:
+            return math.inf
 
     def of(self, unit: Unit) -> list[tuple[Mechanism, int]]:
         return [(mechanism, count) for mechanism, count in self.releases if mechanism.unit == unit]
@@ -100,8 +129,9 @@ class _Facts:
 
 
 def _of_epsilon(facts: _Facts) -> str | None:
-    for unit, whom in (("example", "a row"), ("party", "a party")):
-        entries = facts.of("example" if unit == "example" else "party")
+    units: tuple[tuple[Unit, str], ...] = (("example", "a row"), ("party", "a party"))
+    for unit, whom in units:
+        entries = facts.of(unit)
         total = epsilon(entries, max(mechanism.delta for mechanism, _ in entries)) if entries else 0.0
         if math.isinf(total):
             return f"no noise hides {whom}, so its epsilon is infinite: give noise, or leave the private parts out"
@@ -144,21 +174,72 @@ def _of_delta(facts: _Facts) -> str | None:
     return None
 
 
-def _of_sampling(facts: _Facts) -> str | None:
-    if not facts.of("party") or facts.sampling[0] == 1 or all(each.rho is not None for each, _ in facts.of("party")):
+def _of_start(facts: _Facts) -> str | None:
+    if not facts.is_private or not facts.schedule.is_pretrained:
         return None
     return (
-        "epsilon assumes that nobody knows which parties take part in a round, but this follows from the seed, and "
-        "rounds.jsonl states it: do not publish either"
+        "the run starts from the model of another run, and epsilon does not count what that run learnt from the rows, "
+        "so it does not hold: start from random"
     )
 
 
-def _of_pairs(facts: _Facts) -> str | None:
-    if not facts.schedule.setting.method.hides or facts.schedule.cohort > _PAIR:
+def _of_controller(facts: _Facts) -> str | None:
+    if not facts.is_private or not facts.schedule.controller.travels:
         return None
     return (
-        "two parties share a secure sum, so each can subtract its own message from the sum and read the other's: let "
-        "at least three take part"
+        "the controller sends models to other parties and sets a knob by their exact scores on training rows, so "
+        "epsilon does not hold: use controller = fixed"
+    )
+
+
+def _of_selection(facts: _Facts) -> str | None:
+    method, numbers = facts.schedule.setting.method, reads(facts.schedule.selection)
+    if numbers is None or not facts.draws_parties:
+        return None
+    if numbers == "labels" and (facts.is_private or method.hides):
+        return (
+            "the selection draws parties by their exact numbers of rows of each class, which nothing hides and epsilon "
+            "does not cover: use selection = uniform or poisson"
+        )
+    if numbers == "rows" and (method.has_noise or method.hides):
+        return (
+            "the selection draws parties by their exact numbers of rows, which are then known to the server and can be "
+            "inferred from the draws: use selection = uniform or poisson"
+        )
+    return None
+
+
+def _of_sampling(facts: _Facts) -> str | None:
+    is_counted = any(each.rho is None for each, _ in facts.of("party"))  # Skellam noise never counts the draw
+    if not is_counted or not facts.draws_parties:
+        return None
+    if facts.sampling[0] < 1:
+        return (
+            "epsilon assumes that nobody knows which parties take part in a round, but rounds.jsonl states it: do not "
+            "publish this file"
+        )
+    if facts.schedule.setting.method.hides:
+        reason = "the parties of a secure sum know who takes part in it: leave out secure_sum to count the draw"
+    elif facts.schedule.pace.takes is not None:
+        reason = "messages of several draws arrive together: use pace = synchronous to count the draw"
+    else:
+        reason = "the draw follows from the seed, which others may know: use selection = poisson to count the draw"
+    return f"some parties are drawn for each round, but epsilon counts all of them, because {reason}"
+
+
+def _of_pairs(facts: _Facts) -> str | None:
+    if not facts.schedule.setting.method.hides:
+        return None
+    if facts.schedule.cohort <= _PAIR:
+        return (
+            "two parties share a secure sum, so each can subtract its own message from the sum and read the other's: "
+            "let at least three take part"
+        )
+    if not any(facts.fewest_messages(cohort) <= _PAIR for cohort in facts.cohorts):
+        return None
+    return (
+        "a secure sum may have the messages of two parties only, so each can subtract its own and read the other's: "
+        "write threshold=3 with protocol=pairwise, or splits=3"
     )
 
 
@@ -211,6 +292,11 @@ def _of_scaling(facts: _Facts) -> str | None:
 def _of_validation(facts: _Facts) -> str | None:
     if not facts.is_private or not any(len(party.validation) for party in facts.schedule.setting.federation.parties):
         return None
+    if getattr(facts.schedule.setting.solver.lr, "needs_validation", False):
+        return (
+            "the learning rate follows the exact loss on the validation rows of parties, so the model depends on these "
+            "rows, and epsilon does not cover them: use another schedule"
+        )
     return (
         "scores on the validation rows of parties are recorded without noise, and epsilon does not cover these rows: "
         "do not publish the scores, or leave out validation"

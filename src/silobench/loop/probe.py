@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from silobench.engines import Engine
+from silobench.errors import ConfigError
 from silobench.federation import Part
 from silobench.method.control import Travel
 from silobench.rng import stream
@@ -29,6 +30,7 @@ class ModelProbe:
     full_exchange_bytes: Callable[[], int]  # of a round in which everything is exchanged
     nbytes: int = 0
     largest: int = 0  # bytes that one party sends
+    may_travel: bool = True
 
     @property
     def whole(self) -> int:
@@ -39,6 +41,11 @@ class ModelProbe:
         return self.state.spent + self.nbytes
 
     def travel(self, sample: int, trips: int) -> Travel:
+        if not self.may_travel:
+            raise ConfigError(
+                "the controller calls probe.travel in a run that protects rows or parties, but does not state it: "
+                "write travels=True in sb.Controller(...)."
+            )
         result = travel(self.setting, self.engine, self.state, sample, trips)
         self.nbytes += result.nbytes
         self.largest += result.nbytes // len(result.home)

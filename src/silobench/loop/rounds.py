@@ -54,6 +54,10 @@ def rounds(
     `adversary` some parties are malicious. Where the partition shares rows, parties are sent them before the first
     round, and the model is warmed up on them. `plant` is the hook of a measure that adds something to the training, as
     that of `canaries` does.
+
+    A private run ends before the round that would exceed its budget of epsilon. If that is the first round, or the
+    first after `state` because of a lower budget or more rounds than before, a `ConfigError` is raised and nothing is
+    trained. A `state` whose run has ended yields no record.
     """
     setting = checked_setting(method, federation, task, seed)
     schedule = Schedule(

@@ -69,6 +69,7 @@ class Schedule:
     broadcast: tuple[Transform, ...] = ()  # of what the server sends; the whole model if empty
     prelude: Prelude | None = None  # None before `with_prelude`
     adversary: Adversary = field(default_factory=none)
+    is_pretrained: bool = False  # whether another run trained the initial model
 
     def __post_init__(self) -> None:
         self._need_parts()
@@ -197,6 +198,7 @@ class Schedule:
                 "parties take part: let more take part, or use aggregate = mean."
             )
         self._check_hidden_sum()
+        self._check_controller()
         if lockstep and (self.pace.takes is not None or self.availability is not always()):
             raise ConfigError(
                 f"{self._named.algorithm} exchanges after every minibatch between all parties, so it cannot do without "
@@ -216,6 +218,17 @@ class Schedule:
                     f"{self._named.exchange} needs single messages: use exchange = star."
                 )
             transform.least(self.cohort)  # raises an error for too few parties
+
+    def _check_controller(self) -> None:
+        """Refuse a controller that shows single models, or scores of rows, where transforms protect parties."""
+        method = self.setting.method
+        if not self.controller.travels or not (method.hides or method.has_noise):
+            return
+        protecting = next(each for each in method.transforms if each.hides or each.equal_weights)
+        raise ConfigError(
+            f"{part_name(self.controller, 'controller')} sends the models of single parties to others and scores them "
+            f"on training rows, which {part_name(protecting, 'transform')} does not protect: use controller = fixed."
+        )
 
     def _check_broadcast(self) -> None:
         if self.setting.method.algorithm.lockstep:

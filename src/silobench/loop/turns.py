@@ -63,7 +63,7 @@ def _all_at_once(schedule: Schedule, state: State, sent: Downlink) -> Turn:
     except LostRoundError as error:
         spent = time.perf_counter() - began
         return Turn(schedule.engine, iter(()), cohort, (), error.phases, agreeing=spent, present=at_phase)
-    agreeing = time.perf_counter() - began if phases or setting.method.hides else 0.0
+    agreeing = time.perf_counter() - began if cohort and (phases or setting.method.hides) else 0.0
     replied = tuple(party for party in replied if party in memory)
     engine, replies = _trained(schedule, sent.server, {party: memory[party] for party in replied}, cohort)
     return Turn(engine, replies, cohort, replied, phases, agreeing=agreeing, present=at_phase)

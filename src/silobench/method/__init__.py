@@ -3,4 +3,5 @@
 They are values and functions; `training`, `engines` and `loop` put them to work.
 """
 
-import silobench.method.checks  # noqa: F401  # it states what the hooks of plugins must return
+import silobench.method.checks
+import silobench.method.message_checks  # noqa: F401  # both state what the hooks of plugins must return

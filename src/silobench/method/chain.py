@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from silobench.method.types import Context, Memory, Message, Transform, Update, placed
+from silobench.method.types import LARGEST_SCALAR, Context, Memory, Message, Transform, Update, placed
 from silobench.spec.registry import part_name
 
 _LOSS, _REPORT = "training loss", "report "  # parts of a message that is hidden, besides those of the algorithm
@@ -43,6 +43,8 @@ def send(
     for place, transform in enumerate(transforms):
         if transform.hides:
             seen = update.pack().unpack() if produced else None  # the server sees it only as a part of the sum
+            if any(each.equal_weights for each in transforms[:place]):  # noise hides whether a message is finite
+                loss, report = _small(loss), {name: _small(value) for name, value in report.items()}
             update, report = with_report(update, loss, report), {}
         update, after[place], *reported = transform.encode(update, memories[place], contexts[place])
         report |= reported[0] if reported else {}
@@ -57,6 +59,11 @@ def send(
         assert settle is not None
         after[place] = settle(whole, seen or arrived, after[place], contexts[place])
     return Sent(message, arrived, tuple(after), report, dense, unpacking)
+
+
+def _small(value: float) -> float:
+    """Return a value that a transform which hides messages has room for; one that is not finite becomes 0."""
+    return min(max(value, -LARGEST_SCALAR), LARGEST_SCALAR) if math.isfinite(value) else 0.0
 
 
 def with_report(update: Update, loss: float, report: Mapping[str, float]) -> Update:

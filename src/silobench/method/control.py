@@ -69,6 +69,8 @@ class Controller:
     """(server, memory, probe) -> orders for the round that starts."""
     dialled: Callable[[Sequence[Dial]], "Controller"] | None = None
     """(dials of the method) -> the controller for these dials; raises `ConfigError` if there is none it can set."""
+    travels: bool = False
+    """Whether `steer` calls ``probe.travel``, so that models and exact scores of training rows leave their parties."""
 
 
 CONTROLLER = Contract(

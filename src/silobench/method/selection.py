@@ -1,8 +1,9 @@
 """Selections: which parties take part in a round. They depend on the federation only, not on training."""
 
+import secrets
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +11,14 @@ from scipy.cluster.hierarchy import linkage
 
 from silobench.errors import ConfigError
 from silobench.federation import Federation
-from silobench.privacy.mechanism import Sampling
+from silobench.privacy.randomness import Randomness
 from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.spec.contract import Contract, Form, described
 
 Cohort: TypeAlias = tuple[int, ...]
-_SAMPLING = "sampling"  # attribute of a selection
+Reads: TypeAlias = Literal["rows", "labels"]
+_SECRET, _READS, _VARIES = "secret", "reads", "varies"  # attributes of a selection
 Selection: TypeAlias = Callable[[Federation, int, int, int], Cohort]  # (federation, count, seed, round) -> ascending
 
 
@@ -70,22 +72,31 @@ def uniform() -> Selection:
             return tuple(range(parties))
         return _ascending(stream(seed, "cohort", round).choice(parties, count, replace=False))
 
-    return _sampled(select, "fixed")
+    return select
 
 
-@SELECTIONS.register
-def poisson() -> Selection:
+@SELECTIONS.register(added_later=("reproducible",))
+def poisson(reproducible: bool = False) -> Selection:
     """Let every party join with the same probability, independently of the others.
 
     The probability is the number of parties that `participation` means, over all parties. Rounds have more or fewer
-    parties than that, and some may have none. Accountants of differential privacy know this kind of sampling best.
+    parties than that, and some may have none. The draws follow from a secret key that is made with the selection, so
+    two runs differ, and accountants of differential privacy count the probability. With `reproducible` the draws follow
+    from the seed of the run. Whoever knows it knows who takes part, so accountants count every party in every round.
     """
+    key = None if reproducible else secrets.randbits(256)
 
     def select(federation: Federation, count: int, seed: int, round: int) -> Cohort:
         parties = len(federation.parties)
-        return tuple(np.flatnonzero(stream(seed, "cohort", round).random(parties) < count / parties).tolist())
+        if key is None:
+            joins = stream(seed, "cohort", round).random(parties) < count / parties
+        else:
+            joins = Randomness.seeded(key, "cohort", seed, round).chosen(count / parties, parties)
+        return tuple(np.flatnonzero(joins).tolist())
 
-    return _sampled(select, "poisson")
+    setattr(select, _SECRET, key is not None)
+    setattr(select, _VARIES, True)
+    return select
 
 
 @SELECTIONS.register
@@ -96,6 +107,7 @@ def by_size() -> Selection:
         sizes = np.array([party.samples for party in federation.parties])
         return _ascending(stream(seed, "cohort", round).choice(len(sizes), count, replace=False, p=sizes / sizes.sum()))
 
+    setattr(select, _READS, "rows")
     return select
 
 
@@ -124,17 +136,23 @@ def stratified() -> Selection:
         draw = stream(seed, "cohort", round)
         return _ascending(np.array([draw.choice(group) for group in groups]))
 
+    setattr(select, _READS, "labels")
     return select
 
 
-def sampling_of(selection: Selection) -> Sampling | None:
-    """Return how a selection draws parties at the same rate; None if it does not, so that a rate protects nobody."""
-    return getattr(selection, _SAMPLING, None)
+def is_secret(selection: Selection) -> bool:
+    """Whether a selection draws each party independently, at one rate, by a key that nobody knows."""
+    return getattr(selection, _SECRET, False)
 
 
-def _sampled(selection: Selection, sampling: Sampling) -> Selection:
-    setattr(selection, _SAMPLING, sampling)
-    return selection
+def varies(selection: Selection) -> bool:
+    """Whether rounds have different numbers of parties, each of them drawn independently."""
+    return getattr(selection, _VARIES, False)
+
+
+def reads(selection: Selection) -> Reads | None:
+    """Return which exact numbers of parties decide the draw: those of their rows, or of rows by class; else None."""
+    return getattr(selection, _READS, None)
 
 
 def _ascending(parties: NDArray[np.int64]) -> Cohort:

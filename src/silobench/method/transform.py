@@ -14,6 +14,7 @@ from silobench.rng import stream
 from silobench.spec import Registry
 from silobench.vectors import Layout, Memory, Vector
 
+LARGEST_SCALAR = 2.0**24  # magnitude of an unweighted scalar, such as a loss, that a transform which hides must add
 ENCRYPT = "encrypt_seconds"  # a report by which a transform states how much of its time was encryption
 
 
@@ -144,9 +145,9 @@ class Transform:
     parties are sent with the next broadcast: their hooks find it in ``context.server``."""
     release: Callable[[Context], Mechanism | None] = lambda context: None
     """(context) -> the differentially private release that a round is, for the privacy ledger; None if it is none."""
-    calibrated: Callable[[int, float, Sampling, int], "Transform"] | None = None
-    """(rounds, rate at which parties take part, how they are drawn, parties) -> the transform with the noise that its
-    target epsilon needs; None if it has no target."""
+    calibrated: Callable[[int, float, Sampling, int, int], "Transform"] | None = None
+    """(rounds, rate at which parties take part as accountants count it, how they are drawn, parties, expected parties
+    of a round) -> the transform with the noise that its target epsilon needs; None if it has no target."""
     equal_weights: bool = False
     """Whether `encode` gives every message the weight 1, so that no party counts more than another."""
     exponent: Callable[[Context], int | None] = lambda context: None

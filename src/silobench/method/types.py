@@ -27,6 +27,7 @@ from silobench.method.codecs import signs as signs
 from silobench.method.codecs import sparse as sparse
 from silobench.method.dial import Dial as Dial
 from silobench.method.transform import ENCRYPT as ENCRYPT
+from silobench.method.transform import LARGEST_SCALAR as LARGEST_SCALAR
 from silobench.method.transform import TRANSFORMS as TRANSFORMS
 from silobench.method.transform import Context as Context
 from silobench.method.transform import Encoded as Encoded

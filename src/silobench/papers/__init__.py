@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from silobench.analysis.attacks import CANARIES, MEMBERSHIP, attack_tables
+from silobench.analysis.attacks import CANARIES, MEMBERSHIP, attack_tables, party_attack_tables
 from silobench.analysis.cells import CellResult, Published, PublishedCost, collect
 from silobench.analysis.claims import Finding
 from silobench.analysis.groups import Cells, grouped
@@ -94,7 +94,7 @@ def other_measure_sections(cells: Cells) -> list[Section]:
 
     groups = grouped(cells, _measures_shown)
     sections = [section for group in groups for section in measure_sections(group, _measures_shown(group[0]))]
-    attacks = [Section(table.title, [], table) for table in attack_tables(cells)]
+    attacks = [Section(table.title, [], table) for table in (*attack_tables(cells), *party_attack_tables(cells))]
     return [*sections, *attacks, *inversion_sections(cells)]
 
 

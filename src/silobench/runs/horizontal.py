@@ -40,7 +40,7 @@ from silobench.partitions.measures import count, emd_weighted
 from silobench.runs.notices import reported
 from silobench.runs.plan import Cell, Plan
 from silobench.runs.runnable import Kind, Runnable
-from silobench.runs.starts import STARTS, digest_of, started
+from silobench.runs.starts import STARTS, Start, digest_of, started
 from silobench.spec import Registry
 from silobench.tasks.metric_functions import extra_metrics
 from silobench.tasks.metrics import Metric
@@ -193,18 +193,13 @@ class HorizontalRun:
     @property
     def _repeated_use(self) -> tuple[str, ...]:
         """Warnings about runs that use the same rows, of which an epsilon counts only one."""
-        runs, notes = self.plan.private_runs, list[str]()
-        if runs > 1:
-            notes.append(
-                f"{runs} private runs of this experiment use the same rows, and each states its own epsilon: whoever "
-                "publishes several of them, or chooses the best, spends more than that"
-            )
-        if self.plan.is_private and self.plan.cell.start != "random":
-            notes.append(
-                "the run starts from a model of another run, and epsilon does not cover what that model learnt from "
-                "the same rows: start from random"
-            )
-        return tuple(notes)
+        runs = self.plan.private_runs
+        if runs <= 1:
+            return ()
+        return (
+            f"{runs} private runs of this experiment use the same rows, and each states its own epsilon: whoever "
+            "publishes several of them, or chooses the best, spends more than that",
+        )
 
     @property
     def _averaged_statistics(self) -> tuple[str, ...]:
@@ -308,8 +303,9 @@ def _chain(text: str) -> tuple[Transform, ...]:
 def _assembled(plan: Plan, dataset: Dataset, setting: Setting, build: _Build, watch: Stopwatch) -> HorizontalRun:
     """Put a run together from its parts, and check that they go together."""
     cell = plan.cell
+    start: Start = build(STARTS, cell.start)
     schedule = Schedule(
-        started(setting, build(STARTS, cell.start).path),
+        started(setting, start.path),
         rounds=cell.rounds,
         participation=cell.participation,
         eval_every=cell.eval_every,
@@ -323,6 +319,7 @@ def _assembled(plan: Plan, dataset: Dataset, setting: Setting, build: _Build, wa
         clock=build(CLOCKS, cell.clock),
         broadcast=_chain(cell.broadcast),
         adversary=build(ADVERSARIES, cell.adversary),
+        is_pretrained=not start.is_random,
     )
     schedule.check()
     Privacy(schedule).check()

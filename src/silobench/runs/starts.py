@@ -46,6 +46,11 @@ class Start:
     rounds: int | None = None  # of the run to be made first
     batch: int | None = None
 
+    @property
+    def is_random(self) -> bool:
+        """Whether the initial model was not trained."""
+        return self.path is None and self.rounds is None
+
     def origin(self, choices: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the choices of the run to be made first; None if there is none."""
         if self.rounds is None:

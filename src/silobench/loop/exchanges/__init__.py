@@ -4,6 +4,7 @@ A new exchange is a file here with a function decorated with `EXCHANGES.register
 """
 
 from silobench.loop.exchanges.exchange import EXCHANGES as EXCHANGES
+from silobench.loop.exchanges.exchange import LOST as LOST
 from silobench.loop.exchanges.exchange import Exchange as Exchange
 from silobench.loop.exchanges.exchange import Meeting as Meeting
 from silobench.loop.exchanges.exchange import Outcome as Outcome

@@ -64,9 +64,10 @@ def skewscout(
 
     def dialled(dials: Sequence[Dial]) -> Controller:
         dial = chosen_dial("skewscout", dials, knob, grid)
-        return Controller(_Scout(dial, _place(dial, start), period, sample, trips, forget, objective, step))
+        scout = _Scout(dial, _place(dial, start), period, sample, trips, forget, objective, step)
+        return Controller(scout, travels=True)
 
-    return Controller(dialled=dialled)
+    return Controller(dialled=dialled, travels=True)
 
 
 def _place(dial: Dial, start: float | None) -> int:

@@ -70,7 +70,8 @@ class DpSgd(Sgd):
                 yield problem.backward(rows, augmented=True)  # plain SGD, bit for bit
                 continue
             if len(rows):
-                loss = self.clipped_sum(problem, rows)
+                mean = self.clipped_sum(problem, rows)
+                loss = mean if math.isfinite(mean) else loss  # as after an empty batch
             else:
                 network.grad.zero_()
             if problem.canaries is None:
@@ -178,6 +179,11 @@ class DpSgd(Sgd):
                 "dp_sgd counts one training per round, but the algorithm has other ones (as ditto, fedrep and apfl "
                 "have): use an algorithm with one training, such as fedavg."
             )
+        if method.algorithm.adaptation is not None:
+            return (
+                "dp_sgd counts the training of the rounds, but the algorithm trains again on the same rows before each "
+                "test (as finetune does): use the algorithm without that, such as fedavg."
+            )
         if method.algorithm.loss is not None:
             return (
                 "dp_sgd needs a loss that is a mean over single rows, but the algorithm has a loss of its own, which "
@@ -228,8 +234,9 @@ def dp_sgd(
 
         g = (Σ_rows clip(∇loss_row) + noise · clip · N(0, I)) / batch
 
-    The divisor is the expected size of a batch, so an empty batch is a step of noise only. Weight decay, momentum and
-    what an algorithm adds to the gradient come after the noise, and cost no privacy.
+    The divisor is the expected size of a batch, so an empty batch is a step of noise only. A row whose loss or gradient
+    is not finite counts as zero. Weight decay, momentum and what an algorithm adds to the gradient come after the
+    noise, and cost no privacy.
 
     Give `noise`, and the run reports epsilon; or give `epsilon`, and the noise of each party follows from it and from
     the number of rounds. With both, the run ends before it exceeds epsilon. `delta` is min(1e-5, 1 / rows) by default.

@@ -1,6 +1,7 @@
 """The sum of the clipped gradients of single rows, in the fastest way that suits a network."""
 
 import copy
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -11,7 +12,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from silobench.method.solvers.bookkeeping import UnsupportedError, add_clipped, row_norms
+from silobench.method.solvers.bookkeeping import add_clipped
+from silobench.method.solvers.layer_rules import UnsupportedError, row_norms
 from silobench.models import CustomLoss, Network
 from silobench.models.devices import random_state, set_random_state
 
@@ -22,7 +24,10 @@ _TRIAL_CLIPS = (1e-6, 1e6)  # all rows are clipped, or none
 
 Loss: TypeAlias = Callable[[Any, Tensor, Tensor], Tensor]  # (module, x, y) -> mean loss over rows
 ClippedSum: TypeAlias = Callable[[Network, Loss, Tensor, Tensor, float], Tensor]
-"""(network, loss, x, y, clip) -> mean loss; ``network.grad`` has the sum of the clipped gradients of single rows."""
+"""(network, loss, x, y, clip) -> mean loss; ``network.grad`` has the sum of the clipped gradients of single rows.
+
+A row whose loss or gradient is not finite counts as zero. The mean loss leaves it out, and is NaN without other rows.
+"""
 
 _ways: WeakKeyDictionary[nn.Module, ClippedSum] = WeakKeyDictionary()
 
@@ -149,14 +154,17 @@ def scales(norms: Tensor, clip: float) -> Tensor:
 
 
 def by_layers(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
-    """Compute a `ClippedSum` by book-keeping; a batch for which the network takes another path, row by row."""
+    """Compute a `ClippedSum` by book-keeping.
+
+    It is computed row by row where the network takes another path for a batch, or where a row is not finite.
+    """
     network.grad.zero_()
     mean = loss(network.module, x, y)
     try:
         add_clipped(mean, len(x), clip)
     except UnsupportedError:
         return one_by_one(network, loss, x, y, clip)
-    return mean.detach()
+    return mean.detach() if _is_finite(mean, network.grad) else one_by_one(network, loss, x, y, clip)
 
 
 def vectorised(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
@@ -177,20 +185,29 @@ def vectorised(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) 
         flat = torch.cat([grads[name].flatten(1) for name in params], 1)
         network.grad.addmv_(flat.t(), scales(row_norms(flat), clip))
         total += losses.sum()
-    return total / len(x)
+    return total / len(x) if _is_finite(total, network.grad) else one_by_one(network, loss, x, y, clip)
 
 
 def one_by_one(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
     """Compute a `ClippedSum` by one backward pass per row."""
-    sums, total = torch.zeros_like(network.grad), torch.zeros((), device=x.device)
+    sums, total, count = torch.zeros_like(network.grad), torch.zeros((), device=x.device), 0
     for row in range(len(x)):
         network.grad.zero_()
         value = loss(network.module, x[row : row + 1], y[row : row + 1])
         value.backward()
-        sums.addcmul_(network.grad, scales(row_norms(network.grad[None]), clip))
-        total += value.detach()
+        norm = row_norms(network.grad[None])
+        if _is_finite(value, norm):
+            sums.addcmul_(network.grad, scales(norm, clip))
+            total += value.detach()
+            count += 1
     network.grad.copy_(sums)
-    return total / len(x)
+    return total / count
+
+
+@torch.no_grad()
+def _is_finite(loss: Tensor, values: Tensor) -> bool:
+    """Whether a loss and other values are finite; a sum shows it in the shortest time."""
+    return math.isfinite(loss + values.sum())
 
 
 class _Losses(nn.Module):

@@ -69,7 +69,7 @@ class _GaussianNoise:
         place = next(place for place, each in enumerate(method.transforms) if each.release == self.release)
         return noise_problem(method, place, needs_scale=True)
 
-    def calibrated(self, rounds: int, rate: float, sampling: Sampling, parties: int) -> Transform:
+    def calibrated(self, rounds: int, rate: float, sampling: Sampling, parties: int, cohort: int) -> Transform:
         from silobench.privacy.accountant import noise_for  # its libraries take long to import
 
         amount = self.amount

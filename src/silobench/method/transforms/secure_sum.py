@@ -13,6 +13,7 @@ from silobench.method.secure import Pairwise, Ring, Splits, SumProtocol, TooFewE
 from silobench.method.types import (
     DENSE,
     ENCRYPT,
+    LARGEST_SCALAR,
     TRANSFORMS,
     Codec,
     ConfigError,
@@ -31,14 +32,15 @@ from silobench.method.types import (
     Vector,
     placed,
 )
+from silobench.spec.registry import part_name
 
 Array: TypeAlias = NDArray[Any]
 _T = TypeVar("_T")
 _NUMBERS = "secure numbers"  # the part with the weight and all scalars
-_MOST = 2.0**24  # the largest magnitude of an unweighted scalar, such as a loss
 _CLIP_SLACK = 1 + 2.0**-6  # a clipped update may be longer than its bound, because its norm is rounded
 _SLACK = 1 + 2.0**-20  # an entry may be larger than the range after it was multiplied by the weight
-_FINE = 2.0**-16  # with fewer bits than 64, the mean is wrong by at most this share of the range
+_FINE = 2.0**-16  # with bits=auto and 32 bits, the mean is wrong by at most this, or this share of a range below 1
+_COARSE = 2.0**-8  # a mean that may be wrong by more than this is refused: updates could be rounded to nothing
 
 
 @TRANSFORMS.register
@@ -63,9 +65,10 @@ def secure_sum(
 
     An entry of an unweighted update is at most `range`; without it, a clip before this transform is needed, whose norm
     is the bound. A larger entry is an error. The scale is the finest for which the sum cannot overflow. ``bits=auto``
-    takes 32 where the mean of all messages is then wrong by at most 2^-16 of the range, and 64 otherwise. Every party
-    knows the largest and the smallest number of rows of a party, each up to a factor of two, and the parties of a
-    round. What transforms before this one report is a part of the sum, too.
+    takes 32 where the mean of all messages is then wrong by at most 2^-16 (or 2^-16 of a range below 1), and 64
+    otherwise; one that may be wrong by more than 2^-8 is refused. Every party knows the largest and the smallest number
+    of rows of a party, each up to a factor of two, and the parties of a round. What transforms before this one report
+    is a part of the sum, too.
     """
     if protocol == "pairwise" and (splits is not None or send != "shares"):
         raise ConfigError("secure_sum has protocol=pairwise, which has no splits and no send: leave them out.")
@@ -132,10 +135,8 @@ class _SecureSum:
 
     def refuses(self, method: Any) -> str | None:
         if not method.aggregate.adds:
-            return (
-                "secure_sum reveals only the sum of all messages, but this aggregate looks at each of them: use "
-                "aggregate = mean."
-            )
+            name = part_name(method.aggregate, "aggregate")
+            return f"secure_sum reveals only the sum of messages, but {name} needs each of them: use aggregate = mean."
         # A transform that is not calibrated yet adds noise to messages, which had a bound before it.
         chain = [each for each in method.transforms if each.calibrated is None]
         if self.range is None and placed(chain, Context(0, 0, -1, Layout((), (), 0), {}))[-1].bound is None:
@@ -198,12 +199,12 @@ class _SecureSum:
                 weight, key = update.weight if kind == "total" else 1.0, f"secure {kind} {name}"
                 if part.dim() == 0:
                     scalars[known] = float(part)
-                    _need_within(np.array(float(part)), _MOST, known, weight, context)
+                    _need_within(np.array(float(part)), LARGEST_SCALAR, known, weight, context)
                     continue
                 ring, values = self._ring(context, weighted=kind == "total"), _sent(part, known)
                 _need_within(values, self._bound(context), known, weight, context)
                 whole[key], codecs[key] = ring.encode(values), _whole(_Note(ring, (known,)))
-        ring = Ring.of(_MOST * _SLACK * context.weight_bound, max(2, len(context.cohort)), 64)
+        ring = Ring.of(LARGEST_SCALAR * _SLACK * context.weight_bound, max(2, len(context.cohort)), 64)
         numbers, note = ring.encode(np.array([update.weight, *scalars.values()])), _Note(ring, tuple(scalars))
         return {_NUMBERS: numbers, **whole}, {_NUMBERS: _whole(note), **codecs}
 
@@ -213,8 +214,15 @@ class _SecureSum:
         most, least = (context.weight_bound, context.least_weight) if weighted else (1.0, 1.0)
         short, long = (Ring.of(bound * _SLACK * most, max(2, len(context.cohort)), bits) for bits in (32, 64))
         grid = context.exponent if context.exponent is not None else short.exponent
-        is_fine = short.step / 2 / least <= _FINE * bound and grid <= short.exponent
+        unit = min(1.0, bound)
+        is_fine = short.step / 2 / least <= _FINE * unit and grid <= short.exponent
         ring = {32: short, 64: long, "auto": short if is_fine else long}[self.bits]
+        if (error := ring.step / 2 / least) > _COARSE * unit:
+            more = "write bits=64, or " if ring.bits == 32 else ""
+            raise ConfigError(
+                f"secure_sum has room for entries up to {bound:g}, so with {ring.bits} bits the mean may be wrong by "
+                f"{error:.2g}: {more}give a smaller range, near the largest entry of an update."
+            )
         if context.exponent is not None and context.exponent > ring.exponent:
             raise ConfigError(
                 f"the noise before secure_sum has steps of 2^-{context.exponent}, but {ring.bits} bits have room for "

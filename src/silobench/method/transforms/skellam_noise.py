@@ -9,12 +9,13 @@ import torch
 from annotated_types import Gt, Lt
 
 from silobench.method.noise import Amount, bounded, least_multiplier, noise_problem
-from silobench.method.types import TRANSFORMS, Context, Memory, Positive, Transform, Update, Vector
+from silobench.method.types import TRANSFORMS, ConfigError, Context, Memory, Positive, Transform, Update, Vector
 from silobench.privacy.mechanism import Mechanism, Sampling
 from silobench.privacy.randomness import Randomness
 from silobench.privacy.skellam import rho, skellam, tail
 
 _FINE = 2.0**10  # the norm of a message has at least this many grid steps for each root of the number of entries
+_FEWEST = 2  # parties of a round: one of them has its own noise only
 _LARGEST = 2.0**20  # standard deviation of the noise of one party, in grid steps: probabilities stay exact
 
 
@@ -31,11 +32,13 @@ def skellam_noise(
     ``clip(norm=1) | skellam_noise(multiplier=1) | secure_sum(...)``. A message is rounded towards zero to a grid, so it
     never gets longer, and noise is a whole number of grid steps. Sums of Skellam numbers are Skellam numbers: the total
     of all parties has the standard deviation `multiplier` times the clip's norm in each entry, and each party adds its
-    share for the parties of the round. If some do not answer, the total has less noise, and the ledger counts that.
-    The server is not trusted, but parties that tell it their noise leave only the noise of the others.
+    share for the parties of the round. If some do not answer, the total has less noise. Every party knows its own share
+    and can subtract it, so the ledger counts the noise of all parties that answer but one: of n, (n - 1)/n of the
+    variance if all answer. The server is not trusted, but parties that tell it their noise leave only that of the rest.
 
     A round counts by zero-concentrated differential privacy, without the gain of drawing parties at random. `epsilon`,
-    `delta` and `reproducible` are those of gaussian_noise.
+    `delta` and `reproducible` are those of gaussian_noise; the multiplier is solved for the parties that are expected
+    in a round.
     """
     noise = _SkellamNoise(Amount.checked("skellam_noise", multiplier, epsilon, delta, reproducible))
     return Transform(
@@ -95,9 +98,9 @@ class _SkellamNoise:
 
     def release(self, context: Context) -> Mechanism:
         assert context.bound is not None
-        answers = len(context.replied or context.cohort)
+        others = max(0, len(context.replied or context.cohort) - 1)  # a party knows its noise, and can subtract it
         length = context.bound * 2.0 ** self.exponent(context)
-        return replace(self.amount.mechanism(context.parties), rho=rho(length, self.variance(context, answers)))
+        return replace(self.amount.mechanism(context.parties), rho=rho(length, self.variance(context, others)))
 
     def refuses(self, method: Any) -> str | None:
         place = next(place for place, each in enumerate(method.transforms) if each.release == self.release)
@@ -108,16 +111,21 @@ class _SkellamNoise:
             )
         return noise_problem(method, place)
 
-    def calibrated(self, rounds: int, rate: float, sampling: Sampling, parties: int) -> Transform:
+    def calibrated(self, rounds: int, rate: float, sampling: Sampling, parties: int, cohort: int) -> Transform:
         from silobench.privacy.accountant import epsilon as epsilon_of  # its libraries take long to import
 
         amount = self.amount
         delta = amount.delta_of(parties)
         assert amount.epsilon is not None
+        if cohort < _FEWEST:
+            raise ConfigError(
+                f"skellam_noise has epsilon={amount.epsilon:g}, but {cohort} party takes part in a round and knows its "
+                f"noise: let at least {_FEWEST} take part."
+            )
 
         def spent(multiplier: float) -> float:
             # The norm has at least _FINE grid steps: with more of them the round reveals less.
-            release = Mechanism("party", delta, rho=rho(_FINE, (multiplier * _FINE) ** 2))
+            release = Mechanism("party", delta, rho=rho(_FINE, (multiplier * _FINE) ** 2 * (cohort - 1) / cohort))
             return epsilon_of([(release, rounds)], delta)
 
         return skellam_noise(least_multiplier(spent, amount.epsilon), amount.epsilon, amount.delta, amount.reproducible)

@@ -6,7 +6,7 @@ from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
 from silobench.analysis.costs import PARTIES, PARTS, SERVER
 from silobench.analysis.groups import Cells, accuracy_text, by_seed
-from silobench.analysis.tables import Entry, Table, entries
+from silobench.analysis.tables import Entry, Table, entries, shown_choices
 from silobench.analysis.units import percent, short, size
 from silobench.papers.oarf.encryption import Sharing, sent_models, shared
 from silobench.papers.oarf.hybrid import hybrids, model_bytes, protections, seconds, share, task_name
@@ -25,23 +25,32 @@ _BARS = {SERVER: "server", PARTIES: "mean party"}
 def sharing_table(cells: Cells) -> Table:
     """Return accuracy, rounds, throughput, overhead and bytes by the number of shares."""
     groups = list(shared(cells))
-    rows = [_sharing_row(how, cell) for plain, ways in groups for how, cell in ((Sharing(""), plain), *ways.items())]
-    columns = ["task", "sum", "accuracy", "rounds", "rows/s", "overhead, %", "sent up, models", "encryption, %"]
+    lines = [(how, cell) for plain, ways in groups for how, cell in ((Sharing(""), plain), *ways.items())]
+    some = [cell for _, cell in lines]
+    solvers = {(task_name(cell), cell.label.text("solver")) for cell in some}
+    choices = ["solver"] if len(solvers) > len({task for task, _ in solvers}) else []  # of some task there are several
+    rows = [
+        [*entries(task_name(cell)), *shown_choices(cell, choices, some), *_sharing_numbers(how, cell)]
+        for how, cell in lines
+    ]
+    columns = [
+        "task", *choices, "sum", "accuracy", "rounds", "rows/s", "overhead, %", "sent up, models", "encryption, %",
+    ]  # fmt: skip
     notes = [
         "sent up: bytes that a party sends, shares and keys included, over those of its model",
         "encryption: of the mean party's time",
-        *other_networks([cell for plain, ways in groups for cell in (plain, *ways.values())]),
+        *other_networks(some),
     ]
     return Table("OARF, Table 7: sums of secret shares", columns, rows, "; ".join(notes))
 
 
-def _sharing_row(how: Sharing, cell: CellResult) -> list[Entry]:
+def _sharing_numbers(how: Sharing, cell: CellResult) -> list[Entry]:
     row = (
         sharing_row(cell.label, cell.parties, how.splits) if how.protocol else published_cost(cell.label, cell.parties)
     )
     rounds, rate, overhead = cost_texts(cell)
     return [
-        *entries(task_name(cell), str(how), accuracy_text(cell)),
+        *entries(str(how), accuracy_text(cell)),
         beside(rounds, row, "rounds"),
         beside(rate, row, "throughput"),
         beside(overhead, row, "overhead_percent"),
