@@ -33,7 +33,7 @@ DRAWN = "some parties are drawn for each round, but epsilon counts all of them, 
 LOSSES = "training losses and what clip reports are sent in the clear"
 
 PAIR = "a secure sum may have the messages of two parties only"
-DRAWN = 'selection = "poisson"\nparticipation = 0.6\ntransforms = "clip(norm=1)'
+INDEPENDENT = 'selection = "poisson"\nparticipation = 0.6\ntransforms = "clip(norm=1)'
 
 # choices -> the beginning of every warning that they must lead to; all other warnings must not appear
 CASES = {
@@ -69,6 +69,7 @@ CASES = {
     ),
     f'{NOISE[:-1]} | secure_sum(splits=2)"\nparticipation = 0.6\nselection = "poisson"': (
         f"{DRAWN} the parties of a secure sum know",
+        PAIR,
         "the mean training loss of a round",
     ),
     'transforms = "clip(norm=1) | secure_sum(splits=2)"\nparticipation = 0.6\nselection = "stratified"': (
@@ -94,11 +95,11 @@ CASES = {
     'parties = 2\ntransforms = "clip(norm=1) | secure_sum(splits=2)"': ("two parties share a secure sum",),
     'parties = 3\ntransforms = "clip(norm=1) | secure_sum(protocol=pairwise, threshold=2)"': (PAIR,),
     'parties = 3\ntransforms = "clip(norm=1) | secure_sum(protocol=pairwise)"': (),
-    f'{DRAWN} | secure_sum(splits=2, too_few=skip)"': (PAIR,),
-    f'{DRAWN} | secure_sum(protocol=pairwise, too_few=skip)"': (PAIR,),
-    f'{DRAWN} | secure_sum(protocol=pairwise, threshold=3, too_few=skip)"': (),
-    f'{DRAWN} | secure_sum(splits=3, too_few=skip)"': (),
-    f'parties = 100\n{DRAWN} | secure_sum(splits=2, too_few=skip)"': (),
+    f'{INDEPENDENT} | secure_sum(splits=2, too_few=skip)"': (PAIR,),
+    f'{INDEPENDENT} | secure_sum(protocol=pairwise, too_few=skip)"': (PAIR,),
+    f'{INDEPENDENT} | secure_sum(protocol=pairwise, threshold=3, too_few=skip)"': (),
+    f'{INDEPENDENT} | secure_sum(splits=3, too_few=skip)"': (),
+    f'parties = 100\n{INDEPENDENT} | secure_sum(splits=2, too_few=skip)"': (),
     f"{ROWS}\nvalidation = 0.2": ("scores on the validation rows of parties are recorded", LOSSES),
     f'{ROWS}\npartition = "iid + share(beta=0.1)"': ("the partition sends some rows to all parties", LOSSES),
     f"{NOISE}\nseed = [0, 1]": ("2 private runs of this experiment use the same rows", LOSSES),

@@ -325,7 +325,7 @@ def test_a_party_does_not_protect_itself_by_its_own_noise() -> None:
 @pytest.mark.parametrize(
     "noise", ["gaussian_noise(1)", "skellam_noise(1) | secure_sum(2)", "gaussian_noise(1) | secure_sum(2)"]
 )
-def test_a_message_that_is_not_finite_counts_as_zero(noise: str, toy) -> None:
+def test_a_run_with_messages_that_are_not_finite_continues(noise: str, toy) -> None:
     (record,) = run(f"clip(norm=1) | {noise}", *toy((20, 20, 20)), solver=sgd(lr=1e38, epochs=3, batch=8), rounds=1)
     assert record.state.server.params.isfinite().all()
     assert "secure" not in noise or math.isfinite(record.train_loss)

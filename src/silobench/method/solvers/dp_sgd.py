@@ -235,8 +235,8 @@ def dp_sgd(
         g = (Σ_rows clip(∇loss_row) + noise · clip · N(0, I)) / batch
 
     The divisor is the expected size of a batch, so an empty batch is a step of noise only. A row whose loss or gradient
-    is not finite counts as zero. Weight decay, momentum and what an algorithm adds to the gradient come after the noise,
-    and cost no privacy.
+    is not finite counts as zero. Weight decay, momentum and what an algorithm adds to the gradient come after the
+    noise, and cost no privacy.
 
     Give `noise`, and the run reports epsilon; or give `epsilon`, and the noise of each party follows from it and from
     the number of rounds. With both, the run ends before it exceeds epsilon. `delta` is min(1e-5, 1 / rows) by default.

@@ -26,7 +26,7 @@ Loss: TypeAlias = Callable[[Any, Tensor, Tensor], Tensor]  # (module, x, y) -> m
 ClippedSum: TypeAlias = Callable[[Network, Loss, Tensor, Tensor, float], Tensor]
 """(network, loss, x, y, clip) -> mean loss; ``network.grad`` has the sum of the clipped gradients of single rows.
 
-A row whose loss or gradient is not finite counts as zero, and the mean loss leaves it out; it is NaN without other rows.
+A row whose loss or gradient is not finite counts as zero. The mean loss leaves it out, and is NaN without other rows.
 """
 
 _ways: WeakKeyDictionary[nn.Module, ClippedSum] = WeakKeyDictionary()
@@ -154,7 +154,10 @@ def scales(norms: Tensor, clip: float) -> Tensor:
 
 
 def by_layers(network: Network, loss: Loss, x: Tensor, y: Tensor, clip: float) -> Tensor:
-    """Compute a `ClippedSum` by book-keeping; row by row where the network takes another path or a row is not finite."""
+    """Compute a `ClippedSum` by book-keeping.
+
+    It is computed row by row where the network takes another path for a batch, or where a row is not finite.
+    """
     network.grad.zero_()
     mean = loss(network.module, x, y)
     try:
