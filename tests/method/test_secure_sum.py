@@ -351,7 +351,7 @@ def test_other_aggregates_are_refused(aggregate: str) -> None:
         ({"network": mesh()}, "exchange = star"),
         ({"exchange": gossip("ring")}, "leave transforms empty"),
         ({"pace": buffered(2), "clock": device(speed=100.0)}, "leave pace at synchronous"),
-        ({"participation": 1}, "let at least three take part"),
+        ({"participation": 1}, "let at least two parties take part in a round, better three"),
     ],
 )
 def test_rounds_without_a_common_server_are_refused(toy, options: Mapping[str, Any], reason: str) -> None:

@@ -61,8 +61,7 @@ class Pairwise(SumProtocol):
             return "let more parties take part in every round" + (", or leave threshold out" if cohort > 1 else "")
         if answers < lowest:
             return (
-                "let fewer parties drop out, because the threshold must be more than half of the parties, at least"
-                f" {lowest}"
+                f"let fewer parties drop out (a threshold must be more than half of the parties, so at least {lowest})"
             )
         allowed = str(lowest) if answers == lowest else f"at most {answers} and at least {lowest}"
         return f"lower the threshold to {allowed}, let fewer parties drop out"

@@ -52,7 +52,7 @@ def sharing_of(label: Label) -> Sharing | None:
     >>> str(sharing_of(Label({"transforms": "secure-sum(splits=2, range=8.0)"})))
     '2 splits'
     >>> sharing_of(Label({"transforms": "clip(norm=1.0) | secure-sum(protocol=pairwise)"}))
-    Sharing(protocol='pairwise', splits=0)
+    Sharing(protocol='pairwise', splits=0, chain='')
     >>> sharing_of(Label({"transforms": "rand-k | secure-sum(splits=2)"}))
     """
     *before, last = label.transforms or (None,)
