@@ -4,22 +4,32 @@ A choice runs twice with the same seed. What differs between the two runs is sec
 """
 
 import math
+import os
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from commands import call, write
+from silobench.analysis.cells import collect
+from silobench.analysis.privacy import is_hidden
+from silobench.data.dataset import Dataset
 from silobench.engines import inline
 from silobench.loop.exchanges import exchange
 from silobench.method.chain import Sent
+from silobench.method.secure.protocol import SumProtocol, Values
+from silobench.method.transforms.secure_sum import _SecureSum
+from silobench.method.types import Context, Layout, Update
+from silobench.privacy.randomness import Randomness
 from silobench.runs.experiment import bind
 from silobench.runs.prepare import prepare
 from silobench.runs.stored import read_runs
@@ -34,6 +44,9 @@ FEDERATION = {
     "dataset": "digits", "model": "linear", "partition": "iid", "parties": 3, "algorithm": "fedavg",
     "solver": "sgd(lr=0.1, epochs=1, batch=64)", "rounds": 1,
 }  # fmt: skip
+# What transforms report, by name: of each party, and of all of them together. One that is missing fails the test.
+CLEAR_REPORTS = {"update norm": "its norm before clipping", "clip rate": "whether it was clipped"}
+SUMMED_REPORTS = {"update norm": "the mean norm before clipping", "clip rate": "the share of clipped updates"}
 
 
 def lines_of_table() -> list[list[str]]:
@@ -48,16 +61,18 @@ LINES = lines_of_table()
 
 @dataclass
 class Seen:
-    """What one run shows to a spy at the parties' doors."""
+    """What one run shows to a spy at the parties' doors and at the server's."""
 
     updates: dict[int, Vector] = field(default_factory=dict)  # as training returned them
     weights: dict[int, float] = field(default_factory=dict)
     sent: dict[int, Sent] = field(default_factory=dict)
     replies: dict[int, Reply] = field(default_factory=dict)
-    decoded: float | None = None  # the weight of the sum, where the server learns only the sum
+    decoded: Update | None = None  # the sum, where the server learns only the sum
+    masked: list[Values] = field(default_factory=list)  # the sum under masks, as the server adds it up
     record: RoundRecord | None = None
     rows: tuple[int, ...] = ()
     before: Vector = field(default_factory=lambda: torch.zeros(0))
+    blank: list[tuple[int, int]] = field(default_factory=list)  # pairs of parameters that rows change alike
 
     @property
     def change(self) -> Tensor:
@@ -66,15 +81,15 @@ class Seen:
         return self.record.state.server.params - self.before
 
     def arrived(self, party: int) -> Tensor | None:
-        """Return a party's update as the server sees it; None if it cannot tell it from random bytes."""
+        """Return a party's update as the server sees it; None if the server does not see it."""
         parts = self.sent[party].arrived.mean() if self.sent[party].arrived.weight else {}
         return parts.get("delta")
 
 
 @contextmanager
 def spied(seen: Seen) -> Iterator[None]:
-    """Record what parties pass to the chain of transforms, what leaves it, and their replies."""
-    send, train, decode = party.send, LocalRound._train, exchange.without_report
+    """Record what parties pass to the chain of transforms, what leaves it, their replies, and decoded sums."""
+    send, train, decode, unmask = party.send, LocalRound._train, exchange.without_report, SumProtocol.unmask
 
     def watched_send(update: Any, *arguments: Any, **options: Any) -> Sent:
         context = arguments[2]
@@ -86,14 +101,19 @@ def spied(seen: Seen) -> Iterator[None]:
         seen.replies[party] = train(self, party, memory)
         return seen.replies[party]
 
-    def watched_decode(update: Any) -> Any:
-        seen.decoded = update.weight
+    def watched_decode(update: Update) -> Any:
+        seen.decoded = update
         return decode(update)
+
+    def watched_unmask(self: SumProtocol, total: Any, revealed: Any) -> Any:
+        seen.masked = [each.copy() for each in total]
+        return unmask(self, total, revealed)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exchange, "without_report", watched_decode)
         patch.setattr(party, "send", watched_send)
         patch.setattr(LocalRound, "_train", watched_train)
+        patch.setattr(SumProtocol, "unmask", watched_unmask)
         yield
 
 
@@ -101,25 +121,45 @@ def run(choices: dict[str, Any], out: Path) -> Seen:
     prepared, seen = prepare(bind({**FEDERATION, **choices})), Seen()
     with spied(seen):
         (seen.record,) = prepared.records(inline(), out, None)
-    seen.rows = tuple(each.samples for each in prepared.setting.federation.parties)
-    seen.before = prepared.setting.task.initial
+    setting = prepared.setting
+    seen.rows = tuple(each.samples for each in setting.federation.parties)
+    seen.before = setting.task.initial
+    seen.blank = _blank(setting.federation.dataset, setting.task.network.layout)
     return seen
 
 
+def _blank(dataset: Dataset, layout: Layout) -> list[tuple[int, int]]:
+    """Return pairs of weights of a linear model, of two pixels that have one and the same value in all images.
+
+    Their gradients are equal, whatever the rows are: only noise tells them apart.
+    """
+    images = dataset.train.x.reshape(len(dataset.train.x), -1)
+    first, second, *_ = np.flatnonzero((images == images[0, 0]).all(axis=0)).tolist()
+    pixels, classes = images.shape[1], len(dataset.classes)
+    assert layout.shapes[0] == (classes, pixels)
+    return [(row * pixels + first, row * pixels + second) for row in range(classes)]
+
+
 # --- what the spy says ---------------------------------------------------------------------------------
-
-
-def noisy(is_noisy: bool) -> str:
-    return " with noise" if is_noisy else ""
 
 
 def is_same(a: Tensor, b: Tensor) -> bool:
     return torch.allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
+def noise(one: Seen, a: Tensor, b: Tensor) -> str:
+    """Return " with noise" if two runs differ where rows make no difference.
+
+    Secret samples of rows make two runs differ, too, but they do not hide anything by themselves.
+    """
+    first, second = ([float(each[i] - each[j]) for i, j in one.blank] for each in (a, b))
+    # Entries are below 1, so rounding is below 1e-6. Noise has a deviation of over 1e-3.
+    return " with noise" if max(abs(x - y) for x, y in zip(first, second, strict=True)) > 1e-5 else ""
+
+
 def server_sees(one: Seen, two: Seen) -> str:
     """Return what arrives at the server: of each party, or of all of them together."""
-    *first, last = filter(None, (update_seen(one, two), _rows(one), _losses(one)))
+    *first, last = filter(None, (update_seen(one, two), *_reports(one), _rows(one), _losses(one)))
     return f"{', '.join(first)} and {last}"
 
 
@@ -127,12 +167,13 @@ def update_seen(one: Seen, two: Seen) -> str:
     """Return what the server sees of updates."""
     trained, sent = one.updates[0], one.arrived(0)
     if sent is None:
-        assert all(_looks_random(one.sent[party], two.sent[party]) for party in one.sent)
-        return f"the sum of all updates{noisy(not is_same(one.change, two.change))}"
+        if not all(_looks_random(one.sent[party], two.sent[party]) for party in one.sent):
+            return "messages that masks do not hide"
+        return f"the sum of all updates{noise(one, one.change, two.change)}"
     ratio = float(sent.norm() / trained.norm())
     assert is_same(sent, ratio * trained), "a message that is neither the update nor a shorter one"
     what = "each update" if is_same(sent, trained) else "each clipped update"
-    return f"{what}{noisy(not is_same(trained, two.updates[0]))}"
+    return f"{what}{noise(one, trained, two.updates[0])}"
 
 
 def _looks_random(one: Sent, two: Sent) -> bool:
@@ -148,6 +189,14 @@ def _looks_random(one: Sent, two: Sent) -> bool:
     return equal <= len(a) / 256 + 8 * (len(a) / 256) ** 0.5
 
 
+def _reports(seen: Seen) -> list[str]:
+    """Return what the server learns from reports of transforms, in the clear and in the sum."""
+    clear = sorted({name for reply in seen.replies.values() for name in reply.reports}, reverse=True)
+    parts = seen.decoded.sums if seen.decoded is not None else {}
+    summed = sorted((name.removeprefix("report ") for name in parts if name.startswith("report ")), reverse=True)
+    return [*(CLEAR_REPORTS[name] for name in clear), *(SUMMED_REPORTS[name] for name in summed)]
+
+
 def _rows(seen: Seen) -> str:
     """Return what the server learns of the parties' numbers of rows; nothing where all of them count the same."""
     arrived = [seen.replies[party].update.weight for party in sorted(seen.replies)]
@@ -157,40 +206,49 @@ def _rows(seen: Seen) -> str:
         assert set(arrived) == {1.0}
         return ""
     assert set(arrived) == {0.0}
-    assert seen.decoded in (sum(seen.rows), len(seen.rows))
-    return "all rows" if seen.decoded == sum(seen.rows) else ""
+    assert seen.decoded.weight in (sum(seen.rows), len(seen.rows))
+    return "all rows" if seen.decoded.weight == sum(seen.rows) else ""
 
 
 def _losses(seen: Seen) -> str:
     assert seen.record is not None
-    hidden = {seen.replies[party].loss != seen.replies[party].loss for party in seen.replies}
+    hidden = {math.isnan(reply.loss) for reply in seen.replies.values()}
     assert len(hidden) == 1
-    assert seen.record.train_loss == seen.record.train_loss
+    assert not math.isnan(seen.record.train_loss)
     return "the mean loss" if hidden == {True} else "its loss"
 
 
 def others_see(one: Seen, two: Seen) -> str:
     """Return what a party gets by subtracting its own update from what all parties are sent."""
-    is_noisy = not is_same(one.change, two.change)
     sent = {party: one.arrived(party) for party in one.updates}
     updates = {party: one.updates[party] if each is None else each for party, each in sent.items()}
     total = sum(one.weights.values())
     rest = (one.change * total - one.weights[0] * updates[0]) / (total - one.weights[0])
     error = float((rest - updates[1]).norm() / updates[1].norm())
-    is_alone = len(updates) == 2
-    assert (error < 0.001) == is_alone or is_noisy
-    return f"{'the update of the other' if is_alone else 'the mean update'}{noisy(is_noisy)}"
+    what = "the update of the other" if error < 0.001 else "the mean update"
+    return f"{what}{noise(one, one.change, two.change)}"
 
 
-def network_sees(one: Seen, two: Seen) -> str:
-    """Return what somebody sees who reads all lines: messages of parties, and models of the server."""
-    if one.arrived(0) is None:
-        return f"the mean update{noisy(not is_same(one.change, two.change))}"
-    return update_seen(one, two)
+def network_sees(one: Seen) -> str:
+    """Return what somebody sees who reads all links: the sum of what parties send is all that the server decodes."""
+    if one.masked:
+        messages = [list(each.message.sums.values()) for each in one.sent.values()]
+        for place, total in enumerate(one.masked):
+            contents = [np.frombuffer(message[place].content, total.dtype) for message in messages]
+            assert np.array_equal(np.sum(contents, axis=0, dtype=total.dtype), total.reshape(-1))
+    else:
+        assert all(one.replies[party].update is sent.arrived for party, sent in one.sent.items())
+    return "what the server sees"
 
 
 def reader_sees(one: Seen, two: Seen) -> str:
-    return f"the model{noisy(not is_same(one.change, two.change))}"
+    return f"the model{noise(one, one.change, two.change)}"
+
+
+def seen_by_all(choices: dict[str, Any], folder: Path) -> list[str]:
+    """Return what two runs of a choice show to the server, other parties, the network and a reader of the model."""
+    one, two = run(choices, folder / "one"), run(choices, folder / "two")
+    return [server_sees(one, two), others_see(one, two), network_sees(one), reader_sees(one, two)]
 
 
 # --- the page -------------------------------------------------------------------------------------------
@@ -198,15 +256,90 @@ def reader_sees(one: Seen, two: Seen) -> str:
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: re.sub(r"\W+", "-", line[0])[:60])
 def test_the_table_states_what_is_sent(line: list[str], tmp_path: Path) -> None:
-    choices = tomllib.loads("\n".join(re.findall(r"`([^`]+)`", line[0])))
-    one, two = run(choices, tmp_path / "one"), run(choices, tmp_path / "two")
-    assert [server_sees(one, two), others_see(one, two), network_sees(one, two), reader_sees(one, two)] == line[1:]
+    assert seen_by_all(choices_of(line), tmp_path) == line[1:]
 
 
-def test_the_spy_sees_a_leak(tmp_path: Path) -> None:
-    """Masks that are drawn once and used twice do not look random, and neither does an update in the clear."""
-    one = run({"transforms": "secure_sum(splits=2, range=8)"}, tmp_path / "one")
-    assert not _looks_random(one.sent[0], one.sent[0])
+def choices_of(line: list[str]) -> dict[str, Any]:
+    return tomllib.loads("\n".join(re.findall(r"`([^`]+)`", line[0])))
+
+
+# --- parts that leak on purpose: the spy must contradict the page ---------------------------------------
+
+
+def without_masks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SumProtocol, "mask", lambda self, values, memory, party: [each.copy() for each in values])
+
+
+def with_known_keys(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(os, "urandom", lambda size: b"k" * size)
+
+
+def with_the_update_in_the_clear(patch: pytest.MonkeyPatch) -> None:
+    encode, decode = _SecureSum.encode, _SecureSum.decode
+
+    def leaky(self: _SecureSum, update: Update, memory: Any, context: Context) -> Any:
+        sent, *rest = encode(self, update, memory, context)
+        return replace(sent, sums={**sent.sums, "clear": update.mean()["delta"]}), *rest
+
+    def tidy(self: _SecureSum, update: Update, context: Context) -> Update:
+        masked = {name: each for name, each in update.sums.items() if name != "clear"}
+        size = sum(each.nbytes for each in masked.values())
+        return decode(self, replace(update, sums=masked), replace(context, nbytes=size))
+
+    patch.setattr(_SecureSum, "encode", leaky)
+    patch.setattr(_SecureSum, "decode", tidy)
+
+
+def with_a_report_in_the_clear(patch: pytest.MonkeyPatch) -> None:
+    encode = _SecureSum.encode
+
+    def leaky(self: _SecureSum, update: Update, memory: Any, context: Context) -> Any:
+        sent, after, report = encode(self, update, memory, context)
+        return sent, after, {**report, "update norm": float(update.mean()["delta"].norm())}
+
+    patch.setattr(_SecureSum, "encode", leaky)
+
+
+def without_normal_noise(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Randomness, "normal", lambda self, size, deviation=1.0: torch.zeros(size))
+
+
+def without_skellam_noise(patch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["silobench.method.transforms.skellam_noise"]  # the package has a function of this name
+    patch.setattr(module, "skellam", lambda numbers, variance, size: np.zeros(size, dtype=np.int64))
+
+
+SECURE = 'transforms = "secure_sum(splits=2, range=8)"'
+GAUSSIAN = 'transforms = "clip(norm=0.01) | gaussian_noise(multiplier=1)"'
+SKELLAM = 'transforms = "clip(norm=0.01) | skellam_noise(multiplier=1) | secure_sum(splits=2)"'
+LEAKS = [
+    (SECURE, without_masks, "messages that masks do not hide, all rows and the mean loss"),
+    (SECURE, with_known_keys, "messages that masks do not hide, all rows and the mean loss"),
+    (SECURE, with_the_update_in_the_clear, "messages that masks do not hide, all rows and the mean loss"),
+    (
+        SECURE,
+        with_a_report_in_the_clear,
+        "the sum of all updates, its norm before clipping, all rows and the mean loss",
+    ),
+    ('solver = "dp_sgd(lr=0.1, noise=4, batch=64)"', without_normal_noise, "each update, its rows and its loss"),
+    (GAUSSIAN, without_normal_noise, None),
+    (SKELLAM, without_skellam_noise, None),
+]
+
+
+@pytest.mark.parametrize(("choice", "leak", "server"), LEAKS, ids=lambda each: getattr(each, "__name__", None))
+def test_the_spy_sees_a_leak(
+    choice: str, leak: Any, server: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row of the page is refused if a part of the protection is left out."""
+    (line,) = (line for line in LINES if line[0] == f"`{choice}`")
+    leak(monkeypatch)
+    seen = seen_by_all(choices_of(line), tmp_path)
+    assert seen != line[1:]
+    if server is not None:
+        assert seen[0] == server
+    else:
+        assert [text.replace(" with noise", "") for text in line[1:]] == seen
 
 
 def test_the_example_runs_and_shows_its_epsilon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,6 +350,8 @@ def test_the_example_runs_and_shows_its_epsilon(tmp_path: Path, capsys: pytest.C
     (shown,) = read_runs(tmp_path / "runs")
     assert shown.rounds[-1].privacy["example"]["epsilon"] == pytest.approx(2, rel=1e-3)
     assert "Privacy" in result.out
+    assert is_hidden(*collect([shown]))  # by the label of a real run
+    assert "single updates" in result.out
 
 
 def test_how_sure_an_observer_can_be() -> None:

@@ -10,6 +10,7 @@ from commands import call
 from silobench.analysis.compare import checked_question, compare
 from silobench.analysis.costs import convergence
 from silobench.analysis.export import scores_csv
+from silobench.analysis.measured import measure_tables
 from silobench.analysis.privacy import epsilon_curve, privacy_json, privacy_table
 from silobench.errors import ConfigError
 from silobench.runs.stored import StoredRun
@@ -25,7 +26,9 @@ def facts(epsilon: float | None, **more: Any) -> dict[str, Any]:
 
 def private(epsilons: list[float | None], seed: int = 0, unit: str = "example", **more: Any) -> StoredRun:
     """Return a run with these epsilons by round; `more` is of its last one, or a choice of its experiment."""
-    choices = {key: more.pop(key) for key in ("rounds", "algorithm", "transforms", "measures") if key in more}
+    choices = {
+        key: more.pop(key) for key in ("rounds", "algorithm", "transforms", "exchange", "measures") if key in more
+    }
     measures, begin = choices.pop("measures", {}), [{"privacy": {unit: facts(each)}} for each in epsilons[:-1]]
     last: dict[str, Any] = {"privacy": {unit: facts(epsilons[-1], **more)}, "measures": measures}
     if choices.get("rounds", 0) > len(epsilons):
@@ -56,6 +59,13 @@ def test_the_table_says_who_is_protected_from_whom() -> None:
     assert [row["from"] for row in rows] == [everybody, trusting, everybody, "server"]
     assert [row["protected"] for row in rows[1:]] == ["each party", "each party", "single updates"]
     assert privacy_table(cells([plain])).rows == []
+
+
+def test_nobody_is_protected_from_whom_does_not_exist_or_has_the_rows() -> None:
+    runs = [[private([2.0], algorithm="combined")], [private([2.0], exchange="gossip")]]
+    pooled, gossip = texts(privacy_table(cells(*runs)))
+    assert pooled["from"] == "readers of the model"
+    assert gossip["from"] == "other parties, readers of the model"
 
 
 def test_a_secure_sum_hides_single_updates_with_and_without_noise() -> None:
@@ -128,3 +138,13 @@ def test_epsilons_are_compared() -> None:
     assert result.verdict == "fedavg is better"
     with pytest.raises(ConfigError, match="these runs state no epsilon"):
         checked_question("epsilon", cells=cells([stored([0.5])]))
+
+
+def test_a_table_of_a_measure_tells_transforms_apart() -> None:
+    record = {"measures": {"subtraction": {"error": 0.5}}}
+    runs = [
+        [stored([0.5], records=[record], transforms=f"secure-sum(splits={splits})", measure="subtraction")]
+        for splits in (2, 3)
+    ]
+    (table,) = measure_tables(cells(*runs))
+    assert [row["transforms"] for row in texts(table)] == ["secure-sum(splits=2)", "secure-sum(splits=3)"]

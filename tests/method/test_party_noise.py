@@ -103,7 +103,7 @@ def test_every_party_counts_the_same_and_the_divisor_is_the_expected_number() ->
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_message_that_is_not_finite_counts_as_zero(bad: float) -> None:
+def test_a_diverged_message_counts_as_zero(bad: float) -> None:
     transforms = chain("clip(norm=1) | gaussian_noise(multiplier=1)")
     _, context = contexts(transforms, 2)
     sent, *_ = transforms[1].encode(Update.of(7.0, delta=torch.tensor([1.0, bad])), {}, context)

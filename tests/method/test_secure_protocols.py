@@ -272,10 +272,19 @@ def test_one_more_dropout_is_an_error(threshold: int, dropouts: int) -> None:
             summed(Pairwise(threshold), values, leaving)
 
 
+def test_no_threshold_is_advised_for_a_minority() -> None:
+    with pytest.raises(
+        TooFewError, match=r"^1 of 5 parties .* needs 3: lower the rate of the availability, or give up"
+    ):
+        Pairwise(3).agree(FIVE, lambda phase: FIVE[:1])
+
+
 @pytest.mark.parametrize("phase", PHASES[:3])
 @pytest.mark.parametrize("protocol", [Splits(2), Splits(5)])
 def test_splits_need_every_party(protocol: SumProtocol, phase: str) -> None:
-    with pytest.raises(TooFewError, match=r"^4 of 5 parties .*, but the secure sum needs 5: "):
+    with pytest.raises(
+        TooFewError, match=r"^4 of 5 parties .* needs 5: lower .* protocol=pairwise with threshold=3, or"
+    ):
         summed(protocol, secret_values(FIVE), {7: phase})
 
 
@@ -341,8 +350,9 @@ def test_long_streams_are_those_of_aes(size: int, dtype: Any) -> None:
         (Splits(1), 5, "splits=1"),
         (Splits(6), 5, "choose splits from 2 to the number of parties"),
         (Pairwise(6), 5, "choose a threshold from 2 to the number of parties"),
-        (Pairwise(1), 1, "choose a threshold from 2"),
-        (Pairwise(), 1, "choose a threshold from 2"),
+        (Pairwise(1), 5, "choose a threshold from 2"),
+        (Pairwise(), 1, "a round has 1 party: let at least three take part"),
+        (Splits(2), 1, "a round has 1 party: let at least three take part"),
         (Pairwise(2), 4, "more than half of the 4 parties .* read single updates: choose at least 3"),
         (Pairwise(2), 5, "choose at least 3"),
     ],
@@ -365,7 +375,7 @@ def test_an_unsafe_threshold_is_refused_in_a_round_too() -> None:
 
 @pytest.mark.parametrize("protocol", [Splits(3), Pairwise(3)])
 def test_a_small_cohort_has_too_few_parties(protocol: SumProtocol) -> None:
-    with pytest.raises(TooFewError, match=r"^2 of 2 parties sent their keys, but the secure sum needs 3"):
+    with pytest.raises(TooFewError, match=r"^2 of 2 parties .* needs 3: let more parties take part, or"):
         protocol.agree((0, 1), lambda phase: (0, 1))
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silobench.errors import ConfigError
-from silobench.privacy.accountant import epsilon, epsilon_pld, noise_for
+from silobench.privacy.accountant import Entry, epsilon, epsilon_pld, noise_for
 from silobench.privacy.divergences import ORDERS, divergences, quiet
 from silobench.privacy.ledger import ALL_PARTIES, Ledger
 from silobench.privacy.mechanism import Mechanism, Sampling
@@ -99,6 +99,44 @@ def test_samples_of_a_fixed_size_count_a_replaced_unit_twice() -> None:
     assert (theirs < whole).any()
     assert epsilon([(row(4.0, 0.01, "fixed"), 100)], 1e-5) < epsilon([(row(4.0), 100)], 1e-5)
     assert epsilon_pld([(row(4.0, 0.01, "fixed"), 100)], 1e-5) is None
+
+
+@pytest.fixture
+def no_distributions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every calculation of privacy loss distributions fail."""
+    monkeypatch.setattr(dp_accounting.pld, "PLDAccountant", None)
+
+
+def test_distributions_are_calculated_once(request: pytest.FixtureRequest) -> None:
+    entries = [(row(3.21, 0.1), 7)]
+    once = epsilon_pld(entries, 1e-5)
+    request.getfixturevalue("no_distributions")
+    assert once is not None
+    assert epsilon_pld(entries, 1e-5) == once
+    same = Mechanism("example", 1e-5, 3.21, 0.1, budget=8.0)  # the budget does not affect epsilon
+    assert epsilon_pld(((same, 7),), 1e-5) == once
+    for other, delta in (([(row(3.21, 0.1), 8)], 1e-5), ([(row(3.22, 0.1), 7)], 1e-5), (entries, 1e-6)):
+        with pytest.raises(TypeError):
+            epsilon_pld(other, delta)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [(row(0.25, 0.01), 1)],
+        [(row(4.0, 0.01), 100), (row(0.2, 0.01), 1)],
+        [(row(1 + number / 100, 0.1), 5) for number in range(10)],
+        [(row(1.0), 50)],
+    ],
+)
+def test_distributions_that_take_long_are_left_out(entries: list[Entry], no_distributions: None) -> None:
+    assert epsilon_pld(entries, 1e-5) is None
+
+
+@pytest.mark.parametrize("entries", [[(row(0.3, 0.01), 10_000)], [(row(30.0), 10_000)], [(row(0.01), 0)]])
+def test_distributions_that_take_seconds_are_calculated(entries: list[Entry], no_distributions: None) -> None:
+    with pytest.raises(TypeError):
+        epsilon_pld(entries, 1e-5)
 
 
 def test_loggers_stay_as_they_were() -> None:

@@ -6,8 +6,7 @@ from typing import Any
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells
-from silobench.analysis.inversion import choices_of
-from silobench.analysis.measured import cells_with
+from silobench.analysis.measured import cells_with, choices_of
 from silobench.analysis.tables import Entry, Table, entries, shown_choices
 
 MEMBERSHIP, CANARIES = "membership", "canaries"

@@ -4,9 +4,9 @@ from typing import Any
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells
-from silobench.analysis.measured import cells_with, finding_text, known
+from silobench.analysis.measured import cells_with, choices_of, finding_text, known
 from silobench.analysis.statistics import spread
-from silobench.analysis.tables import Table, entries, method_choices, shown_choices
+from silobench.analysis.tables import Table, entries, shown_choices
 from silobench.runs.stored import StoredRun
 
 INVERSION = "inversion"
@@ -33,15 +33,6 @@ def inversion_tables(cells: Cells) -> list[Table]:
         for cell in attacked
     ]
     return [Table("Gradient inversion", [*names, *_COLUMNS.values()], rows, _NOTE)] if rows else []
-
-
-def choices_of(cells: Cells) -> list[str]:
-    """Return the choices that tell attacked cells apart: algorithm and transforms among them."""
-    return list(dict.fromkeys((*method_choices(cells), "algorithm", *(["transforms"] if _differ(cells) else []))))
-
-
-def _differ(cells: Cells) -> bool:
-    return len({cell.label.text("transforms") for cell in cells}) > 1
 
 
 def pictures_of(run: StoredRun) -> dict[str, Any]:

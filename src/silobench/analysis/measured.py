@@ -24,6 +24,12 @@ def cells_with(cells: Cells, measure: str) -> list[CellResult]:
     return [cell for cell in cells if all(run.measured(measure) for run in cell.runs)]
 
 
+def choices_of(cells: Cells) -> list[str]:
+    """Return the choices that tell measured cells apart: algorithm and transforms among them."""
+    transforms = {cell.label.text("transforms") for cell in cells}
+    return list(dict.fromkeys((*method_choices(cells), "algorithm", *(["transforms"] if len(transforms) > 1 else []))))
+
+
 def measured_rounds(cell: CellResult, measure: str) -> list[int]:
     """Return the rounds after which every trial was measured."""
     return sorted(set.intersection(*(set(run.measured(measure)) for run in cell.runs)))
@@ -124,7 +130,7 @@ def measure_tables(cells: Cells, but: Collection[str] = ()) -> list[Table]:
 
 def measure_table(cells: Cells, measure: str) -> Table:
     """Return the last findings of a measure: few of them in columns, many in rows."""
-    choices = [*method_choices(cells), "algorithm"]
+    choices = choices_of(cells)
     findings = list(dict.fromkeys(name for cell in cells for name in findings_of(cell, measure)))
     title = f"Measure {measure}, last values (mean ± std over trials)"
     if len(findings) <= _WIDE:

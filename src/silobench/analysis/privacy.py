@@ -9,14 +9,17 @@ from typing import Any
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells
 from silobench.analysis.measured import known
-from silobench.analysis.tables import Table, entries, shown_choices, varying
+from silobench.analysis.tables import BASELINES, Table, entries, shown_choices, varying
+from silobench.runs.label import Label
 from silobench.runs.stored import RoundRow, StoredRun
 
 EXAMPLE, PARTY = "example", "party"
 UNITS = (EXAMPLE, PARTY)
 ATTACKS = ("membership", "canaries", "inversion")  # measures whose findings stand beside epsilon
 _PROTECTED = {EXAMPLE: "each row", PARTY: "each party"}
-_EVERYBODY, _NOT_SERVER = "server, other parties, readers of the model", "other parties, readers of the model"
+_READERS = "readers of the model"
+_NOT_SERVER = f"other parties, {_READERS}"
+_EVERYBODY = f"server, {_NOT_SERVER}"
 _SECURE = "secure-sum"  # the transform, by its name in labels
 _ACCOUNTANTS = {"rdp": "RDP", "zcdp": "zCDP"}
 _COLUMNS = (
@@ -30,6 +33,7 @@ _NOTES = {
     "noise": "noise: standard deviation over the largest contribution of one row or party",
     "guarantee": "guarantee: whether epsilon holds as it is stated",
     "ended": "ended: the run stopped there, because one more round would have exceeded its budget",
+    "warnings": "warnings: what epsilon does not cover, as run.json and the notes before a run state it",
     "membership AUC": "membership AUC: 0.5 is a guess, with its interval of 95%",
     "audited epsilon": "audited epsilon: the true one is not below it, with 95% confidence",
     "inversion PSNR, dB": "inversion: the higher, the more of an image is seen; in brackets that of the mean image",
@@ -48,10 +52,12 @@ class Spent:
     reason: str  # why epsilon is no guarantee; empty if it is one
     epsilon_pld: float | None = None  # in the last round only, and where it is known
 
-    @property
-    def protects_from(self) -> str:
-        """From whom a unit is hidden. Noise that the server adds does not hide anything from the server."""
-        return _NOT_SERVER if self.unit == PARTY and self.accountant == "rdp" else _EVERYBODY
+    def protects_from(self, label: Label) -> str:
+        """Return from whom a unit is hidden. Noise that the server adds does not hide anything from the server."""
+        if label.algorithm.name in BASELINES:  # nobody sends anything, and `combined` has all rows in one place
+            return _READERS
+        is_from_server = label.exchange.name == "star" and (self.unit == EXAMPLE or self.accountant == "zcdp")
+        return _EVERYBODY if is_from_server else _NOT_SERVER
 
 
 def spent(row: RoundRow, unit: str) -> Spent | None:
@@ -83,8 +89,9 @@ def epsilon_curve(cell: CellResult, unit: str) -> list[tuple[int, float]]:
 
 
 def is_hidden(cell: CellResult) -> bool:
-    """Whether the server of a cell learns only sums of messages."""
-    return any(term.name == _SECURE for term in cell.label.transforms)
+    """Whether the server of a cell learns only sums of messages; baselines send none."""
+    label = cell.label
+    return label.algorithm.name not in BASELINES and any(term.name == _SECURE for term in label.transforms)
 
 
 # --- the table ----------------------------------------------------------------------------------------
@@ -110,7 +117,7 @@ def privacy_table(cells: Cells) -> Table:
 def _lines(cell: CellResult) -> list[dict[str, str]]:
     """Return the texts of the rows of a cell, by column."""
     by_unit = [[spent(run.rounds[-1], unit) for run in cell.runs] for unit in UNITS]
-    lines = [_line([one for one in each if one]) for each in by_unit if all(each)]
+    lines = [_line(cell.label, [one for one in each if one]) for each in by_unit if all(each)]
     if is_hidden(cell):
         lines.append({"protected": "single updates", "from": "server"})
     attacks = {name: text for name, text in _attacks(cell).items() if text}
@@ -127,12 +134,12 @@ def _ended(cell: CellResult) -> str:
     return f"after round {_range(ended)} of {cell.label.rounds}" if ended else ""
 
 
-def _line(trials: Sequence[Spent]) -> dict[str, str]:
+def _line(label: Label, trials: Sequence[Spent]) -> dict[str, str]:
     first, reasons = trials[0], sorted({each.reason for each in trials} - {""})
     tighter = known(each.epsilon_pld for each in trials)
     return {
         "protected": _PROTECTED[first.unit],
-        "from": first.protects_from,
+        "from": first.protects_from(label),
         "epsilon": _number(max(each.epsilon for each in trials)),
         "epsilon (PLD)": _number(max(tighter)) if len(tighter) == len(trials) else "",
         "delta": f"{max(each.delta for each in trials):.3g}",
@@ -210,7 +217,7 @@ def _unit_json(cell: CellResult, trials: Sequence[Spent]) -> dict[str, Any]:
         "epsilon_pld": max(tighter) if len(tighter) == len(trials) else None,
         "delta": max(each.delta for each in trials),
         "protected": _PROTECTED[unit],
-        "from": trials[0].protects_from,
+        "from": trials[0].protects_from(cell.label),
         "holds": not any(each.reason for each in trials),
         "rounds": [[number, value] for number, value in epsilon_curve(cell, unit)],
     }

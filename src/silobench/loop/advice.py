@@ -75,8 +75,8 @@ def _of_hidden_sum(schedule: Schedule) -> str | None:
         return None
     return (
         f"in {len(few)} of {len(answers)} rounds, first in round {few[0]}, fewer than {least} of {schedule.cohort} "
-        f"parties answer, which {part_name(hiding, 'transform')} needs, so the run stops there, or loses these rounds "
-        "with too_few=skip: lower the rate of the availability, or write protocol=pairwise with a lower threshold"
+        f"parties answer, which {part_name(hiding, 'transform')} needs. With too_few=skip these rounds are lost, and "
+        "otherwise the run stops there: lower the rate of the availability or the threshold of protocol=pairwise"
     )
 
 

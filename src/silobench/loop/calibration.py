@@ -51,17 +51,17 @@ def party_sampling(setting: Setting, selection: Selection, cohort: int, in_step:
 
 
 def most_trainings(setting: Setting, selection: Selection, cohort: int, rounds: int) -> int:
-    """Return in how many rounds a party is asked to train, at most; by a secret selection in every one.
+    """Return the largest number of rounds in which a party trains; with a secret selection, all of them.
 
     The draws of a secret selection are others after a kill, so those of this process say nothing.
     """
     federation = setting.federation
     if cohort >= len(federation.parties) or is_secret(selection):
         return rounds
-    asked = np.zeros(len(federation.parties), dtype=np.int64)
+    counts = np.zeros(len(federation.parties), dtype=np.int64)
     for number in range(rounds):
-        asked[list(selection(federation, cohort, setting.seed, number))] += 1
-    return int(asked.max(initial=0))
+        counts[list(selection(federation, cohort, setting.seed, number))] += 1
+    return int(counts.max(initial=0))
 
 
 def most_holders(setting: Setting) -> int:

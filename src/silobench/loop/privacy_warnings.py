@@ -129,8 +129,9 @@ class _Facts:
 
 
 def _of_epsilon(facts: _Facts) -> str | None:
-    for unit, whom in (("example", "a row"), ("party", "a party")):
-        entries = facts.of("example" if unit == "example" else "party")
+    units: tuple[tuple[Unit, str], ...] = (("example", "a row"), ("party", "a party"))
+    for unit, whom in units:
+        entries = facts.of(unit)
         total = epsilon(entries, max(mechanism.delta for mechanism, _ in entries)) if entries else 0.0
         if math.isinf(total):
             return f"no noise hides {whom}, so its epsilon is infinite: give noise, or leave the private parts out"

@@ -48,8 +48,8 @@ def _findings(schedule: Schedule, start: State, record: RoundRecord) -> Findings
     total = sum(update.weight for update in updates.values())
     errors = []
     for attacker, victim in permutations(cohort, 2):
-        own, true = updates[attacker], updates[victim].mean()["delta"]
-        guess = (change * total - own.total["delta"]) / (total - own.weight)
+        known, true = updates[attacker], updates[victim].mean()["delta"]
+        guess = (change * total - known.total["delta"]) / (total - known.weight)
         errors.append(float(torch.linalg.vector_norm(guess - true) / torch.linalg.vector_norm(true)))
     return {"error": min(errors), "parties": len(cohort)}
 

@@ -20,6 +20,7 @@ Entry: TypeAlias = tuple[Mechanism, int]  # a release, and how often it was made
 _FEW_ORDERS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0)
 _TOLERANCE = 1e-4  # of the noise, relative
 _ROUNDING = 1e-11  # of an epsilon, relative
+_LARGEST_WIDTH = 3.5  # of privacy loss distributions; one of that width takes about two seconds
 _SMALLEST, _LARGEST = 1e-2, 1e6  # noise that `noise_for` looks at
 
 
@@ -40,21 +41,39 @@ def epsilon(entries: Sequence[Entry], delta: float, orders: Orders = ORDERS) -> 
 
 
 def epsilon_pld(entries: Sequence[Entry], delta: float) -> float | None:
-    """Return the epsilon of all releases by privacy loss distributions; None where they are not known.
+    """Return the epsilon of all releases by privacy loss distributions; None where they are not known or take long.
 
-    They are known for Gaussian noise on all units or on Poisson samples. The largest values take seconds.
+    They are known for Gaussian noise on all units or on Poisson samples. They take long for noise below 0.3, or for
+    many releases that differ: their distributions are wide, and epsilon is large. Results are kept for the process.
     """
     if any(each.rho is not None or (each.sampling == "fixed" and each.rate < 1) for each, _ in entries):
         return None
     if any(not each.noise and count for each, count in entries):
         return math.inf
+    if sum(map(_width, entries)) > _LARGEST_WIDTH:
+        return None
+    return _epsilon_pld(tuple((each.noise, each.rate, count) for each, count in entries), delta)
+
+
+def _width(entry: Entry) -> float:
+    """Return the width of the privacy loss distribution of an entry, in standard deviations of a release with noise 1.
+
+    Releases of all units are one release with less noise; those of samples are discretised one by one and then added.
+    """
+    mechanism, count = entry
+    return (math.sqrt(count) if mechanism.rate == 1 else 1.0) / mechanism.noise if count else 0.0
+
+
+@lru_cache(maxsize=1024)
+def _epsilon_pld(releases: tuple[tuple[float, float, int], ...], delta: float) -> float:
+    """Return the epsilon by privacy loss distributions of releases (noise, rate, count)."""
     from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, pld  # takes a second to import
 
     accountant = pld.PLDAccountant()
     with quiet():
-        for each, count in entries:
-            gaussian = GaussianDpEvent(each.noise)
-            accountant.compose(gaussian if each.rate == 1 else PoissonSampledDpEvent(each.rate, gaussian), count)
+        for noise, rate, count in releases:
+            gaussian = GaussianDpEvent(noise)
+            accountant.compose(gaussian if rate == 1 else PoissonSampledDpEvent(rate, gaussian), count)
         return float(accountant.get_epsilon(delta))
 
 

@@ -5,8 +5,8 @@ from html import escape
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells, grouped
-from silobench.analysis.inversion import INVERSION, choices_of, inversion_tables, pictures_of, psnr_text
-from silobench.analysis.measured import cells_with
+from silobench.analysis.inversion import INVERSION, inversion_tables, pictures_of, psnr_text
+from silobench.analysis.measured import cells_with, choices_of
 from silobench.analysis.tables import shown
 from silobench.report.drawing import Drawing, Section
 from silobench.report.svg import GREY, svg, text

@@ -290,6 +290,7 @@ def need_part(value: Any, product: type | None, what: str, example: str) -> None
 # Names that other libraries have for an argument, which no similar spelling would find.
 SYNONYMS = {
     "learning_rate": "lr", "batch_size": "batch", "momentum": "beta1", "local_epochs": "epochs", "wd": "weight_decay",
+    "eps": "epsilon", "sigma": "noise", "noise_multiplier": "noise", "max_grad_norm": "clip",
 }  # fmt: skip
 _IN_WORDS = {
     "a valid number": "a number",

@@ -27,6 +27,7 @@ class Pairwise(SumProtocol):
 
     def check(self, cohort: int) -> None:
         """Refuse a threshold that is impossible, or that does not protect parties."""
+        protocol.check_parties(cohort)
         threshold = self.least(cohort)
         if not 2 <= threshold <= cohort:
             raise ConfigError(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from silobench.errors import RunError
+from silobench.errors import ConfigError, RunError
 from silobench.method.transform import Phase
 from silobench.privacy.randomness import Randomness
 from silobench.vectors import Memory
@@ -83,6 +83,14 @@ class SumProtocol(ABC):
         return with_streams(total, revealed)
 
 
+def check_parties(cohort: int) -> None:
+    """Refuse rounds with a single party, whose message is the sum."""
+    if cohort < 2:
+        raise ConfigError(
+            f"secure_sum hides a message among others, but a round has {cohort} party: let at least three take part."
+        )
+
+
 def with_streams(values: Sequence[Values], keys: StreamKeys) -> list[Values]:
     """Return arrays with key streams added or subtracted; a stream continues from one array to the next."""
     results = [np.array(each, order="C") for each in values]
@@ -113,11 +121,20 @@ def remaining(
     rest = [party for party in parties if party in there]
     if len(rest) < least:
         raise TooFewError(
-            f"{len(rest)} of {len(cohort)} parties {_DEEDS[phase]}, but the secure sum needs {least}: lower the"
-            " dropout, or choose protocol=pairwise with a threshold that allows it.",
+            f"{len(rest)} of {len(cohort)} parties {_DEEDS[phase]}, but the secure sum needs {least}:"
+            f" {_remedy(len(rest), len(cohort))}, or give up such rounds with too_few=skip.",
             phases=sent(rest),
         )
     return rest
+
+
+def _remedy(rest: int, cohort: int) -> str:
+    """Return what to do about too few parties; a threshold must be more than half of the cohort."""
+    if rest == cohort:  # the selection drew so few
+        return "let more parties take part"
+    lowest = max(2, cohort // 2 + 1)
+    threshold = f", write protocol=pairwise with threshold={lowest}" if rest >= lowest else ""
+    return f"lower the rate of the availability{threshold}"
 
 
 def to_memory(secrets: Mapping[str, bytes]) -> Memory:

@@ -32,7 +32,8 @@ class Splits(SumProtocol):
     send: Literal["shares", "seeds"] = "shares"
 
     def check(self, cohort: int) -> None:
-        """Refuse more parts than parties."""
+        """Refuse more parts than parties, and a single party, whose message is the sum."""
+        protocol.check_parties(cohort)
         if not 2 <= self.splits <= cohort:
             raise ConfigError(
                 f"secure_sum has splits={self.splits}, but a round has {cohort} parties: choose splits from 2 to the"

@@ -32,6 +32,7 @@ from silobench.method.types import (
     Vector,
     placed,
 )
+from silobench.spec.registry import part_name
 
 Array: TypeAlias = NDArray[Any]
 _T = TypeVar("_T")
@@ -126,10 +127,8 @@ class _SecureSum:
 
     def refuses(self, method: Any) -> str | None:
         if not method.aggregate.adds:
-            return (
-                "secure_sum reveals only the sum of all messages, but this aggregate looks at each of them: use "
-                "aggregate = mean."
-            )
+            name = part_name(method.aggregate, "aggregate")
+            return f"secure_sum reveals only the sum of messages, but {name} needs each of them: use aggregate = mean."
         # A transform that is not calibrated yet adds noise to messages, which had a bound before it.
         chain = [each for each in method.transforms if each.calibrated is None]
         if self.range is None and placed(chain, Context(0, 0, -1, Layout((), (), 0), {}))[-1].bound is None:

@@ -200,5 +200,5 @@ def two_cannot_hide(cells: Cells) -> Iterator[Evidence]:
 
 def _error_of_guess(run: StoredRun) -> float | None:
     """Return the smallest error of a party's guess of another's update, in the last round in which it was measured."""
-    found = run.measured(_SUBTRACTION)
-    return float(found[max(found)]["error"]) if found else None
+    findings = run.measured(_SUBTRACTION)
+    return float(findings[max(findings)]["error"]) if findings else None
