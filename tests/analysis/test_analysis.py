@@ -18,10 +18,13 @@ from silobench.analysis.claims import Claim, Finding, Findings, claims_table, ju
 from silobench.analysis.details import details, details_table
 from silobench.analysis.evidence import Evidence, Gap, has_learnt, if_learnt
 from silobench.analysis.groups import Cells
+from silobench.analysis.measured import measure_table
 from silobench.analysis.ranking import ranking
 from silobench.analysis.tables import cost_table, score_table
+from silobench.loop.exchanges import exchange
 from silobench.papers import FINDINGS
 from silobench.report.drawing import caption
+from silobench.runs import facts
 from silobench.runs.stored import StoredRun
 from stored import cells, claim, noises, page, stored
 
@@ -487,3 +490,36 @@ def test_virtual_time_is_that_of_the_network_and_the_slowest_party(
     records = [{"seconds": each, **computing} for each in seconds]
     table = cost_table(cells([stored([0.1, 0.2], records=records)]))
     assert table.rows[0][table.columns.index("virtual time")].text == text
+
+
+def test_lost_rounds_are_noted_below_the_scores() -> None:
+    assert facts.LOST == exchange.LOST
+    lost = {"reports": {facts.LOST: 1.0}}
+    runs = [
+        stored([0.5, 0.5, 0.6], records=[{}, lost], transforms="secure_sum(range=1)"),
+        stored([0.1, 0.1], every=lost, transforms="secure_sum(range=2)"),
+        stored([0.5, 0.7]),
+    ]
+    note = score_table(cells(runs)).note
+    assert "all rounds were lost, so the score is that of the initial model: mnist iid secure_sum(range=2)" in note
+    assert "lost, because too few parties answered: 1 of 3 rounds of mnist iid secure_sum(range=1)" in note
+    assert "lost" not in score_table(cells(runs[2:])).note
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        [{"transforms": ""}, {"transforms": "secure-sum(range=8.0)"}],
+        [{"solver": "sgd(lr=0.1)"}, {"solver": "adam(lr=0.1)"}],
+        [{"eval_every": 1}, {"eval_every": 2}],
+        [{"transforms": "", "rounds": 1}, {"transforms": "clip(norm=1.0)", "rounds": 2}, {"rounds": 2}],
+    ],
+)
+def test_no_two_lines_of_a_measure_look_alike(choices: list[dict[str, Any]]) -> None:
+    every = {"measures": {"subtraction": {"error": 0.5, "parties": 2}}}
+    table = measure_table(
+        cells(*[[stored([0.5], every=every, measure="subtraction", **c)] for c in choices]), "subtraction"
+    )
+    lines = [tuple(entry.text for entry in row) for row in table.rows]
+    assert len(set(lines)) == len(lines) == len(choices)
+    assert ("transforms" in table.columns) == ("transforms" in choices[0])

@@ -36,6 +36,18 @@ def private(epsilons: list[float | None], seed: int = 0, unit: str = "example", 
     return stored([0.5] * len(epsilons), seed, [*begin, last], solver="dp_sgd(noise=1.1)", **choices)
 
 
+def test_parties_without_a_server_are_not_protected_from_one() -> None:
+    for choice in ({"exchange": "gossip(graph=ring)"}, {"exchange": "mesh"}, {"network": "mesh"}):
+        run = stored([0.5], records=[{"privacy": {"example": facts(2.0)}}], **choice)
+        (row,) = texts(privacy_table(cells([run])))
+        assert row["from"] == "other parties, readers of the model"
+
+
+def test_a_tiny_epsilon_is_not_shown_as_perfect_privacy() -> None:
+    shown = [texts(privacy_table(cells([private([epsilon])])))[0]["epsilon"] for epsilon in (1e-6, 0.0)]
+    assert shown == ["1e-06", "< 1e-6"]
+
+
 def test_the_table_says_who_is_protected_from_whom() -> None:
     plain = stored([0.5, 0.6])
     attacks = {
@@ -138,6 +150,22 @@ def test_epsilons_are_compared() -> None:
     assert result.verdict == "fedavg is better"
     with pytest.raises(ConfigError, match="these runs state no epsilon"):
         checked_question("epsilon", cells=cells([stored([0.5])]))
+
+
+def test_labels_leave_out_arguments_without_a_value() -> None:
+    solvers = ("dp_sgd(noise=2.0, epsilon=none)", "dp_sgd(noise=none, epsilon=3.0)")
+    runs = [stored([0.5], records=[{"privacy": {"example": facts(2.0)}}], solver=solver) for solver in solvers]
+    assert [row["solver"] for row in texts(privacy_table(cells(*[[run] for run in runs])))] == [
+        "noise=2.0",
+        "epsilon=3.0",
+    ]
+
+
+def test_a_wide_table_of_the_page_is_set_smaller(tmp_path: Path) -> None:
+    attacks = {"membership": {"auc": 0.53, "low": 0.51, "high": 0.55}, "inversion": {"psnr": 7.25}}
+    html = page(cells([private([1.0, 2.0], measures=attacks, epsilon_pld=1.5)]), tmp_path / "report.html")
+    assert '<table class="wide">' in html
+    assert "<table>" in html
 
 
 def test_a_table_of_a_measure_tells_transforms_apart() -> None:

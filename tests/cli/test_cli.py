@@ -342,3 +342,11 @@ def test_doctor_says_what_is_used_and_why(capsys: pytest.CaptureFixture[str], mo
     found = facts(capsys, "doctor")["native"]
     assert (found["available"], found["why"]) == (False, "the compiler ended with code 1")
     assert "PyTorch for everything" in found["used"]
+
+
+def test_a_list_has_the_name_of_its_key_too(capsys: pytest.CaptureFixture[str]) -> None:
+    for singular, plural in (("availability", "availabilities"), ("solver", "solvers"), ("adversary", "adversaries")):
+        one, every = call(capsys, "list", singular), call(capsys, "list", plural)
+        assert one.code == 0
+        assert one.out == every.out
+    assert call(capsys, "list", "solvr").code == 2

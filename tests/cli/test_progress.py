@@ -77,6 +77,14 @@ def test_lines_without_a_terminal_have_the_short_name(capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == "[1/1] patients / by-group / fedavg / seed 0: accuracy 91.2%, 3.0 s\n"
 
 
+def test_the_line_of_a_run_counts_lost_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(total=1, done=0) as bars:
+        for event in _events("digits / iid / fedavg / seed 0"):
+            bars.show(replace(event, is_lost=event.kind == "round" and event.round > 1))
+    line = "[1/1] digits / iid / fedavg / seed 0: accuracy 91.2%, 2 of 3 rounds were lost, 3.0 s\n"
+    assert capsys.readouterr().err == line
+
+
 def test_a_quick_step_shows_nothing(screen: io.StringIO, capsys: pytest.CaptureFixture[str]) -> None:
     with waiting("reading"):
         pass

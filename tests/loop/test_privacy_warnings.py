@@ -162,3 +162,10 @@ def test_statistics_with_noise_may_lose_their_variances(noise: float, buffers, c
     method = Method(fedavg(), sgd(), (clip(norm=1), gaussian_noise(noise)), buffers=buffers)
     warnings = privacy_warnings(Schedule(checked_setting(method, *normed(), 0), rounds=1))
     assert len([each for each in warnings if each.startswith("BatchNorm statistics get the same noise")]) == count
+
+
+def test_secure_sum_is_advised_only_where_there_is_a_server() -> None:
+    for exchange, is_advised in (("star", True), ("gossip", False), ("mesh", False)):
+        warnings = prepare(plan(choices_of(f'{ROWS}\nexchange = "{exchange}"'))[0]).warnings
+        (losses,) = (each for each in warnings if each.startswith(LOSSES))
+        assert ("secure_sum" in losses) is is_advised

@@ -20,6 +20,7 @@ from silobench.loop.schedule import Schedule
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.availability import AVAILABILITIES, PHASES, dropout, present
 from silobench.method.method import Method
+from silobench.method.selection import poisson
 from silobench.method.transforms import clip, secure_sum
 from silobench.method.types import Context, Memory, Phase, Transform, Update
 from silobench.runs.checkpoint import pack
@@ -146,19 +147,49 @@ def test_a_round_in_which_nobody_answers_is_too_few(toy, monkeypatch: pytest.Mon
             run_with_losses(toy, monkeypatch, Lost(range(5), phase), pairwise())
 
 
-def test_too_few_answers_are_foreseen(toy) -> None:
-    def notes(secure: Transform, rate: float) -> str:
-        federation, task = toy(SIZES)
-        setting = Setting(Method(ALGORITHMS.build("fedavg"), SOLVER, (secure,)), federation, task, 3)
-        return " ".join(advice(Schedule(setting, rounds=ROUNDS, availability=dropout(rate))))
+def notes(toy: Any, secure: Transform | None, **options: Any) -> str:
+    federation, task = toy(SIZES)
+    method = Method(ALGORITHMS.build("fedavg"), SOLVER, (secure,) if secure else ())
+    return " ".join(advice(Schedule(Setting(method, federation, task, 3), rounds=ROUNDS, **options)))
 
-    options: dict[str, Any] = {"availability": dropout(0.2), "rounds": ROUNDS, "seed": 3}
+
+@pytest.mark.parametrize("phase", [*PHASES, "any"])
+def test_too_few_answers_are_foreseen(toy, phase: Any) -> None:
+    options: dict[str, Any] = {"availability": dropout(0.2, phase), "rounds": ROUNDS, "seed": 3}
     lost = [record.reports for record in run("fedavg", toy(SIZES), SOLVER, pairwise(too_few="skip"), **options)]
     few = [number for number, reports in enumerate(lost, 1) if reports]
     assert 0 < len(few) < ROUNDS
-    note = notes(pairwise(), 0.2)
+    note = notes(toy, pairwise(), availability=dropout(0.2, phase))
     assert f"in {len(few)} of 5 rounds, first in round {few[0]}, fewer than 4 of 5 parties answer" in note
-    assert "parties answer" not in notes(pairwise(), 0.0)
+    assert "so the run stops there: lower the threshold to 3, let fewer parties drop out, or write too_few=skip" in note
+    note = notes(toy, pairwise(too_few="skip"), availability=dropout(0.2, phase))
+    assert "so these rounds are lost and leave the model as it is: lower the threshold to 3, let fewer" in note
+    assert "too_few" not in note
+    assert "parties answer" not in notes(toy, pairwise(), availability=dropout(0.0, phase))
+
+
+def test_small_cohorts_of_a_secure_sum_are_foreseen(toy) -> None:
+    note = notes(toy, secure_sum(range=4.0), selection=poisson(), participation=2)
+    assert "fewer parties take part or answer than the transform secure-sum needs, so the run stops there: let" in note
+    assert "drop" not in note
+    assert not notes(toy, secure_sum(range=4.0), participation=2)
+
+
+@pytest.mark.parametrize(
+    ("secure", "phase", "expected"),
+    [
+        (None, "unmasking", "no such phase without a secure sum, so every party answers: write phase=replies"),
+        (None, "keys", "no such phase without a secure sum, so parties are lost before they answer"),
+        (secure_sum(range=4.0), "unmasking", "no such phase without protocol=pairwise, so every party answers"),
+        (secure_sum(range=4.0, protocol="pairwise"), "unmasking", ""),
+        (None, "replies", ""),
+        (None, "any", ""),
+    ],
+)
+def test_a_phase_that_rounds_do_not_have_is_noted(toy, secure: Any, phase: Any, expected: str) -> None:
+    note = notes(toy, secure, availability=dropout(0.01, phase))
+    assert expected in note
+    assert ("no such phase" in note) == bool(expected)
 
 
 # --- keys ---------------------------------------------------------------------------------------------

@@ -544,6 +544,13 @@ def test_the_table_of_shares_has_the_papers_numbers() -> None:
     assert {entry.paper for row in sharing_table(slow).rows for entry in row} == {""}
 
 
+def test_the_table_of_shares_has_a_line_for_each_chain() -> None:
+    chains = ("", "secure-sum(range=8.0)", "secure-sum(range=9.0)", "secure-sum(protocol=pairwise)")
+    made_of = cells(*[[stored([0.8], **oarf(transforms=chain))] for chain in chains])
+    names = [text for text, _ in column(sharing_table(made_of), "sum")]
+    assert names == ["none", "pairwise", f"2 splits: {chains[1]}", f"2 splits: {chains[2]}"]
+
+
 def test_the_table_of_shares_names_solvers_where_they_differ() -> None:
     solvers = ("sgd(lr=0.1, epochs=1)", "dp-sgd(noise=2.0, epochs=1)")
     runs = [[stored([0.8], **oarf(transforms=chain, solver=each))] for each in solvers for chain in ("", SPLIT2)]

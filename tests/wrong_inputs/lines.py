@@ -101,7 +101,7 @@ CASES = [
         files=TINY,
     ),
     command("run niid-table3 --scale huge", "there is no scale 'huge': choose from laptop, paper, smoke."),
-    command("list algorithm", "there is no list of 'algorithm': did you mean algorithms?"),
+    command("list algoritms", "there is no list of 'algoritms': did you mean algorithms?"),
     command("list nothing", "partitions, schedules, selections, servers, solvers, starts, suites, transforms."),
     one("list", "", expected="partitions, schedules, selections, servers, solvers, starts, suites, transforms."),
     command("show nowhere", "there is no directory nowhere: run an experiment first, or check the path."),

@@ -27,13 +27,18 @@ def shown(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
 
 
 def _solver(cell: CellResult, cells: Sequence[CellResult]) -> str:
-    """Return the arguments that are not the same in all solvers; the whole spec where these are of several kinds."""
+    """Return the arguments that are not the same in all solvers; the whole spec where these are of several kinds.
+
+    An argument without a value, as `noise` of a solver that has an epsilon, is left out.
+    """
     solvers = dict.fromkeys(other.config.solver for other in (cell, *cells))
     if len({solver.name for solver in solvers}) > 1:
         return str(cell.label["solver"])
     others = [arguments(solver) for solver in solvers]
     return arguments_text(
-        (key, value) for key, value in cell.config.solver.kwargs if {str(o.get(key)) for o in others} != {str(value)}
+        (key, value)
+        for key, value in cell.config.solver.kwargs
+        if value is not None and {str(o.get(key)) for o in others} != {str(value)}
     )
 
 
@@ -43,7 +48,9 @@ def _controller(cell: CellResult, cells: Sequence[CellResult]) -> str:
     specs = dict.fromkeys(other.label.controller for other in cells)
     rivals = [arguments(spec) for spec in specs if spec.name == controller.name]
     different = [
-        (key, value) for key, value in controller.kwargs if any(str(rival.get(key)) != str(value) for rival in rivals)
+        (key, value)
+        for key, value in controller.kwargs
+        if value is not None and any(str(rival.get(key)) != str(value) for rival in rivals)
     ]
     return str(Spec(controller.name, (), tuple(different)))
 

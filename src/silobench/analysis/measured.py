@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells, by_seed
 from silobench.analysis.statistics import Spread, spread
-from silobench.analysis.tables import Table, entries, method_choices, shown_choices
+from silobench.analysis.tables import Table, entries, method_choices, shown, shown_choices
+from silobench.runs.label import distinguishing
 from silobench.runs.stored import StoredRun
 
 Findings: TypeAlias = Mapping[str, Any]  # of one measure after one round
@@ -25,9 +26,17 @@ def cells_with(cells: Cells, measure: str) -> list[CellResult]:
 
 
 def choices_of(cells: Cells) -> list[str]:
-    """Return the choices that tell measured cells apart: algorithm and transforms among them."""
-    transforms = {cell.label.text("transforms") for cell in cells}
-    return list(dict.fromkeys((*method_choices(cells), "algorithm", *(["transforms"] if len(transforms) > 1 else []))))
+    """Return the columns for a table with a line per cell: the algorithm and whatever makes no two lines look alike.
+
+    Transforms are shown wherever they differ.
+    """
+    names = list(dict.fromkeys((*method_choices(cells), "algorithm")))
+    others = distinguishing([cell.label for cell in cells], but=names)
+    for name in sorted(others, key=lambda name: (name != "transforms", name != "solver")):
+        lines = {tuple(shown(cell, each, cells) for each in names) for cell in cells}
+        if name == "transforms" or len(lines) < len(cells):
+            names.append(name)
+    return names
 
 
 def measured_rounds(cell: CellResult, measure: str) -> list[int]:

@@ -20,6 +20,7 @@ _PROTECTED = {EXAMPLE: "each row", PARTY: "each party"}
 _READERS = "readers of the model"
 _NOT_SERVER = f"other parties, {_READERS}"
 _EVERYBODY = f"server, {_NOT_SERVER}"
+_TINY = "< 1e-6"  # an epsilon of 0, which holds where delta allows the rest; it would look like perfect privacy
 _SECURE = "secure-sum"  # the transform, by its name in labels
 _ACCOUNTANTS = {"rdp": "RDP", "zcdp": "zCDP"}
 _COLUMNS = (
@@ -56,7 +57,8 @@ class Spent:
         """Return from whom a unit is hidden. Noise that the server adds does not hide anything from the server."""
         if label.algorithm.name in BASELINES:  # nobody sends anything, and `combined` has all rows in one place
             return _READERS
-        is_from_server = label.exchange.name == "star" and (self.unit == EXAMPLE or self.accountant == "zcdp")
+        has_server = label.exchange.name == "star" and label.network.name != "mesh"
+        is_from_server = has_server and (self.unit == EXAMPLE or self.accountant == "zcdp")
         return _EVERYBODY if is_from_server else _NOT_SERVER
 
 
@@ -152,11 +154,11 @@ def _line(label: Label, trials: Sequence[Spent]) -> dict[str, str]:
 def _number(epsilon: float) -> str:
     """Return an epsilon with three digits, rounded up, because less would not be a bound.
 
-    >>> _number(1.99983), _number(4.0321), _number(math.inf)
-    ('2', '4.04', '∞')
+    >>> _number(1.99983), _number(4.0321), _number(math.inf), _number(1e-6), _number(0.0)
+    ('2', '4.04', '∞', '1e-06', '< 1e-6')
     """
     if not math.isfinite(epsilon) or epsilon <= 0:
-        return "∞" if epsilon > 0 else "0"
+        return "∞" if epsilon > 0 else _TINY
     step = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
     return f"{math.ceil(epsilon / step - 1e-9) * step:.3g}"
 

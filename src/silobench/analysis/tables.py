@@ -214,7 +214,10 @@ def beside(cell: CellResult) -> str:
 
 def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid: bool) -> str:
     """Return how to read the table; `marks` is the largest number of entries that are marked in a row."""
-    notes, algorithms = _unbeaten(cells, names), {str(cell.label["algorithm"]) for cell in cells}
+    notes, algorithms = (
+        [*_losses(cells, names), *_unbeaten(cells, names)],
+        {str(cell.label["algorithm"]) for cell in cells},
+    )
     if max(len(cell.seeds) for cell in cells) == 1:
         notes.append("one trial has no spread, so no best is marked: --trials 3 or more gives one")
     elif marks:
@@ -233,6 +236,20 @@ def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid
     if any(cell.baseline is not None for cell in cells):
         notes.append(f"{CONSTANT}: the best constant answer on the test rows")
     return "; ".join(notes)
+
+
+def _losses(cells: Sequence[CellResult], names: Sequence[str]) -> list[str]:
+    """Return a sentence about the cells that lost some rounds, and one about those that lost all of them."""
+    some, every = list[str](), list[str]()
+    for cell in cells:
+        lost, rounds = sum(run.lost_rounds for run in cell.runs), sum(len(run.rounds) for run in cell.runs)
+        name = " ".join(filter(None, (*(shown(cell, key, cells) for key in names), str(cell.label["algorithm"]))))
+        if lost == rounds:
+            every.append(name)
+        elif lost:
+            some.append(f"{lost} of {rounds} rounds of {name}")
+    notes = [f"all rounds were lost, so the score is that of the initial model: {_listed(every)}"] if every else []
+    return notes + ([f"lost, because too few parties answered: {_listed(some)}"] if some else [])
 
 
 def _lone_algorithm(cells: Sequence[CellResult]) -> list[str]:

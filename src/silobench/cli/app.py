@@ -210,6 +210,8 @@ KINDS = (
     "partitions", "schedules", "selections", "servers", "solvers", "starts", "suites", "transforms",
 )  # fmt: skip
 
+_SINGULAR = {f"{kind[:-3]}y" if kind.endswith("ies") else kind[:-1]: kind for kind in KINDS}  # as keys are written
+
 
 @app.command("list")
 def list_(
@@ -218,6 +220,7 @@ def list_(
     plugin: LoadedPlugins = None,
 ) -> None:
     """List the names that a spec can use, with their arguments."""
+    kind = _SINGULAR.get(kind, kind)
     if kind not in KINDS:
         raise ConfigError(f"there is no list of '{kind}': {suggest(kind, KINDS)}")
     rows = _describe(kind, is_extended=bool(plugin))

@@ -147,6 +147,7 @@ class Progress:
         self.tasks: dict[str, Any] = {}  # run id -> bar of a run in progress
         self.spent: dict[str, float] = {}  # seconds of computing, without waiting for other runs
         self.score: dict[str, str] = {}  # the last, as text
+        self.lost: dict[str, list[bool]] = {}  # for each round of this command, whether it was lost
         self.share: dict[str, float] = {}
         self.last_print = time.monotonic()
         self.notes: set[str] = set()  # already printed
@@ -170,13 +171,14 @@ class Progress:
             for note in sorted(set(event.notes) - self.notes):
                 self._print(f"note: {note}")
             self.notes |= set(event.notes)
-            self.spent[run] = 0.0
+            self.spent[run], self.lost[run] = 0.0, []
             self.tasks[run] = self.bars.add_task(
                 "  run", total=event.rounds, note=_note(self.console, name, "", "  run")
             )
         elif event.kind == "round":
             self.share[run] = event.round / event.rounds
             self.spent[run] += event.seconds
+            self.lost[run].append(event.is_lost)
             self.bars.update(self.tasks[run], completed=event.round, note=_note(self.console, name, score, "  run"))
             if not self.live and time.monotonic() - self.last_print > _EVERY:  # a long run must not look dead
                 self._print(f"{name}{score}, round {event.round} of {event.rounds}")
@@ -184,7 +186,9 @@ class Progress:
             self.done += 1
             self.share.pop(run, None)
             self.bars.remove_task(self.tasks.pop(run))
-            self._print(f"[{self.done}/{self.total}] {name}{score}, {self.spent[run]:.1f} s")
+            lost = self.lost.pop(run)
+            losses = f", {sum(lost)} of {len(lost)} rounds were lost" if any(lost) else ""
+            self._print(f"[{self.done}/{self.total}] {name}{score}{losses}, {self.spent[run]:.1f} s")
         finished = self.done + sum(self.share.values())
         self.bars.update(self.all, completed=finished, note=f"{self.done} of {self.total}")
 

@@ -1,13 +1,16 @@
 """Notes about choices that have no effect or a bad one together: a run does them, and its user may not know."""
 
+import math
+
 import torch
 
+from silobench.errors import ConfigError
 from silobench.loop.downlink import message_size
 from silobench.loop.loop import initial_state
 from silobench.loop.schedule import Schedule
-from silobench.method.availability import always
+from silobench.method.availability import always, present
 from silobench.method.chain import send
-from silobench.method.types import Context, Update
+from silobench.method.types import Context, Transform, Update
 from silobench.spec.registry import part_name
 
 _MOST_ROUNDS = 200  # in which it is counted how many parties answer
@@ -19,8 +22,8 @@ def advice(schedule: Schedule) -> tuple[str, ...]:
     if schedule.setting.method.algorithm.silent:
         return ()
     notes = (
-        _of_pace, _of_aggregate, _of_answers, _of_hidden_sum, _of_hidden_zeros, _of_rate, _of_feedback, _of_broadcast,
-        _of_broadcast_feedback,
+        _of_pace, _of_aggregate, _of_answers, _of_hidden_sum, _of_phase, _of_hidden_zeros, _of_rate, _of_feedback,
+        _of_broadcast, _of_broadcast_feedback,
     )  # fmt: skip
     return tuple(filter(None, (note(schedule) for note in notes)))
 
@@ -56,27 +59,53 @@ def _of_answers(schedule: Schedule) -> str | None:
     )
 
 
-def _answers(schedule: Schedule) -> list[tuple[int, int]]:
-    """Return for each round how many parties it has, and how many of them answer."""
+def _answers(schedule: Schedule, phase: str = "replies") -> list[tuple[int, int]]:
+    """Return for each round how many parties it has, and how many of them are still there in a phase."""
     setting, rounds = schedule.setting, range(min(schedule.rounds, _MOST_ROUNDS))
     cohorts = [schedule.selection(setting.federation, schedule.cohort, setting.seed, at) for at in rounds]
-    return [(len(cohort), len(schedule.availability(cohort, setting.seed, at))) for at, cohort in enumerate(cohorts)]
+    there = [present(schedule.availability, cohort, setting.seed, at, phase) for at, cohort in enumerate(cohorts)]
+    return [(len(cohort), len(rest)) for cohort, rest in zip(cohorts, there, strict=True)]
 
 
 def _of_hidden_sum(schedule: Schedule) -> str | None:
     """Return a note about rounds in which too few parties answer for a sum that hides their messages."""
     method = schedule.setting.method
-    if not method.hides or schedule.availability is always():
+    if not method.hides:
         return None
     hiding = next(transform for transform in method.transforms if transform.hides)
-    least, answers = hiding.least(schedule.cohort), _answers(schedule)
-    few = [at for at, (cohort, count) in enumerate(answers, 1) if cohort == schedule.cohort and count < least]
+    answers = _answers(schedule, hiding.phases[-1])
+    few = {at: pair for at, pair in enumerate(answers, 1) if pair[0] and pair[1] < _least(hiding, pair[0])}
     if not few:
         return None
+    name, needed = part_name(hiding, "transform"), hiding.least(schedule.cohort)
+    lack = f"fewer than {needed} of {schedule.cohort} parties answer, which {name} needs"
+    if any(cohort != schedule.cohort for cohort, _ in few.values()):
+        lack = f"fewer parties take part or answer than {name} needs"
+    cohort, most = max(few.values(), key=lambda pair: pair[1])
     return (
-        f"in {len(few)} of {len(answers)} rounds, first in round {few[0]}, fewer than {least} of {schedule.cohort} "
-        f"parties answer, which {part_name(hiding, 'transform')} needs. With too_few=skip these rounds are lost, and "
-        "otherwise the run stops there: lower the rate of the availability or the threshold of protocol=pairwise"
+        f"in {len(few)} of {len(answers)} rounds, first in round {min(few)}, {lack}, so {hiding.shortage(most, cohort)}"
+    )
+
+
+def _least(hiding: Transform, cohort: int) -> float:
+    """Return how many parties must answer; infinity for a round with so few parties that it is refused."""
+    try:
+        return hiding.least(cohort)
+    except ConfigError:
+        return math.inf
+
+
+def _of_phase(schedule: Schedule) -> str | None:
+    """Return a note about a phase of the availability that a round does not have."""
+    phase = getattr(schedule.availability, "phase", None)
+    hiding = [transform for transform in schedule.setting.method.transforms if transform.hides]
+    phases = hiding[0].phases if hiding else ("replies",)
+    if phase is None or phase in (*phases, "any"):
+        return None
+    effect = "every party answers" if phase == "unmasking" else "parties are lost before they answer"
+    return (
+        f"the availability has phase={phase}, but rounds have no such phase without "
+        f"{'protocol=pairwise' if hiding else 'a secure sum'}, so {effect}: write phase=replies, or leave phase out"
     )
 
 

@@ -254,9 +254,10 @@ def _of_losses(facts: _Facts) -> str | None:
             "the mean training loss of a round and what clip reports have no noise, and epsilon does not cover them: "
             "do not publish them"
         )
+    hide = "let secure_sum hide those of single parties, and " if facts.schedule.has_server else ""
     return (
         "training losses and what clip reports are sent in the clear, without noise, and epsilon does not cover them: "
-        "let secure_sum hide those of single parties, and do not publish them"
+        f"{hide}do not publish them"
     )
 
 

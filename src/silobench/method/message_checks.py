@@ -120,6 +120,7 @@ TRANSFORM_HOOKS: Mapping[str, Form] = {
     "agree": Form("memories, context", _agreed),
     "reveal": Form("memories, context", _revealed),
     "least": Form("cohort", _least_answers),
+    "shortage": Form("answers, cohort", expects(str, "a text")),
     "bound": Form("context", _bounded),
     "adapt": Form("update, memory, context", _adapted),
     "release": Form("context", _released),

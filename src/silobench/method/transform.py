@@ -91,6 +91,9 @@ def _nothing_unsent(memory: Memory) -> Vector | None:
     return None
 
 
+_SHORTAGE = "the sum of these rounds cannot be decoded: let fewer parties drop out"
+
+
 @dataclass(frozen=True)
 class Transform:
     """A change to updates on their way to the server, with both ends in one place.
@@ -129,6 +132,10 @@ class Transform:
     arrives in the clear, and parties forget the transform's memory after the round."""
     least: Callable[[int], int] = lambda cohort: 1
     """(parties of the round) -> how many of them must answer, so that the server can decode the sum."""
+    phases: tuple[str, ...] = ("replies",)
+    """The phases of a round in which parties must be there, in order: see `dropout`."""
+    shortage: Callable[[int, int], str] = lambda answers, cohort: _SHORTAGE
+    """(answers, parties of the round) -> what happens in rounds with too few answers, and what to do, for a note."""
     bound: Callable[[Context], float | None] = lambda context: context.bound
     """(context) -> the largest 2-norm, over all vectors, of an unweighted message that `encode` returns; None if there
     is no limit. The default is for transforms that do not make messages longer. What arrives may be longer where a

@@ -276,6 +276,7 @@ class FinalFacts:
 
 
 _NOT_TESTED = FinalFacts()
+LOST = "lost rounds"  # the report of a round that was given up
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +315,11 @@ class RoundRow:
     time: Mapping[str, Any] | None = None  # virtual seconds: total, core, and the parts of `server` and `parties`
     privacy: Mapping[str, Any] = field(default_factory=dict)  # what was spent until now; `ended` if its budget ended it
     phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # messages of a secure sum, by phase
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether too few parties answered a secure sum, so that the round left the model as it was."""
+        return LOST in self.reports
 
     @property
     def tested(self) -> bool:

@@ -114,6 +114,11 @@ class StoredRun:
         return (*recorded, BALANCED_ACCURACY) if derived else recorded
 
     @property
+    def lost_rounds(self) -> int:
+        """The number of rounds that left the model as it was, because too few parties answered a secure sum."""
+        return sum(row.is_lost for row in self.rounds)
+
+    @property
     def final(self) -> FinalFacts:
         """The final test; that of a run from before there was one is empty."""
         return self.rounds[-1].final if self.rounds else FinalFacts()

@@ -20,6 +20,7 @@ from silobench.errors import HookError, RunError, SilobenchError
 from silobench.method.solvers import SOLVERS
 from silobench.runs.execute import execute
 from silobench.runs.experiment import load_plugin
+from silobench.runs.facts import LOST
 from silobench.runs.plan import Plan
 from silobench.runs.prepare import prepare
 from silobench.tasks.metrics import ACCURACY, Metric
@@ -41,6 +42,7 @@ class Event:
     score: float | None = None  # the main metric; None in a round that was not tested
     metric: Metric = ACCURACY
     notes: tuple[str, ...] = ()
+    is_lost: bool = False  # whether the round was given up, because too few parties answered
     seconds: float = 0.0  # wall-clock time since the last event of this run
     speedup: float = 1.0  # of the round over a single worker
     single_seconds: float = 0.0  # that the round would have taken a single worker
@@ -220,6 +222,7 @@ def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> G
                 round=record.round,
                 accuracy=record.accuracy,
                 score=record.metrics.get(main.name, record.accuracy),
+                is_lost=LOST in record.reports,
                 seconds=record.total_seconds,
                 single_seconds=single_seconds,
                 speedup=speedup,

@@ -27,7 +27,7 @@ class Pairwise(SumProtocol):
 
     def check(self, cohort: int) -> None:
         """Refuse a threshold that is impossible, or that does not protect parties."""
-        protocol.check_parties(cohort)
+        super().check(cohort)
         threshold = self.least(cohort)
         if not 2 <= threshold <= cohort:
             raise ConfigError(
@@ -45,22 +45,40 @@ class Pairwise(SumProtocol):
                 f" the other kind, and read single updates: choose at least {cohort // 2 + 1}."
             )
 
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """All phases."""
+        return ("keys", "shares", "replies", "unmasking")
+
     def least(self, cohort: int) -> int:
         """Return the threshold."""
         return max(2, 2 * cohort // 3 + 1) if self.threshold is None else self.threshold
+
+    def remedy(self, answers: int, cohort: int) -> str:
+        """Return advice to lower the threshold as far as it stays more than half of the parties."""
+        lowest = max(2, cohort // 2 + 1)
+        if cohort < self.least(cohort):
+            return "let more parties take part in every round" + (", or leave threshold out" if cohort > 1 else "")
+        if answers < lowest:
+            return (
+                "let fewer parties drop out, because the threshold must be more than half of the parties, at least"
+                f" {lowest}"
+            )
+        allowed = str(lowest) if answers == lowest else f"at most {answers} and at least {lowest}"
+        return f"lower the threshold to {allowed}, let fewer parties drop out"
 
     def agree(self, cohort: Sequence[int], present: Present) -> tuple[dict[int, Memory], list[Phase]]:
         """Advertise keys, then send each other encrypted shares of them; see `Newcomer` for what a party does."""
         self._check_majority(len(cohort))
         threshold = self.least(len(cohort))
-        senders = protocol.remaining(cohort, present, "keys", cohort, threshold, lambda rest: [_advertising(rest, ())])
+        senders = self.remaining(cohort, present, "keys", cohort, lambda rest: [_advertising(rest, ())])
         began = time.perf_counter()
         newcomers = {party: Newcomer(party, threshold) for party in senders}
         adverts = {party: newcomer.advert() for party, newcomer in newcomers.items()}
         advertising = _advertising(senders, senders, time.perf_counter() - began)
 
-        sharers = protocol.remaining(
-            senders, present, "shares", cohort, threshold, lambda rest: [advertising, _sharing(senders, rest, ())]
+        sharers = self.remaining(
+            senders, present, "shares", cohort, lambda rest: [advertising, _sharing(senders, rest, ())]
         )
         began = time.perf_counter()
         boxes = {party: newcomers[party].share(adverts) for party in sharers}
@@ -80,13 +98,12 @@ class Pairwise(SumProtocol):
     ) -> tuple[StreamKeys, list[Phase]]:
         """Ask the parties that answered for shares, and restore the masks that are left in the sum."""
         threshold = self.least(len(cohort))
-        survivors = protocol.remaining(list(memories), lambda phase: memories, "replies", cohort, threshold)
+        survivors = self.remaining(list(memories), lambda phase: memories, "replies", cohort)
         first = Member.of(memories[survivors[0]], survivors[0])
         publics = first.publics  # the server knows them: it forwarded them to all parties
-        helpers = protocol.remaining(
-            survivors, present, "unmasking", cohort, threshold,
-            lambda rest: [_unmasking(survivors, rest, len(publics))],
-        )  # fmt: skip
+        helpers = self.remaining(
+            survivors, present, "unmasking", cohort, lambda rest: [_unmasking(survivors, rest, len(publics))]
+        )
         began = time.perf_counter()
         members = {party: Member.of(memories[party], party) for party in helpers}
         answers = {party: member.shares_for(survivors) for party, member in members.items()}

@@ -46,13 +46,26 @@ class SumProtocol(ABC):
     call, because a key stream that is used twice reveals the difference of two messages.
     """
 
-    @abstractmethod
     def check(self, cohort: int) -> None:
         """Raise a `ConfigError` if the protocol is impossible for this number of parties, or does not protect them."""
+        if cohort == 1:
+            raise ConfigError(
+                "a round has 1 party, but a secure sum of one party hides nothing, because the sum is its message: let"
+                " at least two parties take part in a round, better three, or leave secure_sum out."
+            )
+
+    @property
+    @abstractmethod
+    def phases(self) -> tuple[str, ...]:
+        """The phases in which the protocol needs parties, in order."""
 
     @abstractmethod
     def least(self, cohort: int) -> int:
         """Return how many parties must answer in a round with `cohort` parties."""
+
+    @abstractmethod
+    def remedy(self, answers: int, cohort: int) -> str:
+        """Return what to do if too few of `cohort` parties answer, as the end of a sentence."""
 
     @abstractmethod
     def agree(self, cohort: Sequence[int], present: Present) -> tuple[dict[int, Memory], list[Phase]]:
@@ -82,13 +95,31 @@ class SumProtocol(ABC):
         """Return the sum of the values, from the sum of the masked ones and what `reveal` returned."""
         return with_streams(total, revealed)
 
+    def remaining(
+        self,
+        parties: Sequence[int],
+        present: Present,
+        phase: str,
+        cohort: Sequence[int],
+        sent: Callable[[Sequence[int]], Sequence[Phase]] = lambda rest: (),
+    ) -> list[int]:
+        """Return the parties that are still there in a phase; an error if they are fewer than `least`.
 
-def check_parties(cohort: int) -> None:
-    """Refuse rounds with a single party, whose message is the sum."""
-    if cohort < 2:
-        raise ConfigError(
-            f"secure_sum hides a message among others, but a round has {cohort} party: let at least three take part."
-        )
+        `sent` returns the messages for the error, from the parties that are there: their own of this phase, and all
+        earlier ones. Work on messages of a phase that fails is not done, so its seconds are 0.
+        """
+        there, least = present(phase), self.least(len(cohort))
+        rest = [party for party in parties if party in there]
+        if len(rest) < least:
+            subject = f"{len(rest)} of {len(cohort)} parties {_DEEDS[phase]}"
+            if len(cohort) < least:
+                subject = f"{len(cohort)} {'party takes' if len(cohort) == 1 else 'parties take'} part"
+            raise TooFewError(
+                f"{subject}, but the secure sum needs {least}: {self.remedy(len(rest), len(cohort))}, or write"
+                " too_few=skip, which gives up such rounds only.",
+                phases=sent(rest),
+            )
+        return rest
 
 
 def with_streams(values: Sequence[Values], keys: StreamKeys) -> list[Values]:
@@ -102,39 +133,6 @@ def with_streams(values: Sequence[Values], keys: StreamKeys) -> list[Values]:
                 block = flat[begin : begin + step]
                 change(block, stream.integers(block.size, block.dtype), out=block)
     return results
-
-
-def remaining(
-    parties: Sequence[int],
-    present: Present,
-    phase: str,
-    cohort: Sequence[int],
-    least: int,
-    sent: Callable[[Sequence[int]], Sequence[Phase]] = lambda rest: (),
-) -> list[int]:
-    """Return the parties that are still there in a phase; an error if they are fewer than `least`.
-
-    `sent` returns the messages for the error, from the parties that are there: their own of this phase, and all
-    earlier ones. Work on messages of a phase that fails is not done, so its seconds are 0.
-    """
-    there = present(phase)
-    rest = [party for party in parties if party in there]
-    if len(rest) < least:
-        raise TooFewError(
-            f"{len(rest)} of {len(cohort)} parties {_DEEDS[phase]}, but the secure sum needs {least}:"
-            f" {_remedy(len(rest), len(cohort))}, or give up such rounds with too_few=skip.",
-            phases=sent(rest),
-        )
-    return rest
-
-
-def _remedy(rest: int, cohort: int) -> str:
-    """Return what to do about too few parties; a threshold must be more than half of the cohort."""
-    if rest == cohort:  # the selection drew so few
-        return "let more parties take part"
-    lowest = max(2, cohort // 2 + 1)
-    threshold = f", write protocol=pairwise with threshold={lowest}" if rest >= lowest else ""
-    return f"lower the rate of the availability{threshold}"
 
 
 def to_memory(secrets: Mapping[str, bytes]) -> Memory:

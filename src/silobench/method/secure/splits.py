@@ -32,26 +32,39 @@ class Splits(SumProtocol):
     send: Literal["shares", "seeds"] = "shares"
 
     def check(self, cohort: int) -> None:
-        """Refuse more parts than parties, and a single party, whose message is the sum."""
-        protocol.check_parties(cohort)
+        """Refuse more parts than parties."""
+        super().check(cohort)
         if not 2 <= self.splits <= cohort:
             raise ConfigError(
                 f"secure_sum has splits={self.splits}, but a round has {cohort} parties: choose splits from 2 to the"
                 " number of parties of a round."
             )
 
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """All phases but "unmasking": the masks cancel."""
+        return ("keys", "shares", "replies")
+
     def least(self, cohort: int) -> int:
         """Return the number of parties, because all of them must answer."""
         return max(cohort, self.splits)
 
+    def remedy(self, answers: int, cohort: int) -> str:
+        """Return advice to let all parties answer, or to use a protocol that needs fewer."""
+        if cohort < self.splits:
+            return "let more parties take part in every round" + (", or lower splits" if cohort > 1 else "")
+        return (
+            "let every party answer, as protocol=splits requires, or write protocol=pairwise, which allows some to"
+            " drop out"
+        )
+
     def agree(self, cohort: Sequence[int], present: Present) -> tuple[dict[int, Memory], list[Phase]]:
         """Draw the keys of all parts and send each to the party that gets the part."""
-        least, is_short = self.least(len(cohort)), self.send == "seeds"
-        protocol.remaining(cohort, present, "keys", cohort, least)
-        protocol.remaining(
-            cohort, present, "shares", cohort, least,
-            lambda rest: [self._phase(rest, (), _KEY_BYTES)] if is_short else [],
-        )  # fmt: skip
+        is_short = self.send == "seeds"
+        self.remaining(cohort, present, "keys", cohort)
+        self.remaining(
+            cohort, present, "shares", cohort, lambda rest: [self._phase(rest, (), _KEY_BYTES)] if is_short else []
+        )
         began, others = time.perf_counter(), self.splits - 1
         keys = [[os.urandom(_KEY_BYTES) for _ in range(others)] for _ in cohort]
         memories = {}
@@ -75,9 +88,7 @@ class Splits(SumProtocol):
         """Return no keys: the masks of all parties cancel. Whole parts are counted now that their size is known."""
         # Parties send parts before their replies. Nobody knows the size where nobody answers.
         sent = [self._phase(cohort, cohort, size)] if self.send == "shares" and size else []
-        protocol.remaining(
-            cohort, lambda phase: memories, "replies", cohort, self.least(len(cohort)), lambda rest: sent
-        )
+        self.remaining(cohort, lambda phase: memories, "replies", cohort, lambda rest: sent)
         return [], sent
 
     def _phase(self, senders: Sequence[int], receivers: Sequence[int], size: int, seconds: float = 0.0) -> Phase:

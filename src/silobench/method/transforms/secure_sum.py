@@ -85,6 +85,8 @@ def secure_sum(
         reveal=secure.reveal,
         hides=True,
         least=secure.least,
+        phases=chosen.phases,
+        shortage=secure.shortage,
         refuses=secure.refuses,
     )
 
@@ -123,6 +125,12 @@ class _SecureSum:
     def least(self, cohort: int) -> int:
         self.protocol.check(cohort)
         return self.protocol.least(cohort)
+
+    def shortage(self, answers: int, cohort: int) -> str:
+        effect, more = "the run stops there", ", or write too_few=skip, which gives up such rounds only"
+        if self.skips:
+            effect, more = "these rounds are lost and leave the model as it is", ""
+        return f"{effect}: {self.protocol.remedy(answers, cohort)}{more}"
 
     def refuses(self, method: Any) -> str | None:
         if not method.aggregate.adds:

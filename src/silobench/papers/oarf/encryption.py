@@ -1,7 +1,8 @@
 """Findings 13 to 15 of OARF: sums of secret shares (appendix B.3)."""
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -38,9 +39,11 @@ class Sharing:
 
     protocol: str  # splits, pairwise, or empty if messages are sent as they are
     splits: int = 0  # shares of a message; 0 if the protocol has none
+    chain: str = ""  # all transforms, where several cells share the rest
 
     def __str__(self) -> str:
-        return f"{self.splits} splits" if self.splits else self.protocol or "none"
+        name = f"{self.splits} splits" if self.splits else self.protocol or "none"
+        return f"{name}: {self.chain}" if self.chain else name
 
 
 def sharing_of(label: Label) -> Sharing | None:
@@ -69,7 +72,11 @@ def shared(cells: Cells) -> Iterator[tuple[CellResult, Shared]]:
     """Yield federated cells that send messages as they are, each with cells that differ in how they are hidden."""
     federated = [cell for cell in cells if is_federated(cell)]
     for family in families(federated, "transforms"):
-        ways = {how: cell for cell in family.values() if (how := sharing_of(cell.label))}
+        every = [(how, cell) for cell in family.values() if (how := sharing_of(cell.label))]
+        counts = Counter(how for how, _ in every)
+        ways = {
+            how if counts[how] == 1 else replace(how, chain=cell.label.text("transforms")): cell for how, cell in every
+        }
         plain = ways.pop(Sharing(""), None)
         if plain and ways:
             yield plain, dict(sorted(ways.items()))
@@ -96,7 +103,7 @@ def sharing_is_lossless(cells: Cells) -> Iterator[Evidence]:
             yield Evidence("accuracy is the same", names, pair_text(cell, plain), test, holds)
             if costs.can_converge(cell.runs[0]):
                 yield _same_rounds(names, cell, plain)
-        for (one, a), (other, b) in pairwise(ways.items()):
+        for (one, a), (other, b) in pairwise((how, cell) for how, cell in ways.items() if not how.chain):
             equal, every = _equal_rounds(a, b), sum(len(run.rounds) for run in a.runs)
             numbers = f"{equal} of {every} rounds have the same accuracy and loss"
             names, test = f"{setting_name(a)}: {one} against {other}", "equality, round by round"
@@ -143,6 +150,8 @@ def sharing_costs(cells: Cells) -> Iterator[Evidence]:
             yield from _cost_of_sharing(f"{setting_name(cell)}: {how} against none", cell, plain)
         ladder: list[tuple[Sharing, CellResult]] = [(Sharing(""), plain), *splits.items()]
         for (few, a), (many, b) in pairwise(ladder):
+            if few.splits == many.splits:  # they differ in something else
+                continue
             names = f"{setting_name(a)}: {many} against {few}"
             less, more = by_seed(a, sent_models), by_seed(b, sent_models)
             numbers = two_text(more, less, "models per party and round")
