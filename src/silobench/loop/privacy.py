@@ -133,8 +133,8 @@ class Privacy:
         context = setting.context(state.server, -1, cohort, replied)
         contexts = placed(setting.method.transforms, context, server_memories(state.extra, setting))
         for transform, seen in zip(setting.method.transforms, contexts, strict=True):
-            if not replied and not transform.decodes_nothing:
-                continue  # nobody answers, and the model stays as it is
+            if setting.method.hides and not replied and not transform.decodes_nothing:
+                continue  # the sum is not known, and who takes part in it is not secret
             mechanism = transform.release(seen)
             if mechanism is not None:
                 yield ALL_PARTIES, replace(mechanism, rate=rate, sampling=sampling), 1
