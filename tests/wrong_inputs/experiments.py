@@ -273,7 +273,7 @@ LINES = [
         'broadcast = "top-k"\nexchange = "gossip"',
         "but the exchange gossip has no server that does: leave broadcast out, or use exchange = star.",
     ),
-    experiment('transforms = "zip"', "there is no transform 'zip': choose from clip, error-feedback, low-rank,"),
+    experiment('transforms = "zip"', "there is no transform 'zip': choose from clip, error-feedback, gaussian-noise,"),
     experiment('transforms = "quantize(bits=3)"', "quantize: bits must be 2, 4, 8, 16 or 32, but 3 was given."),
     experiment('transforms = "top_k(index=int16)"', "index must be 'auto', 'int32', 'int64' or 'bitmap', but 'int16'"),
     experiment('transforms = "rand_k(fraction=0)"', "rand-k: fraction must be greater than 0, but 0 was given."),
@@ -426,7 +426,7 @@ LINES = [
     experiment('algorithm = "ditto(lam=-1)"', "lam must be greater than or equal to 0, but -1 was given."),
     experiment('algorithm = "apfl(alpha=2)"', "alpha must be less than or equal to 1, but 2 was given."),
     experiment('algorithm = "fedper(layers=0)"', "accuracy", code=0),
-    experiment('algorithm = "fedrep(head=nothing)"', "fedrep has no argument 'head': choose from head_epochs, layers."),
+    experiment('algorithm = "fedrep(head=nothing)"', "fedrep has no argument 'head': did you mean head_epochs?"),
     experiment('algorithm = "perfedavg(alpha=0)"', "alpha must be greater than 0, but 0 was given."),
     experiment('algorithm = "pfedme(lam=0)"', "lam must be greater than 0, but 0 was given."),
     experiment(
