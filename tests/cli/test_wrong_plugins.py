@@ -89,10 +89,10 @@ def test_debug_shows_the_traceback_and_the_sentence(capsys, monkeypatch, tmp_pat
 
 
 def test_debug_shows_the_traceback_of_a_wrong_choice(capsys) -> None:
-    result = call(capsys, "--debug", "list", "algorithm")
+    result = call(capsys, "--debug", "list", "algoritm")
     assert result.code == 2
     assert "Traceback (most recent call last)" in result.err
-    assert result.err.strip().splitlines()[-1].startswith("error: there is no list of 'algorithm'")
+    assert result.err.strip().splitlines()[-1].startswith("error: there is no list of 'algoritm'")
 
 
 def test_a_hook_in_a_worker_process_is_named_too(capsys, tmp_path: Path) -> None:
