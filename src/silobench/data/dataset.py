@@ -66,6 +66,11 @@ class Dataset:
     """How the columns of a table became features; None if the rows were not columns of a table."""
     scaler: ArrayScaler | None = field(default=None, repr=False, compare=False)
     """How arrays were scaled to features; None if they were not."""
+    owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of the features of each owner, where different organisations have different columns of the same rows. The
+    group level `sources` names the owners that have a row, such as ign+steam; without it, every owner has every row."""
+    alignment: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """Facts about how rows of several owners were matched, for run.json."""
 
     def __post_init__(self) -> None:
         self._convert()

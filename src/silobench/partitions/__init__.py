@@ -8,6 +8,7 @@ from functools import reduce
 
 from silobench.data.dataset import Dataset
 from silobench.errors import PartitionError
+from silobench.partitions.columns import columns as columns
 from silobench.partitions.data_sharing import Sharing as Sharing
 from silobench.partitions.data_sharing import share as share
 from silobench.partitions.data_sharing import sharing as sharing
@@ -28,6 +29,8 @@ from silobench.partitions.natural import by_group as by_group
 from silobench.partitions.quantity import quantity_dirichlet as quantity_dirichlet
 from silobench.partitions.quantity import quantity_power_law as quantity_power_law
 from silobench.partitions.skew import PARTITIONS as PARTITIONS
+from silobench.partitions.skew import Absent as Absent
+from silobench.partitions.skew import Deal as Deal
 from silobench.partitions.skew import Partition as Partition
 from silobench.partitions.skew import Skew as Skew
 from silobench.rng import stream

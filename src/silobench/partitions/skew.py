@@ -3,13 +3,13 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from silobench.data.bins import as_codes
-from silobench.data.dataset import Split
+from silobench.data.dataset import Dataset, Split
 from silobench.errors import PartitionError
 from silobench.spec import Registry
 from silobench.spec.contract import Contract, Form, described, expects
@@ -48,6 +48,37 @@ class Partition:
         return digest.hexdigest()[:16]
 
 
+Absent: TypeAlias = Literal["zeros", "drop", "embedding"]
+
+
+@dataclass(frozen=True)
+class Deal:
+    """The columns that each party holds, and the rows that it has; one party also has the labels."""
+
+    names: tuple[str, ...]
+    columns: tuple[NDArray[np.int64], ...]  # numbers of the features of each party; no feature twice
+    train: NDArray[np.bool_]  # [parties, training rows]: whether a party has a row
+    test: NDArray[np.bool_]  # [parties, test rows]
+    label: int = 0  # the party with the labels
+    absent: Absent = "zeros"
+    """What replaces the columns of a row that a party does not have: zeros, or a learnt embedding of absence. With
+    drop, only rows that every party has are used."""
+    notes: tuple[str, ...] = ()  # for the user
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the columns and rows of each party."""
+        digest = hashlib.sha256(repr((self.label, self.absent)).encode())
+        for columns in self.columns:
+            digest.update(f"|{len(columns)}|".encode() + columns.astype("<i8").tobytes())
+        for rows in (self.train, self.test):
+            digest.update(np.packbits(rows, axis=1).tobytes())
+        return digest.hexdigest()[:16]
+
+
 @dataclass(frozen=True)
 class Skew:
     """A way to divide rows among parties.
@@ -62,6 +93,9 @@ class Skew:
     after: Callable[["Skew"], "Skew"] | None = None
     natural: Callable[[Split], int] | None = None
     moves_rows: bool = False
+    deal: Callable[[Dataset, int | None, np.random.Generator], Deal] | None = None
+    """(dataset, number of parties or None, generator) -> columns and rows of each party: parties then hold columns, and
+    `cut` refuses."""
 
 
 def _is_cut(value: Any, arguments: Sequence[Any]) -> str | None:
