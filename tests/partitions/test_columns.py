@@ -1,7 +1,6 @@
 """Columns: every feature at one party, exact overlaps of rows, and one sentence per refusal."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -287,9 +286,9 @@ def test_a_wrong_deal_is_refused(change: dict[str, Any], fragment: str) -> None:
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget what a test registers."""
     monkeypatch.setattr(PARTITIONS, "factories", dict(PARTITIONS.factories))
-    return
 
 
 @pytest.mark.parametrize(
