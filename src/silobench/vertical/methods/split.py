@@ -44,8 +44,8 @@ class Split(VerticalMethod):
             return (problem.solver,) * parties
         if len(self.solvers) != parties:
             raise ConfigError(
-                f"split has {len(self.solvers)} solvers for {parties} parties: give one for each party, in the order "
-                f"{', '.join(problem.federation.names)}."
+                f"split needs a solver for each of {parties} parties ({', '.join(problem.federation.names)}), but "
+                f"solvers has {len(self.solvers)}: give one for each, in this order."
             )
         return tuple(map(_party_solver, self.solvers))
 
