@@ -1,0 +1,1 @@
+"""Vertical federation: parties that hold different columns of the same rows."""
