@@ -10,9 +10,7 @@ from silobench.vertical.defences.defence import DEFENCES, Defence, normal
 
 
 @DEFENCES.register
-def noise(
-    deviation: Positive = 0.1, at: Literal["activations", "gradients", "both"] = "activations"
-) -> Defence:
+def noise(deviation: Positive = 0.1, at: Literal["activations", "gradients", "both"] = "activations") -> Defence:
     """Add Gaussian noise to activations, to gradients or to both.
 
     `deviation` is relative to the standard deviation of all numbers of the batch, so that the noise keeps its strength

@@ -26,7 +26,7 @@ def correlation(a: Tensor, b: Tensor) -> Tensor:
     constant.
     """
     scale = (a.square().mean() * b.square().mean()).sqrt()
-    if not float(scale):
+    if not float(scale.detach()):
         return (a * b).mean()  # 0, with a gradient of 0
     return ((a * b).mean() / scale).clamp_min(_TINY).sqrt()
 

@@ -92,9 +92,7 @@ def _cosines(units: NDArray[np.float64], direction: NDArray[np.float64]) -> NDAr
     return np.round(units @ direction, _DIGITS)
 
 
-def _area(
-    scores: NDArray[np.float64], positive: NDArray[np.bool_], known: "list[int] | NDArray[np.int64]"
-) -> float:
+def _area(scores: NDArray[np.float64], positive: NDArray[np.bool_], known: "list[int] | NDArray[np.int64]") -> float:
     """Return the AUC of scores on all rows but the known ones."""
     others = np.ones(len(scores), np.bool_)
     others[known] = False

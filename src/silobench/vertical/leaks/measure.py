@@ -48,7 +48,9 @@ def _are_facts(value: Any, arguments: Sequence[Any]) -> str | None:
 
 
 def _is_count(value: Any, arguments: Sequence[Any]) -> str | None:
-    return finite_number(value, "a number of at least 1") or (None if value >= 1 else f"{value}, but at least 1 is needed")
+    return finite_number(value, "a number of at least 1") or (
+        None if value >= 1 else f"{value}, but at least 1 is needed"
+    )
 
 
 VERTICAL_MEASURES: Registry[LeakMeasure] = Registry(

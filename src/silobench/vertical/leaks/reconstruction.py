@@ -21,9 +21,7 @@ _FEWEST = 10  # rows of each half that differ from the most common value of a co
 
 
 @VERTICAL_MEASURES.register
-def reconstruction(
-    rows: Count = 2000, every: Count = 10, steps: Count = 300, columns: Count = 100
-) -> LeakMeasure:
+def reconstruction(rows: Count = 2000, every: Count = 10, steps: Count = 300, columns: Count = 100) -> LeakMeasure:
     """How well the label holder reconstructs the columns of a party from its activations, by R² on other rows.
 
     The attacker knows the party's columns for half of the rows. There it trains a decoder, a network with two hidden
