@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from silobench.errors import SpecError
-from silobench.vertical.defences import DEFENCES, Defence
+from silobench.vertical.defences import DEFENCES
 from silobench.vertical.defences.marvell import Gradients, Variances, least_divergence
 from silobench.vertical.leaks.label_leakage import attack
 
@@ -184,10 +184,6 @@ def test_noise_of_the_same_generator_is_the_same() -> None:
 def test_a_wrong_place_of_noise_is_refused() -> None:
     with pytest.raises(SpecError, match="activations"):
         DEFENCES.build("noise(at=labels)")
-
-
-def test_none_changes_nothing() -> None:
-    assert DEFENCES.build("none") == Defence()
 
 
 # --- nopeek -------------------------------------------------------------------------------------------

@@ -24,9 +24,8 @@ def view(
     rows = len(y)
     some = torch.zeros(rows, 2)
     values = [some if each is None else torch.as_tensor(each) for each in (inputs, activations, gradients)]
-    by_party = [dict.fromkeys(range(1, parties + 1), each) for each in values]
-    names = ["bank", "shop", "mail"][: parties + 1]
-    return CutView(names, *by_party, torch.as_tensor(y), classes)
+    by_party = [dict.fromkeys(["shop", "mail"][:parties], each) for each in values]
+    return CutView(*by_party, torch.as_tensor(y), classes)
 
 
 def facts(measure: str, seen: CutView, seed: int = 0) -> dict[str, Any]:
@@ -241,10 +240,3 @@ def test_the_same_generator_gives_the_same_facts(measure: str) -> None:
     before = torch.random.get_rng_state()
     assert facts(measure, seen, 5) == first
     assert torch.equal(torch.random.get_rng_state(), before)
-
-
-def test_the_last_round_is_always_measured() -> None:
-    measure = VERTICAL_MEASURES.build("label-leakage(every=4)")
-    assert [measure.is_due(number, number == 9) for number in range(1, 10)] == [
-        False, False, False, True, False, False, False, True, True,
-    ]  # fmt: skip

@@ -5,7 +5,6 @@ A new defence is a file here with a function decorated with `DEFENCES.register`,
 
 from silobench.vertical.defences.defence import DEFENCES as DEFENCES
 from silobench.vertical.defences.defence import Defence as Defence
-from silobench.vertical.defences.defence import none as none
 from silobench.vertical.defences.marvell import marvell as marvell
 from silobench.vertical.defences.max_norm import max_norm as max_norm
 from silobench.vertical.defences.noise import noise as noise

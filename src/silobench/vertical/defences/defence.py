@@ -59,9 +59,3 @@ DEFENCES: Registry[Defence] = Registry(
         },
     ),
 )
-
-
-@DEFENCES.register
-def none() -> Defence:
-    """Send activations and gradients as they are."""
-    return Defence()

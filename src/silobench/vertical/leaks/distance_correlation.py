@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from silobench.loop.loop import one_thread
-from silobench.method.types import Count
+from silobench.spec.ranges import Count, CountOrZero
 from silobench.vertical.leaks.distances import centred_distances, correlation, unbiased_squared_correlation
 from silobench.vertical.leaks.measure import VERTICAL_MEASURES, Facts, LeakMeasure, largest
 from silobench.vertical.leaks.view import CutView
@@ -14,7 +14,7 @@ _SHUFFLES = 20
 
 
 @VERTICAL_MEASURES.register
-def distance_correlation(rows: Count = 500, every: Count = 10) -> LeakMeasure:
+def distance_correlation(rows: Count = 500, every: CountOrZero = 0) -> LeakMeasure:
     """Distance correlation between the columns of a party and its activations as they arrive (Székely et al., 2007).
 
     It is 0 for independent variables and 1 for a rotated, scaled copy. The version of 2007 is biased upwards, so `null`
@@ -26,12 +26,12 @@ def distance_correlation(rows: Count = 500, every: Count = 10) -> LeakMeasure:
         view = view.sample(rows, rng)
         with one_thread(), torch.no_grad():
             parties = {
-                view.names[party]: _facts(view.inputs[party].double(), view.activations[party].double(), rng)
-                for party in view.parties
+                party: _facts(view.inputs[party].double(), view.activations[party].double(), rng)
+                for party in view.activations
             }
         return {"rows": len(view), "parties": parties, "largest": largest(parties, "correlation")}
 
-    return LeakMeasure(measure, rows, every)
+    return LeakMeasure(measure, every, rows)
 
 
 def _facts(x: Tensor, h: Tensor, rng: np.random.Generator) -> Facts:

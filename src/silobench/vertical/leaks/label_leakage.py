@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from silobench.method.types import Count
+from silobench.spec.ranges import Count, CountOrZero
 from silobench.tasks.formulas import auc
 from silobench.vertical.leaks.measure import VERTICAL_MEASURES, Facts, LeakMeasure
 from silobench.vertical.leaks.view import CutView
@@ -14,7 +14,7 @@ ATTACKS = ("norm", "direction", "directions")
 
 
 @VERTICAL_MEASURES.register
-def label_leakage(rows: Count = 1000, every: Count = 10, known: Count = 10) -> LeakMeasure:
+def label_leakage(rows: Count = 1000, every: CountOrZero = 0, known: Count = 10) -> LeakMeasure:
     """How well a party without labels infers labels from the gradients that it receives, as an AUC (Li et al., 2022).
 
     `norm` takes rows with long gradients for the rarer class, as the attacker knows which class is rarer. `direction`
@@ -29,14 +29,14 @@ def label_leakage(rows: Count = 1000, every: Count = 10, known: Count = 10) -> L
         view = view.sample(rows, rng)
         positive, name = positive_rows(view)
         parties: dict[str, Facts] = {}
-        for party in view.parties:
+        for party in view.activations:
             gradients = view.gradients[party].detach().double().numpy()
-            parties[view.names[party]] = _facts(gradients, positive, known, rng)
+            parties[party] = _facts(gradients, positive, known, rng)
         share = float(positive.mean()) if len(positive) else None
         facts = {"rows": len(view), "positive": name, "share": share, "norms": _orientation(positive)}
         return {**facts, "parties": parties, "largest": _largest(parties)}
 
-    return LeakMeasure(measure, rows, every)
+    return LeakMeasure(measure, every, rows)
 
 
 def positive_rows(view: CutView) -> tuple[NDArray[np.bool_], str]:

@@ -6,9 +6,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from silobench.method.checks import finite_number
 from silobench.spec import Registry
-from silobench.spec.contract import Contract, Form, described
+from silobench.spec.contract import Check, Contract, Form, described
 from silobench.vertical.leaks.view import CutView
 
 Facts: TypeAlias = dict[str, Any]  # numbers, None, texts, and dictionaries of them: whatever JSON can hold
@@ -20,14 +19,10 @@ class LeakMeasure:
 
     measure: Callable[[CutView, np.random.Generator], Facts]
     """(view of some training rows, random numbers) -> facts, as JSON can hold them"""
+    every: int = 0
+    """Rounds between two measurements; the last round is always measured, and with 0 no other."""
     rows: int = 1000
     """The most rows that the measure uses."""
-    every: int = 10
-    """Rounds between two measurements; the last round is always measured."""
-
-    def is_due(self, round: int, is_last: bool) -> bool:
-        """Whether the measure looks at the cut after this round; rounds count from 1."""
-        return is_last or round % self.every == 0
 
 
 def largest(parties: dict[str, Facts], name: str) -> Facts | None:
@@ -47,10 +42,12 @@ def _are_facts(value: Any, arguments: Sequence[Any]) -> str | None:
     return None if isinstance(value, dict) else f"{described(value)}, but a dictionary of numbers by name is expected"
 
 
-def _is_count(value: Any, arguments: Sequence[Any]) -> str | None:
-    return finite_number(value, "a number of at least 1") or (
-        None if value >= 1 else f"{value}, but at least 1 is needed"
-    )
+def _at_least(least: int) -> Check:
+    def check(value: Any, arguments: Sequence[Any]) -> str | None:
+        is_count = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        return None if is_count else f"{described(value)}, but a whole number of at least {least} is needed"
+
+    return check
 
 
 VERTICAL_MEASURES: Registry[LeakMeasure] = Registry(
@@ -59,6 +56,6 @@ VERTICAL_MEASURES: Registry[LeakMeasure] = Registry(
         LeakMeasure,
         "an sb.LeakMeasure(measure, ...)",
         {"measure": Form("view, rng", _are_facts)},
-        {"rows": _is_count, "every": _is_count},
+        {"rows": _at_least(1), "every": _at_least(0)},
     ),
 )

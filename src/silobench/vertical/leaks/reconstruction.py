@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from silobench.loop.loop import one_thread
-from silobench.method.types import Count
+from silobench.spec.ranges import Count, CountOrZero
 from silobench.vertical.leaks.measure import VERTICAL_MEASURES, Facts, LeakMeasure, largest
 from silobench.vertical.leaks.view import CutView
 
@@ -21,7 +21,7 @@ _FEWEST = 10  # rows of each half that differ from the most common value of a co
 
 
 @VERTICAL_MEASURES.register
-def reconstruction(rows: Count = 2000, every: Count = 10, steps: Count = 300, columns: Count = 100) -> LeakMeasure:
+def reconstruction(rows: Count = 2000, every: CountOrZero = 0, steps: Count = 300, columns: Count = 100) -> LeakMeasure:
     """How well the label holder reconstructs the columns of a party from its activations, by R² on other rows.
 
     The attacker knows the party's columns for half of the rows. There it trains a decoder, a network with two hidden
@@ -34,12 +34,12 @@ def reconstruction(rows: Count = 2000, every: Count = 10, steps: Count = 300, co
     def measure(view: CutView, rng: np.random.Generator) -> Facts:
         view = view.sample(rows, rng)
         parties = {
-            view.names[party]: _facts(view.inputs[party], view.activations[party], steps, columns, rng)
-            for party in view.parties
+            party: _facts(view.inputs[party], view.activations[party], steps, columns, rng)
+            for party in view.activations
         }
         return {"rows": len(view), "parties": parties, "largest": largest(parties, "r2")}
 
-    return LeakMeasure(measure, rows, every)
+    return LeakMeasure(measure, every, rows)
 
 
 def _facts(x: Tensor, h: Tensor, steps: int, columns: int, rng: np.random.Generator) -> Facts:

@@ -1,6 +1,6 @@
 """`CutView`: what crosses the cut of a split network for some rows, as the other side receives it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,41 +12,31 @@ from torch import Tensor
 class CutView:
     """Some training rows that every party has, at one time of a run.
 
-    Inputs, activations and gradients are by index of a party, for parties without labels only. Activations are as they
+    Inputs, activations and gradients are by name of a party, for parties without labels only. Activations are as they
     arrive at the label holder, and gradients as they arrive at the party: after defences and transforms.
     """
 
-    names: Sequence[str]
-    """Names of all parties; the label holder is one of them."""
-    inputs: Mapping[int, Tensor]
+    inputs: Mapping[str, Tensor]
     """The columns of each party, [n, d]."""
-    activations: Mapping[int, Tensor]
+    activations: Mapping[str, Tensor]
     """[n, k]"""
-    gradients: Mapping[int, Tensor]
+    gradients: Mapping[str, Tensor]
     """Gradients of the loss with respect to the activations, [n, k]."""
     y: Tensor
     """Labels, [n]."""
     classes: int
     """Number of classes; 0 for a numeric target."""
 
-    @property
-    def parties(self) -> list[int]:
-        """The parties without labels."""
-        return sorted(self.activations)
-
     def __len__(self) -> int:
         return len(self.y)
-
-    def take(self, places: Tensor) -> "CutView":
-        """Return the view of some of its rows."""
-        inputs, activations, gradients = (
-            {party: values[places] for party, values in part.items()}
-            for part in (self.inputs, self.activations, self.gradients)
-        )
-        return replace(self, inputs=inputs, activations=activations, gradients=gradients, y=self.y[places])
 
     def sample(self, rows: int, rng: np.random.Generator) -> "CutView":
         """Return the view of at most `rows` of its rows, drawn at random."""
         if len(self) <= rows:
             return self
-        return self.take(torch.from_numpy(np.sort(rng.choice(len(self), rows, replace=False))))
+        places = torch.from_numpy(np.sort(rng.choice(len(self), rows, replace=False)))
+        inputs, activations, gradients = (
+            {party: values[places] for party, values in part.items()}
+            for part in (self.inputs, self.activations, self.gradients)
+        )
+        return replace(self, inputs=inputs, activations=activations, gradients=gradients, y=self.y[places])
