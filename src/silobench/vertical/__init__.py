@@ -1,1 +1,1 @@
-"""Vertical federation: parties that hold different columns of the same rows."""
+"""Vertical federation: parties hold different columns of the same rows, and one of them has the labels."""
