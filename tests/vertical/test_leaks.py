@@ -8,9 +8,18 @@ import numpy as np
 import pytest
 import torch
 
+from silobench.data import load
+from silobench.loop.clocks import measured
+from silobench.loop.network import link
+from silobench.method.solvers import SOLVERS
+from silobench.tasks.objectives import OBJECTIVES
+from silobench.vertical.federation import federate_columns
 from silobench.vertical.leaks import VERTICAL_MEASURES, CutView
 from silobench.vertical.leaks.distances import centred_distances, correlation, unbiased_squared_correlation
 from silobench.vertical.leaks.label_leakage import attack, positive_rows
+from silobench.vertical.methods import VERTICAL_METHODS, VerticalProblem
+from silobench.vertical.networks import VERTICAL_MODELS
+from silobench.vertical.rounds import run_vertical
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -240,3 +249,63 @@ def test_the_same_generator_gives_the_same_facts(measure: str) -> None:
     before = torch.random.get_rng_state()
     assert facts(measure, seen, 5) == first
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+# --- in a run -----------------------------------------------------------------------------------------
+
+
+def last_facts(method: str, measures: tuple[str, ...], **choices: Any) -> tuple[dict[str, Any], list[int]]:
+    """Return the last facts of a split run on breast-cancer with two parties, and the rounds that have facts."""
+    dataset = load("breast-cancer")
+    built = {text: VERTICAL_MEASURES.build(text) for text in measures}
+    task = VerticalProblem(
+        federate_columns(dataset, "columns(by=block)", 2, seed=3),
+        VERTICAL_MODELS.build("mlp"),
+        SOLVERS.build("adam(lr=0.01, batch=32)"),
+        OBJECTIVES.build("auto")(dataset),
+        link(),
+        measured(),
+        3,
+        3,
+        measures=built,
+        **choices,
+    )
+    records = list(run_vertical(task, VERTICAL_METHODS.build(method)))
+    return dict(records[-1].measures), [record.round for record in records if record.measures]
+
+
+def test_defences_lower_what_a_run_leaks() -> None:
+    measures = "label-leakage(every=2)", "reconstruction(steps=100)", "distance-correlation(rows=200)"
+    plain, rounds = last_facts("split", measures)
+    assert rounds == [2, 3]
+    leak, columns, dependence = (plain[name]["largest"] for name in measures)
+    assert leak["auc"] > 0.9
+    assert columns["r2"] > plain[measures[1]]["parties"][columns["party"]]["null"] + 0.3
+    hidden = last_facts("split(defence=marvell(power=10))", measures[:1])[0][measures[0]]["largest"]
+    assert hidden["auc"] < leak["auc"] - 0.1
+    noisy = last_facts("split(defence=noise(deviation=3))", measures[1:2])[0][measures[1]]["largest"]
+    assert noisy["r2"] < columns["r2"] - 0.2
+    unrelated = last_facts("split(defence=nopeek(weight=10))", measures[2:])[0][measures[2]]["largest"]
+    assert unrelated["correlation"] < dependence["correlation"] - 0.1
+
+
+def test_a_view_has_the_gradients_of_single_rows_whatever_the_batch() -> None:
+    """Rows cross in batches of 32, of which the last is smaller: without a defence, it must not have other norms."""
+    dataset = load("breast-cancer")
+    federation = federate_columns(dataset, "columns(by=block)", 2, seed=3)
+    parts = [VERTICAL_MODELS.build("mlp"), SOLVERS.build("sgd(lr=0.1, batch=32)"), OBJECTIVES.build("auto")(dataset)]
+    task = VerticalProblem(federation, *parts, link(), measured(), 3, 3)
+    trainer = VERTICAL_METHODS.build("split").trainer(task)
+    seen, rows = trainer.view(trainer.initial(), federation.rows[:40]), federation.rows[:40]
+    network = trainer.module(trainer.initial())
+    x, y = federation.x[rows], federation.y[rows]
+    leaves = [each.detach().requires_grad_() for each in network.activations(x)]
+    (40 * task.objective.loss(network.head(leaves, network.flags(x)), y)).backward()
+    (party,), name = federation.others, federation.names[federation.others[0]]
+    # The view has its rows in random order: they are paired by their columns.
+    columns = network.part(x, party)
+    places = (seen.inputs[name][:, None] == columns[None]).all(2).double().argmax(1)
+    assert sorted(places.tolist()) == list(range(40))
+    assert torch.equal(seen.y, y[places])
+    assert torch.allclose(seen.gradients[name], leaves[party].grad[places], rtol=1e-4, atol=1e-7)
+    assert torch.allclose(seen.activations[name], leaves[party].detach()[places], rtol=1e-5, atol=1e-6)

@@ -1,6 +1,6 @@
 """`CutView`: what crosses the cut of a split network for some rows, as the other side receives it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +29,21 @@ class CutView:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @classmethod
+    def joined(cls, views: Sequence["CutView"]) -> "CutView":
+        """Return the rows of several views of the same parties, one after the other."""
+
+        def stacked(parts: list[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+            return {party: torch.cat([part[party] for part in parts]) for party in parts[0]}
+
+        return cls(
+            stacked([view.inputs for view in views]),
+            stacked([view.activations for view in views]),
+            stacked([view.gradients for view in views]),
+            torch.cat([view.y for view in views]),
+            views[0].classes,
+        )
 
     def sample(self, rows: int, rng: np.random.Generator) -> "CutView":
         """Return the view of at most `rows` of its rows, drawn at random."""
