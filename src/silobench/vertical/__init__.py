@@ -1,0 +1,1 @@
+"""Vertical federations: parties hold different columns of the same rows."""
