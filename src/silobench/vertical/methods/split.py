@@ -7,7 +7,7 @@ same operations are done in the same order, only by different owners.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -237,23 +237,30 @@ class SplitTrainer:
         )  # fmt: skip
 
     def view(self, state: State, rows: Tensor) -> CutView | None:
-        federation = self.problem.federation
-        if not federation.others:
+        if not self.problem.federation.others:
             return None
         self._spread(state.server)
         self.network.eval()
+        # Defences and transforms depend on the batch, so rows cross in random order and in batches, as in training.
+        start = Batch(self.problem.seed, state.server.round, -1)
+        order = torch.from_numpy(start.stream("view", 0).permutation(len(rows)))
+        batches = rows[order].split(self.problem.solver.batch or len(rows))
+        views = [self._view(part, replace(start, step=-1 - place)) for place, part in enumerate(batches)]
+        self.network.train()
+        return CutView.joined(views)
+
+    def _view(self, rows: Tensor, batch: Batch) -> CutView:
+        """Return what crosses for one batch; gradients are those of each row's loss, not of the mean over the batch."""
+        federation, count = self.problem.federation, len(rows)
         x, y = federation.x[rows], federation.y[rows]
-        batch = Batch(self.problem.seed, state.server.round, -1)
         _, leaves = self._forward(x, batch)
         self.problem.objective.loss(self.network.head(leaves, self.network.flags(x)), y).backward()
         down = self._down(leaves, x, y, batch)
-        self.network.train()
-        names, count = federation.names, len(rows)
 
         def named(tensors: Mapping[int, Tensor]) -> dict[str, Tensor]:
-            return {names[party]: tensors[party].detach() for party in federation.others}
+            return {federation.names[party]: tensors[party].detach() for party in federation.others}
 
-        gradients = {p: spread(each, self._sent_rows(x, p), count) for p, each in down.arrived.items()}
+        gradients = {p: count * spread(each, self._sent_rows(x, p), count) for p, each in down.arrived.items()}
         seen = self.crossing.seen({party: leaves[party] for party in federation.others})
         inputs = {party: self.network.part(x, party) for party in federation.others}
         return CutView(named(inputs), named(seen), named(gradients), y, len(federation.dataset.classes))
