@@ -14,8 +14,10 @@ from silobench.method.types import Transform
 from silobench.spec.registry import part_name
 from silobench.vertical.crossing import Crossing
 from silobench.vertical.defences import Defence
+from silobench.vertical.encrypted import SCHEMES, EncryptedCrossing, Encryption
 from silobench.vertical.methods.method import VERTICAL_METHODS, VerticalMethod, VerticalProblem
 from silobench.vertical.methods.split_trainer import SplitTrainer
+from silobench.vertical.networks.cuts import Sum
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Split(VerticalMethod):
 
     defence: Defence = field(default_factory=Defence)
     solvers: tuple[str, ...] = ()
+    encryption: Encryption = "none"
 
     def check(self, problem: VerticalProblem) -> None:
         chains = {"transforms": problem.transforms, "broadcast": problem.broadcast}
@@ -33,6 +36,8 @@ class Split(VerticalMethod):
                 raise ConfigError(reason)
         _need_steps(problem.solver)
         self.solvers_of(problem)
+        if self.encryption != "none":
+            _need_sum(problem)
         for key, chain in chains.items():
             for transform in chain:
                 _need_memoryless(key, transform)
@@ -49,9 +54,38 @@ class Split(VerticalMethod):
             )
         return tuple(map(_party_solver, self.solvers))
 
+    def notes(self, problem: VerticalProblem) -> tuple[str, ...]:
+        if self.encryption == "none" or len(problem.federation.others) != 1:
+            return ()
+        other = problem.federation.names[problem.federation.others[0]]
+        return (
+            f"{self.encryption} hides activations in their sum over the parties without labels, but {other} is the "
+            "only one: the label holder sees what it sends, and encryption only costs time",
+        )
+
     def trainer(self, problem: VerticalProblem) -> SplitTrainer:
         crossing = Crossing(problem.transforms, problem.broadcast, self.defence)
+        if self.encryption != "none" and problem.federation.others:
+            crossing = EncryptedCrossing((), problem.broadcast, self.defence, SCHEMES[self.encryption])
         return SplitTrainer(problem, problem.network(), self.solvers_of(problem), crossing)
+
+
+def _need_sum(problem: VerticalProblem) -> None:
+    """Refuse choices under which activations cannot be added up under encryption."""
+    if problem.transforms:
+        raise ConfigError(
+            "encryption adds up activations as they are, so transforms cannot come before it: leave one of them out."
+        )
+    if not isinstance(problem.network().head.cut, Sum):
+        raise ConfigError(
+            "encryption lets the label holder see only the sum of activations, which needs a model with cut=sum: write "
+            'model = "mlp(cut=sum)", or use linear.'
+        )
+    if problem.federation.deal.absent == "embedding":
+        raise ConfigError(
+            "encryption adds up the activations of the same rows, but with absent=embedding parties send only the rows "
+            "that they have: use absent=zeros or absent=drop."
+        )
 
 
 def _party_solver(text: str) -> Solver:
@@ -97,11 +131,17 @@ def _need_memoryless(key: str, transform: Transform) -> None:
 
 
 @VERTICAL_METHODS.register(specs=("defence",))
-def split(defence: Defence | None = None, solvers: tuple[str, ...] = ()) -> VerticalMethod:
+def split(
+    defence: Defence | None = None, solvers: tuple[str, ...] = (), encryption: Encryption = "none"
+) -> VerticalMethod:
     """Split learning: every party trains a bottom network on its columns, and the label holder the top network.
 
     `defence` changes what crosses the cut, as in ``split(defence=marvell(power=4))``. `solvers` has a solver for each
     party as text in quotation marks, as in ``split(solvers=['adam(lr=0.001)', 'sgd(lr=0.1)'])``; otherwise all have the
     solver of the experiment, which also says how rows are visited. Solvers keep their state between rounds.
+
+    With `encryption`, activations are added up under encryption, and the label holder sees only the sum over the other
+    parties: by ckks, by paillier with 31 numbers per ciphertext, or by paillier-unpacked with one. The model needs
+    cut=sum. Activations are rounded to multiples of 2^-20. Gradients go back in the clear.
     """
-    return Split(defence or Defence(), solvers)
+    return Split(defence or Defence(), solvers, encryption)

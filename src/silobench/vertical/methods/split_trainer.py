@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -126,20 +126,29 @@ class SplitTrainer:
         return {name: value.clone() for name, value in memory.items()}
 
     def view(self, state: State, rows: Tensor) -> CutView | None:
-        federation = self.problem.federation
-        if not federation.others:
+        if not self.problem.federation.others:
             return None
         self.module(state).eval()
-        y, batch = federation.y[rows], Batch(self.problem.seed, state.server.round, -1)
+        # Defences and transforms depend on the batch, so rows cross in random order and in batches, as in training.
+        start = Batch(self.problem.seed, state.server.round, -1)
+        order = torch.from_numpy(start.stream("view", 0).permutation(len(rows)))
+        batches = rows[order].split(self.problem.solver.batch or len(rows))
+        views = [self._view(part, replace(start, step=-1 - place)) for place, part in enumerate(batches)]
+        self.network.train()
+        return CutView.joined(views)
+
+    def _view(self, rows: Tensor, batch: Batch) -> CutView:
+        """Return what crosses for one batch; gradients are those of each row's loss, not of the mean over the batch."""
+        federation, count = self.problem.federation, len(rows)
+        parties, y = {federation.names[party]: party for party in federation.others}, federation.y[rows]
         cut = self._forward(federation.x[rows], batch)
         self._loss(cut, y).backward()
-        down = self._down(cut, y, batch)
-        self.network.train()
-        parties = {federation.names[party]: party for party in federation.others}
+        arrived = self._down(cut, y, batch).arrived
+        seen = self.crossing.seen({party: cut.leaves[party] for party in federation.others})
         return CutView(
             {name: self.network.part(cut.x, party) for name, party in parties.items()},
-            {name: cut.leaves[party].detach() for name, party in parties.items()},
-            {name: spread(down.arrived[party], cut.sent[party], len(rows)) for name, party in parties.items()},
+            {name: seen[party].detach() for name, party in parties.items()},
+            {name: count * spread(arrived[party], cut.sent[party], count) for name, party in parties.items()},
             y,
             len(federation.dataset.classes),
         )
