@@ -27,6 +27,7 @@ ORDER = (
     ("training",),
     ("engines",),
     ("loop",),
+    ("vertical",),
     ("measures",),
     ("runs",),
     ("analysis",),

@@ -39,24 +39,24 @@ def final_test(setting: Setting, engine: Engine, models: Sequence[Weights]) -> d
     is_pooled = setting.method.algorithm.pooled  # it has one model, whatever its normalisation statistics
     several, parties = setting.has_party_models and not is_pooled, _Parties(federation, objective)
     test_setting = replace(setting, task=replace(setting.task, objective=_Outputs(objective.main, objective.metrics)))
-    whole, parts = _Whole(len(federation.dataset.classes)), federation.test_parts()
+    whole, parts = WholeTest(len(federation.dataset.classes)), federation.test_parts()
     for place, model in enumerate(models):
         (score,) = engine.score(test_setting, [model], parts)  # one by one: outputs of all models may not fit memory
-        rows = _Rows(torch.from_numpy(score.joined("outputs")), torch.from_numpy(score.joined("labels")))
+        rows = TestedRows(torch.from_numpy(score.joined("outputs")), torch.from_numpy(score.joined("labels")))
         whole.add(objective, rows)
         parties.add(rows, place if several else None)
     return whole.as_json(objective) | parties.as_json()
 
 
 @dataclass(frozen=True)
-class _Rows:
+class TestedRows:
     """The outputs of a model on rows, and the labels of these."""
 
     outputs: Tensor
     y: Tensor
 
-    def take(self, rows: Tensor) -> "_Rows":
-        return _Rows(self.outputs[rows], self.y[rows])
+    def take(self, rows: Tensor) -> "TestedRows":
+        return TestedRows(self.outputs[rows], self.y[rows])
 
     def main(self, objective: Objective) -> float | None:
         """Return the main metric; None without rows, or where it is undefined."""
@@ -64,7 +64,7 @@ class _Rows:
 
 
 @dataclass
-class _Whole:
+class WholeTest:
     """Results on all test rows, over models."""
 
     classes: int  # 0 for a numeric target
@@ -72,7 +72,7 @@ class _Whole:
     calibration: Calibration | None = None
     metrics: list[Values] = field(default_factory=list)  # by model
 
-    def add(self, objective: Objective, rows: _Rows) -> None:
+    def add(self, objective: Objective, rows: TestedRows) -> None:
         if self.classes and rows.outputs.shape[1] == self.classes:
             answers, y = rows.outputs.argmax(1).numpy(), rows.y.numpy()
             table = confusion(y, answers, rows.outputs.shape[1])
@@ -109,7 +109,7 @@ class _Parties:
         self.models: list[str] = []  # of the cross-test
         self.scores: list[list[float | None]] = []  # by model, and then by party and on all test rows
 
-    def add(self, rows: _Rows, party: int | None) -> None:
+    def add(self, rows: TestedRows, party: int | None) -> None:
         """Add the results of a party's own model, or of the model of all parties if `party` is None."""
         is_crossed, parties = len(self.rows) <= MOST_CROSSED, range(len(self.rows))
         places = parties if party is None else (party,)
@@ -123,7 +123,7 @@ class _Parties:
             self.models.append("shared" if party is None else self.names[party])
             self.scores.append([*scores.values(), on_all])
 
-    def _score(self, rows: _Rows, party: int) -> float | None:
+    def _score(self, rows: TestedRows, party: int) -> float | None:
         """Return the main metric of a model on the test rows of a party."""
         copy = self.rows[party] + self.copies[party] * self.test_rows  # its copy of the test rows has its noise
         return rows.take(copy).main(self.objective)

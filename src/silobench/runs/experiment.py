@@ -33,6 +33,7 @@ from silobench.method.transforms import TRANSFORMS, bind_chain
 from silobench.models import MODELS
 from silobench.partitions import PARTITIONS, bind_sum
 from silobench.runs.grid import ABOUT, at_scale, expand, override, read_experiment
+from silobench.runs.keys import keys_of
 from silobench.runs.label import distinguishing
 from silobench.runs.notices import reported
 from silobench.runs.plan import Binder, Cell, Plan, adds_noise, bind, need_text
@@ -42,6 +43,10 @@ from silobench.spec.contract import last_line, unknown_field
 from silobench.spec.registry import loading, origin_of
 from silobench.tasks.metric_functions import METRICS
 from silobench.tasks.objectives import OBJECTIVES
+from silobench.vertical.defences import DEFENCES
+from silobench.vertical.leaks import VERTICAL_MEASURES
+from silobench.vertical.methods import VERTICAL_METHODS
+from silobench.vertical.networks import VERTICAL_MODELS
 
 __all__ = [
     "ABOUT", "REGISTRIES", "Cell", "Plan", "at_scale", "bind", "expand", "load_plugin", "override", "plan",
@@ -73,6 +78,10 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "solvers": SOLVERS,
     "starts": STARTS,
     "transforms": TRANSFORMS,
+    "defences": DEFENCES,
+    "vertical-algorithms": VERTICAL_METHODS,
+    "vertical-measures": VERTICAL_MEASURES,
+    "vertical-models": VERTICAL_MODELS,
 }
 _ALWAYS_SHOWN = ("dataset", "partition", "algorithm")
 
@@ -180,8 +189,9 @@ def _dataset_of(cell: Mapping[str, Any]) -> str:
 
 def _rough_name(cell: Mapping[str, Any]) -> str:
     """A run's name as far as it is known without its dataset."""
-    partition = " + ".join(str(term.short) for term in bind_sum(str(cell.get("partition", "iid"))))
-    algorithm = ALGORITHMS.bind(str(cell.get("algorithm", "fedavg"))).short
+    text = str(cell.get("partition", "iid"))
+    partition, keys = " + ".join(str(term.short) for term in bind_sum(text)), keys_of(text)
+    algorithm = keys.algorithm.bind(str(cell.get("algorithm", keys.defaults.get("algorithm", "fedavg")))).short
     return f"{_dataset_of(cell)} / {partition} / {algorithm} / seed {cell.get('seed', 0)}"
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from silobench.data import Dataset, load
 from silobench.data.splits import pooled_split, ratio_of
 from silobench.engines import Engine
-from silobench.errors import ConfigError, DataError
+from silobench.errors import ConfigError
 from silobench.federation import federate
 from silobench.loop.advice import advice
 from silobench.loop.clocks import CLOCKS
@@ -37,12 +37,12 @@ from silobench.method.transforms import bind_chain
 from silobench.method.types import Transform
 from silobench.partitions import Sharing, measure, sharing
 from silobench.partitions.measures import count, emd_weighted
+from silobench.runs.description import dataset_facts, need_same_data, with_metrics
 from silobench.runs.notices import reported
 from silobench.runs.plan import Cell, Plan
 from silobench.runs.runnable import Kind, Runnable
 from silobench.runs.starts import STARTS, Start, digest_of, started
 from silobench.spec import Registry
-from silobench.tasks.metric_functions import extra_metrics
 from silobench.tasks.metrics import Metric
 from silobench.tasks.objectives import is_uneven, largest_share, uneven_metrics
 from silobench.tasks.row_format import RowFormat
@@ -96,25 +96,15 @@ class HorizontalRun:
 
     def facts(self) -> dict[str, Any]:
         """Return the content of run.json, without versions and status, and that of encoder.json."""
-        train, federation, rows = self.dataset.train, self.setting.federation, RowFormat.of(self.dataset)
+        federation = self.setting.federation
         partition = federation.partition
         return {
             "id": self.plan.id,
             "config": self.plan.config,
             "label": self.plan.label,
             "created": self.plan.created,
-            "dataset": {
-                "name": self.dataset.name,
-                "task": self.dataset.task,
-                "checksum": self.plan.config["checksum"],  # of the files, also where the rows are split in another way
-                "train": len(train),
-                "test": len(self.dataset.test),
-                "classes": list(self.dataset.classes),
-                "licence": self.dataset.licence,
-                "notes": list(self.dataset.notes),
-                **rows.as_json(),
-            },
-            "encoder": rows.encoder_json(),
+            "dataset": dataset_facts(self.plan, self.dataset),
+            "encoder": RowFormat.of(self.dataset).encoder_json(),
             "partition": {
                 "fingerprint": partition.fingerprint,
                 "parties": [party.name for party in federation.parties],
@@ -219,7 +209,7 @@ class HorizontalRun:
 def prepare(plan: Plan, dataset: Dataset | None = None) -> HorizontalRun:
     """Load and cut the data, build the network and the method; every error of a configuration comes before round 0."""
     watch, cell, dataset = Stopwatch(), plan.cell, dataset or load(plan.cell.dataset)
-    _need_same_data(plan, dataset)
+    need_same_data(plan, dataset)
     dataset = pooled_split(dataset, cell.split, cell.seed)
     federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
     network = _with_metrics(task(cell.model, dataset, cell.seed, cell.objective), cell, dataset).to(cell.device)
@@ -242,7 +232,7 @@ def check(plans: Sequence[Plan], settle: Callable[[Runnable], Engine]) -> None:
     )
     for plan in reported(sorted(plans, key=_shared_work), "checking"):
         cell, rows_of = plan.cell, _rows_of(plan.cell)
-        _need_same_data(plan, data(cell.dataset))
+        need_same_data(plan, data(cell.dataset))
         federation = cut(rows_of, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
         task_of_run = _with_metrics(network(rows_of, cell.model, cell.objective), cell, rows(*rows_of)).to(cell.device)
         setting = Setting(_method(cell, build), federation, task_of_run, cell.seed)
@@ -250,16 +240,8 @@ def check(plans: Sequence[Plan], settle: Callable[[Runnable], Engine]) -> None:
 
 
 def _with_metrics(task: Task, cell: Cell, dataset: Dataset) -> Task:
-    """Return the task with the metrics that the cell adds; those that the objective has already are not added.
-
-    A model with its own loss, such as an estimator, brings its objective: it gets the metrics for uneven classes here.
-    """
-    objective = task.objective
-    reported = [metric.name for metric in objective.metrics] + [extra.metric.name for extra in objective.extra]
-    implied = uneven_metrics(dataset) if cell.objective == "auto" else ()
-    chosen = extra_metrics(cell.metric, dataset, getattr(objective, "positive", 1), objective.has_probabilities)
-    added = {each.metric.name: each for each in (*implied, *chosen) if each.metric.name not in reported}
-    return replace(task, objective=replace(objective, extra=(*objective.extra, *added.values()))) if added else task
+    """Return the task with the metrics that the cell adds."""
+    return replace(task, objective=with_metrics(task.objective, cell, dataset))
 
 
 def _rows_of(cell: Cell) -> tuple[str, str, int]:
@@ -276,13 +258,6 @@ def _shared_work(plan: Plan) -> tuple[str, ...]:
 
 def _build(registry: Registry[Any], text: str) -> Any:
     return registry.build(text)
-
-
-def _need_same_data(plan: Plan, dataset: Dataset) -> None:
-    if dataset.checksum != plan.config["checksum"]:
-        raise DataError(
-            f"{plan.cell.dataset} has changed since this experiment was planned: run it again to use it as it is."
-        )
 
 
 def _method(cell: Cell, build: _Build) -> Method:

@@ -19,7 +19,6 @@ from silobench.loop.clocks import CLOCKS
 from silobench.loop.exchanges import EXCHANGES
 from silobench.loop.network import NETWORKS
 from silobench.loop.paces import PACES
-from silobench.measures import MEASURES
 from silobench.method.adversaries import ADVERSARIES
 from silobench.method.aggregates import AGGREGATES
 from silobench.method.algorithms import ALGORITHMS
@@ -31,10 +30,10 @@ from silobench.method.servers import SERVERS
 from silobench.method.solvers import SOLVERS, Solver, keep_argument
 from silobench.method.transforms import bind_chain
 from silobench.method.types import Count
-from silobench.models import MODELS
 from silobench.models.devices import Device, resolved
 from silobench.partitions import bind_sum
 from silobench.partitions.label import counts_digest
+from silobench.runs.keys import Keys, keys_of
 from silobench.runs.label import LATER, PLUGIN
 from silobench.runs.starts import STARTS, Start, digest_of
 from silobench.runs.stored import run_id
@@ -131,13 +130,15 @@ class Binder:
         self.one = functools.cache(_bind_one)
         self.sum = functools.cache(bind_sum)
         self.chain = functools.cache(bind_chain)
+        self.keys = functools.cache(keys_of)
 
     def bind(self, choices: Mapping[str, Any]) -> Plan:
         """Check the choices of a cell and bind its specs, with the defaults of its dataset filled in."""
         _check_keys(choices)
         data = self.data(str(choices["dataset"]))
         name = self.one(DATASETS, str(choices["dataset"]))
-        cell = self._in_lockstep(_cell(choices, data, str(name.full)))
+        keys = self.keys(choices.get("partition", data.defaults.get("partition", "iid")))
+        cell = self._in_lockstep(_cell(choices, data, str(name.full), keys.defaults), keys)
         cell = cell.model_copy(update={"device": resolved(cell.device), "split": split_text(cell.split)})
         specs = self._specs(cell)
         start: Start = specs["start"][0].build()
@@ -155,9 +156,9 @@ class Binder:
         label = {"dataset": _shown(name), **_texts(specs, "short"), **plain}
         return Plan(cell, _without_later(config), _without_later(label), origin=self.bind(origin) if origin else None)
 
-    def _in_lockstep(self, cell: Cell) -> Cell:
+    def _in_lockstep(self, cell: Cell, keys: Keys) -> Cell:
         """Give the solver one step per round and a lasting state, where parties exchange after every minibatch."""
-        if not self.one(ALGORITHMS, cell.algorithm).build().lockstep:
+        if keys.is_vertical or not self.one(ALGORITHMS, cell.algorithm).build().lockstep:
             return cell
         spec = parse(cell.solver)
         stated = dict(spec.kwargs)
@@ -173,10 +174,11 @@ class Binder:
         return cell.model_copy(update={"solver": str(solver)})
 
     def _specs(self, cell: Cell) -> dict[str, list[Bound[Any]]]:
+        keys = self.keys(cell.partition)
         return {
             "partition": self.sum(cell.partition),
-            "model": [self.one(MODELS, cell.model)],
-            "algorithm": [self.one(ALGORITHMS, cell.algorithm)],
+            "model": [self.one(keys.model, cell.model)],
+            "algorithm": [self.one(keys.algorithm, cell.algorithm)],
             "solver": [self.one(SOLVERS, cell.solver)],
             "transforms": self.chain(cell.transforms),
             "server": [self.one(SERVERS, cell.server)],
@@ -192,7 +194,7 @@ class Binder:
             "adversary": [self.one(ADVERSARIES, cell.adversary)],
             "start": [self.one(STARTS, cell.start)],
             "objective": [self.one(OBJECTIVES, cell.objective)],
-            "measure": [self.one(MEASURES, measure) for measure in cell.measure],
+            "measure": [self.one(keys.measure, measure) for measure in cell.measure],
             "metric": [self.one(METRICS, metric) for metric in cell.metric],
         }
 
@@ -247,8 +249,8 @@ def _instead(key: str, choices: Mapping[str, Any]) -> str:
     return suggest(key, [*Cell.model_fields, "trials", "grid"])
 
 
-def _cell(choices: Mapping[str, Any], data: _Data, dataset: str) -> Cell:
-    defaults = {"model": "cnn" if len(data.shape) == 3 else "mlp", **data.defaults}
+def _cell(choices: Mapping[str, Any], data: _Data, dataset: str, defaults: Mapping[str, str]) -> Cell:
+    defaults = {"model": "cnn" if len(data.shape) == 3 else "mlp", **data.defaults, **defaults}
     lists = {key: choices.get(key, []) for key in ("measure", "metric")}
     lists = {key: [value] if isinstance(value, str) else value for key, value in lists.items()}
     try:

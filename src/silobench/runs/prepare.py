@@ -10,9 +10,10 @@ from silobench.runs.plan import Plan
 from silobench.runs.runnable import Kind, Runnable
 from silobench.runs.starts import digest_of
 from silobench.runs.stored import interrupted_versions, read_json
+from silobench.runs.vertical import VERTICAL
 from silobench.runs.writer import check_resumable
 
-KINDS = [HORIZONTAL]  # the first that claims a cell prepares its run; horizontal claims all, and stays last
+KINDS = [VERTICAL, HORIZONTAL]  # the first that claims a cell prepares its run; horizontal claims all, and stays last
 
 
 def kind_of(plan: Plan) -> Kind:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from silobench.errors import SpecError
+from silobench.federation import Party
 from silobench.method.checks import tensors
 from silobench.method.schedules import SCHEDULES, first_value
 from silobench.method.solvers.problem import Problem, Slopes
@@ -214,16 +215,25 @@ class Solver(ABC):
 
     def order(self, problem: Problem, round: int) -> tuple[Tensor, list[int]]:
         """Return the row numbers of a round in the order of visits, and the sizes of its batches."""
-        rows, size = problem.party.rows.numpy(), self.batch or problem.party.samples
+        return self.visits(problem.party, problem.seed, round, problem.purpose)
+
+    def visits(
+        self, party: Party, seed: int, round: int, purpose: Callable[[str], str] = str
+    ) -> tuple[Tensor, list[int]]:
+        """Return the row numbers of a party in the order of visits in a round, and the sizes of its batches.
+
+        `purpose` makes the name of a random stream from "order" or "pass".
+        """
+        rows, size = party.rows.numpy(), self.batch or party.samples
         whole, rest = divmod(len(rows), size)
         sizes = [size] * whole + [rest] * (rest > 0)  # of one pass
         if self.steps is None:
-            order = stream(problem.seed, problem.purpose("order"), round, problem.party.id)
+            order = stream(seed, purpose("order"), round, party.id)
             return _tensor([order.permutation(rows) for _ in range(self.epochs)]), sizes * self.epochs
         # A number of steps: continue in the pass where the last round stopped, which follows from the round alone.
         first, skipped = divmod(round * self.steps, len(sizes))
         passes = range(first, first - (-(skipped + self.steps) // len(sizes)))
-        visited = _tensor([_in_pass(problem, number) for number in passes])
+        visited = _tensor([_in_pass(party, seed, purpose("pass"), number) for number in passes])
         sizes = sizes * len(passes)
         begin, chosen = sum(sizes[:skipped]), sizes[skipped : skipped + self.steps]
         return visited[begin : begin + sum(chosen)], chosen
@@ -235,13 +245,12 @@ def _of_model(memory: Memory, place: int) -> Memory:
     return {name.removeprefix(begin): value for name, value in memory.items() if name.startswith(begin)}
 
 
-def _in_pass(problem: Problem, number: int) -> NDArray[np.int64]:
+def _in_pass(party: Party, seed: int, purpose: str, number: int) -> NDArray[np.int64]:
     """Return the rows of a party in the order of a pass. It is cached, because a round may be a single step of it."""
-    party, key = problem.party, (problem.seed, problem.purpose("pass"), number)
+    key = (seed, purpose, number)
     if key not in party.order_of_pass:
         party.order_of_pass.clear()
-        order = stream(problem.seed, problem.purpose("pass"), number, party.id).permutation(party.rows.numpy())
-        party.order_of_pass[key] = order
+        party.order_of_pass[key] = stream(seed, purpose, number, party.id).permutation(party.rows.numpy())
     return party.order_of_pass[key]
 
 

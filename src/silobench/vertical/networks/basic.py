@@ -1,0 +1,66 @@
+"""Split networks of dense layers: a linear model, and multilayer perceptrons."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Annotated, Any, TypeAlias
+
+from annotated_types import Ge
+from pydantic import BeforeValidator
+from torch import Tensor, nn
+
+from silobench.vertical.networks.cuts import CUTS, CutName, Sum
+from silobench.vertical.networks.network import VERTICAL_MODELS, Halves, VerticalModel, VerticalSizes
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+Widths: TypeAlias = Annotated[tuple[Annotated[int, Ge(1)], ...], BeforeValidator(_as_tuple)]
+
+
+def dense(widths: Sequence[int], ends_active: bool = False) -> nn.Sequential:
+    """Return linear layers of these widths with ReLU between them and, if `ends_active`, after them."""
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*(layers if ends_active else layers[:-1]))
+
+
+class _Bias(nn.Module):
+    """The intercept of a linear model."""
+
+    def __init__(self, outputs: int):
+        super().__init__()
+        self.bias = nn.Parameter(nn.init.zeros_(nn.Linear(1, outputs).bias))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.bias
+
+
+@VERTICAL_MODELS.register
+def linear() -> VerticalModel:
+    """A linear model over the columns of all parties: each sends its part of the sum, and the label holder adds them.
+
+    For classes it is vertical logistic regression, for numbers linear regression.
+    """
+
+    def halves(sizes: VerticalSizes) -> Halves:
+        bottoms = [nn.Linear(inputs, sizes.outputs, bias=False) for inputs in sizes.inputs]
+        widths = [sizes.outputs] * len(bottoms)
+        return Halves(bottoms, widths, Sum(widths), _Bias(sizes.outputs))
+
+    return VerticalModel(halves)
+
+
+@VERTICAL_MODELS.register
+def mlp(hidden: Widths = (32, 16), top: Widths = (16,), cut: CutName = "concatenate") -> VerticalModel:
+    """A perceptron with the layers `hidden` at each party, and one with the layers `top` over their activations."""
+
+    def halves(sizes: VerticalSizes) -> Halves:
+        bottoms = [dense((inputs, *hidden), ends_active=True) for inputs in sizes.inputs]
+        widths = [hidden[-1]] * len(bottoms)
+        joint = CUTS[cut](widths)
+        return Halves(bottoms, widths, joint, dense((joint.width, *top, sizes.outputs)))
+
+    return VerticalModel(halves)

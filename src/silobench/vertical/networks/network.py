@@ -1,0 +1,130 @@
+"""`SplitNetwork`: a bottom network per party, a cut that joins their activations, and a top network with the labels."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from silobench.rng import torch_seed
+from silobench.spec import Registry
+from silobench.spec.contract import Contract
+
+
+@dataclass(frozen=True)
+class VerticalSizes:
+    """Sizes for a split network to fit.
+
+    `inputs` are the numbers of features by party, `outputs` is the number of classes or 1, and `label` is the party
+    with the labels. `names` are the features of each party; `values` are the sorted distinct values of a feature in the
+    training rows, by party and place, for a network that looks them up.
+    """
+
+    inputs: tuple[int, ...]
+    outputs: int
+    label: int = 0
+    names: tuple[tuple[str, ...], ...] = ()
+    values: Callable[[int, int], Tensor] = lambda party, place: torch.zeros(0)
+
+
+class Cut(nn.Module):
+    """A way to join activations: `forward` gets those of each party, [batch, widths[party]], in order.
+
+    It returns [batch, width].
+    """
+
+    width: int
+
+    def forward(self, activations: Sequence[Tensor]) -> Tensor:
+        raise NotImplementedError
+
+
+class Head(nn.Module):
+    """The part of a split network at the label holder: the cut, the top and the embeddings of absence."""
+
+    def __init__(self, cut: Cut, top: nn.Module, absence: nn.ParameterDict):
+        super().__init__()
+        self.cut, self.top, self.absence = cut, top, absence
+
+    def forward(self, activations: Sequence[Tensor], flags: Tensor) -> Tensor:
+        """Return the outputs for rows; `flags` has 1 where a party has a row, [batch, parties]."""
+        return self.top(self.cut(self.filled(activations, flags)))  # type: ignore[no-any-return]
+
+    def filled(self, activations: Sequence[Tensor], flags: Tensor) -> list[Tensor]:
+        """Return the activations, with the learnt embedding of absence for rows that a party does not have."""
+        if not self.absence:
+            return list(activations)
+        filled = list(activations)
+        for party, embedding in self.absence.items():
+            place = int(party)
+            filled[place] = torch.where(flags[:, place, None] > 0, filled[place], embedding)
+        return filled
+
+
+class SplitNetwork(nn.Module):
+    """A network of parties that hold columns. Its input is the joint input of a `VerticalFederation`.
+
+    `columns` are the numbers of the features of each party, and `features` is the number of all features.
+    """
+
+    columns: list[Tensor]
+
+    def __init__(self, bottoms: Sequence[nn.Module], head: Head, columns: Sequence[Tensor], features: int):
+        super().__init__()
+        self.bottoms, self.head = nn.ModuleList(bottoms), head
+        self.columns, self.features = list(columns), features
+
+    def part(self, x: Tensor, party: int) -> Tensor:
+        """Return the columns of a party in the joint input."""
+        return x.index_select(1, self.columns[party])
+
+    def flags(self, x: Tensor) -> Tensor:
+        """Return which party has which row, [batch, parties]."""
+        return x[:, self.features :]
+
+    def activations(self, x: Tensor) -> list[Tensor]:
+        """Return what each party computes from its columns."""
+        return [bottom(self.part(x, party)) for party, bottom in enumerate(self.bottoms)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.activations(x), self.flags(x))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Halves:
+    """The networks of a split model: a bottom per party with its width, the cut and the top."""
+
+    bottoms: Sequence[nn.Module]
+    widths: Sequence[int]
+    cut: Cut
+    top: nn.Module
+
+
+Build: TypeAlias = Callable[[VerticalSizes], Halves]
+
+
+@dataclass(frozen=True)
+class VerticalModel:
+    """A split architecture: `halves` returns the networks for given sizes, initialised by torch's generator."""
+
+    halves: Build
+    content: str = ""  # the text of a file that it is read from, which is part of a run's identity
+
+    def build(
+        self, sizes: VerticalSizes, columns: Sequence[Tensor], features: int, seed: int, embeds: bool = False
+    ) -> SplitNetwork:
+        """Return the network; with `embeds`, absent rows of parties without labels have a learnt embedding."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(torch_seed(seed, "init"))
+            halves = self.halves(sizes)
+            absence = nn.ParameterDict()
+            for party, width in enumerate(halves.widths):
+                if embeds and (party != sizes.label or len(halves.widths) == 1):
+                    absence[str(party)] = nn.Parameter(torch.zeros(width))
+            return SplitNetwork(halves.bottoms, Head(halves.cut, halves.top, absence), columns, features)
+
+
+VERTICAL_MODELS: Registry[VerticalModel] = Registry(
+    "vertical model", Contract(VerticalModel, "an sb.VerticalModel(halves)")
+)
