@@ -160,6 +160,7 @@ from .models import MODELS as MODELS
 from .models import Model as Model
 from .models import Sizes as Sizes
 from .partitions import PARTITIONS as PARTITIONS
+from .partitions import Deal as Deal
 from .partitions import Partition as Partition
 from .partitions import Skew as Skew
 from .partitions import measure as measure

@@ -3,6 +3,7 @@
 from wrong_inputs.case import Case, command
 
 TINY = {"tiny.toml": 'dataset = "fcube"\nrounds = 1\n'}
+PEOPLE = {"people.csv": "age,sex,pay,y\n" + "".join(f"{i},{'mf'[i % 2]},{i % 7},{i % 2}\n" for i in range(30))}
 PLUGIN = {**TINY, "plug.py": "raise ValueError('oh')\n", "folder/a": "", "exit.py": "import sys\nsys.exit(3)\n"}
 
 
@@ -231,6 +232,32 @@ CASES = [
     command(
         "partition digits iid --export /proc/version/x",
         "/proc/version/x cannot be written (Not a directory): choose another folder.",
+    ),
+    # columns
+    command("partition digits columns", "digits does not state owners of its columns: write by=block, by=random or"),
+    command("partition digits columns(by=blok)", "by must be owner, block, random, or a list of columns per party"),
+    command("partition digits columns(by=block)+iid", "columns cannot be part of a sum"),
+    command("partition digits columns(by=block) --parties 65", "number of columns is 64: take 2 to 64 parties."),
+    command("partition digits columns(by=block) --plot p.png", "--plot is about the rows of parties"),
+    command("partition digits columns(by=block,overlap=0)", "overlap must be greater than 0, but 0 was given."),
+    command("partition digits columns(by=block,overlap=1e-3)", "party party-1 has none of the 359 test rows"),
+    command(
+        "partition digits columns(by=block,label=me)", "no party 'me' for the labels: choose from party-0, party-1."
+    ),
+    command("partition digits columns(by=block,names=[a,a])", "give two or more different names."),
+    command("partition digits columns(by=[[a],[b]])", "digits has no names of columns: write by=block or by=random"),
+    *(
+        one("partition", "csv(path=people.csv, label=y)", spec, expected=expected, files=PEOPLE)
+        for spec, expected in (
+            ("columns(by=[[age], [sex]])", "has columns without a party (pay): list them, or write * in one list"),
+            (
+                "columns(by=[[age, sex], [pay, sex]])",
+                "column 'sex' is at the parties party-0 and party-1: list it once.",
+            ),
+            ("columns(by=[[agee], ['*']])", "has no column 'agee': did you mean age?"),
+            ("columns(by=[['*'], []])", "party party-1 has no columns: give it one, or leave its list out."),
+            ("columns(by=[age, sex])", "such as [[age, sex], [income]], but ['age', 'sex'] was given."),
+        )
     ),
     command("partition digits __import__('os').system('id')", "use letters, digits and hyphens, a letter first."),
     one("partition", "digits", "", expected="'' is not a spec: write name or name(argument=value, ...)."),

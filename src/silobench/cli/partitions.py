@@ -9,6 +9,7 @@ import typer
 
 from silobench.cli.busy import waiting
 from silobench.cli.options import DataDir, Json, LoadedPlugins
+from silobench.errors import ConfigError
 
 if TYPE_CHECKING:
     from silobench.data import Dataset
@@ -34,6 +35,16 @@ def partition(
     data_dir: DataDir = None,
 ) -> None:
     """Partition a dataset among parties and measure the skew. Nothing is trained."""
+    from silobench.partitions import deals_columns
+
+    if deals_columns(spec):
+        if plot or export:
+            raise ConfigError(
+                f"{'--plot' if plot else '--export'} is about the rows of parties, but this partition divides columns: "
+                "leave it out, and use --json for the columns of each party."
+            )
+        _show_deal(dataset, spec, parties, seed, json_)
+        return
     with waiting("reading and partitioning the dataset"):
         cut = _cut(dataset, spec, parties, seed)
     if plot:
@@ -53,6 +64,50 @@ def partition(
     print_partition(cut.facts, cut.skew, cut.data, cut.notes, cut.partition.fingerprint, cut.shared)
     for path in filter(None, (plot, export)):
         print(f"wrote {path}")
+
+
+def _show_deal(dataset: str, spec: str, parties: int | None, seed: int, json_: bool) -> None:
+    """Print the columns and the rows of each party."""
+    from silobench.data import load
+    from silobench.partitions import bind_sum, deal_columns
+
+    with waiting("reading the dataset and dealing its columns"):
+        data = load(dataset)
+        deal = deal_columns(data, spec, parties, seed)
+    facts = {
+        "dataset": data.name,
+        "spec": str(bind_sum(spec)[0].short),
+        "parties": len(deal),
+        "seed": seed,
+        "names": list(deal.names),
+        "label": deal.names[deal.label],
+        "absent": deal.absent,
+        "columns": [_column_names(data, features.tolist()) for features in deal.columns],
+        "features": [features.tolist() for features in deal.columns],
+        **{f"{side}_rows": rows.sum(1).tolist() for side, rows in (("train", deal.train), ("test", deal.test))},
+        **{f"{side}_aligned": int(rows.all(0).sum()) for side, rows in (("train", deal.train), ("test", deal.test))},
+        "fingerprint": deal.fingerprint,
+        "notes": [*data.notes, *deal.notes],
+    }
+    if json_:
+        print(json.dumps(facts))
+        return
+    from silobench.cli.terminal import print_deal
+
+    print_deal(facts)
+
+
+def _column_names(data: "Dataset", features: list[int]) -> list[str]:
+    """Return the columns of features; without names, numbers of features as ranges such as 0-31."""
+    from silobench.data.feature_names import columns_of
+
+    names = columns_of(data)
+    if names:
+        return list(dict.fromkeys(names[feature] for feature in features))
+    known = set(features)
+    starts = [feature for feature in features if feature - 1 not in known]
+    stops = [feature for feature in features if feature + 1 not in known]
+    return [f"{first}-{last}" if first < last else str(first) for first, last in zip(starts, stops, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from silobench.analysis.units import size
 from silobench.cli.layout import Grid, Item, lay_out, wrap
+from silobench.errors import listed
 
 if TYPE_CHECKING:
     from silobench.analysis.tables import Entry, Table
@@ -104,6 +105,27 @@ def print_partition(
             f"mean EMD without sharing {shared.emd_weighted_before:.3f}"
         )
     for note in notes:
+        console.print(f"note: {escape(note)}")
+
+
+def print_deal(facts: dict[str, Any]) -> None:
+    """Print the columns and the numbers of rows of parties that hold columns."""
+    console = _console()
+    console.print(
+        f"columns of [bold]{escape(facts['dataset'])}[/bold] dealt by [bold]{escape(facts['spec'])}[/bold] "
+        f"to {facts['parties']} parties, seed {facts['seed']}, fingerprint {facts['fingerprint']}"
+    )
+    names = ("party", "labels", "features", "training rows", "test rows", "columns")
+    rows = []
+    for party, name in enumerate(facts["names"][:_MOST_PARTIES]):
+        label = "yes" if name == facts["label"] else ""
+        counts = len(facts["features"][party]), facts["train_rows"][party], facts["test_rows"][party]
+        columns = listed(facts["columns"][party], _MOST_CLASSES)
+        rows.append([Item(text) for text in (name, label, *map(str, counts), columns)])
+    _print_grid(console, Grid(names, rows, right=frozenset(names[2:5])))
+    if facts["parties"] > _MOST_PARTIES:
+        console.print(f"... and {facts['parties'] - _MOST_PARTIES} more parties: --json shows all of them.")
+    for note in facts["notes"]:
         console.print(f"note: {escape(note)}")
 
 

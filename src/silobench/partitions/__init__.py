@@ -39,6 +39,28 @@ from silobench.spec import Bound, parse_terms
 DEFAULT_PARTIES = 10
 
 
+def deal_columns(dataset: Dataset, spec: str, parties: int | None = None, seed: int = 0) -> Deal:
+    """Deal the columns of a dataset to parties by a spec, such as ``"columns(by=block, overlap=0.6)"``.
+
+    >>> from silobench.data import digits
+    >>> [len(features) for features in deal_columns(digits(), "columns(by=block)", parties=3).columns]
+    [22, 21, 21]
+    """
+    deal = _skew(spec).deal
+    if deal is None:
+        raise PartitionError(f"{spec} divides rows among parties, but columns are to be divided: use columns(...).")
+    return deal(dataset, parties, stream(seed, "partition"))
+
+
+def deals_columns(spec: str) -> bool:
+    """Whether a spec divides columns among parties, not rows."""
+    return _skew(spec).deal is not None
+
+
+def _skew(spec: str) -> Skew:
+    return reduce(add, [term.build() for term in bind_sum(spec)])
+
+
 def bind_sum(text: str) -> list[Bound[Skew]]:
     """Bind the skews of ``a + b``, in order."""
     return [PARTITIONS.bind(term) for term in parse_terms(text, "+")]
@@ -53,8 +75,7 @@ def partition(dataset: Dataset, spec: str, parties: int | None = None, seed: int
     >>> [len(rows) for rows in partition(digits(), "iid", parties=3).rows]
     [480, 479, 479]
     """
-    terms = bind_sum(spec)
-    skew = reduce(add, [term.build() for term in terms])
+    skew = _skew(spec)
     n = parties if parties is not None else skew.natural(dataset.train) if skew.natural else DEFAULT_PARTIES
     if not 1 <= n <= len(dataset.train):
         raise PartitionError(

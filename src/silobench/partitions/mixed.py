@@ -9,6 +9,11 @@ from silobench.partitions.skew import Partition, Skew
 
 def add(first: Skew, second: Skew) -> Skew:
     """Return the skew ``first + second``: the second changes the partition of the first."""
+    if first.deal is not None or second.deal is not None:
+        raise PartitionError(
+            "columns cannot be part of a sum, because it divides columns and the other terms divide rows: use it as "
+            "the only term."
+        )
     if first.after is not None:
         raise PartitionError("share must be the last term of a sum, and only once: put the other skews before it.")
     if second.after is not None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from silobench.data.bins import as_codes
 from silobench.data.dataset import Dataset, Split
-from silobench.errors import PartitionError
+from silobench.errors import PartitionError, value_shown
 from silobench.spec import Registry
 from silobench.spec.contract import Contract, Form, described, expects
 
@@ -65,13 +65,19 @@ class Deal:
     drop, only rows that every party has are used."""
     notes: tuple[str, ...] = ()  # for the user
 
+    def __post_init__(self) -> None:
+        problem = _deal_problem(self)
+        if problem:
+            raise PartitionError(problem)
+
     def __len__(self) -> int:
         return len(self.names)
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the columns and rows of each party."""
-        digest = hashlib.sha256(repr((self.label, self.absent)).encode())
+        """A digest of the columns and rows of each party. Names do not matter."""
+        shapes = self.train.shape, self.test.shape
+        digest = hashlib.sha256(repr((self.label, self.absent, shapes)).encode())
         for columns in self.columns:
             digest.update(f"|{len(columns)}|".encode() + columns.astype("<i8").tobytes())
         for rows in (self.train, self.test):
@@ -96,6 +102,47 @@ class Skew:
     deal: Callable[[Dataset, int | None, np.random.Generator], Deal] | None = None
     """(dataset, number of parties or None, generator) -> columns and rows of each party: parties then hold columns, and
     `cut` refuses."""
+
+
+def _deal_problem(deal: Deal) -> str | None:
+    """Return what is wrong with a deal of columns, as a sentence; None if it is right."""
+    names, parties = deal.names, len(deal.names)
+    if parties < 2 or len(set(names)) < parties or not all(isinstance(name, str) and name for name in names):
+        return f"a deal of columns has the parties {value_shown(tuple(names))}: give two or more different names."
+    if len(deal.columns) != parties:
+        return f"a deal has columns of {len(deal.columns)} parties for {parties} names: give one array per party."
+    if not 0 <= deal.label < parties:
+        return f"party {deal.label} has the labels, but there are the parties 0 to {parties - 1}: choose one of them."
+    party_of: dict[int, str] = {}
+    for name, columns in zip(names, deal.columns, strict=True):
+        if not len(columns):
+            return f"party {name} has no columns: give it one, or leave the party out."
+        for column in columns.tolist():
+            if column in party_of:
+                return f"column {column} is at the parties {party_of[column]} and {name}: give it to one of them."
+            party_of[column] = name
+    for part, rows in (("training", deal.train), ("test", deal.test)):
+        if rows.ndim != 2 or len(rows) != parties or rows.dtype != np.bool_:
+            return f"{described(rows)} states the {part} rows of {parties} parties: give booleans [parties, rows]."
+    for name, has_row in zip(names, deal.train, strict=True):
+        if not has_row.any():
+            return f"party {name} has none of the {len(has_row)} training rows: give it some, or leave the party out."
+    return None
+
+
+def _is_dealt(value: Any, arguments: Sequence[Any]) -> str | None:
+    """Check the deal that a hook `deal` returns."""
+    dataset, parties, _ = arguments
+    if not isinstance(value, Deal):
+        return f"{described(value)}, but an sb.Deal(names, columns, train, test) is expected"
+    if parties is not None and len(value) != parties:
+        return f"columns of {len(value)} parties, but {parties} parties are expected"
+    features = int(np.prod(dataset.shape))
+    if min(map(np.min, value.columns)) < 0 or max(map(np.max, value.columns)) >= features:
+        return f"columns that are not numbers of features from 0 to {features - 1}: correct them"
+    if (value.train.shape[1], value.test.shape[1]) != (len(dataset.train), len(dataset.test)):
+        return f"rows of another number than the {len(dataset.train)} training and {len(dataset.test)} test rows"
+    return None
 
 
 def _is_cut(value: Any, arguments: Sequence[Any]) -> str | None:
@@ -143,6 +190,7 @@ PARTITIONS: Registry[Skew] = Registry(
             "refine": Form("split, partition, rng", _is_refined),
             "after": Form("skew", expects(Skew, "an sb.Skew")),
             "natural": Form("split", _is_count),
+            "deal": Form("dataset, parties, rng", _is_dealt),
         },
     ),
 )

@@ -83,6 +83,10 @@ ATTRIBUTES = (
         "Yugoslavia El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands",
     ),
 )
+# Two organisations that know the same people, in the order of UCI's adult.names: a statistical office or an insurer
+# knows the person, an employer or a bank knows work and money. The label is an income, so the second has it.
+_PERSON = ("age", "education", "education-num", "marital-status", "relationship", "race", "sex", "native-country")
+OWNERS = {"work": tuple(a.name for a in ATTRIBUTES if a.name not in _PERSON), "person": _PERSON}
 OFFSETS = tuple(
     sum(a.width for a in ATTRIBUTES[:i]) for i in range(len(ATTRIBUTES))
 )  # first column of each attribute, from 0

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from silobench.data.dataset import Dataset, Labels, Split, hold_out
+from silobench.data.feature_names import owned
 from silobench.data.readers import adult as census
 from silobench.data.readers.checks import bad_line, is_number, is_whole, shorten
 from silobench.data.readers.delimited import Sides, first_lines, hold_out_part, lines, numbers, records, scale_columns
@@ -43,6 +44,7 @@ def _read_adult(files: Files) -> Dataset:
     train, test = (
         replace(split, x=split.x.toarray()) for split in (train, test)
     )  # dense arrays are faster for so few columns
+    columns = tuple(name for attribute in census.ATTRIBUTES for name in _census_columns(attribute))
     return Dataset(
         "adult",
         train,
@@ -51,7 +53,8 @@ def _read_adult(files: Files) -> Dataset:
         files.entry.licence,
         notes=(f"read from {' and '.join(files.names)}", "a missing value is encoded as zeros"),
         defaults={"model": "mlp"},
-        columns=tuple(name for attribute in census.ATTRIBUTES for name in _census_columns(attribute)),
+        columns=columns,
+        owners=owned(columns, census.OWNERS),
     )
 
 
@@ -184,6 +187,7 @@ _COVER_COLUMNS = (
     *(f"Wilderness_Area{i}" for i in range(1, 5)),
     *(f"Soil_Type{i}" for i in range(1, 41)),
 )
+_COVER_OWNERS = {"terrain": _COVER_COLUMNS[:10], "wilderness": _COVER_COLUMNS[10:14], "soil": _COVER_COLUMNS[14:]}
 
 
 def covtype(
@@ -215,7 +219,9 @@ def _read_covtype(files: Files, classes: str, scale: str) -> Dataset:
         y, names = (kind == 2).astype(np.int64), (f"not {_COVER_TYPES[1]}", _COVER_TYPES[1])
     train, test = hold_out(Split(table[:, :-1], y), 0.25)
     note = scale_columns(train, test, slice(0, len(_COVER_NUMBERS)), scale)
-    return Dataset("covtype", train, test, names, files.entry.licence, (note,), columns=_COVER_COLUMNS)
+    return Dataset(
+        "covtype", train, test, names, files.entry.licence, (note,), columns=_COVER_COLUMNS, owners=_COVER_OWNERS
+    )
 
 
 # --- heart disease -----------------------------------------------------------------------------------
@@ -245,6 +251,9 @@ _HEART_CATEGORIES = {
     "slope": ("1", "2", "3"),
     "thal": ("3", "6", "7"),
 }
+# What a doctor asks and measures on admission; all else, and the diagnosis by angiography, is from tests in hospital.
+_HISTORY = ("age", "sex", "cp", "trestbps")
+_HEART_OWNERS = {"tests": tuple(name for name in _HEART_COLUMNS if name not in _HISTORY), "history": _HISTORY}
 _NEVER_ZERO = ("chol", "trestbps")  # cholesterol and resting blood pressure: 0 means missing
 
 
@@ -280,6 +289,7 @@ def _read_heart_disease(files: Files) -> Dataset:
         notes=(f"impossible values of 0 read as missing: {counts}", *built.notes),
         defaults={"model": "mlp", "partition": "by-group"},
         columns=built.encoder.features,
+        owners=owned(built.encoder.features, _HEART_OWNERS),
     )
 
 

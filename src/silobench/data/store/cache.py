@@ -91,7 +91,7 @@ def _write_cache(folder: Path, dataset: Dataset) -> None:
                 np.save(part / f"{side}-{what}.npy", array, allow_pickle=False)
         fields = (
             "name", "classes", "licence", "notes", "defaults", "task", "columns", "vocabulary", "augment", "target",
-            "unit",
+            "unit", "owners", "alignment",
         )  # fmt: skip
         facts = {key: getattr(dataset, key) for key in fields}
         meta = {"facts": facts, "splits": splits, "checksum": dataset.checksum}
@@ -124,6 +124,7 @@ def _read_cache(folder: Path) -> Dataset | None:
             raise ValueError("meta.json is damaged")
         splits = [_read_split(folder, side, meta["splits"][side]) for side in ("train", "test")]
         facts: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in meta["facts"].items()}
+        facts["owners"] = {owner: tuple(features) for owner, features in facts["owners"].items()}
         dataset = Dataset(train=splits[0], test=splits[1], **facts)
         if dataset.checksum == meta["checksum"]:  # not wasted: a run needs the checksum, and the property caches it
             return dataset
