@@ -386,7 +386,7 @@ class RoundRow:
     converged: bool = False  # whether its schedule ended the run after this round
     time: Mapping[str, Any] | None = None  # virtual seconds: total, core, and the parts of `server` and `parties`
     privacy: Mapping[str, Any] = field(default_factory=dict)  # what was spent until now; `ended` if its budget ended it
-    phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # messages of a secure sum or across a cut, by phase
+    phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # messages by phase
 
     @property
     def is_lost(self) -> bool:
