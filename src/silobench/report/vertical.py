@@ -29,6 +29,7 @@ from silobench.report.svg import GREY, svg, text
 _MOST = 12  # figures; the table has all cells
 _BAR, _GAP, _LINE = 12, 6, 14  # pixels of a bar, between two bars, and of a line of text
 _WIDTH, _BETWEEN = 120, 46  # pixels of a panel, and between two panels
+_ACROSS = 2  # panels side by side
 _LETTER = 5.6  # pixels of the width of a letter
 _SCORE, _LEAK, _NULL = "#2e933c", "#d1495b", "#1c2733"  # colours
 _METHOD = ("algorithm", "measure", "metric", "eval_every", "eval_on")  # what differs between the bars of a figure
@@ -62,19 +63,24 @@ class Panel:
 
 
 def leakage_svg(cells: Sequence[CellResult]) -> str:
-    """Return a line per defence with bars side by side: the task's metric, then the most successful attacks.
+    """Return bars by defence in a panel for each number: the task's metric, then the most successful attacks.
 
     A black mark is what the same attack achieves on shuffled rows.
     """
     names = [defence_of(cell) for cell in cells]
     panels = [_score_panel(cells), *(panel for measure in LEAKS if (panel := _leak_panel(cells, measure)))]
-    left, top = 12 + _LETTER * max(map(len, names)), 2.0 * _LINE
-    bottom, marks = top + (_BAR + _GAP) * len(cells), []
-    for place, name in enumerate(names):
-        marks.append(text(left - 8, top + (_BAR + _GAP) * place + _BAR - 2, name, anchor="end"))
+    left, height = 12 + _LETTER * max(map(len, names)), (_BAR + _GAP) * len(cells) + 3.5 * _LINE
+    marks, lines = [], -(-len(panels) // _ACROSS)
     for at, panel in enumerate(panels):
-        marks += _panel(panel, left + at * (_WIDTH + _BETWEEN), top, bottom)
-    return svg(left + len(panels) * (_WIDTH + _BETWEEN), bottom + _LINE + 4, marks)
+        line, column = divmod(at, _ACROSS)
+        top = line * height + 1.5 * _LINE
+        if column == 0:
+            marks += [
+                text(left - 8, top + (_BAR + _GAP) * place + _BAR - 2, name, anchor="end")
+                for place, name in enumerate(names)
+            ]
+        marks += _panel(panel, left + column * (_WIDTH + _BETWEEN), top, top + (_BAR + _GAP) * len(cells))
+    return svg(left + min(len(panels), _ACROSS) * (_WIDTH + _BETWEEN), lines * height, marks)
 
 
 def _panel(panel: Panel, x: float, top: float, bottom: float) -> list[str]:
