@@ -28,6 +28,8 @@ errors: $(READY)  # docs/errors.md, from the table in tests/wrong_inputs
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	# A cross-check in tests. It asks for one version of protobuf, which onnx does not allow, and works with others.
+	-$(BIN)/pip install --quiet --disable-pip-version-check --no-deps openmined-psi==2.0.6
 	touch $@
 
 clean:

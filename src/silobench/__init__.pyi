@@ -192,3 +192,19 @@ from .training.state import State as State
 from .training.state import Tally as Tally
 
 __version__: str
+from .vertical.defences import DEFENCES as DEFENCES
+from .vertical.defences import Defence as Defence
+from .vertical.federation import VerticalFederation as VerticalFederation
+from .vertical.federation import federate_columns as federate_columns
+from .vertical.leaks import VERTICAL_MEASURES as VERTICAL_MEASURES
+from .vertical.leaks import CutView as CutView
+from .vertical.leaks import LeakMeasure as LeakMeasure
+from .vertical.methods import VERTICAL_METHODS as VERTICAL_METHODS
+from .vertical.methods import Trained as Trained
+from .vertical.methods import VerticalMethod as VerticalMethod
+from .vertical.methods import VerticalProblem as VerticalProblem
+from .vertical.networks import VERTICAL_MODELS as VERTICAL_MODELS
+from .vertical.networks import Cut as Cut
+from .vertical.networks import Halves as Halves
+from .vertical.networks import VerticalModel as VerticalModel
+from .vertical.networks import VerticalSizes as VerticalSizes

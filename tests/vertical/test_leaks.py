@@ -254,7 +254,7 @@ def test_the_same_generator_gives_the_same_facts(measure: str) -> None:
 # --- in a run -----------------------------------------------------------------------------------------
 
 
-def last_facts(method: str, measures: tuple[str, ...], **choices: Any) -> tuple[dict[str, Any], list[int]]:
+def last_facts(method: str, measures: tuple[str, ...]) -> tuple[dict[str, Any], list[int]]:
     """Return the last facts of a split run on breast-cancer with two parties, and the rounds that have facts."""
     dataset = load("breast-cancer")
     built = {text: VERTICAL_MEASURES.build(text) for text in measures}
@@ -268,9 +268,8 @@ def last_facts(method: str, measures: tuple[str, ...], **choices: Any) -> tuple[
         3,
         3,
         measures=built,
-        **choices,
     )
-    records = list(run_vertical(task, VERTICAL_METHODS.build(method)))
+    records = list(run_vertical(task, VERTICAL_METHODS.build(method), None))
     return dict(records[-1].measures), [record.round for record in records if record.measures]
 
 

@@ -60,6 +60,10 @@ class Crossing:
         """Carry gradients from the label holder to parties; `y` are the labels of their rows."""
         return self._carried(gradients, self.broadcast, batch, "gradients", y)
 
+    def seen(self, arrived: Mapping[int, Tensor]) -> Mapping[int, Tensor]:
+        """Return what the label holder sees of the activations of each party."""
+        return arrived
+
     def _carried(
         self,
         tensors: Mapping[int, Tensor],

@@ -362,6 +362,15 @@ def test_the_cache_gives_back_what_was_read(make: Make, tmp_path: Path, name: st
     assert kept is not None
     assert kept.checksum == data.checksum
     assert (kept.name, kept.task, kept.columns, kept.notes) == (data.name, data.task, data.columns, data.notes)
+    assert kept.owners == data.owners
+
+
+@pytest.mark.parametrize("name", ["adult", "covtype", "heart-disease"])
+def test_every_feature_has_one_owner(make: Make, name: str) -> None:
+    data = READERS[name](make)
+    features = [feature for owned in data.owners.values() for feature in owned]
+    assert sorted(features) == sorted(data.columns)
+    assert len(data.owners) == (3 if name == "covtype" else 2)
 
 
 @pytest.mark.parametrize(

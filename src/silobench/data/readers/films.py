@@ -3,9 +3,7 @@
 The last two are OARF's film task: users' ratings at one owner, attributes of the films at others.
 """
 
-import re
 import sqlite3
-import unicodedata
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -13,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from silobench.data.alignment.keys import Places, film_key, year_in
 from silobench.data.dataset import Dataset
 from silobench.data.readers import movielens
 from silobench.data.readers.checks import unreadable
-from silobench.data.readers.joined import Owner, Places, Rows, Target, join, read_owner, texts_of, title_key
+from silobench.data.readers.joined import Owner, Rows, Target, join, read_owner, texts_of
 from silobench.data.store.cache import stored
 from silobench.data.store.directory import Files, require
 from silobench.data.table.cells import RawColumn, text_column
 from silobench.errors import DataError
 
 _GENRES = ("Action", "Animation", "Comedy", "Drama", "Documentary", "Romance", "Short")
-_ARTICLES = {"the", "a", "an", "il", "la", "le", "les", "l", "el", "los", "las", "der", "die", "das", "un", "une"}
 
 
 def films() -> Dataset:
@@ -100,7 +98,7 @@ def _join_ratings(files: Files, parts: movielens.Parts, owners: Sequence[Owner],
     own = Owner("movielens", {name: RawColumn("number", x) for name, x in columns.items()}, np.arange(len(films)))
     others = [Owner(owner.name, owner.columns, owner.places[films]) for owner in owners]
     groups = {"user": ratings.users, "film": ratings.films}
-    return join(files, [own, *others], Target("rating", ratings.stars, "stars"), groups, rows)
+    return join(files, [own, *others], Target("rating", ratings.stars, "stars"), groups, rows, "normalised")
 
 
 def _film_places(parts: movielens.Parts, titles: Sequence[str], years: Sequence[float | None]) -> Places:
@@ -108,7 +106,7 @@ def _film_places(parts: movielens.Parts, titles: Sequence[str], years: Sequence[
     rows: dict[str, list[int]] = {}
     for row, title in enumerate(titles):
         rows.setdefault(film_key(title), []).append(row)
-    known = [(film_key(title), re.findall(r"\((\d{4})\)", title)[-1:]) for title in _titles(parts)]
+    known = [(film_key(title), year_in(title)) for title in _titles(parts)]
     return np.array([_nearest(rows.get(key, ()), years, year) for key, year in known], dtype=np.int64)
 
 
@@ -116,24 +114,11 @@ def _titles(parts: movielens.Parts) -> list[str]:
     return [parts.titles[film] for film in parts.films.ids.tolist()]
 
 
-def _nearest(rows: Sequence[int], years: Sequence[float | None], year: Sequence[str]) -> int:
+def _nearest(rows: Sequence[int], years: Sequence[float | None], year: float) -> int:
     """Return the row with the year nearest to a film's, at most one year from it; -1 if there is none."""
-    distances = [(abs((years[row] or 0) - float(year[0])), row) for row in rows] if year else []
+    distances = [(abs((years[row] or 0) - year), row) for row in rows]
     distance, row = min(distances, default=(np.inf, -1))
     return row if distance <= 1 else -1
-
-
-def film_key(title: str) -> str:
-    """Return a film's title for comparisons: without parentheses, accents and punctuation, the article in front.
-
-    >>> film_key("Postino, Il (1994)"), film_key("Il Postino")
-    ('ilpostino', 'ilpostino')
-    """
-    plain = re.sub(r"\([^)]*\)", "", unicodedata.normalize("NFKD", title)).strip()
-    turned = re.fullmatch(r"(.*), (\w+)'?", plain)
-    if turned and turned[2].lower() in _ARTICLES:
-        plain = f"{turned[2]} {turned[1]}"
-    return title_key(plain)
 
 
 def _query(path: Path, query: str) -> list[tuple[Any, ...]]:

@@ -6,20 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from silobench.data.alignment.keys import Places, places_of, title_key
 from silobench.data.dataset import Dataset
 from silobench.data.readers.checks import bad_line
-from silobench.data.readers.joined import (
-    Owner,
-    Places,
-    Rows,
-    Target,
-    join,
-    numbers_of,
-    places_of,
-    read_owner,
-    texts_of,
-    title_key,
-)
+from silobench.data.readers.joined import Owner, Rows, Target, join, numbers_of, read_owner, texts_of
 from silobench.data.store.cache import stored
 from silobench.data.store.directory import Files
 from silobench.data.table.cells import RawColumn, text_column
@@ -66,7 +56,7 @@ def _read_games(files: Files, rows: Rows) -> Dataset:
         Owner("steamspy", spy, places_of(titles, _keys(spy.pop("game")))),
     ]
     target = Target("score", score.astype(np.float32), "points")
-    return join(files, owners, target, {"genre": genre}, rows)
+    return join(files, owners, target, {"genre": genre}, rows, "normalised")
 
 
 def _keys(titles: RawColumn) -> list[str]:
@@ -123,7 +113,7 @@ def _read_billboard(files: Files) -> Dataset:
     all_rows = np.arange(len(y))
     owners = [Owner("audio", audio, all_rows)]
     owners += [Owner(name, read_owner(path, columns), all_rows) for name, columns in others.items()]
-    return join(files, owners, Target("year", y, "years"), {"genre": genre})
+    return join(files, owners, Target("year", y, "years"), {"genre": genre}, match="order")
 
 
 # --- credit default ----------------------------------------------------------------------------------

@@ -7,15 +7,16 @@ homomorphicencryption.org.
 
 Where the precision comes from. SEAL encrypts modulo P too, then divides both polynomials of the ciphertext by P and
 rounds. So the noise of a ciphertext is t0 + t1 s + t2: the roundings of both polynomials and of the encoding (each
-coefficient within 1/2) and the secret s (coefficients -1, 0, 1); what is left of the noise before the division is below
-2^-7. A slot is the value at a complex root of unity. At a root, the real part of a polynomial whose N coefficients are
-independent, of mean 0 and sub-Gaussian with variance v is sub-Gaussian with variance v N / 2, and so is the imaginary
-part. Uniform roundings have v = 1/12, uniform coefficients -1, 0, 1 have v = 2/3, and both are sub-Gaussian with their
-variance. So with X such that 2 exp(-X²) is the chance of one excess, |s|² <= 4/3 X² N, and the noise of a slot is at most
-X sqrt(N/12 (4/3 X² N + 3)), about X² N / 3. Six such excesses in each of 4,096 slots have a chance of at most 2^-40 per
-ciphertext if X² = log(6 · 4096 · 2^40) = 37.8. Divided by the scale 2^40 that is 9.4e-8. Encoding and decoding are
-Fourier transforms in float64, each with a relative error in the 2-norm below 8 u log2(N), u = 2^-53 (Higham, Accuracy
-and Stability of Numerical Algorithms, chapter 24), hence below 8 u log2(N) sqrt(N) times the range in one slot.
+coefficient within 1/2) and the secret s (coefficients -1, 0, 1). The noise before the division adds less than 2^-27.
+A slot is the value at a complex root of unity, so t2 adds at most N / 2. Ciphertexts look random, so t0 and t1 are
+uniform. Take a polynomial whose N coefficients are independent, of mean 0 and sub-Gaussian with variance v: at a root,
+its real part is sub-Gaussian with variance v N / 2, and so is its imaginary part. Uniform roundings have v = 1/12,
+uniform coefficients -1, 0, 1 have v = 2/3, and both are sub-Gaussian with their variance. Let 2 exp(-X²) be the chance
+of one excess. Then |s|² <= 4/3 X² N, and the noise of a slot is at most X sqrt(N/12 (4/3 X² N + 1)) + N/2, about
+X² N / 3. Three such chances in each of 4,096 slots add up to at most 2^-40 per ciphertext if X² = log(6 · 4096 · 2^40)
+= 37.8. Divided by the scale 2^40 that is 9.8e-8. Encoding and decoding are Fourier transforms in float64, each with a
+relative error in the 2-norm below 8 u log2(N), u = 2^-53 (Higham, Accuracy and Stability of Numerical Algorithms,
+chapter 24), hence below 8 u log2(N) sqrt(N) times the range in one slot.
 
 The key holder must not publish what it decrypts: decrypted values have the noise of the ciphertext in them, from which
 the encrypting party could compute the secret key (Li and Micciancio, Eurocrypt 2021).
@@ -76,7 +77,7 @@ class Ckks(Scheme):
 def _noise() -> float:
     """Return the largest noise of a slot, before the division by the scale."""
     excess = math.log(6 * SLOTS / _FAILURE)  # X², see above
-    return math.sqrt(excess * DEGREE / 12 * (4 / 3 * excess * DEGREE + 3))
+    return math.sqrt(excess * DEGREE / 12 * (4 / 3 * excess * DEGREE + 1)) + DEGREE / 2 + 1
 
 
 def _transform() -> float:
@@ -114,7 +115,7 @@ class CkksPublic(PublicKey):
         return item + other
 
     def _write(self, item: Any) -> bytes:
-        content = item.serialize()
+        content: bytes = item.serialize()
         return _LENGTH.pack(len(content)) + content
 
     def _read(self, message: bytes, count: int) -> list[Any]:

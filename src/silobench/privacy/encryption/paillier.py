@@ -8,14 +8,14 @@ do not protect real data with it. gmpy2 does not take constant time, so who can 
 learn secrets. Everybody is taken to follow the protocol (honest but curious): ciphertexts can be changed unnoticed.
 
 Short exponents: R = H^r with a fixed n-th power H = (-x²)^n and 320 random bits r (Damgård, Jurik and Nielsen: A
-Generalization of Paillier's Public-Key System, International Journal of Information Security, 2010, section 4.2). That
-needs a further assumption besides composite residuosity: that nobody can tell powers of H with 320-bit exponents from
-powers with exponents of full length. The best known attack takes about 2^160 steps. As H is fixed, its powers come from a
-table: 40 multiplications instead of about 400.
+Generalization of Paillier's Public-Key System, International Journal of Information Security, 2010). That needs an
+assumption besides composite residuosity: that nobody can tell powers of H with 320-bit exponents from powers with
+exponents of full length. A search for the exponent takes about 2^160 steps (Pollard's kangaroos). As H is fixed, its
+powers come from a table: 40 multiplications instead of about 400.
 
-Fixed point: a value becomes the nearest integer of value · 2^fraction. A slot of 64 bits holds one integer with a sign, and
-`fraction` is the largest one for which `terms` values within the range cannot overflow a slot. So the error of one value
-is at most 2^-(fraction + 1), plus that of the result as a float64, 2^-53 times the range; sums add no other error.
+Fixed point: a value becomes the nearest integer of value · 2^fraction. A slot of 64 bits holds one integer with a sign,
+and `fraction` is such that `terms` values within the range cannot overflow a slot. So the error of one value is at most
+2^-(fraction + 1), plus that of the result as a float64, 2^-53 times the range; sums add no other error.
 """
 
 import math
@@ -57,10 +57,10 @@ class Paillier(Scheme):
             raise ConfigError(
                 f"bits={self.bits} of a Paillier key must be a multiple of 16 from {_LEAST_BITS}: try 2048."
             )
-        if not 0 <= self.pack <= self._most_slots:
+        if not 0 <= self.pack <= self.most_slots:
             raise ConfigError(
                 f"pack={self.pack} values do not fit into a ciphertext of {self.bits} bits: choose 0 to"
-                f" {self._most_slots}."
+                f" {self.most_slots}."
             )
         if not 1 <= self.terms <= MOST_TERMS:
             raise ConfigError(
@@ -68,12 +68,13 @@ class Paillier(Scheme):
             )
 
     @property
-    def _most_slots(self) -> int:
-        return (self.bits - 2) // SLOT_BITS  # so that a packed number is below n / 2 in magnitude
+    def most_slots(self) -> int:
+        """How many values fit into a ciphertext, so that a packed number is below n / 2 in magnitude."""
+        return (self.bits - 2) // SLOT_BITS
 
     @property
     def values_per_ciphertext(self) -> int:
-        return self.pack or self._most_slots
+        return self.pack or self.most_slots
 
     @property
     def fraction(self) -> int:
@@ -210,22 +211,24 @@ class PaillierPublic(PublicKey):
     def _check_bins(self, pairs: Ciphertexts, bins: NDArray[Any], n_bins: int) -> None:
         if pairs.slots != 2 or len(pairs.items) != len(bins) or bins.ndim not in (1, 2):
             raise RunError(
-                f"bins of shape {bins.shape} do not fit encrypted pairs of shape {pairs.shape}: give one bin, or one per"
-                " feature, for each row of encrypt_pairs.",
+                f"bins of shape {bins.shape} do not fit encrypted pairs of shape {pairs.shape}: give one bin, or one"
+                " per feature, for each row of encrypt_pairs.",
                 "",
             )
         if bins.size and not (bins.min() >= 0 and bins.max() < n_bins):
             raise RunError(f"bins are {bins.min()} to {bins.max()}, but they must be 0 to {n_bins - 1}.", "")
 
     def subtract(self, first: Ciphertexts, second: Ciphertexts) -> Ciphertexts:
-        """Return the encryption of a difference, such as the histogram of a node less that of its left child."""
+        """Return the encryption of a difference, such as the histogram of a node less that of its left child.
+
+        second: sums of some of the rows of `first`, so that the difference is a sum of rows and fits too.
+        """
         self._check_same(first, second)
-        terms = self.scheme.check_terms(max(first.terms, second.terms))
         invert, square = package("gmpy2").invert, self.square
         with self.meter.step("add", len(first.items)):
             pairs = zip(first.items, second.items, strict=True)
             items = tuple(item * invert(other, square) % square for item, other in pairs)
-        return Ciphertexts(items, self, first.shape, first.slots, first.limit + second.limit, terms)
+        return Ciphertexts(items, self, first.shape, first.slots, first.limit, first.terms)
 
     def gather(self, array: Ciphertexts) -> Ciphertexts:
         """Return the same array in fewer ciphertexts: as many values in each as fit.
@@ -233,7 +236,7 @@ class PaillierPublic(PublicKey):
         Fewer bytes and fewer decryptions are worth the work for sums by bin: moving a value by one slot takes 64
         multiplications, decrypting takes as long as 900 of them.
         """
-        group = self.scheme._most_slots // array.slots
+        group = self.scheme.most_slots // array.slots
         shift, power = 1 << SLOT_BITS * array.slots, package("gmpy2").powmod
         items = []
         with self.meter.step("add", len(array.items)):

@@ -6,8 +6,8 @@
     total = public.encrypt(mine) + public.read(message)     # a message is the bytes of `Ciphertexts.to_bytes`
     secret.decrypt(total)                       # the sum, within `scheme.precision * total.terms`
 
-A key is never written into a checkpoint or a record: pickling it fails. Ciphertexts refer to their key, so they cannot be
-pickled either; `to_bytes` is their form on the network.
+A key is never written into a checkpoint or a record: pickling it fails. Ciphertexts refer to their key, so they cannot
+be pickled either; `to_bytes` is their form on the network.
 
 Everybody is taken to follow the protocol (honest but curious). Anyone can change an additive ciphertext so that it
 decrypts to another value, and no signature is attached that would reveal it.
@@ -133,15 +133,15 @@ class Scheme(ABC):
         return terms
 
 
-class _Key:
-    """A key of any kind: it has no stored form."""
+class _Unstored:
+    """A key, or a value that refers to one: it has no stored form."""
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("an encryption key is never stored: use to_bytes to send a public key.")
+        raise TypeError("keys of an encryption, and arrays that refer to them, are never stored: use to_bytes.")
 
 
 @dataclass(frozen=True, eq=False)
-class Ciphertexts:
+class Ciphertexts(_Unstored):
     """An encrypted array, or a sum of several.
 
     slots: values in each ciphertext, in the order of the flat array.
@@ -175,7 +175,7 @@ class Ciphertexts:
         return len(self._message)
 
 
-class PublicKey(_Key, ABC):
+class PublicKey(_Unstored, ABC):
     """What everybody may know: it encrypts and adds."""
 
     scheme: Scheme
@@ -263,13 +263,13 @@ class PublicKey(_Key, ABC):
                 items = self._read(message[_HEADER.size + 4 * dimensions :], count)
         except (ValueError, struct.error) as error:
             raise RunError(
-                f"a message of {len(message)} bytes cannot be read as ciphertexts of this key ({error}): send it again.",
+                f"a message of {len(message)} bytes is not an encrypted array for this key ({error}): send it again.",
                 "",
             ) from error
         return Ciphertexts(tuple(items), self, shape, slots, limit, self.scheme.check_terms(terms), depth)
 
 
-class SecretKey(_Key, ABC):
+class SecretKey(_Unstored, ABC):
     """What only the key holder has: it decrypts. `public` is the key for everybody else."""
 
     public: PublicKey

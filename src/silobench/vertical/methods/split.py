@@ -24,9 +24,11 @@ from silobench.spec.registry import part_name
 from silobench.training.state import State
 from silobench.vertical.crossing import Batch, Carried, Crossing, present_rows, spread
 from silobench.vertical.defences import Defence
+from silobench.vertical.encrypted import SCHEMES, EncryptedCrossing, Encryption
 from silobench.vertical.leaks import CutView
 from silobench.vertical.methods.method import VERTICAL_METHODS, Trained, VerticalMethod, VerticalProblem
 from silobench.vertical.networks import SplitNetwork
+from silobench.vertical.networks.cuts import Sum
 
 _BOTTOM, _TOP = "bottom", "top"  # owners of a solver's memory at a party
 _UP, _DOWN = "activations", "gradients"  # phases of messages
@@ -38,12 +40,15 @@ class Split(VerticalMethod):
 
     defence: Defence = field(default_factory=Defence)
     solvers: tuple[str, ...] = ()
+    encryption: Encryption = "none"
 
     def check(self, problem: VerticalProblem) -> None:
         classes = len(problem.federation.dataset.classes)
         if reason := self.defence.refuses(classes):
             raise ConfigError(reason)
         self.solvers_of(problem)
+        if self.encryption != "none":
+            _need_sum(problem)
         for key, chain in (("transforms", problem.transforms), ("broadcast", problem.broadcast)):
             for transform in chain:
                 _need_memoryless(key, transform)
@@ -60,9 +65,38 @@ class Split(VerticalMethod):
             )
         return tuple(_checked(SOLVERS.build(text)) for text in self.solvers)
 
+    def notes(self, problem: VerticalProblem) -> tuple[str, ...]:
+        if self.encryption == "none" or len(problem.federation.others) != 1:
+            return ()
+        other = problem.federation.names[problem.federation.others[0]]
+        return (
+            f"{self.encryption} hides activations in their sum over the parties without labels, but {other} is the "
+            "only one: the label holder sees what it sends, and encryption only costs time",
+        )
+
     def trainer(self, problem: VerticalProblem) -> "SplitTrainer":
         crossing = Crossing(problem.transforms, problem.broadcast, self.defence)
+        if self.encryption != "none" and problem.federation.others:
+            crossing = EncryptedCrossing((), problem.broadcast, self.defence, SCHEMES[self.encryption])
         return SplitTrainer(problem, problem.network(), self.solvers_of(problem), crossing)
+
+
+def _need_sum(problem: VerticalProblem) -> None:
+    """Refuse choices under which activations cannot be added up under encryption."""
+    if problem.transforms:
+        raise ConfigError(
+            "encryption adds up activations as they are, so transforms cannot come before it: leave one of them out."
+        )
+    if not isinstance(problem.network().head.cut, Sum):
+        raise ConfigError(
+            "encryption lets the label holder see only the sum of activations, which needs a model with cut=sum: write "
+            'model = "mlp(cut=sum)", or use linear.'
+        )
+    if problem.federation.deal.absent == "embedding":
+        raise ConfigError(
+            "encryption adds up the activations of the same rows, but with absent=embedding parties send only the rows "
+            "that they have: use absent=zeros or absent=drop."
+        )
 
 
 def _checked(solver: Solver) -> Solver:
@@ -227,10 +261,9 @@ class SplitTrainer:
             return {federation.names[party]: tensors[party].detach() for party in federation.others}
 
         gradients = {p: count * spread(each, self._sent_rows(x, p), count) for p, each in down.arrived.items()}
+        seen = self.crossing.seen({party: leaves[party] for party in federation.others})
         inputs = {party: self.network.part(x, party) for party in federation.others}
-        return CutView(
-            named(inputs), named(dict(enumerate(leaves))), named(gradients), y, len(federation.dataset.classes)
-        )
+        return CutView(named(inputs), named(seen), named(gradients), y, len(federation.dataset.classes))
 
     # --- one batch ------------------------------------------------------------------------------------
 
@@ -332,11 +365,17 @@ class SplitTrainer:
 
 
 @VERTICAL_METHODS.register(specs=("defence",))
-def split(defence: Defence | None = None, solvers: tuple[str, ...] = ()) -> VerticalMethod:
+def split(
+    defence: Defence | None = None, solvers: tuple[str, ...] = (), encryption: Encryption = "none"
+) -> VerticalMethod:
     """Split learning: every party trains a bottom network on its columns, and the label holder the top network.
 
     `defence` changes what crosses the cut, as in ``split(defence=marvell(power=4))``. `solvers` has a solver for each
     party as text in quotation marks, as in ``split(solvers=['adam(lr=0.001)', 'sgd(lr=0.1)'])``; otherwise all have the
     solver of the experiment, which also says how rows are visited. Solvers keep their state between rounds.
+
+    With `encryption`, activations are added up under encryption, and the label holder sees only the sum over the other
+    parties: by ckks, by paillier with 31 numbers per ciphertext, or by paillier-unpacked with one. The model needs
+    cut=sum. Activations are rounded to multiples of 2^-20. Gradients go back in the clear.
     """
-    return Split(defence or Defence(), solvers)
+    return Split(defence or Defence(), solvers, encryption)

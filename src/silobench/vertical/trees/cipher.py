@@ -1,0 +1,45 @@
+"""Encryption of gradients, so that parties add up histograms of numbers that they cannot read."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from silobench.vertical.trees.bin_matrix import BinMatrix
+from silobench.vertical.trees.binning import Floats, Ints
+
+
+class HistogramCipher(ABC):
+    """An additively homomorphic encryption of pairs (first derivative, second derivative), one pair per row.
+
+    The label holder encrypts and decrypts; parties only add up. Values per row must accept an index array.
+    """
+
+    @abstractmethod
+    def encrypt_pairs(self, g: NDArray[np.float32], h: NDArray[np.float32] | None) -> Any:
+        """Return an encrypted pair per row; h is None if all second derivatives are 1."""
+
+    @abstractmethod
+    def sum_by_bin(self, pairs: Any, bins: Ints | NDArray[np.int32], n_bins: int) -> Any:
+        """Return the sum of pairs per bin.
+
+        bins: [rows, slots], the bins that a row belongs to; an entry of n_bins belongs to no bin.
+        """
+
+    @abstractmethod
+    def decrypt_pairs(self, sums: Any) -> tuple[Floats, Floats | None]:
+        """Return sums of first and of second derivatives; the latter are None if they equal row counts."""
+
+
+class Clear(HistogramCipher):
+    """Gradients in the clear: float32 for each row, as scikit-learn rounds them, and sums in float64."""
+
+    def encrypt_pairs(self, g: NDArray[np.float32], h: NDArray[np.float32] | None) -> NDArray[np.float32]:
+        return g[:, None].copy() if h is None else np.stack([g, h], axis=1)
+
+    def sum_by_bin(self, pairs: NDArray[Any], bins: Ints | NDArray[np.int32], n_bins: int) -> Floats:
+        return BinMatrix(bins, n_bins).sums(pairs.astype(np.float64))
+
+    def decrypt_pairs(self, sums: Floats) -> tuple[Floats, Floats | None]:
+        return sums[:, 0], sums[:, 1] if sums.shape[1] > 1 else None
