@@ -56,18 +56,19 @@ class Crossing:
 
     def up(self, activations: Mapping[int, Tensor], batch: Batch) -> Carried:
         """Carry activations from parties to the label holder."""
-        carried, protect = Carried(), self.defence.activations
+        carried = Carried()
         for party, tensor in activations.items():
             since = time.perf_counter()
-            if protect is not None:
-                tensor = protect(tensor, batch.stream("defence of activations", party))
-            _carry(carried, tensor, self.transforms, batch, party, "activations", since)
+            _carry(carried, self.defended(tensor, batch, party), self.transforms, batch, party, "activations", since)
         return carried
 
+<<<<<<< HEAD
     def seen(self, arrived: Mapping[int, Tensor]) -> Mapping[int, Tensor]:
         """Return what the label holder sees of the activations of each party."""
         return arrived
 
+=======
+>>>>>>> v-nets
     def down(self, gradients: Mapping[int, Tensor], y: Mapping[int, Tensor], batch: Batch) -> Carried:
         """Carry gradients from the label holder to parties; `y` are the labels of their rows."""
         carried, protect = Carried(), self.defence.gradients
@@ -77,6 +78,15 @@ class Crossing:
                 tensor = protect(tensor, y[party], batch.stream("defence of gradients", party))
             _carry(carried, tensor, self.broadcast, batch, party, "gradients", since)
         return carried
+
+    def seen(self, arrived: Mapping[int, Tensor]) -> Mapping[int, Tensor]:
+        """Return what the label holder sees of the activations of each party."""
+        return arrived
+
+    def defended(self, activations: Tensor, batch: Batch, party: int) -> Tensor:
+        """Return the activations of a party after the defence."""
+        protect = self.defence.activations
+        return activations if protect is None else protect(activations, batch.stream("defence of activations", party))
 
 
 def _carry(
