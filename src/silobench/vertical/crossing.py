@@ -62,13 +62,6 @@ class Crossing:
             _carry(carried, self.defended(tensor, batch, party), self.transforms, batch, party, "activations", since)
         return carried
 
-<<<<<<< HEAD
-    def seen(self, arrived: Mapping[int, Tensor]) -> Mapping[int, Tensor]:
-        """Return what the label holder sees of the activations of each party."""
-        return arrived
-
-=======
->>>>>>> v-nets
     def down(self, gradients: Mapping[int, Tensor], y: Mapping[int, Tensor], batch: Batch) -> Carried:
         """Carry gradients from the label holder to parties; `y` are the labels of their rows."""
         carried, protect = Carried(), self.defence.gradients

@@ -59,16 +59,10 @@ class EncryptedCrossing(Crossing):
 
     def up(self, activations: Mapping[int, Tensor], batch: Batch) -> Carried:
         """Carry the sum of activations: it arrives in the place of the first party, and zeros in those of others."""
-        step, protect = self.step(len(activations)), self.defence.activations
-        encrypt, messages = dict[int, float](), list[bytes]()
+        step, encrypt, messages = self.step(len(activations)), dict[int, float](), list[bytes]()
         for party, each in activations.items():
             since = time.perf_counter()
-<<<<<<< HEAD
-            changed = protect(each, batch.stream("defence of activations", party)) if protect else each
-            on_grid = np.rint(changed.numpy().astype(np.float64) / step) * step
-=======
             on_grid = np.rint(self.defended(each, batch, party).numpy().astype(np.float64) / step) * step
->>>>>>> v-nets
             messages.append(self._encrypted(on_grid, party).to_bytes())
             encrypt[party] = time.perf_counter() - since
         since = time.perf_counter()
@@ -83,12 +77,8 @@ class EncryptedCrossing(Crossing):
         # The first party sends the sum, and each of the others its own message to the first.
         sizes = dict(zip((*others, first), (*map(len, messages[1:]), len(collected)), strict=True))
         dense = sum(each.nbytes for each in activations.values())
-<<<<<<< HEAD
         relays = frozenset([first]) if others else frozenset()
         return Carried(arrived, sizes, dense, {first: spent}, encrypt, {first: decode}, relays=relays)
-=======
-        return Carried(arrived, sizes, dense, {first: spent}, encrypt, {first: decode})
->>>>>>> v-nets
 
     def seen(self, arrived: Mapping[int, Tensor]) -> dict[int, Tensor]:
         """Return what the label holder sees of the activations of each party: the sum of all."""

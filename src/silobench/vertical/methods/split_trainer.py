@@ -140,17 +140,6 @@ class SplitTrainer:
     def _view(self, rows: Tensor, batch: Batch) -> CutView:
         """Return what crosses for one batch; gradients are those of each row's loss, not of the mean over the batch."""
         federation, count = self.problem.federation, len(rows)
-<<<<<<< HEAD
-        y, parties = federation.y[rows], {federation.names[party]: party for party in federation.others}
-        cut = self._forward(federation.x[rows], batch)
-        self._loss(cut, y).backward()
-        down = self._down(cut, y, batch)
-        seen = self.crossing.seen({party: cut.leaves[party].detach() for party in federation.others})
-        return CutView(
-            {name: self.network.part(cut.x, party) for name, party in parties.items()},
-            {name: seen[party] for name, party in parties.items()},
-            {name: count * spread(down.arrived[party], cut.sent[party], count) for name, party in parties.items()},
-=======
         parties, y = {federation.names[party]: party for party in federation.others}, federation.y[rows]
         cut = self._forward(federation.x[rows], batch)
         self._loss(cut, y).backward()
@@ -160,7 +149,6 @@ class SplitTrainer:
             {name: self.network.part(cut.x, party) for name, party in parties.items()},
             {name: seen[party].detach() for name, party in parties.items()},
             {name: count * spread(arrived[party], cut.sent[party], count) for name, party in parties.items()},
->>>>>>> v-nets
             y,
             len(federation.dataset.classes),
         )
