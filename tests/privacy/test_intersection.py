@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from silobench.errors import DataError
 from silobench.privacy import intersection
-from silobench.privacy.intersection import PRIME, MaskedKeys, MaskedTwice, Side, hash_to_curve, intersect, intersect_all
+from silobench.privacy.intersection import PRIME, MaskedKeys, MaskedTwice, Side, hash_to_curve, intersect
 
 GAMES = 300
 # A guess by chance is right in GAMES / 2 games, with a deviation of sqrt(GAMES) / 2: six deviations are 2e-9.
@@ -67,12 +67,6 @@ def test_worker_processes_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     assert set(result.shared) == {f"a{i}" for i in range(20, 30)}
     assert sum(counts) == 2 * (30 + 40)
     assert result.bytes == 32 * 2 * (30 + 40)
-
-
-def test_three_sides_meet_at_the_label_holder() -> None:
-    common, pairs = intersect_all(["a", "b", "c", ""], {"shop": ["b", "c", "x", ""], "bank": ["c", "a", "x"]})
-    assert common == ("c",)
-    assert {name: pair.shared for name, pair in pairs.items()} == {"shop": ("b", "c"), "bank": ("a", "c")}
 
 
 def test_openmined_has_the_same_intersection() -> None:

@@ -108,7 +108,7 @@ def _deal_problem(deal: Deal) -> str | None:
     """Return what is wrong with a deal of columns, as a sentence; None if it is right."""
     names, parties = deal.names, len(deal.names)
     if not parties or len(set(names)) < parties or not all(isinstance(name, str) and name for name in names):
-        return f"a deal of columns has the parties {value_shown(tuple(names))}: give two or more different names."
+        return f"a deal of columns has the parties {value_shown(tuple(names))}: give each party another name."
     if len(deal.columns) != parties:
         return f"a deal has columns of {len(deal.columns)} parties for {parties} names: give one array per party."
     if not 0 <= deal.label < parties:
@@ -137,8 +137,6 @@ def _is_dealt(value: Any, arguments: Sequence[Any]) -> str | None:
         return f"{described(value)}, but an sb.Deal(names, columns, train, test) is expected"
     if parties is not None and len(value) != parties:
         return f"columns of {len(value)} parties, but {parties} parties are expected"
-    if len(value) < 2:
-        return "columns of one party, but two or more parties are expected"
     features = int(np.prod(dataset.shape))
     if min(map(np.min, value.columns)) < 0 or max(map(np.max, value.columns)) >= features:
         return f"columns that are not numbers of features from 0 to {features - 1}: correct them"

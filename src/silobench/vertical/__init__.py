@@ -1,2 +1,3 @@
 """Vertical federation: parties hold different columns of the same rows, and one of them has the labels."""
+
 """Vertical federations: parties hold different columns of the same rows."""

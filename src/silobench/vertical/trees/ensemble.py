@@ -81,7 +81,8 @@ class Trees:
             sides = x[:, self.feature[node]].take(rows) <= self.threshold[node]
             present = presence[:, party].take(rows)
             sides = np.where(present, sides, self.absent_left[node])
-            rows_of[int(self.left[node])], rows_of[int(self.right[node])] = rows[sides], rows[~sides]
+            rows_of[int(self.left[node])] = rows.compress(sides)
+            rows_of[int(self.right[node])] = rows.compress(~sides)
         return leaves
 
     def as_tensors(self) -> dict[str, Tensor]:

@@ -94,8 +94,8 @@ class Sides(Message):
 class NodeRows(Message):
     """Label holder to party: the rows of a node that go left, and the child whose histogram is the answer.
 
-    `bits` is for the rows of the node that the party has; None at the owner of the split, which knows them. `child` is
-    -1 if no histogram is needed.
+    `bits` is for the rows of the node that the party has; None at the owner of the split, which knows them. If both
+    children are leaves, the message is not needed and not sent.
     """
 
     phase: ClassVar[str] = "rows"

@@ -79,8 +79,8 @@ class TreeParty:
         self._sides = self._codes[:, message.feature].take(self._rows[message.node]) <= message.bin
         return Sides(len(self.features) - 1, packed(self._sides))
 
-    def _divide(self, message: NodeRows) -> Histogram | None:
+    def _divide(self, message: NodeRows) -> Histogram:
         rows = self._rows.pop(message.node)
         sides = self._sides if message.bits is None else unpacked(message.bits, len(rows))
-        self._rows[message.left], self._rows[message.right] = rows[sides], rows[~sides]
-        return self._histogram(message.child) if message.child >= 0 else None
+        self._rows[message.left], self._rows[message.right] = rows.compress(sides), rows.compress(~sides)
+        return self._histogram(message.child)
