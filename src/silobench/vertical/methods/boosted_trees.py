@@ -7,9 +7,10 @@ left. So the label holder learns the order of rows by bins and no value, and the
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
@@ -23,12 +24,12 @@ from silobench.method.types import Memory, Server
 from silobench.spec.ranges import Count, NonNegative, Positive
 from silobench.tasks.objectives.regression import Regression
 from silobench.training.state import State
+from silobench.vertical.federation import VerticalFederation
 from silobench.vertical.leaks import CutView
 from silobench.vertical.methods.method import VERTICAL_METHODS, Trained, VerticalMethod, VerticalProblem
-from silobench.vertical.trees.binning import Ints
 from silobench.vertical.trees.boosting import Boosting
 from silobench.vertical.trees.cipher import HistogramCipher
-from silobench.vertical.trees.ensemble import TreeModule
+from silobench.vertical.trees.ensemble import TreeModule, class_outputs
 from silobench.vertical.trees.losses import TreeLoss, loss_of
 from silobench.vertical.trees.paillier import PaillierHistograms
 from silobench.vertical.trees.splits import TreeSettings
@@ -216,7 +217,10 @@ class JoinedTrees(_TreeMethod):
 
 @dataclass
 class JoinedTrainer:
-    """The training of scikit-learn's trees. The state is the number of rounds: trees are grown again to resume."""
+    """The training of scikit-learn's trees. All are grown in the first round, and grown again to resume.
+
+    A round adds one stage of the finished model. So the first round has the time of all.
+    """
 
     problem: VerticalProblem
     settings: TreeSettings
@@ -231,67 +235,78 @@ class JoinedTrainer:
         from sklearn import ensemble  # takes a second, and few runs need it
 
         settings, kind = self.settings, "Classifier" if self.problem.objective.has_classes else "Regressor"
-        return getattr(ensemble, f"HistGradientBoosting{kind}")(
-            learning_rate=settings.lr, max_leaf_nodes=settings.leaves, max_depth=settings.depth,
-            min_samples_leaf=settings.min_leaf, l2_regularization=settings.l2, max_bins=settings.bins,
-            early_stopping=False, warm_start=True, random_state=0,
+        estimator = getattr(ensemble, f"HistGradientBoosting{kind}")(
+            learning_rate=settings.lr, max_iter=self.problem.rounds, max_leaf_nodes=settings.leaves,
+            max_depth=settings.depth, min_samples_leaf=settings.min_leaf, l2_regularization=settings.l2,
+            max_bins=settings.bins, early_stopping=False, random_state=0,
         )  # fmt: skip
+        federation = self.problem.federation
+        return estimator.fit(_with_gaps(federation, federation.x[federation.rows]), federation.y[federation.rows])
 
     def initial(self) -> State:
         return _without_parameters(self.problem)
 
     def round(self, state: State, knobs: Mapping[str, float]) -> Trained:
-        problem, federation = self.problem, self.problem.federation
-        since = time.perf_counter()
-        module = self._grown(state.server.round + 1)
+        problem, federation, since = self.problem, self.problem.federation, time.perf_counter()
+        module = JoinedModule(self.estimator, federation, state.server.round + 1, *_affine(problem))
         traffic = TreeTraffic((), 0, len(federation.deal), problem.link, problem.clock, problem.seed)
         visits = [len(federation.rows)] * len(federation.deal)
         seconds = traffic.work(time.perf_counter() - since, 0.0, visits)
-        return _trained(problem, _mean_loss(problem, module(federation.x[federation.rows])), traffic, seconds, {})
+        return _trained(problem, _mean_loss(problem, self._training_outputs(module)), traffic, seconds, {})
+
+    def _training_outputs(self, module: "JoinedModule") -> Tensor:
+        """Return the outputs for training rows; those of one round after another take the time of one tree each."""
+        done, stages = self._stages
+        federation = self.problem.federation
+        if not done < module.rounds:
+            done, stages = 0, module.stages(federation.x[federation.rows])
+        outputs = next(islice(stages, module.rounds - done - 1, None))
+        self._stages = (module.rounds, stages)
+        return outputs
+
+    @cached_property
+    def _stages(self) -> tuple[int, Iterator[Tensor]]:
+        """The stages that training rows have passed, and the ones to come."""
+        federation = self.problem.federation
+        return 0, JoinedModule(self.estimator, federation, 1, *_affine(self.problem)).stages(
+            federation.x[federation.rows]
+        )
 
     def module(self, state: State) -> nn.Module:
-        return self._grown(max(1, state.server.round))
-
-    def _grown(self, rounds: int) -> "JoinedModule":
-        """Return a module with this number of rounds; grow trees that are missing."""
-        federation, estimator = self.problem.federation, self.estimator
-        done = getattr(estimator, "n_iter_", 0)
-        if done > rounds:
-            del self.estimator
-            return self._grown(rounds)
-        module = JoinedModule(estimator, federation.deal.columns, federation.features, *_affine(self.problem))
-        if done < rounds:
-            estimator.set_params(max_iter=rounds)
-            estimator.fit(module.joined(federation.x[federation.rows]), federation.y[federation.rows].numpy())
-        return module
+        return JoinedModule(self.estimator, self.problem.federation, max(1, state.server.round), *_affine(self.problem))
 
     def view(self, state: State, rows: Tensor) -> CutView | None:
         return None
 
 
-class JoinedModule(nn.Module):
-    """A fitted model of scikit-learn as a function of the joint input; absent columns are missing values."""
+def _with_gaps(federation: VerticalFederation, x: Tensor) -> NDArray[np.float32]:
+    """Return the features of a joint input, with NaN for columns of a party that does not have the row."""
+    table: NDArray[np.float32] = x[:, : federation.features].numpy().copy()
+    for columns, flags in zip(federation.deal.columns, x[:, federation.features :].T, strict=True):
+        table[np.ix_((flags <= 0).numpy(), columns)] = np.nan
+    return table
 
-    def __init__(self, estimator: Any, columns: Sequence[Ints], features: int, mean: float, scale: float) -> None:
+
+class JoinedModule(nn.Module):
+    """The first rounds of a model of scikit-learn, as a function of the joint input."""
+
+    def __init__(self, estimator: Any, federation: VerticalFederation, rounds: int, mean: float, scale: float) -> None:
         super().__init__()
-        self.estimator, self.columns, self.features = estimator, columns, features
+        self.estimator, self.federation, self.rounds = estimator, federation, rounds
         self.mean, self.scale = mean, scale
 
-    def joined(self, x: Tensor) -> NDArray[np.float32]:
-        """Return the features of a joint input, with NaN for columns of a party that does not have the row."""
-        table = x[:, : self.features].numpy().copy()
-        for columns, flags in zip(self.columns, x[:, self.features :].T, strict=True):
-            table[np.ix_((flags <= 0).numpy(), columns)] = np.nan
-        return table
-
     def forward(self, x: Tensor) -> Tensor:
-        table = self.joined(x)
+        return next(islice(self.stages(x), self.rounds - 1, None))
+
+    def stages(self, x: Tensor) -> Iterator[Tensor]:
+        """Yield the outputs after each round."""
+        table = _with_gaps(self.federation, x)
         if not hasattr(self.estimator, "classes_"):
-            return torch.from_numpy((self.estimator.predict(table) - self.mean) / self.scale).float()[:, None]
-        margins = torch.from_numpy(self.estimator.decision_function(table)).reshape(len(table), -1)
-        if margins.shape[1] == 1:
-            margins = torch.cat([torch.zeros_like(margins), margins], dim=1)
-        return margins.float()
+            for answers in self.estimator.staged_predict(table):
+                yield torch.from_numpy((answers - self.mean) / self.scale).float()[:, None]
+            return
+        for answers in self.estimator.staged_decision_function(table):
+            yield class_outputs(torch.from_numpy(answers.copy()).reshape(len(table), -1))
 
 
 def _settings(

@@ -156,6 +156,11 @@ class TreeModule(nn.Module):
         """Return the outputs for float64 margins [rows, trees per round]."""
         if not self.has_classes:
             return ((margins - self.mean) / self.scale).float()
-        if margins.shape[1] == 1:
-            margins = torch.cat([torch.zeros_like(margins), margins], dim=1)
-        return margins.float()
+        return class_outputs(margins)
+
+
+def class_outputs(margins: Tensor) -> Tensor:
+    """Return an output per class for margins [rows, 1] of two classes, or [rows, classes] of more."""
+    if margins.shape[1] == 1:
+        margins = torch.cat([torch.zeros_like(margins), margins], dim=1)
+    return margins.float()
