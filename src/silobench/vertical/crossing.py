@@ -40,6 +40,7 @@ class Carried:
     encrypt: dict[int, float] = field(default_factory=dict)  # seconds of the sender
     decode: dict[int, float] = field(default_factory=dict)  # seconds of the receiver
     reports: dict[str, list[float]] = field(default_factory=dict)
+    relays: frozenset[int] = frozenset()  # parties that send only when the messages of the others have arrived
 
 
 @dataclass(frozen=True)

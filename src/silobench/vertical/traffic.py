@@ -1,6 +1,6 @@
 """Messages and work of a round of split learning, added up over its batches."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,8 +46,7 @@ class Traffic:
 
     def add(self, phase: str, carried: Carried) -> None:
         """Add the messages of a batch in one direction, which cross side by side."""
-        parties = len(carried.sizes)
-        if not parties:
+        if not carried.sizes:
             return
         for part, seconds in (("encode", carried.encode), ("encrypt", carried.encrypt), ("aggregate", carried.decode)):
             if seconds:
@@ -56,15 +55,21 @@ class Traffic:
                 each = list(seconds.values())
                 self.timeline.at_parties(part, [sum(each)] if is_in_turn else each)
                 self.encode[phase] += sum(each)
-        crossing = [self.link.transfer(size, party, self.seed, parties) for party, size in carried.sizes.items()]
-        self.timeline.messages(crossing)
-        self.clock += max(crossing)
+        for relays in (False, True):
+            self._cross({p: size for p, size in carried.sizes.items() if (p in carried.relays) == relays})
         self.dense[phase] += carried.dense
         for party, size in carried.sizes.items():
             self.sizes[phase][party] = self.sizes[phase].get(party, 0) + size
             self.messages[phase] += size > 0
         for name, values in carried.reports.items():
             self.reports.setdefault(name, []).extend(values)
+
+    def _cross(self, sizes: Mapping[int, int]) -> None:
+        """Add messages that cross side by side."""
+        seconds = [self.link.transfer(size, party, self.seed, len(sizes)) for party, size in sizes.items()]
+        if seconds:
+            self.timeline.messages(seconds)
+            self.clock += max(seconds)
 
     @property
     def phases(self) -> tuple[Phase, ...]:

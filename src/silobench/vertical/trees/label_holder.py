@@ -44,7 +44,8 @@ class Node:
 
     def __lt__(self, other: "Node") -> bool:
         """Order a heap by gain: the node with the largest is first."""
-        assert self.split and other.split
+        assert self.split is not None
+        assert other.split is not None
         return self.split.gain > other.split.gain
 
 
@@ -111,8 +112,7 @@ class _Growth:
         root = self._add(0, np.arange(len(self._g)), self._root_sums(histogram), 0.0)
         if root.sums[1] < 2 * self._settings.min_leaf or root.sums[-1] < LEAST_CURVATURE:
             return self._nodes
-        root.histogram = histogram
-        self._consider([root])
+        self._consider([root], histogram[:, None])
         while self._open and self._leaves + len(self._open) < self._settings.leaves:
             self._divide(heappop(self._open))
         return self._nodes
@@ -131,62 +131,72 @@ class _Growth:
                 encrypted[cipher] = cipher.encrypt_pairs(self._g, self._h)
             pairs = encrypted[cipher]
             if self._holder._lacks_rows[party]:
-                pairs = pairs[self._holder._presence[party]]
+                pairs = cipher.take(pairs, self._holder._presence[party])
             self._place(histogram, party, self._call(party, Gradients(pairs)), rows, sums)
         return histogram
 
-    def _place(self, histogram: Floats, party: int, reply: Message | None, rows: Ints, sums: Floats) -> None:
+    def _place(self, histogram: Floats, party: int, reply: Message | None, rows: Ints, node_sums: Floats) -> None:
         """Write a party's histogram of a node into the one of all parties."""
         assert isinstance(reply, Histogram)
-        g, h = self._holder._ciphers[party].decrypt_pairs(reply.sums)
-        planes = [g, reply.counts] if self._h is None or h is None else [g, reply.counts, h]
+        cipher = self._holder._ciphers[party]
+        sums = cipher.decrypt_pairs(reply.sums)
+        planes = np.zeros((len(self._planes), len(reply.counts)))
+        filled = slice(None) if isinstance(cipher, Clear) else reply.counts > 0
+        planes[0, filled], planes[1] = sums[0], reply.counts
+        if self._h is not None:
+            planes[2, filled] = sums[1]
         if self._holder._lacks_rows[party]:
-            sums = self._planes[:, rows[self._holder._presence[party][rows]]].sum(axis=1)
-        self._finder.place(histogram, party, np.stack(planes), sums)
+            node_sums = self._planes[:, rows[self._holder._presence[party][rows]]].sum(axis=1)
+        self._finder.place(histogram, party, planes, node_sums)
 
     def _root_sums(self, histogram: Floats) -> Floats:
         """Return the sums over all rows: those of the first feature, as scikit-learn adds them, if it has all rows."""
-        if self._holder._lacks_rows[0]:
+        if not self._finder.has_whole_feature:
             return np.asarray(self._planes.sum(axis=1))
         first = self._finder.first(histogram)
         padded = np.zeros((len(first), 256))
         padded[:, : first.shape[1]] = first
         return np.asarray(padded.sum(axis=1))
 
-    def _consider(self, nodes: list[Node]) -> None:
-        """Find the best split of nodes with histograms; those without a gain become leaves."""
-        histograms = np.stack([node.histogram for node in nodes if node.histogram is not None])
+    def _consider(self, nodes: list[Node], histograms: Floats) -> None:
+        """Find the best split of nodes with histograms [planes, nodes, bins]; without a gain they become leaves."""
         losses = np.array([node.sums[0] * node.value for node in nodes])
-        splits = self._finder.best(histograms, np.stack([node.sums for node in nodes]), losses)
-        for node, split in zip(nodes, splits, strict=True):
-            node.split = split
+        splits = self._finder.best(histograms, np.stack([node.sums for node in nodes], axis=1), losses)
+        for place, (node, split) in enumerate(zip(nodes, splits, strict=True)):
             if split is None:
                 self._leaves += 1
-                node.histogram = None
             else:
+                node.split, node.histogram = split, histograms[:, place]
                 heappush(self._open, node)
 
     def _divide(self, node: Node) -> None:
-        assert node.split and node.histogram is not None
+        assert node.split
         split, l2 = node.split, self._settings.l2
         sides = self._sides(node, split)
-        left = self._add(node.depth + 1, node.rows[sides], split.left, leaf_value(split.left, l2))
-        right = self._add(node.depth + 1, node.rows[~sides], split.right, leaf_value(split.right, l2))
+        left = self._add(node.depth + 1, node.rows.compress(sides), split.left, leaf_value(split.left, l2))
+        right = self._add(node.depth + 1, node.rows.compress(~sides), split.right, leaf_value(split.right, l2))
         node.children = (left, right)
         hopeful = self._hopeful(left, right)
         self._leaves += 2 - len(hopeful)
-        smaller, larger = (left, right) if len(left.rows) < len(right.rows) else (right, left)
-        part = np.zeros_like(node.histogram)
-        for party in range(len(self._holder._ciphers)):
-            bits = None if party == split.party else self._bits(party, node, sides)
-            child = smaller.number if hopeful else -1
-            reply = self._call(party, NodeRows(node.number, left.number, right.number, child, bits))
-            if hopeful:
-                self._place(part, party, reply, smaller.rows, smaller.sums)
-        smaller.histogram, larger.histogram = part, node.histogram - part
-        node.histogram = None
         if hopeful:
-            self._consider(hopeful)
+            histograms = self._child_histograms(node, left, right, sides)
+            chosen = histograms if len(hopeful) == 2 else histograms[:, [int(hopeful[0] is right)]]
+            self._consider(hopeful, chosen)
+        node.histogram = None
+
+    def _child_histograms(self, node: Node, left: Node, right: Node, sides: Bools) -> Floats:
+        """Ask all parties for histograms of the smaller child; those of the other are the difference to the parent."""
+        assert node.split is not None
+        assert node.histogram is not None
+        histograms = np.zeros((len(self._planes), 2, self._finder.size))
+        smaller = int(len(left.rows) >= len(right.rows))
+        child = (left, right)[smaller]
+        for party in range(len(self._holder._ciphers)):
+            bits = None if party == node.split.party else self._bits(party, node, sides)
+            reply = self._call(party, NodeRows(node.number, left.number, right.number, child.number, bits))
+            self._place(histograms[:, smaller], party, reply, child.rows, child.sums)
+        np.subtract(node.histogram, histograms[:, smaller], out=histograms[:, 1 - smaller])
+        return histograms
 
     def _hopeful(self, left: Node, right: Node) -> list[Node]:
         """Return the children that may be split further."""

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from silobench.vertical.trees.binning import Bools, Floats, Ints
 from silobench.vertical.trees.messages import Layout
@@ -44,8 +46,8 @@ class _Group:
     start: int  # in the padded histogram
     width: int
     features: Ints  # numbers over all parties
-    right: Bools  # [features, width]: bins after which a split may send absent rows right
-    left: Bools  # bins after which a split may send absent rows left
+    not_right: Bools  # [features, width]: bins after which a split may not send absent rows right
+    not_left: Bools  # bins after which a split may not send absent rows left
 
     @property
     def stop(self) -> int:
@@ -60,6 +62,11 @@ class _Places:
     runs: Ints  # of each feature with bins that are sent and one that is left out: its first bin among those sent
     rest: Ints  # the bins left out of these features
     whole: Ints  # the only bin of a feature, if it is left out
+
+
+def _running_sums(block: Floats) -> Floats:
+    """Return sums along the last axis; torch adds in the same order as numpy, in a quarter of the time."""
+    return np.asarray(torch.cumsum(torch.from_numpy(block), dim=-1).numpy())
 
 
 def leaf_value(sums: Floats, l2: float) -> float:
@@ -90,14 +97,14 @@ class SplitFinder:
         self._places = [self._places_of(party) for party in range(len(layouts))]
 
     def _padded(self) -> tuple[list[_Group], Ints]:
-        widths = 1 << np.ceil(np.log2(np.maximum(self._bins, 2))).astype(np.int64)
+        widths = np.where(self._bins <= 16, 16, 256)
         groups, starts, start = [], np.zeros(len(self._bins), dtype=np.int64), 0
         for width in np.unique(widths):
             features = np.flatnonzero(widths == width)
             wide = int(self._bins[features].max())
             bins, lacks = self._bins[features, None], self._lacks[features, None]
             number = np.arange(wide)
-            groups.append(_Group(start, wide, features, number < bins - 1 + lacks, (number < bins - 1) & lacks))
+            groups.append(_Group(start, wide, features, number >= bins - 1 + lacks, (number >= bins - 1) | ~lacks))
             starts[features] = start + wide * np.arange(len(features))
             start = groups[-1].stop
         return groups, starts
@@ -124,6 +131,11 @@ class SplitFinder:
         if len(places.runs):
             histogram[:, places.rest] = totals[:, None] - np.add.reduceat(sent, places.runs, axis=1)
 
+    @property
+    def has_whole_feature(self) -> bool:
+        """Whether the party of the first feature has all rows."""
+        return not self._lacks[0]
+
     def first(self, histogram: Floats) -> Floats:
         """Return the bins of the first feature, [planes, bins]."""
         return histogram[:, self._starts[0] : self._starts[0] + self._bins[0]]
@@ -131,69 +143,66 @@ class SplitFinder:
     def best(self, histograms: Floats, totals: Floats, losses: Floats) -> list[Split | None]:
         """Return the best split of every node, or None if no split has a gain.
 
-        histograms: [nodes, planes, bins]; totals: [nodes, planes]; losses: first derivative times value of each node.
+        histograms: [planes, nodes, bins]; totals: [planes, nodes]; losses: first derivative times value of each node.
         """
-        nodes, count = len(totals), len(self._bins)
-        gains, bins = np.full((nodes, count), -1.0), np.zeros((nodes, count), dtype=np.int64)
-        lefts, absent = np.zeros((nodes, totals.shape[1], count)), np.zeros((nodes, count), dtype=np.bool_)
+        sums, best = totals[:, :, None, None], [_NOTHING] * totals.shape[1]
         for group in self._groups:
-            shape = (nodes, totals.shape[1], len(group.features), group.width)
-            block = histograms[:, :, group.start : group.stop].reshape(shape)
-            left = np.cumsum(block, axis=3)
-            scan = self._scan(left, totals, losses, group.right, False)
-            gains[:, group.features], bins[:, group.features], lefts[:, :, group.features] = scan
-            if group.left.any():
-                self._scan_absent(block, totals, losses, group, (gains, bins, lefts, absent))
-        return [self._split(*parts) for parts in zip(gains, bins, lefts, absent, totals, strict=True)]
-
-    def _scan_absent(
-        self, block: Floats, totals: Floats, losses: Floats, group: _Group, best: tuple[Floats, Ints, Floats, Bools]
-    ) -> None:
-        """Replace the best splits of a group by those with absent rows on the left, where these are better."""
-        right = np.zeros_like(block)
-        right[..., :-1] = np.cumsum(block[..., :0:-1], axis=3)[..., ::-1]
-        left = totals[:, :, None, None] - right
-        gain, bin_, sums = self._scan(left, totals, losses, group.left, True, right)
-        gains, bins, lefts, absent = best
-        node, place = np.nonzero(gain > gains[:, group.features])
-        feature = group.features[place]
-        gains[node, feature], bins[node, feature] = gain[node, place], bin_[node, place]
-        lefts[node, :, feature], absent[node, feature] = sums[node, :, place], True
+            block = histograms[:, :, group.start : group.stop]
+            block = block.reshape(*totals.shape, len(group.features), group.width)
+            left = _running_sums(block)
+            self._scan(best, group, left, sums - left, losses, False)
+            if not group.not_left.all():
+                right = np.zeros_like(block)
+                right[..., :-1] = _running_sums(block[..., :0:-1].copy())[..., ::-1]
+                self._scan(best, group, sums - right, right, losses, True)
+        return [self._split(scan, totals[:, node]) for node, scan in enumerate(best)]
 
     def _scan(
-        self,
-        left: Floats,
-        totals: Floats,
-        losses: Floats,
-        allowed: Bools,
-        from_right: bool,
-        right: Floats | None = None,
-    ) -> tuple[Floats, Ints, Floats]:
-        """Return gain, bin and left sums of the best split of each feature; the first, or the last, of equal ones."""
-        right = totals[:, :, None, None] - left if right is None else right
-        gain = self._gains(left, right, losses)
-        rows, curvature = np.minimum(left[:, 1], right[:, 1]), np.minimum(left[:, -1], right[:, -1])
-        refused = (rows < self._settings.min_leaf) | (curvature < LEAST_CURVATURE) | ~allowed
-        np.copyto(gain, -1.0, where=refused)
-        place = gain.shape[2] - 1 - gain[..., ::-1].argmax(axis=2) if from_right else gain.argmax(axis=2)
-        highest = np.take_along_axis(gain, place[..., None], axis=2)[..., 0]
-        sums = np.take_along_axis(left, place[:, None, :, None], axis=3)[..., 0]
-        return highest, place, sums
+        self, best: list["_Candidate"], group: _Group, left: Floats, right: Floats, losses: Floats, absent_left: bool
+    ) -> None:
+        """Replace the best split of each node by one of a group of features, if that is better.
+
+        With absent rows on the right bins are tried in increasing order, otherwise in decreasing order, so that the
+        same split wins among equals as in scikit-learn.
+        """
+        gains = self._gains(left, right, losses)
+        refused = np.minimum(left[1], right[1]) < self._settings.min_leaf
+        if len(left) > 2:
+            refused |= np.minimum(left[2], right[2]) < LEAST_CURVATURE
+        refused |= group.not_left if absent_left else group.not_right
+        np.copyto(gains, -1.0, where=refused)
+        step = -1 if absent_left else 1
+        places = gains[..., ::step].reshape(len(gains), -1).argmax(axis=1)
+        for node, place in enumerate(places.tolist()):
+            number, bin_ = divmod(place, group.width)
+            bin_ = group.width - 1 - bin_ if absent_left else bin_
+            gain, feature = float(gains[node, number, bin_]), int(group.features[number])
+            if (gain, -feature) > (best[node].gain, -best[node].feature):
+                best[node] = _Candidate(gain, feature, bin_, absent_left, left[:, node, number, bin_])
 
     def _gains(self, left: Floats, right: Floats, losses: Floats) -> Floats:
         gain: Floats = losses[:, None, None]
         with np.errstate(divide="ignore", invalid="ignore"):  # bins that are refused afterwards
             for side in (left, right):
-                part = side[:, 0] / (side[:, -1] + self._settings.l2 + TINY)
-                part *= side[:, 0]
-                gain = gain + part
+                part = side[-1] + self._settings.l2 + TINY
+                np.divide(side[0], part, out=part)
+                part *= side[0]
+                gain = np.add(gain, part, out=part)
         return gain
 
-    def _split(self, gains: Floats, bins: Ints, lefts: Floats, absent: Bools, totals: Floats) -> Split | None:
-        feature = int(gains.argmax())
-        if gains[feature] <= 0:
+    def _split(self, best: "_Candidate", totals: Floats) -> Split | None:
+        if best.gain <= 0:
             return None
-        party, number = int(self._party[feature]), int(self._number[feature])
-        left = lefts[:, feature]
-        parts = (int(bins[feature]), bool(absent[feature]), left, totals - left)
-        return Split(float(gains[feature]), party, number, *parts)
+        party, number = int(self._party[best.feature]), int(self._number[best.feature])
+        return Split(best.gain, party, number, best.bin, best.absent_left, best.left, totals - best.left)
+
+
+class _Candidate(NamedTuple):
+    gain: float
+    feature: int  # number over all parties
+    bin: int
+    absent_left: bool
+    left: Floats
+
+
+_NOTHING = _Candidate(-1.0, 1 << 62, 0, False, np.zeros(0))
