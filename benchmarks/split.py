@@ -4,8 +4,8 @@
     python benchmarks/split.py --only credit --repeats 10
 
 Both sides take turns in one process, and times are those of the processor, so that the ratio is fair on a busy machine.
-Plain PyTorch is one graph over all columns, `loss.backward()` and `torch.optim.Adam`; split learning adds messages, byte
-counts and the clock. A dataset that is not stored is left out.
+Plain PyTorch is one graph over all columns, `loss.backward()` and `torch.optim.Adam`; split learning adds messages,
+byte counts and the clock. A dataset that is not stored is left out.
 """
 
 import argparse
