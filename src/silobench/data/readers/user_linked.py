@@ -22,7 +22,7 @@ from silobench.data.readers.joined import (
 from silobench.data.readers.party_files import Duplicates, Party, complete, match_parties, read_parties
 from silobench.data.readers.targets import LabelTask
 from silobench.data.readers.user_arrays import ArrayScale
-from silobench.data.readers.user_tables import Names, Source, TestShare, as_names, group_ids, label_targets
+from silobench.data.readers.user_tables import Names, Source, TestShare, as_names, check_roles, group_ids, label_targets
 from silobench.data.table.build import POOLED_NOTE, build
 from silobench.data.table.cells import BadCells, RawColumn
 from silobench.data.table.choices import Choices, Many, refuse, write_spec
@@ -71,6 +71,7 @@ def linked(
     other arguments are those of `csv`.
     """
     drops, levels = as_names(drop), as_names(group)
+    check_roles("linked", label, levels, {"drop": drops})
     parties = read_parties(as_names(files), label, as_names(key), as_names(year or ()), match, drops)
     matches = match_parties(parties, label, match, tolerance, threshold, duplicates)
     holder, choices = parties[0], Choices(scale, drop=drops, many=many)
