@@ -105,6 +105,7 @@ def test_private_matches_give_the_same_dataset(tmp_path: Path) -> None:
     assert exact.checksum == private.checksum
     assert private.alignment["bytes"] == 32 * 2 * (40 + 50)
     assert private.alignment["seconds"] > 0
+    assert any(note.startswith("rows matched by private set intersection; rows without") for note in private.notes)
 
 
 def test_titles_are_matched_by_words_and_year(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def _table_notes(parties: Sequence[Party]) -> list[str]:
 
 def _match_notes(facts: dict[str, Any]) -> list[str]:
     """Return notes about rows without a counterpart, keys that were not used, and likely false matches."""
-    by = "order" if facts["match"] == "order" else f"{facts['match']} keys"
+    by = {"order": "order", "psi": "private set intersection"}.get(facts["match"], f"{facts['match']} keys")
     counts = [f"{count} of {owner}" for owner, count in facts["unmatched"].items() if count]
     rest = f"rows without a counterpart: {listed(counts)}" if counts else "every row has a counterpart"
     notes = [f"rows matched by {by}; {rest}"]
