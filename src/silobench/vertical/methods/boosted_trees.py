@@ -225,6 +225,10 @@ class JoinedTrainer:
     problem: VerticalProblem
     settings: TreeSettings
 
+    def __post_init__(self) -> None:
+        self._done = 0  # stages that the training rows have passed
+        self._stages: Iterator[Tensor] = iter(())  # those to come
+
     @property
     def size(self) -> int:
         """The most thresholds and leaf values that all trees can have."""
@@ -256,21 +260,11 @@ class JoinedTrainer:
 
     def _training_outputs(self, module: "JoinedModule") -> Tensor:
         """Return the outputs for training rows; those of one round after another take the time of one tree each."""
-        done, stages = self._stages
-        federation = self.problem.federation
-        if not done < module.rounds:
-            done, stages = 0, module.stages(federation.x[federation.rows])
-        outputs = next(islice(stages, module.rounds - done - 1, None))
-        self._stages = (module.rounds, stages)
+        if not 0 < self._done < module.rounds:
+            self._done, self._stages = 0, module.stages(self.problem.federation.x[self.problem.federation.rows])
+        outputs = next(islice(self._stages, module.rounds - self._done - 1, None))
+        self._done = module.rounds
         return outputs
-
-    @cached_property
-    def _stages(self) -> tuple[int, Iterator[Tensor]]:
-        """The stages that training rows have passed, and the ones to come."""
-        federation = self.problem.federation
-        return 0, JoinedModule(self.estimator, federation, 1, *_affine(self.problem)).stages(
-            federation.x[federation.rows]
-        )
 
     def module(self, state: State) -> nn.Module:
         return JoinedModule(self.estimator, self.problem.federation, max(1, state.server.round), *_affine(self.problem))
