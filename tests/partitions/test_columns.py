@@ -232,7 +232,7 @@ TEXTS = Dataset(
         (table(columns=("x",)), "columns(by=block)", None, "choose a table with more columns"),
         (table(), "columns(by=block, label=party-2)", None, "no party 'party-2' for the labels: did you mean party-1?"),
         (table(), "columns(by=block, names=[a])", None, "the 2 parties of columns need as many names, but names has 1"),
-        (table(), "columns(by=block, names=[a, a])", None, "has the parties ['a', 'a']: give two or more different"),
+        (table(), "columns(by=block, names=[a, a])", None, "has the parties ['a', 'a']: give each party another"),
         (table(), "columns(by=block, overlap=0.01)", None, "party party-1 has none of the 40 training rows"),
         (table(90, 20), "columns(by=block, overlap=0.02)", None, "party party-1 has none of the 20 test rows"),
         (table(), "columns(by=block, overlap=0.1)", 6, "none of the 20 test rows is at every party (party-0 20, "),
@@ -268,7 +268,7 @@ def test_a_federation_of_rows_refuses_columns() -> None:
     ("change", "fragment"),
     [
         ({"names": ("a", "a")}, "has the parties ['a', 'a']"),
-        ({"names": ("a", "")}, "give two or more different names"),
+        ({"names": ("a", "")}, "give each party another name"),
         ({"columns": (np.array([0]),)}, "columns of 1 parties for 2 names"),
         ({"columns": (np.array([0]), np.array([1, 0]))}, "column 0 is at the parties a and b"),
         ({"columns": (np.array([0]), np.zeros(0, np.int64))}, "party b has no columns"),

@@ -3,9 +3,12 @@
 import hashlib
 import math
 import random
+import subprocess
+import sys
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 
 from silobench.errors import DataError
 from silobench.privacy import intersection
-from silobench.privacy.intersection import PRIME, MaskedKeys, MaskedTwice, Side, hash_to_curve, intersect, intersect_all
+from silobench.privacy.intersection import PRIME, MaskedKeys, MaskedTwice, Side, hash_to_curve, intersect
 
 GAMES = 300
 # A guess by chance is right in GAMES / 2 games, with a deviation of sqrt(GAMES) / 2: six deviations are 2e-9.
@@ -69,10 +72,16 @@ def test_worker_processes_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     assert result.bytes == 32 * 2 * (30 + 40)
 
 
-def test_three_sides_meet_at_the_label_holder() -> None:
-    common, pairs = intersect_all(["a", "b", "c", ""], {"shop": ["b", "c", "x", ""], "bank": ["c", "a", "x"]})
-    assert common == ("c",)
-    assert {name: pair.shared for name, pair in pairs.items()} == {"shop": ("b", "c"), "bank": ("a", "c")}
+def test_scripts_need_no_guard(tmp_path: Path) -> None:
+    """Worker processes do not run the user's script again."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from silobench.privacy import intersection\n"
+        "intersection._POOL_POINTS, intersection._CHUNK, intersection.cores = 0, 2, lambda: 2\n"
+        "print(intersection.intersect(list('abcdefgh'), list('ghijklmn')).shared)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("('g', 'h')\n", "")
 
 
 def test_openmined_has_the_same_intersection() -> None:

@@ -274,7 +274,7 @@ def last_facts(method: str, measures: tuple[str, ...]) -> tuple[dict[str, Any], 
 
 
 def test_defences_lower_what_a_run_leaks() -> None:
-    measures = "label-leakage(every=2)", "reconstruction(steps=100)", "distance-correlation(rows=200)"
+    measures = "label-leakage(every=2, known=3)", "reconstruction(steps=60)", "distance-correlation(rows=200)"
     plain, rounds = last_facts("split", measures)
     assert rounds == [2, 3]
     leak, columns, dependence = (plain[name]["largest"] for name in measures)

@@ -128,6 +128,11 @@ class CellResult:
         return self.metric.name == ACCURACY.name
 
     @property
+    def is_vertical(self) -> bool:
+        """Whether parties hold columns."""
+        return self.runs[0].facts.vertical is not None
+
+    @property
     def rounds(self) -> float:
         """How many rounds a trial had: those that were planned, unless a schedule ended it."""
         return fmean(len(run.rounds) for run in self.runs)

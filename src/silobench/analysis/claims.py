@@ -32,20 +32,21 @@ class Finding:
     parts: Mapping[str, Rule]
     look: Look
     suite: str  # runs what it needs
+    is_vertical: bool = False  # whether it is about parties that hold columns
 
 
 class Findings(list[Finding]):
     """The findings of a paper, in the order in which `add` decorates the functions that look for their evidence."""
 
-    def __init__(self, paper: str) -> None:
+    def __init__(self, paper: str, is_vertical: bool = False) -> None:
         super().__init__()
-        self.paper = paper
+        self.paper, self.is_vertical = paper, is_vertical
 
     def add(self, id: str, statement: str, parts: Mapping[str, Rule], suite: str) -> Callable[[Look], Look]:
         """Add a finding with the decorated function; `parts` are those of the statement, each with its rule."""
 
         def register(look: Look) -> Look:
-            self.append(Finding(id, self.paper, statement, parts, look, suite))
+            self.append(Finding(id, self.paper, statement, parts, look, suite, self.is_vertical))
             return look
 
         return register
@@ -107,9 +108,14 @@ def judged(rule: Rule, evidence: Sequence[Evidence]) -> Verdict:
 
 
 def judge(cells: Cells, findings: Sequence[Finding]) -> list[Claim]:
-    """Judge findings by the cells that have accuracy as their main metric: findings are statements about accuracy."""
-    studied = [cell for cell in cells if cell.is_accuracy and not cell.label.has_replaced_parts]
-    return [Claim(finding, list(finding.look(studied))) for finding in findings]
+    """Judge findings by the cells that they are about.
+
+    Findings about parties that hold rows are statements about accuracy, so other cells of that kind decide none.
+    """
+    plain = [cell for cell in cells if not cell.label.has_replaced_parts]
+    horizontal = [cell for cell in plain if cell.is_accuracy and not cell.is_vertical]
+    vertical = [cell for cell in plain if cell.is_vertical]
+    return [Claim(f, list(f.look(vertical if f.is_vertical else horizontal))) for f in findings]
 
 
 # --- tables -------------------------------------------------------------------------------------------

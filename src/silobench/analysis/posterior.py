@@ -7,7 +7,7 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.compare import Paired, Question, paired, rope_of
 from silobench.analysis.comparison_table import difference_text
 from silobench.analysis.groups import Cells, by_metric, settings_of
-from silobench.analysis.tables import BASELINES, Table, best_of_grids, entries, shown_choices, varying
+from silobench.analysis.tables import Table, best_of_grids, entries, is_baseline, shown_choices, varying
 from silobench.tasks.metrics import Metric
 
 
@@ -42,9 +42,9 @@ def _of_metric(cells: Cells, metric: Metric) -> Iterator[Duel]:
     question = Question(metric.name, rope_of(metric), score=metric)
     for setting in settings_of(cells):
         finite = [cell for cell in setting if not cell.diverged]
-        rivals = [cell for cell in finite if cell.label["algorithm"] not in BASELINES]
+        rivals = [cell for cell in finite if not is_baseline(str(cell.label["algorithm"]))]
         ordered = sorted(rivals, key=lambda cell: metric.gain(cell.score.mean, 0.0), reverse=True)
-        others = [*ordered[1:2], *(cell for cell in finite if cell.label["algorithm"] in BASELINES)]
+        others = [*ordered[1:2], *(cell for cell in finite if is_baseline(str(cell.label["algorithm"])))]
         for other in others if ordered else ():
             pairs = paired(ordered[0], other, question)
             if pairs and pairs.posterior:

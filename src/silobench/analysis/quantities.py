@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
@@ -99,6 +99,12 @@ class Ropes:
 
     study: str
     by_metric: Mapping[str, float]
+    vertical: Mapping[str, float] = field(default_factory=dict)  # other ones where parties hold columns
+
+    def of(self, cells: Sequence[CellResult]) -> Mapping[str, float]:
+        """Return the regions for some cells, by metric."""
+        is_vertical = bool(cells) and all(cell.is_vertical for cell in cells)
+        return {**self.by_metric, **self.vertical} if is_vertical else self.by_metric
 
 
 @dataclass(frozen=True)
@@ -200,7 +206,7 @@ def checked_question(
     if rho is not None and not 0 <= rho < 1:
         raise ConfigError(f"--rho must be a correlation of at least 0 and below 1, but {rho} was given.")
     if isinstance(rope, Ropes):
-        return replace(question, rope=_rope_of_study(question, rope), rho=rho, target=target, study=rope.study)
+        return replace(question, rope=_rope_of_study(question, rope, cells), rho=rho, target=target, study=rope.study)
     _check_rope(question, rope)
     return replace(question, rope=question.kind.rope if rope is None else rope, rho=rho, target=target)
 
@@ -217,10 +223,11 @@ def _check_rope(question: Question, rope: float | None) -> None:
         )
 
 
-def _rope_of_study(question: Question, ropes: Ropes) -> float:
+def _rope_of_study(question: Question, ropes: Ropes, cells: Sequence[CellResult]) -> float:
     """Return what a study states for the metric, or for the score of which a best or own value is compared."""
     names = (question.metric, *([question.score.name] if question.metric in (BEST, OWN) else []))
-    known = [ropes.by_metric[name] for name in names if name in ropes.by_metric]
+    by_metric = ropes.of(cells)
+    known = [by_metric[name] for name in names if name in by_metric]
     if not known:
         raise ConfigError(
             f"{ropes.study} states no region of practical equivalence for {question.metric}, only for "

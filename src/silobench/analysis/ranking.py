@@ -15,7 +15,7 @@ from silobench.analysis.bayes import DECIDED
 from silobench.analysis.cells import CellResult
 from silobench.analysis.compare import Question, paired, rope_of
 from silobench.analysis.groups import by_metric, settings_of
-from silobench.analysis.tables import BASELINES, Table, entries, folded
+from silobench.analysis.tables import Table, entries, folded, is_baseline
 from silobench.tasks.metrics import ACCURACY, Metric
 
 _RESAMPLES = 10_000
@@ -63,7 +63,7 @@ def ranking(
     metric = cells[0].metric if cells else ACCURACY
     question = Question(metric.name, rope_of(metric) if rope is None else rope, rho, score=metric)
     chosen = cells if every else folded(cells)
-    rivals = [cell for cell in chosen if cell.label["algorithm"] not in BASELINES]
+    rivals = [cell for cell in chosen if not is_baseline(str(cell.label["algorithm"]))]
     names = list(dict.fromkeys(cell.label["algorithm"] for cell in rivals))
     settings = [{cell.label["algorithm"]: cell for cell in setting} for setting in settings_of(rivals)]
     whole = [setting for setting in settings if len(setting) == len(names) > 1]

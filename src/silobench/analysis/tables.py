@@ -15,15 +15,15 @@ from silobench.analysis.specs import arguments, partition_kinds
 from silobench.analysis.units import duration, percent, size
 from silobench.tasks.metrics import Metric
 
-BASELINES = ("solo", "combined")  # reference points: they are never marked as the best of a row
+BASELINES = ("solo", "combined", "joined-trees")  # reference points: they are never marked as the best of a row
 GRID = "fedprox (best mu)"
 CONSTANT = "constant"  # the column of the best constant answer
 _MOST_NAMED = 5  # settings in a note
 _DEFAULT_MU = 0.01
-_SKEWS = ("label", "feature", "quantity", "natural", "mixed", "homogeneous")  # in the order of rows
+_SKEWS = ("label", "feature", "quantity", "natural", "mixed", "homogeneous", "vertical")  # in the order of rows
 _SKEW_OF_KIND = {
     "iid": "homogeneous", "noise": "feature", "octants": "feature", "by-group": "natural",
-    "quantity-dirichlet": "quantity", "quantity-power-law": "quantity",
+    "quantity-dirichlet": "quantity", "quantity-power-law": "quantity", "columns": "vertical",
 }  # fmt: skip
 
 
@@ -113,7 +113,7 @@ def own_rows_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     names, rows, metric = varying(chosen), [], cells[0].metric
     for setting in settings:
         scores = {column(cell): cell.on_own_rows for cell in setting if cell.on_own_rows is not None}
-        rivals = {name: score for name, score in scores.items() if name not in BASELINES}
+        rivals = {name: score for name, score in scores.items() if not is_baseline(name)}
         has_spread = all(score[1] is not None for score in rivals.values())
         best = _best_means({name: score[0] for name, score in rivals.items()}, metric) if has_spread else set()
         texts = {name: metric.number(*score) for name, score in scores.items()}
@@ -125,6 +125,15 @@ def own_rows_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     star = "* best mean of its row; " if any(entry.best for row in rows for entry in row) else ""
     note = f"{star}{', '.join(personal)}: each party is tested with its own model; --parties lists the parties"
     return Table(title, [*names, *algorithms], rows, note)
+
+
+def is_baseline(algorithm: str) -> bool:
+    """Whether an algorithm is a reference point, with any arguments.
+
+    >>> is_baseline("solo(party=bank)"), is_baseline("split")
+    (True, False)
+    """
+    return algorithm.partition("(")[0] in BASELINES
 
 
 def skew_of(cell: CellResult) -> str:
@@ -175,7 +184,7 @@ def _best(by_column: dict[str, CellResult]) -> set[str]:
 
     Empty without rivals, without a spread, or if no algorithm of the row beats the constant answer.
     """
-    rivals = {name: cell for name, cell in by_column.items() if name not in BASELINES}
+    rivals = {name: cell for name, cell in by_column.items() if not is_baseline(name)}
     if len(rivals) < 2 or any(len(cell.seeds) == 1 for cell in rivals.values()):
         return set()
     if all(beats_constant(cell, len(rivals)) is False for cell in rivals.values()):
@@ -225,7 +234,7 @@ def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid
             "* best mean of its row; a difference within the spread over trials says little (silobench compare)"
         )
         notes += ["equal means are all marked"] if marks > 1 else []
-        if baselines := [name for name in BASELINES if name in algorithms]:
+        if baselines := [name for name in BASELINES if any(each.partition("(")[0] == name for each in algorithms)]:
             notes.append(f"{' and '.join(baselines)}: baselines, never marked")
     notes += _lone_algorithm(cells)
     if personal := list(dict.fromkeys(str(cell.label["algorithm"]) for cell in cells if cell.has_party_models)):
@@ -254,7 +263,7 @@ def _losses(cells: Sequence[CellResult], names: Sequence[str]) -> list[str]:
 
 def _lone_algorithm(cells: Sequence[CellResult]) -> list[str]:
     """Return why nothing is marked if one algorithm is beside baselines, and whether it beats the constant answer."""
-    rivals = [cell for cell in cells if cell.label["algorithm"] not in BASELINES]
+    rivals = [cell for cell in cells if not is_baseline(str(cell.label["algorithm"]))]
     names = {str(cell.label["algorithm"]) for cell in rivals}
     if len(names) != 1 or len(rivals) == len(cells):
         return []
@@ -275,7 +284,7 @@ def _unbeaten(cells: Sequence[CellResult], names: Sequence[str]) -> list[str]:
     """Return a sentence for each constant answer that no algorithm beats, with the settings in which none does."""
     settings: dict[tuple[bool, str], list[str]] = {}
     for setting in settings_of(cells):
-        rivals = [cell for cell in setting if cell.label["algorithm"] not in BASELINES]
+        rivals = [cell for cell in setting if not is_baseline(str(cell.label["algorithm"]))]
         verdicts = {versus_constant(cell, len(rivals)) for cell in rivals}
         if verdicts and not verdicts & {"better", None}:
             name = " ".join(filter(None, (shown(rivals[0], name, cells) for name in names)))

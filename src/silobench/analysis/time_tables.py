@@ -24,6 +24,14 @@ _NOTES = {
     "uplink ratio": "ratios: bytes of the same messages without compression over those sent",
     "end-to-end ratio": "end-to-end: the uplink ratio, times the rounds without compression over those with it",
 }
+_OF_SUMS = (
+    "bytes: of all parties together, up from them and down to them; time: measured work of all parties and the "
+    "server on this machine, for replies that of the masks; a message from party to party via the server is one"
+)
+_OF_CUTS = (
+    "bytes: of all parties together, up to the party with the labels and down from it; time: measured work of senders "
+    "and receivers on this machine, without training"
+)
 _STATED = ", where training is that of the device that clock states"
 _SOME_STATED = " of this machine; where clock states a device, training is that of the device"
 
@@ -56,9 +64,14 @@ def _note(column: str, cells: Cells) -> str:
         stated = {cell.label.clock.name == "device" for cell in cells}
         where = {(False,): " of this machine", (True,): _STATED, (False, True): _SOME_STATED}[tuple(sorted(stated))]
         return f"{_NOTES[column]}; rows/core-s: per core-second{where}"
-    if column == "overhead, %" and any(cell.label["algorithm"] == "solo" for cell in cells):
+    if column == "overhead, %" and any(map(_is_solo, cells)):
         return f"{_NOTES[column]}; with solo too, a party waits in each round for the largest or slowest one"
     return _NOTES[column]
+
+
+def _is_solo(cell: CellResult) -> bool:
+    """Whether every party trains by itself on its own rows."""
+    return cell.label["algorithm"] == "solo" and not cell.is_vertical
 
 
 def _texts(group: Sequence[CellResult], plain: Sequence[CellResult | None], with_spread: bool) -> list[str]:
@@ -115,9 +128,21 @@ def decomposition_table(cells: Cells) -> Table:
     return Table("Time of server and parties (mean over trials)", [*names, "of", "round time", *parts], rows, note)
 
 
-def phases_table(cells: Cells) -> Table:
-    """Return the bytes, messages and milliseconds of a secure sum by phase; cells without one are left out."""
-    names = [*varying(cells), "algorithm"]
+def phases_tables(cells: Cells) -> list[Table]:
+    """Return the bytes, messages and milliseconds of a round by phase; cells without phases are left out.
+
+    Secure sums, and what crosses the cut between parties that hold columns, have tables of their own.
+    """
+    kinds = {
+        "Secure sum by phase": ([cell for cell in cells if not cell.is_vertical], _OF_SUMS),
+        "Messages by phase": ([cell for cell in cells if cell.is_vertical], _OF_CUTS),
+    }
+    tables = [_phases_table(title, some, note) for title, (some, note) in kinds.items()]
+    return [table for table in tables if table.rows]
+
+
+def _phases_table(title: str, cells: Cells, note: str) -> Table:
+    names = [*varying(cells), "algorithm"] if cells else []
     rows = [
         [
             *shown_choices(cell, names, cells),
@@ -129,12 +154,8 @@ def phases_table(cells: Cells) -> Table:
         for cell in cells
         for phase, numbers in costs.phases_of_runs(cell.runs).items()
     ]  # fmt: skip
-    note = (
-        "bytes: of all parties together, up from them and down to them; time: measured work of all parties and the "
-        "server on this machine, for replies that of the masks; a message from party to party via the server is one"
-    )
     columns = [*names, "phase", "bytes up", "bytes down", "messages", "time, ms"]
-    return Table("Secure sum by phase (mean over rounds and trials)", columns, rows, note)
+    return Table(f"{title} (mean over rounds and trials)", columns, rows, note)
 
 
 def _part(times: Mapping[str, float], part: str) -> str:

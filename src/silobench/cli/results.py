@@ -92,6 +92,7 @@ def show(
     from silobench.analysis.malicious import malicious_tables
     from silobench.analysis.privacy import privacy_table
     from silobench.analysis.tables import score_tables
+    from silobench.analysis.vertical import vertical_tables
 
     _check_form(form, json_ or profile, details or time or target is not None)
     results = _read(directory)
@@ -111,7 +112,8 @@ def show(
         more = [*_more_tables(cells, details, target, parties), *(_time_tables(cells, each=True) if time else [])]
         privacy = [table for table in (privacy_table(cells),) if table.rows]
         tables = [
-            *score_tables(cells, every), *malicious_tables(cells), *cross_tables(cells, cross), *privacy, *more,
+            *score_tables(cells, every), *vertical_tables(cells), *malicious_tables(cells),
+            *cross_tables(cells, cross), *privacy, *more,
         ]  # fmt: skip
         print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
     _report_damage(results)
@@ -160,10 +162,10 @@ def _more_tables(cells: "list[CellResult]", details: bool, target: float | None,
 
 def _time_tables(cells: "list[CellResult]", each: bool) -> "list[Table]":
     """Return the tables of time and communication that have rows; with `each`, by partition and by part of the time."""
-    from silobench.analysis.time_tables import decomposition_table, phases_table, time_table
+    from silobench.analysis.time_tables import decomposition_table, phases_tables, time_table
 
     tables = [
-        time_table(cells, by_partition=each), *([decomposition_table(cells)] if each else []), phases_table(cells),
+        time_table(cells, by_partition=each), *([decomposition_table(cells)] if each else []), *phases_tables(cells),
     ]  # fmt: skip
     return [table for table in tables if table.rows]
 
@@ -225,6 +227,7 @@ def _print_json(results: "Results", target: float | None, every: bool, parties: 
     from silobench.analysis.parties import party_results
     from silobench.analysis.privacy import privacy_json
     from silobench.analysis.ranking import ranking, rankings
+    from silobench.analysis.vertical import vertical_json
     from silobench.papers import collect_cells, paper_facts
 
     cells = collect_cells(results.runs)
@@ -235,6 +238,7 @@ def _print_json(results: "Results", target: float | None, every: bool, parties: 
             | details(cell, target)
             | {"measures": measures_json(cell), "cross": cross_json(cell), "costs": costs_json(cell, baseline(cell))}
             | ({"privacy": privacy} if (privacy := privacy_json(cell)) else {})
+            | ({"vertical": vertical} if (vertical := vertical_json(cell)) else {})
             | ({"party_results": party_results(cell)} if parties else {})
             for cell in cells
         ],
@@ -270,12 +274,14 @@ def print_tables(
     from silobench.analysis.profile import profile_table
     from silobench.analysis.ranking import ranking_tables
     from silobench.analysis.tables import cost_table, score_tables
+    from silobench.analysis.vertical import vertical_tables
     from silobench.cli.terminal import print_table
     from silobench.papers import collect_cells, other_measures, paper_tables
 
     if cells := collect_cells(runs):
         for table in (
             *score_tables(cells, every),
+            *vertical_tables(cells),
             *paper_tables(cells),
             *other_measures(cells),
             *malicious_tables(cells),

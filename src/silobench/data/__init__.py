@@ -21,6 +21,7 @@ from silobench.data.readers import (
     text,
     traffic,
     user_arrays,
+    user_linked,
     user_tables,
 )
 from silobench.data.readers import (
@@ -47,6 +48,7 @@ csv = DATASETS.register(
     )
 )(user_tables.csv)  # fmt: skip
 parquet = DATASETS.register(user_tables.parquet)
+linked_tables = DATASETS.register(user_linked.linked)
 npz = DATASETS.register(added_later=("task",))(user_arrays.npz)
 libsvm = DATASETS.register(added_later=("task",))(libsvm_text.libsvm)
 
@@ -82,7 +84,8 @@ def load(spec: str) -> Dataset:
 
 def _stamps(bound: Spec) -> tuple[tuple[int, ...], ...]:
     """Return the stamp of every file behind a spec: files that it names, and files of its catalogue entry."""
-    named = [Path(value) for _, value in bound.kwargs if isinstance(value, str) and value and Path(value).is_file()]
+    values = [part for _, value in bound.kwargs for part in (value if isinstance(value, tuple) else (value,))]
+    named = [Path(value) for value in values if isinstance(value, str) and value and Path(value).is_file()]
     return (*(stamp(file) for file in named), *stamps(bound.name))
 
 

@@ -15,6 +15,7 @@ from silobench.analysis.inversion import INVERSION, inversion_tables
 from silobench.analysis.measured import measure_tables
 from silobench.analysis.quantities import Ropes
 from silobench.analysis.tables import Table
+from silobench.analysis.vertical import LEAKS
 from silobench.errors import ConfigError
 from silobench.papers.paper import Paper
 from silobench.report.drawing import Section
@@ -52,7 +53,7 @@ def rope_option(text: str) -> float | Ropes:
     """Return what ``--rope`` means: a number, or the regions of practical equivalence of a paper by name."""
     for paper in PAPERS:
         if paper.ropes and text.lower() in (paper.name.lower(), paper.folder.name.lower()):
-            return Ropes(paper.name, paper.ropes)
+            return Ropes(paper.name, paper.ropes, paper.vertical_ropes)
     try:
         return float(text)
     except ValueError:
@@ -62,22 +63,31 @@ def rope_option(text: str) -> float | Ropes:
 
 
 def _by_accuracy(cells: Cells) -> list[CellResult]:
-    """Return the cells that are judged by accuracy and have no replaced parts: papers state nothing about others."""
-    return [cell for cell in cells if cell.is_accuracy and not cell.label.has_replaced_parts]
+    """Return the cells of parties that hold rows, which are judged by accuracy and have no replaced parts."""
+    plain = [cell for cell in cells if not cell.label.has_replaced_parts]
+    return [cell for cell in plain if cell.is_accuracy and not cell.is_vertical]
+
+
+def _vertical(cells: Cells) -> list[CellResult]:
+    """Return the cells of parties that hold columns, without those that have replaced parts."""
+    return [cell for cell in cells if cell.is_vertical and not cell.label.has_replaced_parts]
 
 
 def paper_tables(cells: Cells) -> list[Table]:
     """Return the papers' tables that have rows for these cells."""
-    studied = _by_accuracy(cells)
-    tables = (table(studied) for paper in PAPERS for table in paper.tables)
+    studied, vertical = _by_accuracy(cells), _vertical(cells)
+    tables = [
+        *(table(studied) for paper in PAPERS for table in paper.tables),
+        *(table(vertical) for paper in PAPERS for table in paper.vertical_tables),
+    ]
     return [table for table in tables if table.rows]
 
 
 def _measures_shown(cell: CellResult) -> frozenset[str]:
-    """Return the measures of a cell that other tables show: those of papers, and those of attacks."""
+    """Return the measures of a cell that other tables show: those of papers, of attacks and of leakage."""
     studied = bool(_by_accuracy([cell]))
     of_papers = frozenset(name for paper in PAPERS for name in paper.measures) if studied else frozenset()
-    return of_papers | {MEMBERSHIP, CANARIES, INVERSION}
+    return of_papers | {MEMBERSHIP, CANARIES, INVERSION, *LEAKS}
 
 
 def other_measures(cells: Cells) -> list[Table]:
@@ -107,5 +117,7 @@ def paper_facts(cells: Cells) -> dict[str, list[dict[str, Any]]]:
 def paper_sections(cells: Cells) -> list[Section]:
     """Return the papers' sections of the HTML page that have rows for these cells."""
     studied = _by_accuracy(cells)
-    sections = (section for paper in PAPERS for section in paper.sections(studied))
+    sections = [section for paper in PAPERS for section in paper.sections(studied)]
+    tables = [table(_vertical(cells)) for paper in PAPERS for table in paper.vertical_tables]
+    sections += [Section(table.title, [], table) for table in tables]
     return [section for section in sections if section.table.rows]

@@ -42,7 +42,9 @@ class Paper:
     cost: FindCost = _nothing
     """(label, number of parties) -> the cost of a round that the paper prints for this setting."""
     tables: Sequence[Callable[[Cells], Table]] = ()
-    """Tables of `silobench show`; those without rows are left out."""
+    """Tables of `silobench show` of runs in which parties hold rows; those without rows are left out."""
+    vertical_tables: Sequence[Callable[[Cells], Table]] = ()
+    """Tables of runs in which parties hold columns; those without rows are left out. The HTML page has them, too."""
     measures: Sequence[str] = ()
     """Measures that these tables and sections show; those of others are shown in tables of their own."""
     facts: Mapping[str, Callable[[Cells], list[dict[str, Any]]]] = field(default_factory=dict)
@@ -54,6 +56,8 @@ class Paper:
 
     They are differences in the unit of the metric, such as rows per second, and never relative.
     """
+    vertical_ropes: Mapping[str, float] = field(default_factory=dict)
+    """Those that are other ones where parties hold columns."""
 
     @property
     def suites(self) -> dict[str, Path]:

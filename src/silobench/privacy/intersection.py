@@ -10,7 +10,8 @@ points of its twist. A multiple of a point stays where the point is, so hashing 
 the hash of each key.
 
 Both sides are assumed to follow the protocol: a side can always learn about keys that it pretends to have. Python does
-not run in constant time, so a side must not measure the time of the other's computations.
+not run in constant time, so a side must not measure the time of the other's computations. With more than two parties,
+each one intersects its keys with those of the label holder.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ import multiprocessing
 import secrets
 import signal
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -230,21 +231,6 @@ def intersect(first: Sequence[str | None], second: Sequence[str | None], report:
     )  # fmt: skip
 
 
-def intersect_all(
-    holder: Sequence[str | None], others: Mapping[str, Sequence[str | None]], report: Report = _no_report
-) -> tuple[tuple[str, ...], dict[str, Intersection]]:
-    """Return the keys that all sides have, and the intersection of each other side with the label holder.
-
-    The label holder learns which keys it shares with each side, and sends the others the keys that all have. The other
-    sides send nothing to each other.
-    """
-    pairs = {name: intersect(holder, keys, report) for name, keys in others.items()}
-    common = set(map(normal_key, holder)) - {""}
-    for pair in pairs.values():
-        common &= set(pair.shared)
-    return tuple(sorted(common)), pairs
-
-
 def points_of(first: Sequence[str | None], second: Sequence[str | None]) -> int:
     """Return the number of points that an intersection computes, if no key is empty or repeated."""
     return 2 * (len(first) + len(second))
@@ -258,9 +244,8 @@ def _workers(points: int) -> Iterator[Map]:
         return
     pool = ProcessPoolExecutor(cores(), context(), _ignore_interrupt)
     try:
-        with without_main():
-            pool.submit(_ignore_interrupt).result()  # starts the processes
-        yield pool.map
+        with without_main():  # processes start when there is work for them
+            yield pool.map
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -8,7 +8,7 @@ from silobench.analysis.costs import PARTS
 from silobench.analysis.groups import Cells, grouped
 from silobench.analysis.posterior import duels, duels_table
 from silobench.analysis.tables import varying
-from silobench.analysis.time_tables import BARS, decomposition_table, phases_table, time_table
+from silobench.analysis.time_tables import BARS, decomposition_table, phases_tables, time_table
 from silobench.analysis.units import duration
 from silobench.report.drawing import Drawing, Section, caption
 from silobench.report.posteriors import posterior_svg
@@ -38,7 +38,7 @@ def posterior_sections(cells: Cells) -> list[Section]:
 
 
 def time_sections(cells: Cells) -> list[Section]:
-    """Return convergence, throughput, overhead and ratios; the time of server and parties as bars; secure sums."""
+    """Return convergence, throughput, overhead and ratios; the time of server and parties as bars; phases."""
     settings = grouped(cells, lambda cell: cell.label.without(*_METHOD))
     names = [name for name in varying(cells) if name not in _METHOD]
     drawings = [
@@ -49,7 +49,7 @@ def time_sections(cells: Cells) -> list[Section]:
     sections = [
         Section("Time and communication", [], time_table(cells, by_partition=True)),
         Section("Time of server and parties", drawings[:_MOST_SETTINGS], decomposition_table(cells)),
-        Section("Secure sum by phase", [], phases_table(cells)),
+        *(Section(table.title.partition(" (")[0], [], table) for table in phases_tables(cells)),
     ]
     return [section for section in sections if section.table.rows]
 

@@ -20,6 +20,7 @@ from silobench.report.evidence import posterior_sections, time_sections
 from silobench.report.figures import curves_svg, partition_svg
 from silobench.report.final import final_section
 from silobench.report.privacy import privacy_sections
+from silobench.report.vertical import federation_tables, leakage_sections
 from silobench.runs.stored import PartitionFacts, StoredRun
 from silobench.tasks.metrics import ACCURACY
 
@@ -53,6 +54,8 @@ def write_report(
         posteriors=posterior_sections(cells),
         details=details_tables(cells),
         cost=cost_table(cells),
+        vertical=federation_tables(cells),
+        leakage=leakage_sections(cells),
         privacy=privacy_sections(cells),
         times=time_sections(cells),
         settings=(settings := [_setting(group, varying(cells), cells) for group in settings_of(cells)]),

@@ -143,6 +143,61 @@ class ObjectiveFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnParty:
+    """What a party of a vertical run holds."""
+
+    columns: int
+    rows: int  # training rows that it has
+    test_rows: int
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "ColumnParty":
+        return cls(facts["columns"], facts["rows"], facts["test_rows"])
+
+
+@dataclass(frozen=True, slots=True)
+class MaskFacts:
+    """The main metric of a model that knows only which parties have a row, beside that of a constant answer."""
+
+    metric: str
+    score: float | None
+    constant: float | None
+    patterns: int  # sets of parties that have the same row
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "MaskFacts":
+        return cls(facts["metric"], facts["score"], facts["constant"], facts["patterns"])
+
+
+@dataclass(frozen=True, slots=True)
+class VerticalFacts:
+    """Who holds which columns and rows, in numbers. Only vertical runs have it."""
+
+    parties: Mapping[str, ColumnParty]  # by name
+    label: str  # the party with the labels
+    absent: str  # what replaces the columns of a row that a party does not have: zeros, drop or embedding
+    rows: int  # training rows that are used, validation rows among them
+    aligned_train: int  # training rows that every party has
+    aligned_test: int
+    alignment: Mapping[str, Any] = field(default_factory=dict)  # how rows were matched; empty if they need no match
+    mask: MaskFacts | None = None  # None where every party has every row
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "VerticalFacts":
+        aligned, mask = facts["aligned"], facts.get("mask")
+        return cls(
+            {name: ColumnParty.from_json(party) for name, party in facts["parties"].items()},
+            facts["label"],
+            facts["absent"],
+            facts["rows"],
+            aligned["train"],
+            aligned["test"],
+            facts.get("alignment", {}),
+            MaskFacts.from_json(mask) if mask else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Records:
     """The seal of a finished rounds.jsonl."""
 
@@ -170,6 +225,7 @@ class RunFacts:
     state_sha256: str = ""
     objective: ObjectiveFacts = field(default_factory=ObjectiveFacts)
     malicious: tuple[int, ...] = ()  # parties that did what the adversary of the run wants
+    vertical: VerticalFacts | None = None  # None where parties hold rows
 
     @property
     def complete(self) -> bool:
@@ -178,6 +234,7 @@ class RunFacts:
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "RunFacts":
         get, seal, objective = facts.get, facts.get("records"), facts.get("objective")
+        vertical = get("vertical")
         facts["config"]["seed"]  # every reader of a run asks for it
         return cls(
             facts["id"],
@@ -195,6 +252,7 @@ class RunFacts:
             get("state_sha256", ""),
             ObjectiveFacts.from_json(objective) if objective else ObjectiveFacts(),
             tuple(get("malicious", ())),
+            VerticalFacts.from_json(vertical) if vertical else None,
         )
 
 
@@ -254,6 +312,18 @@ class CrossFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class RowSet:
+    """The main metric on a set of test rows."""
+
+    rows: int
+    score: float | None  # None where the metric is undefined
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> "RowSet":
+        return cls(facts["rows"], facts["score"])
+
+
+@dataclass(frozen=True, slots=True)
 class FinalFacts:
     """The final test of a run, in its last record. Earlier runs have none, and all fields are then empty."""
 
@@ -262,6 +332,7 @@ class FinalFacts:
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     parties: Mapping[str, PartyResult] = field(default_factory=dict)  # by name
     cross: CrossFacts | None = None  # None with more than 32 parties
+    by_rows: Mapping[str, RowSet] = field(default_factory=dict)  # by set of test rows, in vertical runs
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "FinalFacts":
@@ -272,6 +343,7 @@ class FinalFacts:
             get("metrics", {}),
             {name: PartyResult.from_json(result) for name, result in get("parties", {}).items()},
             CrossFacts.from_json(cross) if cross else None,
+            {name: RowSet.from_json(rows) for name, rows in get("by_rows", {}).items()},
         )
 
 
@@ -314,7 +386,7 @@ class RoundRow:
     converged: bool = False  # whether its schedule ended the run after this round
     time: Mapping[str, Any] | None = None  # virtual seconds: total, core, and the parts of `server` and `parties`
     privacy: Mapping[str, Any] = field(default_factory=dict)  # what was spent until now; `ended` if its budget ended it
-    phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # messages of a secure sum, by phase
+    phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # messages by phase
 
     @property
     def is_lost(self) -> bool:

@@ -60,8 +60,8 @@ class _Rounds:
         scores, after = self._tested(after)
         if self._is_last(after):
             scores["final"] = self._final(self.trainer.module(after))
-        measures = self._measured(after)
         trained.timeline.at_parties("test", [watch.lap("evaluate")])
+        measures = self._measured(after)  # an attack is not a part of the time of a round
         return self._record(state, after, trained, scores, measures, watch)
 
     def _knobs_of_lr(self, state: State) -> Mapping[str, float]:

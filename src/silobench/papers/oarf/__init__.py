@@ -1,9 +1,19 @@
-"""OARF (Hu, Li, Liu, Li, Wu and He, TIST 2022): its horizontal settings, printed numbers and findings."""
+"""OARF (Hu, Li, Liu, Li, Wu and He, TIST 2022): its settings, printed numbers and findings."""
 
 from collections.abc import Sequence
 
 from silobench.analysis.groups import Cells
-from silobench.papers.oarf import baseline, compression, encryption, hybrid, privacy, sampling, skew
+from silobench.papers.oarf import (
+    baseline,
+    compression,
+    encryption,
+    hybrid,
+    privacy,
+    sampling,
+    skew,
+    vertical,
+    vertical_tables,
+)
 from silobench.papers.oarf.numbers import FOLDER, accuracy
 from silobench.papers.oarf.settings import NAME
 from silobench.papers.oarf.tables import TABLES, compression_json
@@ -29,9 +39,11 @@ PAPER = Paper(
         *privacy.FINDINGS,
         *compression.FINDINGS,
         *hybrid.FINDINGS,
+        *vertical.FINDINGS,
     ),
     accuracy=accuracy,
     tables=TABLES,
+    vertical_tables=vertical_tables.TABLES,
     facts={"compression": compression_json},
     sections=_sections,
     ropes={
@@ -42,4 +54,5 @@ PAPER = Paper(
         "mae": 0.1,
         "mse": 0.01,
     },
+    vertical_ropes={"throughput": vertical.ROPES["throughput"]},
 )

@@ -187,5 +187,26 @@ def table8(task: str) -> dict[str, dict[str, str]]:
     return {row["method"]: row for row in _of_task(rows, task)}
 
 
+@cache
+def table10(task: str) -> dict[str, dict[str, str]]:
+    """Return the rows of Table 10(a) or (b) by training: a party by itself, combined, split."""
+    results, _ = published_tables(FOLDER, "oarf-vertical")
+    return {row["training"]: row for row in _of_task(results, task)}
+
+
+@cache
+def table10_odds(task: str) -> Rows:
+    """Return the rows of Table 10(c), in which p_A is the probability that A is larger."""
+    _, rows = published_tables(FOLDER, "oarf-vertical")
+    return _of_task(rows, task)
+
+
+@cache
+def table11() -> dict[str, dict[str, str]]:
+    """Return the rows of Table 11 by training: combined, split, encrypted."""
+    (rows,) = published_tables(FOLDER, "oarf-he")
+    return {row["training"]: row for row in rows}
+
+
 def _of_task(rows: Rows, task: str) -> Rows:
     return [row for row in rows if row["task"] == task]

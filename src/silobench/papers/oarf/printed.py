@@ -16,6 +16,7 @@ _DEVIATIONS = {  # columns of the published tables
     "throughput": "throughput_std",
     "overhead_percent": "overhead_std_percent",
     "accuracy_percent": "std_percent",
+    "score": "score_std",
 }
 
 

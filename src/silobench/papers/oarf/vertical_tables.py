@@ -1,0 +1,176 @@
+"""OARF's numbers on parties that hold columns (Table 10) and on encryption at the cut (Table 11), beside ours."""
+
+from collections.abc import Callable, Iterator, Mapping
+from statistics import fmean
+
+from silobench.analysis import costs
+from silobench.analysis.bayes import Posterior
+from silobench.analysis.cells import CellResult
+from silobench.analysis.compare import Question, paired
+from silobench.analysis.costs import PARTIES
+from silobench.analysis.evidence import gap
+from silobench.analysis.groups import Cells, by_seed, dataset_name
+from silobench.analysis.tables import Entry, Table, entries, shown_choices, varying
+from silobench.analysis.units import percent, short
+from silobench.papers.oarf.hybrid import share
+from silobench.papers.oarf.numbers import table10, table10_odds, table11
+from silobench.papers.oarf.printed import beside, convergence_text
+from silobench.papers.oarf.settings import COMBINED
+from silobench.papers.oarf.vertical import METRICS, RECOMMENDATION, ROPES, SPLIT, YEAR, Setup, setups, vertical_task
+from silobench.runs.stored import StoredRun
+
+_BATCHES = 7834  # of an epoch, in the paper
+_LARGER = (
+    "P(A larger) is what the paper calls the probability that A is superior; of an error, the larger one is the worse "
+    "one (silobench compare turns the sign)"
+)
+
+
+def _of_task(cells: Cells, task: str) -> list[Setup]:
+    """Return the ways to train for a task of the paper, of runs that record its metric."""
+    known = [cell for cell in cells if vertical_task(cell.label) == task and METRICS[task] in cell.metrics]
+    return [setup for setup in setups(known) if not setup.encrypted]
+
+
+# --- Table 10 -----------------------------------------------------------------------------------------
+
+
+def year_table(cells: Cells) -> Table:
+    """Return errors, throughput and rounds of year prediction, beside Table 10(a)."""
+    singles = " and ".join(
+        f"{row['training'].upper()} {row['score']} ± {row['score_std']}" for row in _papers_singles()
+    )
+    notes = [f"the paper's parties by themselves, each on its own rows: {singles}", "its songs are FMA's and MSD's"]
+    return _results(cells, YEAR, "OARF, Table 10(a): year prediction", notes)
+
+
+def _papers_singles() -> list[dict[str, str]]:
+    return [row for name, row in table10(YEAR).items() if name not in (COMBINED, SPLIT)]
+
+
+def recommendation_table(cells: Cells) -> Table:
+    """Return errors, throughput and rounds of recommendation, beside Table 10(b)."""
+    notes = ["the paper has MovieLens 1M with facts of IMDB, which is never a party by itself"]
+    return _results(cells, RECOMMENDATION, "OARF, Table 10(b): recommendation of films", notes)
+
+
+def _results(cells: Cells, task: str, title: str, notes: list[str]) -> Table:
+    every = _of_task(cells, task)
+    shown = [cell for setup in every for _, cell in setup.cells]
+    names = [name for name in varying(shown) if name not in ("measure", "metric")] if shown else []
+    rows = [
+        [*shown_choices(cell, names, shown), Entry(training), *_numbers(cell, table10(task).get(training), task)]
+        for setup in every
+        for training, cell in setup.cells
+    ]
+    heading = shown[0].metrics[METRICS[task]][0].heading if shown else ""
+    columns = [*names, "trained on", heading, "rows/s", "rounds"]
+    common = ["ours: on the rows that all parties have; the paper's set-ups are each tested on other rows"]
+    common.append("rows/s: a set of linked rows counts once")
+    return Table(title, columns, rows, "; ".join([*common, *notes]))
+
+
+def _numbers(cell: CellResult, row: Mapping[str, str] | None, task: str) -> list[Entry]:
+    _, result = cell.metrics[METRICS[task]]
+    spread = "" if result.std is None else f" ± {result.std:.3f}"
+    rate = costs.mean_of(cell.runs, costs.throughput)
+    rounds = table11().get(row["training"]) if row and task == RECOMMENDATION else None
+    return [
+        beside(f"{result.mean:.3f}{spread}", row, "score"),
+        beside(short(rate.mean) if rate else "-", row, "throughput"),
+        beside(convergence_text(cell), rounds, "rounds"),
+    ]
+
+
+def odds_table(cells: Cells) -> Table:
+    """Return the probabilities that split learning has the larger number, beside Table 10(c)."""
+    rows = [
+        [*entries(dataset_name(setup.split), metric, SPLIT, name), *_odds(posterior, metric, task, name)]
+        for task in METRICS
+        for setup in _of_task(cells, task)
+        if setup.split
+        for metric, name, posterior in _rivals(setup, setup.split, task)
+    ]
+    columns = ["dataset", "metric", "A", "B", "P(A larger)", "P(equal)", "P(B larger)"]
+    regions = "equal: within 0.1 years, 0.01 of MSE, 1,000 rows/s, as in the paper"
+    return Table("OARF, Table 10(c): probabilities of differences", columns, rows, f"{_LARGER}; {regions}")
+
+
+def _rivals(setup: Setup, split: CellResult, task: str) -> Iterator[tuple[str, str, Posterior]]:
+    """Yield the metric, the name of the other way to train, and the posterior of split minus the other."""
+    others = [(name, cell) for name, cell in setup.cells if cell is not split]
+    metric = split.metrics[METRICS[task]][0]
+    for name, cell in others:
+        pairs = paired(split, cell, Question(metric.name, ROPES[metric.name], score=metric))
+        if pairs and pairs.posterior:
+            yield metric.name, name, pairs.posterior
+    for name, cell in others:
+        posterior = gap(by_seed(split, costs.throughput), by_seed(cell, costs.throughput)).posterior
+        if posterior:
+            yield "throughput", name, posterior
+
+
+def _odds(posterior: Posterior, metric: str, task: str, other: str) -> list[Entry]:
+    printed = next((row for row in table10_odds(task) if (row["metric"], row["b"]) == (metric, other)), None)
+    names = ("p_a_larger", "p_equal", "p_b_larger")
+    each = zip(posterior.odds(ROPES[metric]), names, strict=True)
+    return [Entry(f"{p:.3f}", paper=f"paper {printed[name]}" if printed else "") for p, name in each]
+
+
+# --- Table 11 -----------------------------------------------------------------------------------------
+
+
+def encryption_table(cells: Cells) -> Table:
+    """Return rounds, throughput and time per batch with and without encryption, beside Table 11."""
+    every = [setup for setup in setups(cells) if setup.encrypted]
+    shown = [cell for setup in every for _, cell in setup.cells]
+    names = varying(shown) if shown else []
+    rows = [
+        [*shown_choices(cell, names, shown), Entry(training), *_costs(training, cell)]
+        for setup in every
+        for training, cell in setup.cells
+    ]
+    columns = [
+        *names, "training", "rounds", "rows/s", "encryption, %", "s per batch", f"{_BATCHES:,} batches (estimate)",
+    ]  # fmt: skip
+    paper = table11()["encrypted"]
+    hours = float(paper["seconds_per_batch"]) * _BATCHES / 3600
+    note = (
+        "encryption: of the mean party's time; estimate: seconds per batch times the batches of an "
+        f"epoch of the paper; there, {paper['seconds_per_batch']} s x {_BATCHES:,} = {hours:.0f} h for one epoch, and "
+        f"the text states {paper['stated_hours']} h in all; rounds: - where no schedule may end a run"
+    )
+    return Table("OARF, Table 11: encryption at the cut", columns, rows, note)
+
+
+def _costs(training: str, cell: CellResult) -> list[Entry]:
+    is_encrypted = training not in (COMBINED, SPLIT) and training.startswith(SPLIT)
+    is_recommendation = vertical_task(cell.label) == RECOMMENDATION
+    row = table11().get("encrypted" if is_encrypted else training) if is_recommendation else None
+    rate, encrypted = (costs.mean_of(cell.runs, number) for number in (costs.throughput, share(PARTIES, "encrypt")))
+    batch = _mean(cell, seconds_per_batch)
+    hours = "" if batch is None else f"{_BATCHES * batch / 3600:.3g} h"
+    stated = f"paper {float(row['seconds_per_batch']) * _BATCHES / 3600:.0f} h" if row and is_encrypted else ""
+    return [
+        beside("-" if is_encrypted else convergence_text(cell), row, "rounds"),
+        beside(short(rate.mean) if rate else "-", row, "throughput"),
+        Entry(percent(encrypted.mean) if encrypted and encrypted.mean else "-"),
+        beside("-" if batch is None else f"{batch:.3g}", row, "seconds_per_batch"),
+        Entry(hours, paper=stated),
+    ]
+
+
+def seconds_per_batch(run: StoredRun) -> float | None:
+    """Return the round time of a batch; None if it is not recorded."""
+    times, steps = [row.time for row in run.rounds], sum(row.steps for row in run.rounds)
+    if not steps or any(time is None for time in times):
+        return None
+    return sum(float(time["total"]) for time in times if time) / steps
+
+
+def _mean(cell: CellResult, number: Callable[[StoredRun], float | None]) -> float | None:
+    values = by_seed(cell, number)
+    return fmean(values.values()) if values else None
+
+
+TABLES: tuple[Callable[[Cells], Table], ...] = (year_table, recommendation_table, odds_table, encryption_table)
