@@ -226,6 +226,7 @@ class JoinedTrainer:
     settings: TreeSettings
 
     def __post_init__(self) -> None:
+        self._seconds = 0.0  # of training, for the next record
         self._done = 0  # stages that the training rows have passed
         self._stages: Iterator[Tensor] = iter(())  # those to come
 
@@ -245,17 +246,22 @@ class JoinedTrainer:
             max_bins=settings.bins, early_stopping=False, random_state=0,
         )  # fmt: skip
         federation = self.problem.federation
-        return estimator.fit(_with_gaps(federation, federation.x[federation.rows]), federation.y[federation.rows])
+        x, y = _with_gaps(federation, federation.x[federation.rows]), federation.y[federation.rows].numpy()
+        since = time.perf_counter()
+        estimator.fit(x, y)
+        self._seconds = time.perf_counter() - since
+        return estimator
 
     def initial(self) -> State:
         return _without_parameters(self.problem)
 
     def round(self, state: State, knobs: Mapping[str, float]) -> Trained:
-        problem, federation, since = self.problem, self.problem.federation, time.perf_counter()
+        problem, federation = self.problem, self.problem.federation
         module = JoinedModule(self.estimator, federation, state.server.round + 1, *_affine(problem))
         traffic = TreeTraffic((), 0, len(federation.deal), problem.link, problem.clock, problem.seed)
         visits = [len(federation.rows)] * len(federation.deal)
-        seconds = traffic.work(time.perf_counter() - since, 0.0, visits)
+        seconds = traffic.work(self._seconds, 0.0, visits)
+        self._seconds = 0.0
         return _trained(problem, _mean_loss(problem, self._training_outputs(module)), traffic, seconds, {})
 
     def _training_outputs(self, module: "JoinedModule") -> Tensor:
