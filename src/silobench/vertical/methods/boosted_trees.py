@@ -3,7 +3,8 @@
 The method is that of SecureBoost (Cheng and others: SecureBoost: A Lossless Federated Learning Framework, IEEE
 Intelligent Systems, 2021). The label holder sends the derivatives of the loss to all parties. Every party adds them up
 by bins of its columns. The label holder chooses the best split of all parties, and its owner answers which rows go
-left. So the label holder learns the order of rows by bins and no value, and the others the sides of rows.
+left. So the label holder learns histograms and sides of rows, but no value of a column and no threshold; the others
+learn which rows share a node.
 """
 
 import time
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 
 from silobench.errors import ConfigError
 from silobench.method.types import Memory, Server
+from silobench.privacy.encryption.scheme import package
 from silobench.spec.ranges import Count, NonNegative, Positive
 from silobench.tasks.objectives.regression import Regression
 from silobench.training.state import State
@@ -69,6 +71,11 @@ class BoostedTrees(_TreeMethod):
     """Boosted trees over columns; see `boosted_trees`."""
 
     encryption: str = "none"
+
+    def check(self, problem: VerticalProblem) -> None:
+        super().check(problem)
+        if self.encryption != "none":
+            package("gmpy2")
 
     def notes(self, problem: VerticalProblem) -> tuple[str, ...]:
         if self.encryption != "none" or not problem.federation.others or not problem.objective.has_classes:
