@@ -24,7 +24,7 @@ from silobench.training.state import State
 from silobench.vertical.federation import federate_columns
 from silobench.vertical.methods import VERTICAL_METHODS, VerticalProblem
 from silobench.vertical.methods.split_trainer import SplitTrainer
-from toy_columns import ROUNDS, SEED, last, problem, records, table
+from vertical_cases import ROUNDS, SEED, last, problem, records, table
 
 MODELS = [
     "linear",

@@ -206,8 +206,9 @@ def doctor(json_: Json = False) -> None:
 
 KINDS = (
     "adversaries", "aggregates", "algorithms", "availabilities", "clocks", "codecs", "controllers", "datasets",
-    "engines", "exchanges", "executors", "measures", "metrics", "models", "networks", "objectives", "paces",
+    "defences", "engines", "exchanges", "executors", "measures", "metrics", "models", "networks", "objectives", "paces",
     "partitions", "schedules", "selections", "servers", "solvers", "starts", "suites", "transforms",
+    "vertical-algorithms", "vertical-measures", "vertical-models",
 )  # fmt: skip
 
 _SINGULAR = {f"{kind[:-3]}y" if kind.endswith("ies") else kind[:-1]: kind for kind in KINDS}  # as keys are written

@@ -66,7 +66,7 @@ class Network:
         tensors = dict(_tensors(module))
         trainable = sum(p.numel() for p in module.parameters() if p.requires_grad)
         self.layout = Layout(tuple(tensors), tuple(t.shape for t in tensors.values()), trainable, _norms(module))
-        flat = torch.cat([t.detach().flatten() for t in tensors.values()])
+        flat = torch.cat([t.detach().flatten() for t in tensors.values()]) if tensors else torch.zeros(0)
         self.params: Vector = flat[:trainable]
         self.buffers: Vector = flat[trainable:]  # separate from params: a gradient step on a variance makes no sense
         self.grad: Vector = torch.zeros_like(self.params)

@@ -19,6 +19,11 @@ from silobench.tasks.objectives.regression import Regression
 
 def write_model(model: TrainedModel, form: str, path: Path) -> tuple[str, ...]:
     """Write a trained network to a file; return lines of Python that load it and use it for `rows`."""
+    if model.sizes is None and form != "onnx":
+        raise ConfigError(
+            f"the model {model.spec} has parts at several parties, so a file of its weights does not state what they "
+            "are: use --format onnx."
+        )
     try:
         replace_atomically(path, FORMATS[form](model))
     except OSError as error:

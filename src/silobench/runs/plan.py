@@ -142,7 +142,7 @@ class Binder:
         cell = cell.model_copy(update={"device": resolved(cell.device), "split": split_text(cell.split)})
         specs = self._specs(cell)
         start: Start = specs["start"][0].build()
-        origin = start.origin(cell.model_dump())
+        origin = None if keys.is_vertical else start.origin(cell.model_dump())  # a vertical run refuses any start
         plain = cell.model_dump(exclude={"dataset", *specs})
         config = {
             "dataset": str(name.full),

@@ -31,9 +31,10 @@ from silobench.models.modules import averageable
 from silobench.runs.checkpoint import load_state
 from silobench.runs.experiment import load_plugin, registered_plugins
 from silobench.runs.horizontal import prepare
+from silobench.runs.keys import keys_of
 from silobench.runs.label import distinguishing
 from silobench.runs.new_rows import as_stored, features, numbers_per_row
-from silobench.runs.plan import Cell, bind, text_digest
+from silobench.runs.plan import Cell, Plan, bind, text_digest
 from silobench.runs.results import read_results
 from silobench.runs.stored import (
     StoredRun,
@@ -44,6 +45,7 @@ from silobench.runs.stored import (
     read_run,
     sha256,
 )
+from silobench.runs.vertical import prepare as prepare_vertical
 from silobench.spec.contract import described
 from silobench.spec.registry import origin_of
 from silobench.tasks.objectives import OBJECTIVES, Objective, plain
@@ -232,6 +234,8 @@ def _of_run(run: StoredRun, party: str | None, model_file: str | Path | None) ->
             f"the model of {run.path} was deleted (--records-only): delete this directory and run the experiment again "
             "without --records-only."
         )
+    if keys_of(run.config.text("partition")).is_vertical:
+        return _of_vertical_run(run, party)
     rows, objective = _row_format(run), _objective(run)
     outputs = len(run.dataset.classes) if objective.has_classes else 1
     outputs = read_facts(run.path).get("objective", {}).get("outputs", outputs)  # of an objective that needs others
@@ -254,6 +258,22 @@ def _of_run(run: StoredRun, party: str | None, model_file: str | Path | None) ->
     task = Task(network, network.params.clone(), network.buffers.clone(), objective)
     weights = _weights_of_run(run, task, state, party, spec)
     return TrainedModel(_with_weights(network, weights), objective, rows, spec, sizes, run.seed, run)
+
+
+def _of_vertical_run(run: StoredRun, party: str | None) -> TrainedModel:
+    """Return the model of parties that hold columns, for rows that all of them have; it needs the data of the run."""
+    state, prepared = load_state(run.path), prepare_vertical(_plan_of(run))
+    _shared(state, party)
+    network = Network(prepared.on_whole_rows(state))
+    return TrainedModel(network, prepared.problem.objective, _row_format(run), str(run.config["model"]), run=run)
+
+
+def _plan_of(run: StoredRun, **choices: str) -> Plan:
+    """Return the plan of a run, with some other choices; refuse data that has changed."""
+    unused = ("measure", "metric")  # no model depends on them, and a configuration states them as one text
+    stated = {key: value for key, value in run.config.items() if key in Cell.model_fields and key not in unused}
+    _dataset_of(run)
+    return bind({**stated, **choices}, {key: run.config[key] for key in ("plugins",) if key in run.config})
 
 
 def _load_plugins(run: StoredRun, files: Sequence[str | Path]) -> None:
@@ -379,11 +399,7 @@ def _weights_of_run(run: StoredRun, task: Task, state: State, party: str | None,
 
 def _weights_from_rows(run: StoredRun, state: State, number: int, model: str) -> Weights:
     """Return a party's model that the checkpoint lacks: it is trained for each test, or is the initial one."""
-    unused = ("measure", "metric")  # no model depends on them, and a configuration states them as one text
-    choices = {key: value for key, value in run.config.items() if key in Cell.model_fields and key not in unused}
-    extra = {key: run.config[key] for key in ("plugins",) if key in run.config}
-    _dataset_of(run)  # refuses data that has changed
-    prepared = prepare(bind({**choices, "model": model}, extra))
+    prepared = prepare(_plan_of(run, model=model))
     engine = prepared.settled(auto(workers=1), run.facts.environment.get("engine"))
     setting = prepared.ready(engine, run.path.parent).setting
     with one_thread():

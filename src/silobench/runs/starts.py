@@ -11,6 +11,7 @@ from silobench.method.algorithms import ALGORITHMS
 from silobench.method.solvers import SOLVERS
 from silobench.method.types import Count
 from silobench.runs.checkpoint import load_state
+from silobench.runs.keys import keys_of
 from silobench.runs.stored import StoredRun, checkpoint_file, read_run
 from silobench.spec import Registry, Spec
 from silobench.spec.contract import Contract
@@ -106,6 +107,11 @@ def digest_of(path: Path) -> str:
 
 def _need_one_model(stored: StoredRun) -> None:
     config = stored.config
+    if keys_of(config.text("partition")).is_vertical:
+        raise ConfigError(
+            f"start: the parties of {stored.path} hold columns, and a model of such parties is not one for parties "
+            "that hold rows: give another run."
+        )
     algorithm = ALGORITHMS.build(str(config["algorithm"]))
     if algorithm.replica or algorithm.personal or config.buffers == "local":
         raise ConfigError(

@@ -6,6 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
 from silobench.data import Dataset, load
 from silobench.data.splits import pooled_split
 from silobench.engines import Engine
@@ -97,6 +100,11 @@ class VerticalRun:
             "parameters": self.method.trainer(self.problem).size,
         }
 
+    def on_whole_rows(self, state: State) -> nn.Module:
+        """Return the trained model as a function of the features of rows that every party has."""
+        parties = len(self.problem.federation.deal)
+        return _OnWholeRows(self.method.trainer(self.problem).module(state), parties)
+
     def settled(self, engine: Engine, previous: str | None) -> Engine:
         return Engine(("inline",), is_debug=engine.is_debug)
 
@@ -104,10 +112,23 @@ class VerticalRun:
         return run_vertical(self.problem, self.method, state)
 
 
+class _OnWholeRows(nn.Module):
+    """A model of the joint input, for rows that every party has."""
+
+    def __init__(self, module: nn.Module, parties: int):
+        super().__init__()
+        self.module, self.parties = module, parties
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = (x.to_dense() if x.is_sparse_csr else x).flatten(1)
+        flags = torch.ones_like(features[:, :1]).expand(-1, self.parties)
+        return self.module(torch.cat([features, flags], dim=1))  # type: ignore[no-any-return]
+
+
 def prepare(plan: Plan, dataset: Dataset | None = None) -> VerticalRun:
     """Load the data and deal the columns, build the networks and the method; every error comes before round 0."""
     watch, cell, dataset = Stopwatch(), plan.cell, dataset or load(plan.cell.dataset)
-    _need_default_keys(cell)
+    _need_default_keys(plan)
     need_same_data(plan, dataset)
     dataset = pooled_split(dataset, cell.split, cell.seed)
     federation = federate_columns(dataset, cell.partition, cell.parties, cell.seed, cell.validation)
@@ -147,13 +168,15 @@ def _measures(cell: Cell) -> dict[str, LeakMeasure]:
     return measures
 
 
-def _need_default_keys(cell: Cell) -> None:
+def _need_default_keys(plan: Plan) -> None:
     """Refuse choices that have no meaning where parties hold columns."""
     for key in _FOR_ROWS:
-        if getattr(cell, key) != Cell.model_fields[key].default:
+        default = Cell.model_fields[key].default
+        choice = plan.label.get(key, default)  # without arguments that have their default
+        if choice != default:
             raise ConfigError(
-                f"{key} = {getattr(cell, key)!r} is for parties that hold rows, but {cell.partition} deals columns: "
-                f"leave {key} out."
+                f"{key} = {choice!r} is for parties that hold rows, but {plan.label['partition']} deals columns: leave "
+                f"{key} out."
             )
 
 
