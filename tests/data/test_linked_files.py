@@ -120,7 +120,7 @@ def test_titles_are_matched_by_words_and_year(tmp_path: Path) -> None:
     np.testing.assert_allclose(rows_of(data, "facts.votes"), rows_of(data, "ratings.length"), rtol=1e-5, atol=1e-5)
     refused(
         lambda: linked(files, match="normalised", year=("key", "year"), tolerance=0, **options),
-        "facts.csv has no row whose key is in", "'il postino'", "'Postino, Il (1990)'", "try match=normalised",
+        "facts.csv has no row whose key is in", "'il postino'", "'Postino, Il (1990)'", "choose another match",
     )  # fmt: skip
     refused(lambda: linked(files, year=("key", "year"), **options), "a year with match=exact")
 

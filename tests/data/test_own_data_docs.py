@@ -24,5 +24,5 @@ def test_examples_are_short_and_run(
 
 
 def test_there_is_an_example_for_every_form() -> None:
-    for form in ("from_pandas", "parquet(", "from_torch", "from_huggingface"):
+    for form in ("from_pandas", "(path=stays.parquet", "from_torch", "from_huggingface", "linked("):
         assert sum(form in example for example in EXAMPLES) == 1

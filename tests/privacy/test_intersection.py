@@ -3,9 +3,12 @@
 import hashlib
 import math
 import random
+import subprocess
+import sys
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -67,6 +70,18 @@ def test_worker_processes_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     assert set(result.shared) == {f"a{i}" for i in range(20, 30)}
     assert sum(counts) == 2 * (30 + 40)
     assert result.bytes == 32 * 2 * (30 + 40)
+
+
+def test_scripts_need_no_guard(tmp_path: Path) -> None:
+    """Worker processes do not run the user's script again."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from silobench.privacy import intersection\n"
+        "intersection._POOL_POINTS, intersection._CHUNK, intersection.cores = 0, 2, lambda: 2\n"
+        "print(intersection.intersect(list('abcdefgh'), list('ghijklmn')).shared)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("('g', 'h')\n", "")
 
 
 def test_openmined_has_the_same_intersection() -> None:

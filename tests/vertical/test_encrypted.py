@@ -12,7 +12,7 @@ from silobench.privacy.encryption.paillier import Paillier
 from silobench.vertical.crossing import Batch, Carried, Crossing
 from silobench.vertical.encrypted import SCHEMES, EncryptedCrossing
 from silobench.vertical.methods import VERTICAL_METHODS, VerticalProblem
-from silobench.vertical.methods.split import SplitTrainer
+from silobench.vertical.methods.split_trainer import SplitTrainer
 from vertical_cases import problem, records
 
 BATCH = Batch(seed=0, round=0, step=0)

@@ -1,5 +1,6 @@
 """Boosted trees over columns: the same trees as scikit-learn on the joined table, and messages that show no column."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +10,12 @@ import torch
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
+from silobench.errors import ConfigError, SpecError
+from silobench.loop.clocks import measured
+from silobench.loop.network import link
+from silobench.method.transforms import bind_chain
+from silobench.tasks.objectives import OBJECTIVES
+from silobench.vertical.methods import VERTICAL_METHODS
 from silobench.vertical.trees import label_holder
 from silobench.vertical.trees.binning import codes, thresholds
 from silobench.vertical.trees.boosting import Boosting
@@ -16,7 +23,10 @@ from silobench.vertical.trees.cipher import HistogramCipher
 from silobench.vertical.trees.ensemble import Trees
 from silobench.vertical.trees.losses import loss_of
 from silobench.vertical.trees.messages import Gradients, Histogram, Message, NodeRows, Sides, SplitOrder
+from silobench.vertical.trees.paillier import PaillierHistograms
 from silobench.vertical.trees.splits import TreeSettings
+from silobench.vertical.trees.traffic import TreeTraffic
+from vertical_cases import problem, records
 
 COLUMNS = (np.arange(3), np.arange(3, 5), np.arange(5, 8))
 # Gradients are float32, and a margin is a sum of a few leaf values of at most about 1: rounding stays far below this.
@@ -233,17 +243,23 @@ def test_messages_show_neither_values_nor_labels() -> None:
 def test_bytes_by_hand() -> None:
     x, y = table(100)
     boosting = trained(x, y, 2, 1, settings=TreeSettings(leaves=3))
-    traffic, splits = boosting.traffic[1], int((boosting.trees.party == 1).sum())
-    sizes = [len(np.unique(x[:, column])) for column in COLUMNS[1]]
-    assert traffic.up["layout"] == 2 * 2 * len(sizes)
-    assert traffic.down["gradients"] == 100 * 2 * 4
-    assert traffic.up["histograms"] == sum(sizes) * (8 + 8 + 4) * 2  # root and one child
+    traffic = TreeTraffic([*boosting.setup, *boosting.exchanges], 0, 3, link("1Mbps", latency=0.5), measured(), 0)
+    phases, sizes = {phase.name: phase for phase in traffic.phases}, [len(np.unique(x[:, c])) for c in COLUMNS[1]]
+    assert phases["layout"].up[1] == 2 * 2 * len(sizes)
+    assert phases["gradients"].down == {1: 100 * 2 * 4, 2: 100 * 2 * 4}
+    assert phases["histograms"].up[1] == sum(sizes) * (8 + 8 + 4) * 2  # root and one child
+    assert phases["histograms"].messages == 2 * 2
+    owners = boosting.trees.party[boosting.trees.party >= 0].tolist()
     bits = -(-100 // 8)
-    assert traffic.down["rows"] == 4 * 4 + (0 if boosting.trees.party[0] == 1 else bits)
-    assert traffic.down.get("splits", 0) == splits * 3 * 4
-    assert not boosting.traffic[0].messages
+    assert phases["rows"].down == {party: 4 * 4 + (0 if owners[0] == party else bits) for party in (1, 2)}
+    orders = {party: 3 * 4 * owners.count(party) for party in (1, 2) if party in owners}
+    assert phases["splits"].down == orders
+    steps = 1 + 2 + 2 + 2 * sum(owner != 0 for owner in owners)  # layouts, gradients, rows, and splits of others
+    size = sum(sum(phase.up.values()) + sum(phase.down.values()) for phase in phases.values())
+    assert 0.5 * steps < traffic.clock < 0.5 * steps + 8 * size / 1e6
+    assert traffic.dense == [sum(sum(getattr(p, way).values()) for p in phases.values()) for way in ("up", "down")]
     squares = trained(*table(100, None), None, 1, settings=TreeSettings(leaves=2))
-    assert squares.traffic[1].down["gradients"] == 100 * 4  # all second derivatives are 1
+    assert squares.exchanges[1].down.nbytes == 100 * 4  # all second derivatives are 1
 
 
 class Fixed(HistogramCipher):
@@ -286,6 +302,22 @@ def test_parties_add_up_what_they_cannot_read() -> None:
     assert cipher.sums == asked <= 2 * (clear.trees.party >= 0).sum() + 2 * 3  # one child per split, and the root
 
 
+def test_paillier_gives_the_same_trees_whatever_the_key() -> None:
+    x, y = table(60)
+    settings = TreeSettings(leaves=4, min_leaf=10)
+    for classes, labels in ((2, y), (None, 1000.0 * y)):
+        clear = trained(x, labels, classes, 2, settings=settings)
+        states = []
+        for _ in range(2):
+            hidden = trained(x, labels, classes, 2, settings=settings, cipher=PaillierHistograms(60 * 3, bits=256))
+            error = np.abs(hidden.holder.margins - clear.holder.margins).max()
+            assert error <= CLOSE * max(1.0, np.abs(clear.holder.margins).max())
+            states.append({name: tensor.tolist() for name, tensor in hidden.state().items()})
+        assert states[0] == states[1]
+    with pytest.raises(NotImplementedError, match="only the label holder"):
+        hidden.parties[1]._cipher.decrypt_pairs(hidden.exchanges[1].up.sums)
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_training_resumes_bit_for_bit(classes: int) -> None:
     x, y = table(classes=classes)
@@ -319,3 +351,56 @@ def test_a_module_returns_the_outputs_of_an_objective(classes: int | None) -> No
         assert torch.allclose(outputs.double().softmax(1)[:, [1]], margins.sigmoid(), atol=1e-6)
     else:
         assert torch.equal(outputs, margins.float())
+
+
+@pytest.mark.parametrize("method", ["boosted-trees(leaves=5)", "joined-trees(leaves=5)"])
+def test_records_and_resuming(method: str) -> None:
+    task = problem("columns(by=block)", 3)
+    first, second, third = records(task, method)
+    resumed = list(records(task, method, unpacked_state(second.state)))
+    assert [each.round for each in resumed] == [3]
+    assert (resumed[0].loss, resumed[0].metrics, resumed[0].train_loss) == (third.loss, third.metrics, third.train_loss)
+    assert resumed[0].final == third.final
+    assert (resumed[0].bytes_up, resumed[0].bytes_down) == (third.bytes_up, third.bytes_down)
+    assert first.train_loss > second.train_loss > third.train_loss
+    assert (third.bytes_up > 0) == method.startswith("boosted")
+    if method.startswith("boosted"):
+        assert set(first.phases) == {"layout", "gradients", "histograms", "splits", "rows"}
+        assert set(third.phases) == set(first.phases) - {"layout"}
+        assert third.time["parties"]["train"] > 0
+
+
+def unpacked_state(state: Any) -> Any:
+    """Return a state as a checkpoint gives it back: other objects with the same bits."""
+    extra = {owner: {name: value.clone() for name, value in part.items()} for owner, part in state.extra.items()}
+    return replace(state, extra=extra)
+
+
+def test_both_methods_agree_where_a_party_lacks_rows() -> None:
+    task = problem("columns(by=block)", 3)
+    deal = task.federation.deal
+    train, test = deal.train.copy(), deal.test.copy()
+    train[1, ::3] = test[1, ::4] = False
+    task = replace(task, federation=replace(task.federation, deal=replace(deal, train=train, test=test)))
+    (*_, ours), (*_, theirs) = records(task, "boosted-trees"), records(task, "joined-trees")
+    assert ours.loss == pytest.approx(theirs.loss, abs=CLOSE)
+    assert ours.final["by_rows"] == theirs.final["by_rows"]
+
+
+def test_what_trees_refuse() -> None:
+    task = problem("columns(by=block)", 3)
+    method = VERTICAL_METHODS.build("boosted-trees")
+    assert "signs show the labels" in method.notes(task)[0]
+    assert not VERTICAL_METHODS.build("boosted-trees(encryption=paillier)").notes(task)
+    hinge = replace(task, objective=OBJECTIVES.build("hinge")(task.federation.dataset))
+    with pytest.raises(ConfigError, match="boosted trees cannot train for the objective hinge"):
+        method.check(hinge)
+    with pytest.raises(ConfigError, match="transforms are for activations"):
+        method.check(replace(task, transforms=(bind_chain("quantize(bits=8)")[0].build(),)))
+    rows = task.federation.rows[task.federation.y[task.federation.rows] == 1]
+    one = replace(task, federation=replace(task.federation, rows=rows))
+    with pytest.raises(ConfigError, match="do not have all 2 classes"):
+        VERTICAL_METHODS.build("joined-trees").check(one)
+    for spec in ("boosted-trees(leaves=1)", "boosted-trees(bins=256)", "joined-trees(min_leaf=0)"):
+        with pytest.raises(SpecError):
+            VERTICAL_METHODS.build(spec)

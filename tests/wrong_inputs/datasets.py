@@ -12,6 +12,9 @@ from wrong_inputs.case import Case
 CITIES = ("Bern", "Oslo", "Rome")
 ROWS = "age,city,y\n" + "".join(f"{20 + i % 37},{CITIES[i % 3]},{'yes' if i % 4 else 'no'}\n" for i in range(60))
 X, Y = np.arange(40.0).reshape(20, 2), np.array([0, 1] * 10)
+BANK = "id,age,default\n" + "".join(f"{i},{20 + i % 37},{'no' if i % 4 else 'yes'}\n" for i in range(60))
+SHOP = "id,spent\n" + "".join(f"{i},{i * 3 % 50}\n" for i in range(79, 19, -1))
+SONGS = "title,length,year\n" + "".join(f"Song {i} ({1960 + i}),{100 + i},{1960 + i}\n" for i in range(60))
 
 
 def _archive(**arrays: Any) -> bytes:
@@ -67,6 +70,17 @@ FILES: dict[str, str | bytes] = {
     "wide.csv": "y," + ",".join(f"c{i}" for i in range(50)) + "\n" + "".join(f"{c}{',1' * 50}\n" for c in "ab" * 10),
     "html.csv": "<html><body>404</body></html>\n",
     "unicode.csv": ROWS.replace("age", "возраст").replace("yes", "да").replace("no", "нет"),
+    # tables of several parties
+    "bank.csv": BANK,
+    "shop.csv": SHOP,
+    "shop_twice.csv": SHOP + "20,1\n20,2\n21,3\n",
+    "shop_text.csv": re.sub(r"\n(\d+),", r"\nc\1,", SHOP),
+    "shop_far.csv": re.sub(r"\n(\d+),", r"\n9\1,", SHOP),
+    "shop_label.csv": SHOP.replace("spent", "default"),
+    "shop_none.csv": "id,spent\n",
+    "shop_keys.csv": "id\n1\n2\n",
+    "songs.csv": SONGS,
+    "radio.csv": SONGS.replace("year", "plays").replace("length", "stations"),
     # arrays
     "good.npz": _archive(x=X, y=Y),
     "nan.npz": _archive(x=np.where(X == 4, np.nan, X), y=Y),
@@ -287,6 +301,47 @@ CASES = [
     dataset("csv(path=loop.csv, label=y)", "so it cannot be followed: give a file's path."),
     dataset(
         "csv(path=/dev/null, label=y)", "/dev/null has 0 lines: a header and at least one row are needed, so add them."
+    ),
+    dataset("linked(files=[bank.csv, shop.csv], label=default, key=id)", "partitioned by iid into 2 parties", code=0),
+    dataset("linked(files=[bank.csv], label=default, key=id)", "one per party is needed, so write files=["),
+    dataset("linked(files=[bank.csv, ./bank.csv], label=default, key=id)", "every party needs a file of its own"),
+    dataset("linked(files=[bank.csv, no.csv], label=default, key=id)", "there is no file no.csv: check the path."),
+    dataset("linked(files=[bank.csv, shop.csv], label=default)", "write key=COLUMN, or match=order."),
+    dataset("linked(files=[bank.csv, shop.csv], label=default, key=idd)", "different names for it): did you mean id?"),
+    dataset("linked(files=[bank.csv, shop.csv], label=default, key=[id, nr])", "shop.csv has no column 'nr' for the"),
+    dataset("linked(files=[bank.csv, shop.csv], label=default, key=[id, id, id])", "give one for all files, or one"),
+    dataset("linked(files=[bank.csv, shop_twice.csv], label=default, key=id)", "such as '20' in 3 rows: every row"),
+    dataset("linked(files=[bank.csv, shop_text.csv], label=default, key=id)", "keys need the same type, so correct"),
+    dataset("linked(files=[bank.csv, shop_far.csv], label=default, key=id)", "shared keys are needed, so check"),
+    dataset("linked(files=[bank.csv, shop_none.csv], label=default, key=id)", "a header and at least one row"),
+    dataset("linked(files=[bank.csv, shop_keys.csv], label=default, key=id)", "shop_keys.csv has no columns for"),
+    dataset("linked(files=[bank.csv, shop_label.csv], label=default, key=id)", "but it must be at one party: remove"),
+    dataset("linked(files=[bank.csv, shop.csv], label=defualt, key=id)", "needs the label; did you mean default?"),
+    dataset("linked(files=[bank.csv, shop.csv], label=id, key=id)", "as the label and as a key, so every party"),
+    dataset("linked(files=[songs.csv, radio.csv], label=year, key=title)", "100% of the keys in 'title' contain"),
+    dataset(
+        "linked(files=[songs.csv, radio.csv], label=year, key=title, match=normalised, year=[year, key])",
+        "as the label and as a year that rows are matched by",
+    ),
+    dataset(
+        "linked(files=[bank.csv, shop.csv], label=default, key=id, match=order)",
+        "match=order needs the same order, so sort the files, or use match=exact.",
+    ),
+    dataset(
+        "linked(files=[bank.csv, shop_twice.csv], label=default, match=order)",
+        "bank has 60 rows and shop_twice 63: match=order needs the same rows",
+    ),
+    dataset(
+        "linked(files=[bank.csv, shop.csv], label=default, key=id, year=age)",
+        "linked has a year with match=exact: write match=normalised or fuzzy, or leave year out.",
+    ),
+    dataset(
+        "linked(files=[bank.csv, shop.csv], label=default, key=id, match=similar)",
+        "linked: match must be 'exact', 'normalised', 'fuzzy', 'psi' or 'order', but 'similar' was given.",
+    ),
+    dataset(
+        "linked(files=[bank.csv, shop.csv], label=default, key=id, match=fuzzy, threshold=2)",
+        "linked: threshold must be less than or equal to 1",
     ),
     dataset("npz(path=good.npz)", "partitioned by iid into 2 parties", code=0),
     dataset("npz(path=nowhere.npz)", "there is no file nowhere.npz: check the path."),

@@ -8,10 +8,10 @@ from .engine import inline as inline
 from .engine import native as native
 from .engine import pool as pool
 from .engine import stacked as stacked
-from .executor import EXECUTORS as EXECUTORS
 from .executor import Executor as Executor
 from .executor import Job as Job
 from .executor import News as News
 from .modes import MODES as MODES
 from .modes import Mode as Mode
+from .workers import EXECUTORS as EXECUTORS
 from .workers import Workers as Workers

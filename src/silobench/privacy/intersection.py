@@ -244,9 +244,8 @@ def _workers(points: int) -> Iterator[Map]:
         return
     pool = ProcessPoolExecutor(cores(), context(), _ignore_interrupt)
     try:
-        with without_main():
-            pool.submit(_ignore_interrupt).result()  # starts the processes
-        yield pool.map
+        with without_main():  # processes start when there is work for them
+            yield pool.map
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -1,3 +1,1 @@
 """Vertical federation: parties hold different columns of the same rows, and one of them has the labels."""
-
-"""Vertical federations: parties hold different columns of the same rows."""

@@ -25,20 +25,22 @@ class Batch:
     step: int  # counted from 0 in the round
 
     def stream(self, purpose: str, party: int) -> np.random.Generator:
+        """Return random numbers for a purpose at a party."""
         return stream(self.seed, f"cut {purpose} {self.step}", self.round, party)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Carried:
-    """Messages of one batch in one direction: what arrives, and what that took, by party."""
+    """Messages of one batch in one direction, by party: what arrives, and what that took."""
 
-    arrived: Mapping[int, Tensor]
-    sizes: Mapping[int, int]  # bytes
-    dense: int  # bytes of all messages, if nothing were compressed
-    encode: Mapping[int, float] = field(default_factory=dict)  # seconds of the sender
-    encrypt: Mapping[int, float] = field(default_factory=dict)
-    decode: float = 0.0  # seconds of the receiver, of all messages
-    reports: Mapping[str, float] = field(default_factory=dict)
+    arrived: dict[int, Tensor] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)  # bytes
+    dense: int = 0  # bytes of all messages, if nothing were compressed
+    encode: dict[int, float] = field(default_factory=dict)  # seconds of the sender
+    encrypt: dict[int, float] = field(default_factory=dict)  # seconds of the sender
+    decode: dict[int, float] = field(default_factory=dict)  # seconds of the receiver
+    reports: dict[str, list[float]] = field(default_factory=dict)
+    relays: frozenset[int] = frozenset()  # parties that send only when the messages of the others have arrived
 
 
 @dataclass(frozen=True)
@@ -54,47 +56,46 @@ class Crossing:
 
     def up(self, activations: Mapping[int, Tensor], batch: Batch) -> Carried:
         """Carry activations from parties to the label holder."""
-        return self._carried(activations, self.transforms, batch, "activations")
+        carried = Carried()
+        for party, tensor in activations.items():
+            since = time.perf_counter()
+            _carry(carried, self.defended(tensor, batch, party), self.transforms, batch, party, "activations", since)
+        return carried
 
     def down(self, gradients: Mapping[int, Tensor], y: Mapping[int, Tensor], batch: Batch) -> Carried:
         """Carry gradients from the label holder to parties; `y` are the labels of their rows."""
-        return self._carried(gradients, self.broadcast, batch, "gradients", y)
+        carried, protect = Carried(), self.defence.gradients
+        for party, tensor in gradients.items():
+            since = time.perf_counter()
+            if protect is not None:
+                tensor = protect(tensor, y[party], batch.stream("defence of gradients", party))
+            _carry(carried, tensor, self.broadcast, batch, party, "gradients", since)
+        return carried
 
     def seen(self, arrived: Mapping[int, Tensor]) -> Mapping[int, Tensor]:
         """Return what the label holder sees of the activations of each party."""
         return arrived
 
-    def _carried(
-        self,
-        tensors: Mapping[int, Tensor],
-        chain: Sequence[Transform],
-        batch: Batch,
-        what: str,
-        y: Mapping[int, Tensor] | None = None,
-    ) -> Carried:
-        arrived, sizes, encode = dict[int, Tensor](), dict[int, int](), dict[int, float]()
-        reports, decode = dict[str, float](), 0.0
-        for party, tensor in tensors.items():
-            since = time.perf_counter()
-            changed = self._defended(tensor, None if y is None else y[party], batch, party)
-            if chain and len(changed):
-                sent = _sent(changed, chain, batch, party, what)
-                arrived[party], sizes[party] = sent.arrived.total[_PART].view(changed.shape), sent.message.nbytes
-                reports |= {f"{what} {name}": value for name, value in sent.report.items()}
-                decode += sent.unpacking
-            else:
-                arrived[party], sizes[party] = changed, changed.nbytes
-            encode[party] = time.perf_counter() - since
-        dense = sum(tensor.nbytes for tensor in tensors.values())
-        return Carried(arrived, sizes, dense, encode, {}, decode, reports)
+    def defended(self, activations: Tensor, batch: Batch, party: int) -> Tensor:
+        """Return the activations of a party after the defence."""
+        protect = self.defence.activations
+        return activations if protect is None else protect(activations, batch.stream("defence of activations", party))
 
-    def _defended(self, tensor: Tensor, y: Tensor | None, batch: Batch, party: int) -> Tensor:
-        """Return activations, or gradients if their labels are given, after the defence."""
-        if y is None:
-            protect = self.defence.activations
-            return protect(tensor, batch.stream("defence of activations", party)) if protect else tensor
-        change = self.defence.gradients
-        return change(tensor, y, batch.stream("defence of gradients", party)) if change else tensor
+
+def _carry(
+    carried: Carried, tensor: Tensor, chain: Sequence[Transform], batch: Batch, party: int, what: str, since: float
+) -> None:
+    """Add the message of a party to those that were carried; its sender began to work on it at `since`."""
+    carried.dense += tensor.nbytes
+    if chain and len(tensor):
+        sent = _sent(tensor, chain, batch, party, what)
+        carried.arrived[party] = sent.arrived.total[_PART].view(tensor.shape)
+        carried.sizes[party], carried.decode[party] = sent.message.nbytes, sent.unpacking
+        for name, value in sent.report.items():
+            carried.reports.setdefault(f"{what} {name}", []).append(value)
+    else:
+        carried.arrived[party], carried.sizes[party] = tensor, tensor.nbytes
+    carried.encode[party] = time.perf_counter() - since - carried.decode.get(party, 0.0)
 
 
 def _sent(tensor: Tensor, chain: Sequence[Transform], batch: Batch, party: int, what: str) -> Sent:
@@ -110,6 +111,11 @@ def present_rows(flags: Tensor, party: int) -> Tensor | None:
     """Return the rows of a batch that a party has; None if it has all."""
     known = flags[:, party] > 0
     return None if bool(known.all()) else known.nonzero().squeeze(1)
+
+
+def taken(tensor: Tensor, rows: Tensor | None) -> Tensor:
+    """Return some rows of a batch; all for None."""
+    return tensor if rows is None else tensor.index_select(0, rows)
 
 
 def spread(tensor: Tensor, rows: Tensor | None, count: int) -> Tensor:

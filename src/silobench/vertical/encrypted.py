@@ -59,10 +59,10 @@ class EncryptedCrossing(Crossing):
 
     def up(self, activations: Mapping[int, Tensor], batch: Batch) -> Carried:
         """Carry the sum of activations: it arrives in the place of the first party, and zeros in those of others."""
-        step, encrypt, messages, spent = self.step(len(activations)), dict[int, float](), list[bytes](), 0.0
+        step, encrypt, messages = self.step(len(activations)), dict[int, float](), list[bytes]()
         for party, each in activations.items():
             since = time.perf_counter()
-            on_grid = np.rint(self._defended(each, None, batch, party).numpy().astype(np.float64) / step) * step
+            on_grid = np.rint(self.defended(each, batch, party).numpy().astype(np.float64) / step) * step
             messages.append(self._encrypted(on_grid, party).to_bytes())
             encrypt[party] = time.perf_counter() - since
         since = time.perf_counter()
@@ -77,7 +77,8 @@ class EncryptedCrossing(Crossing):
         # The first party sends the sum, and each of the others its own message to the first.
         sizes = dict(zip((*others, first), (*map(len, messages[1:]), len(collected)), strict=True))
         dense = sum(each.nbytes for each in activations.values())
-        return Carried(arrived, sizes, dense, {first: spent}, encrypt, decode)
+        relays = frozenset([first]) if others else frozenset()
+        return Carried(arrived, sizes, dense, {first: spent}, encrypt, {first: decode}, relays=relays)
 
     def seen(self, arrived: Mapping[int, Tensor]) -> dict[int, Tensor]:
         """Return what the label holder sees of the activations of each party: the sum of all."""

@@ -4,7 +4,7 @@ All parties are in one array: the joint input of a row is its features, then a f
 party has the row. A network takes from it what a party may see.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from torch import Tensor
 from silobench.data.dataset import Dataset, Features
 from silobench.errors import ConfigError, PartitionError
 from silobench.federation import Party, evaluation_batch
-from silobench.partitions import Deal, bind_sum
+from silobench.partitions import Absent, Deal, bind_sum
 from silobench.rng import stream
 
 ALIGNED, ALL = "aligned", "all"  # sets of test rows: those that every party has, and those that any party has
@@ -30,7 +30,8 @@ class VerticalFederation:
     """Parties that hold columns of the same rows.
 
     `rows` are the training rows, and `validation` those that are held out of them. `test_sets` are the test rows by
-    name of the set: aligned, all, and those of each party.
+    name of the set: aligned, all, and those of each party. `padding` says which columns of a row are zeros: those of
+    parties that do not have it. It is `deal`, except for a baseline, whose deal has one party.
     """
 
     dataset: Dataset
@@ -39,6 +40,7 @@ class VerticalFederation:
     rows: Tensor
     validation: Tensor
     test_sets: Mapping[str, Tensor]
+    padding: Deal
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -62,12 +64,12 @@ class VerticalFederation:
     @cached_property
     def x(self) -> Tensor:
         """The joint input of all training rows."""
-        return self._joint(self.dataset.train.x, self.deal.train)
+        return self._joint(self.dataset.train.x, self.padding.train, self.deal.train)
 
     @cached_property
     def test_x(self) -> Tensor:
         """The joint input of all test rows."""
-        return self._joint(self.dataset.test.x, self.deal.test)
+        return self._joint(self.dataset.test.x, self.padding.test, self.deal.test)
 
     @cached_property
     def y(self) -> Tensor:
@@ -87,36 +89,36 @@ class VerticalFederation:
         return evaluation_batch(self.features)
 
     def combined(self) -> "VerticalFederation":
-        """Return the federation with all columns at one party, which has every row that somebody has."""
+        """Return the federation with all columns at one party, which has every row that some party has."""
         deal = self.deal
-        columns = np.concatenate(deal.columns)
         train, test = (np.atleast_2d(known.any(0)) for known in (deal.train, deal.test))
-        joined = replace(
-            deal, names=("combined",), columns=(columns,), train=train, test=test, label=0, absent=_padded(deal)
-        )
-        return _with_padding_of(replace(self, deal=joined), self)
+        return replace(self, deal=_alone(deal, "combined", np.concatenate(deal.columns), train, test))
 
     def solo(self, party: int) -> "VerticalFederation":
         """Return the federation of one party, with its own columns and rows; it is given the labels of its rows."""
         deal = self.deal
-        own = replace(
-            deal, names=(deal.names[party],), columns=(deal.columns[party],), train=deal.train[party : party + 1],
-            test=deal.test[party : party + 1], label=0, absent=_padded(deal),
-        )  # fmt: skip
-        known = torch.from_numpy(deal.train[party])
-        alone = replace(self, deal=own, rows=self.rows[known[self.rows]], validation=self.validation)
-        if not len(alone.rows):
+        train, test = deal.train[[party]], deal.test[[party]]
+        known = torch.from_numpy(train[0])
+        rows, validation = (each[known[each]] for each in (self.rows, self.validation))
+        if not len(rows):
             raise PartitionError(
                 f"{deal.names[party]} has no training row, so it cannot train by itself: choose another party."
             )
-        return alone
+        single = _alone(deal, deal.names[party], deal.columns[party], train, test)
+        return replace(self, deal=single, rows=rows, validation=validation)
 
-    def _joint(self, x: Features, known: NDArray[np.bool_]) -> Tensor:
-        dense = _dense(x).reshape(x.shape[0], -1)
-        for columns, own in zip(self.deal.columns, known, strict=True):
-            if not own.all():
-                dense[np.ix_(~own, columns)] = 0
-        return torch.from_numpy(np.concatenate([dense, known.T.astype(np.float32)], axis=1))
+    def _joint(self, x: Features, padding: NDArray[np.bool_], known: NDArray[np.bool_]) -> Tensor:
+        """Return features, with zeros for those of parties in `padding` without the row, and then the flags `known`."""
+        joint = np.empty((x.shape[0], self.features + len(known)), dtype=np.float32)
+        dense = joint[:, : self.features]
+        dense[:] = (x.toarray() if sparse.issparse(x) else x).reshape(len(joint), -1)
+        if x.dtype == np.uint8:
+            dense /= 255
+        for columns, present in zip(self.padding.columns, padding, strict=True):
+            if not present.all():
+                dense[np.ix_(~present, columns)] = 0
+        joint[:, self.features :] = known.T
+        return torch.from_numpy(joint)
 
     def facts(self) -> dict[str, Any]:
         """Return who has what, for run.json."""
@@ -135,25 +137,12 @@ class VerticalFederation:
         }
 
 
-def _padded(deal: Deal) -> Any:
-    return "drop" if deal.absent == "drop" else "zeros"
-
-
-def _with_padding_of(combined: VerticalFederation, parts: VerticalFederation) -> VerticalFederation:
-    """Return a combined federation whose joint input has zeros where a party did not have the row."""
-    features = parts.features
-    for name in ("x", "test_x"):
-        rows = getattr(parts, name)
-        flags = rows[:, features:].amax(1, keepdim=True)
-        vars(combined)[name] = torch.cat([rows[:, :features], flags], dim=1)  # the value of the cached property
-    return combined
-
-
-def _dense(x: Features) -> NDArray[np.float32]:
-    """Return features as a new array of floats; bytes are scaled to 0..1."""
-    whole = x.toarray() if sparse.issparse(x) else x
-    scaled: NDArray[np.float32] = whole.astype(np.float32) / np.float32(255 if whole.dtype == np.uint8 else 1)
-    return scaled
+def _alone(
+    deal: Deal, name: str, columns: NDArray[np.int64], train: NDArray[np.bool_], test: NDArray[np.bool_]
+) -> Deal:
+    """Return the deal of one party. A row that it does not have is zeros: it has nothing to learn from an absence."""
+    absent: Absent = "drop" if deal.absent == "drop" else "zeros"
+    return replace(deal, names=(name,), columns=(columns,), train=train, test=test, label=0, absent=absent)
 
 
 def federate_columns(
@@ -164,25 +153,28 @@ def federate_columns(
     The fraction `validation` of the training rows is held out, unless the dataset itself has validation rows.
     """
     _check(dataset, validation)
-    (term,) = bind_sum(spec)
-    deal_columns = term.build().deal
-    if deal_columns is None:
-        raise ConfigError(f"{spec} deals rows, not columns: write columns(...).")
-    deal = deal_columns(dataset, parties, stream(seed, "partition"))
-    usable = _usable(deal, deal.train)
+    deal = _dealer(spec)(dataset, parties, stream(seed, "partition"))
+    usable = np.flatnonzero(deal.train.all(0) if deal.absent == "drop" else deal.train.any(0))
     if not len(usable):
         raise PartitionError(f"{spec} leaves no training row: let parties have more rows in common, or pad them.")
     held_out = _held_out(usable, dataset, validation, seed)
     rows = np.setdiff1d(usable, held_out, assume_unique=True)
     sets = _test_sets(deal, spec)
-    return VerticalFederation(dataset, deal, seed, torch.from_numpy(rows), torch.from_numpy(held_out), sets)
+    return VerticalFederation(dataset, deal, seed, torch.from_numpy(rows), torch.from_numpy(held_out), sets, deal)
+
+
+def _dealer(spec: str) -> Callable[[Dataset, int | None, np.random.Generator], Deal]:
+    """Return the function of a partition that deals columns; refuse other partitions, and sums."""
+    terms = bind_sum(spec)
+    deal = terms[0].build().deal
+    if len(terms) > 1:
+        raise ConfigError(f"{spec} is a sum, but a partition that deals columns cannot be added to another: keep one.")
+    if deal is None:
+        raise ConfigError(f"{spec} deals rows, but columns are needed here: write columns(...).")
+    return deal
 
 
 def _check(dataset: Dataset, validation: float) -> None:
-    if dataset.task == "verification":
-        raise ConfigError(f"{dataset.name} is for verification, which needs whole pictures: use another dataset.")
-    if dataset.vocabulary:
-        raise ConfigError(f"{dataset.name} has rows of words, which have no columns to divide: use a table.")
     if validation and len(dataset.validation):
         raise ConfigError(
             f"validation = {validation:g} and a split with validation rows were both given: leave out validation, or "
@@ -194,11 +186,6 @@ def _check(dataset: Dataset, validation: float) -> None:
             f"{dataset.name} has {numbers:.1e} numbers when its rows are dense, which is too much for parties that "
             "hold columns: take fewer rows or columns."
         )
-
-
-def _usable(deal: Deal, known: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the rows that every party has, where others are dropped, else those that some party has."""
-    return np.flatnonzero(known.all(0) if deal.absent == "drop" else known.any(0))
 
 
 def _test_sets(deal: Deal, spec: str) -> dict[str, Tensor]:

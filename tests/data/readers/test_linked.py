@@ -41,6 +41,10 @@ def test_games_are_joined_by_title(make: Make) -> None:
     assert len(np.unique(column(data, "steam.release_year")[on_steam])) == 5
     assert "rows of 36 by owner: ign 36, steam 18 and steamspy 12" in data.notes
     assert not [name for name in data.columns if "phrase" in name or "editors" in name or "score" in name.split(".")]
+    assert sum(data.owners.values(), ()) == data.columns
+    assert [*data.owners] == ["ign", "steam", "steamspy"]
+    assert data.alignment["matched"] == {"ign": 36, "steam": 18, "steamspy": 12}
+    assert data.alignment["unmatched"]["ign"] == 12
 
 
 def test_aligned_games_are_those_of_all_owners(make: Make) -> None:

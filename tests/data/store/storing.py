@@ -65,7 +65,20 @@ def dense() -> Dataset:
 
 
 def same(left: Dataset, right: Dataset) -> None:
-    facts = ("name", "classes", "licence", "notes", "task", "columns", "vocabulary", "augment", "checksum", "shape")
+    facts = (
+        "name",
+        "classes",
+        "licence",
+        "notes",
+        "task",
+        "columns",
+        "vocabulary",
+        "augment",
+        "checksum",
+        "shape",
+        "owners",
+        "alignment",
+    )
     for fact in facts:
         assert getattr(left, fact) == getattr(right, fact)
         assert type(getattr(left, fact)) is type(getattr(right, fact))

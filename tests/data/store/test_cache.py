@@ -56,7 +56,10 @@ def numbers() -> Dataset:
     def split(n: int) -> Split:
         return Split(rng.normal(size=(n, 2)).astype(np.float32), rng.normal(size=n).astype(np.float32))
 
-    return Dataset("numbers", split(20), split(5), (), "odd", task="regression")
+    owners, facts = {"bank": ("a",), "shop": ("b",)}, {"match": "exact", "rows": {"bank": 25, "shop": 30}}
+    return Dataset(
+        "numbers", split(20), split(5), (), "odd", task="regression", columns=("a", "b"), owners=owners, alignment=facts
+    )
 
 
 def empty_rows() -> Dataset:

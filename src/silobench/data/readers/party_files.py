@@ -120,14 +120,13 @@ def _read(path: str, wanted: Sequence[str], drop: Sequence[str]) -> Table:
 
 
 def _check_columns(party: Party) -> None:
-    """Refuse a table without the columns of key and year, or without any others."""
+    """Refuse a table without the columns of key and year."""
     known = party.table.columns
     for role, name in (("key", party.key), ("year", party.year)):
         if name and name not in known and (role, name) != ("year", _IN_KEY):
-            hint = suggest(name, known).removesuffix("?").removesuffix(".")
             raise DataError(
-                f"{party.path} has no column '{name}' for the {role}: {hint}, or give one {role} per file, as in "
-                f"{role}=[id, client]."
+                f"{party.path} has no column '{name}' for the {role} (write {role}=[A, B] if the files have different "
+                f"names for it): {suggest(name, known)}"
             )
 
 
@@ -279,7 +278,7 @@ def match_parties(
             raise DataError(
                 f"{party.path} has no row whose key is in {holder.path} (its keys are such as {_example(party)}, and "
                 f"those of {holder.path} such as {_example(holder)}): shared keys are needed, so check the columns of "
-                "the key, or try match=normalised."
+                "the key, or choose another match."
             )
         matches.append(result)
     return matches

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Ge, Gt, Le
@@ -21,6 +21,7 @@ from silobench.data.readers.joined import (
 )
 from silobench.data.readers.party_files import Duplicates, Party, complete, match_parties, read_parties
 from silobench.data.readers.targets import LabelTask
+from silobench.data.readers.user_arrays import ArrayScale
 from silobench.data.readers.user_tables import Names, Source, TestShare, as_names, group_ids, label_targets
 from silobench.data.table.build import POOLED_NOTE, build
 from silobench.data.table.cells import BadCells, RawColumn
@@ -48,7 +49,7 @@ def linked(
     group: Names = (),
     drop: Names = (),
     test: TestShare = 0.2,
-    scale: Literal["standard", "none"] = "standard",
+    scale: ArrayScale = "standard",
     task: LabelTask = "auto",
     unit: str = "",
     many: Many = "auto",

@@ -45,14 +45,19 @@ class VerticalProblem:
 
     def network(self) -> SplitNetwork:
         """Return the split network at which every run of the seed starts."""
-        federation = self.federation
-        deal, dataset = federation.deal, federation.dataset
-        named = tuple(tuple(dataset.columns[place] for place in own) for own in deal.columns) if dataset.columns else ()
+        federation, deal, names = self.federation, self.federation.deal, self.federation.dataset.columns
         sizes = VerticalSizes(
-            tuple(map(len, deal.columns)), self.objective.outputs(dataset), deal.label, named, self._values
+            tuple(map(len, deal.columns)),
+            self.objective.outputs(federation.dataset),
+            deal.label,
+            tuple(tuple(names[place] for place in columns) for columns in deal.columns) if names else (),
+            self._values,
+            names,
         )
-        columns = [torch.from_numpy(np.ascontiguousarray(own)) for own in deal.columns]
-        return self.model.build(sizes, columns, federation.features, self.seed, deal.absent == "embedding")
+        columns = [torch.from_numpy(np.ascontiguousarray(each)) for each in deal.columns]
+        is_partial = ~(deal.train.all(1) & deal.test.all(1))
+        embedded = np.flatnonzero(is_partial).tolist() if deal.absent == "embedding" else ()
+        return self.model.build(sizes, columns, federation.features, self.seed, embedded)
 
     def _values(self, party: int, place: int) -> Tensor:
         federation = self.federation

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, Any, TypeAlias
 
+import torch
 from annotated_types import Ge
 from pydantic import BeforeValidator
 from torch import Tensor, nn
@@ -32,7 +33,7 @@ class _Bias(nn.Module):
 
     def __init__(self, outputs: int):
         super().__init__()
-        self.bias = nn.Parameter(nn.init.zeros_(nn.Linear(1, outputs).bias))
+        self.bias = nn.Parameter(torch.zeros(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.bias
@@ -62,5 +63,24 @@ def mlp(hidden: Widths = (32, 16), top: Widths = (16,), cut: CutName = "concaten
         widths = [hidden[-1]] * len(bottoms)
         joint = CUTS[cut](widths)
         return Halves(bottoms, widths, joint, dense((joint.width, *top, sizes.outputs)))
+
+    return VerticalModel(halves)
+
+
+@VERTICAL_MODELS.register
+def oarf_mlp() -> VerticalModel:
+    """OARF's network for year prediction: layers of 2d and d/2 at a party with d features, and one layer over all.
+
+    The label holder concatenates the second layers. A party by itself, and all columns in one place, have a perceptron
+    d, 2d, d/2 and the outputs.
+    """
+
+    def halves(sizes: VerticalSizes) -> Halves:
+        widths = [max(1, inputs // 2) for inputs in sizes.inputs]
+        bottoms = [
+            dense((inputs, 2 * inputs, width), ends_active=True)
+            for inputs, width in zip(sizes.inputs, widths, strict=True)
+        ]
+        return Halves(bottoms, widths, CUTS["concatenate"](widths), dense((sum(widths), sizes.outputs)))
 
     return VerticalModel(halves)

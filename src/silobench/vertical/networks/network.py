@@ -1,6 +1,6 @@
 """`SplitNetwork`: a bottom network per party, a cut that joins their activations, and a top network with the labels."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,8 +17,9 @@ class VerticalSizes:
     """Sizes for a split network to fit.
 
     `inputs` are the numbers of features by party, `outputs` is the number of classes or 1, and `label` is the party
-    with the labels. `names` are the features of each party; `values` are the sorted distinct values of a feature in the
-    training rows, by party and place, for a network that looks them up.
+    with the labels. `names` are the features of each party, and `features` those of the whole dataset; both are empty
+    if features have no names. `values` are the sorted distinct values of a feature in the training rows, by party and
+    place, for a network that looks them up.
     """
 
     inputs: tuple[int, ...]
@@ -26,6 +27,7 @@ class VerticalSizes:
     label: int = 0
     names: tuple[tuple[str, ...], ...] = ()
     values: Callable[[int, int], Tensor] = lambda party, place: torch.zeros(0)
+    features: tuple[str, ...] = ()
 
 
 class Cut(nn.Module):
@@ -53,8 +55,6 @@ class Head(nn.Module):
 
     def filled(self, activations: Sequence[Tensor], flags: Tensor) -> list[Tensor]:
         """Return the activations, with the learnt embedding of absence for rows that a party does not have."""
-        if not self.absence:
-            return list(activations)
         filled = list(activations)
         for party, embedding in self.absence.items():
             place = int(party)
@@ -68,16 +68,15 @@ class SplitNetwork(nn.Module):
     `columns` are the numbers of the features of each party, and `features` is the number of all features.
     """
 
-    columns: list[Tensor]
-
     def __init__(self, bottoms: Sequence[nn.Module], head: Head, columns: Sequence[Tensor], features: int):
         super().__init__()
         self.bottoms, self.head = nn.ModuleList(bottoms), head
-        self.columns, self.features = list(columns), features
+        self.columns, self.features = [_places(each) for each in columns], features
 
     def part(self, x: Tensor, party: int) -> Tensor:
         """Return the columns of a party in the joint input."""
-        return x.index_select(1, self.columns[party])
+        places = self.columns[party]
+        return x[:, places] if isinstance(places, slice) else x.index_select(1, places)
 
     def flags(self, x: Tensor) -> Tensor:
         """Return which party has which row, [batch, parties]."""
@@ -89,6 +88,13 @@ class SplitNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.activations(x), self.flags(x))  # type: ignore[no-any-return]
+
+
+def _places(columns: Tensor) -> Tensor | slice:
+    """Return consecutive columns as a slice, which needs no copy of them."""
+    first, count = int(columns[0]), len(columns)
+    is_block = torch.equal(columns, torch.arange(first, first + count))
+    return slice(first, first + count) if is_block else columns
 
 
 @dataclass(frozen=True)
@@ -112,17 +118,14 @@ class VerticalModel:
     content: str = ""  # the text of a file that it is read from, which is part of a run's identity
 
     def build(
-        self, sizes: VerticalSizes, columns: Sequence[Tensor], features: int, seed: int, embeds: bool = False
+        self, sizes: VerticalSizes, columns: Sequence[Tensor], features: int, seed: int, embedded: Collection[int] = ()
     ) -> SplitNetwork:
-        """Return the network; with `embeds`, absent rows of parties without labels have a learnt embedding."""
+        """Return the network; rows that a party in `embedded` does not have get a learnt embedding of absence."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(torch_seed(seed, "init"))
             halves = self.halves(sizes)
-            absence = nn.ParameterDict()
-            for party, width in enumerate(halves.widths):
-                if embeds and (party != sizes.label or len(halves.widths) == 1):
-                    absence[str(party)] = nn.Parameter(torch.zeros(width))
-            return SplitNetwork(halves.bottoms, Head(halves.cut, halves.top, absence), columns, features)
+        absence = {str(party): nn.Parameter(torch.zeros(halves.widths[party])) for party in sorted(embedded)}
+        return SplitNetwork(halves.bottoms, Head(halves.cut, halves.top, nn.ParameterDict(absence)), columns, features)
 
 
 VERTICAL_MODELS: Registry[VerticalModel] = Registry(

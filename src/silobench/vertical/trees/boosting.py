@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,33 +14,26 @@ from silobench.vertical.trees.cipher import HistogramCipher
 from silobench.vertical.trees.ensemble import Trees
 from silobench.vertical.trees.label_holder import TreeLabelHolder
 from silobench.vertical.trees.losses import TreeLoss
-from silobench.vertical.trees.messages import Message
+from silobench.vertical.trees.messages import Key, Message
 from silobench.vertical.trees.party import TreeParty
 from silobench.vertical.trees.splits import TreeSettings
 
 
-@dataclass
-class Traffic:
-    """Messages and bytes between the label holder and one party, and the seconds that the party worked."""
+class Exchange(NamedTuple):
+    """A message to a party and its answer. Exchanges of one step go side by side."""
 
-    messages: dict[str, int] = field(default_factory=dict)  # by phase
-    down: dict[str, int] = field(default_factory=dict)  # bytes to the party, by phase
-    up: dict[str, int] = field(default_factory=dict)  # bytes from the party, by phase
-    seconds: float = 0.0
-
-    def count(self, message: Message, direction: dict[str, int]) -> None:
-        """Count a message, and add its bytes to a direction."""
-        phase = message.phase
-        self.messages[phase] = self.messages.get(phase, 0) + 1
-        direction[phase] = direction.get(phase, 0) + message.nbytes
+    step: int
+    party: int
+    down: Message | None
+    up: Message | None
+    seconds: float  # of the party
 
 
 class Boosting:
     """Training of boosted trees over columns.
 
     x: the joint table [rows, columns]; columns: the columns of each party; presence: [parties, rows], whether a party
-    has a row; label: the party with the labels, whose messages to itself are not counted. `cipher` is the label
-    holder's; parties use it only to add up.
+    has a row; label: the party with the labels; cipher: the label holder's, None to send gradients in the clear.
     """
 
     def __init__(
@@ -56,35 +48,49 @@ class Boosting:
         cipher: HistogramCipher | None = None,
     ) -> None:
         settings = settings or TreeSettings()
-        self.columns = columns
+        self.columns, self._cipher = columns, cipher
+        shared = cipher.for_parties() if cipher else None
         self.parties = [
-            TreeParty(x[np.ix_(presence[party], numbers)], settings.bins, None if party == label else cipher)
+            TreeParty(x[np.ix_(presence[party], numbers)], settings.bins, None if party == label else shared)
             for party, numbers in enumerate(columns)
         ]
         layouts = [party.layout() for party in self.parties]
-        self.traffic = [Traffic() for _ in self.parties]
-        for party, layout in enumerate(layouts):
-            if party != label:
-                self.traffic[party].count(layout, self.traffic[party].up)
+        key = Key(cipher.key_bytes) if cipher and cipher.key_bytes else None
+        self.setup = [
+            Exchange(-1, party, key, layout, 0.0) for party, layout in enumerate(layouts) if party != label
+        ]  # before the first round
+        self.exchanges: list[Exchange] = []  # of the latest round
+        self._subject: tuple[type, int] | None = None
         self.holder = TreeLabelHolder(y, loss, presence, layouts, label, settings, cipher)
         self.trees = Trees.empty(self.holder.baseline)
 
     def call(self, party: int, message: Message) -> Message | None:
-        """Send a message to a party and return its answer; count both, and the time in between."""
+        """Send a message to a party, return its answer, and note both with the time in between."""
         began = time.perf_counter()
         reply = self.parties[party].answer(message)
-        traffic = self.traffic[party]
-        traffic.seconds += time.perf_counter() - began
-        if party != self.holder.label:
-            traffic.count(message, traffic.down)
-            if reply is not None:
-                traffic.count(reply, traffic.up)
+        seconds = time.perf_counter() - began
+        subject = (type(message), getattr(message, "node", -1))
+        step = self.exchanges[-1].step if self.exchanges else 0
+        if subject != self._subject:
+            self._subject, step = subject, step + 1
+        self.exchanges.append(Exchange(step, party, message, reply, seconds))
         return reply
 
     def round(self) -> None:
         """Grow one tree per output."""
+        self.exchanges, self._subject = [], None
         for nodes in self.holder.grow_round(self.call):
             self.trees = self.trees.extended(nodes, self.parties, self.columns)
+
+    @property
+    def visits(self) -> list[int]:
+        """Rows that each party added up so far."""
+        return [party.visits for party in self.parties]
+
+    @property
+    def cipher_seconds(self) -> float:
+        """Seconds that the label holder took so far to encrypt and decrypt."""
+        return self._cipher.seconds if self._cipher else 0.0
 
     def state(self) -> dict[str, Tensor]:
         """Return all that training needs to continue bit for bit."""

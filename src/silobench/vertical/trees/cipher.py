@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from silobench.vertical.trees.bin_matrix import BinMatrix
-from silobench.vertical.trees.binning import Floats, Ints
+from silobench.vertical.trees.binning import Floats
 
 
 class HistogramCipher(ABC):
     """An additively homomorphic encryption of pairs (first derivative, second derivative), one pair per row.
 
-    The label holder encrypts and decrypts; parties only add up. Values per row must accept an index array.
+    The label holder encrypts and decrypts. `for_parties` is what the others have: it only adds up.
     """
 
     @abstractmethod
@@ -21,15 +21,33 @@ class HistogramCipher(ABC):
         """Return an encrypted pair per row; h is None if all second derivatives are 1."""
 
     @abstractmethod
-    def sum_by_bin(self, pairs: Any, bins: Ints | NDArray[np.int32], n_bins: int) -> Any:
+    def sum_by_bin(self, pairs: Any, bins: NDArray[Any], n_bins: int) -> Any:
         """Return the sum of pairs per bin.
 
         bins: [rows, slots], the bins that a row belongs to; an entry of n_bins belongs to no bin.
         """
 
     @abstractmethod
-    def decrypt_pairs(self, sums: Any) -> tuple[Floats, Floats | None]:
-        """Return sums of first and of second derivatives; the latter are None if they equal row counts."""
+    def decrypt_pairs(self, sums: Any) -> tuple[Floats, Floats]:
+        """Return sums of first and of second derivatives."""
+
+    def take(self, pairs: Any, rows: NDArray[Any]) -> Any:
+        """Return the pairs of some rows, by number or as a mask."""
+        return pairs[rows]
+
+    def for_parties(self) -> "HistogramCipher":
+        """Return what the other parties get; here the cipher itself."""
+        return self
+
+    @property
+    def key_bytes(self) -> int:
+        """Bytes of the key that other parties need."""
+        return 0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that encryption and decryption took so far."""
+        return 0.0
 
 
 class Clear(HistogramCipher):
@@ -38,8 +56,8 @@ class Clear(HistogramCipher):
     def encrypt_pairs(self, g: NDArray[np.float32], h: NDArray[np.float32] | None) -> NDArray[np.float32]:
         return g[:, None].copy() if h is None else np.stack([g, h], axis=1)
 
-    def sum_by_bin(self, pairs: NDArray[Any], bins: Ints | NDArray[np.int32], n_bins: int) -> Floats:
+    def sum_by_bin(self, pairs: NDArray[Any], bins: NDArray[Any], n_bins: int) -> Floats:
         return BinMatrix(bins, n_bins).sums(pairs.astype(np.float64))
 
-    def decrypt_pairs(self, sums: Floats) -> tuple[Floats, Floats | None]:
-        return sums[:, 0], sums[:, 1] if sums.shape[1] > 1 else None
+    def decrypt_pairs(self, sums: Floats) -> tuple[Floats, Floats]:
+        return sums[:, 0], sums[:, -1]

@@ -44,7 +44,8 @@ class Node:
 
     def __lt__(self, other: "Node") -> bool:
         """Order a heap by gain: the node with the largest is first."""
-        assert self.split and other.split
+        assert self.split is not None
+        assert other.split is not None
         return self.split.gain > other.split.gain
 
 
@@ -130,22 +131,27 @@ class _Growth:
                 encrypted[cipher] = cipher.encrypt_pairs(self._g, self._h)
             pairs = encrypted[cipher]
             if self._holder._lacks_rows[party]:
-                pairs = pairs[self._holder._presence[party]]
+                pairs = cipher.take(pairs, self._holder._presence[party])
             self._place(histogram, party, self._call(party, Gradients(pairs)), rows, sums)
         return histogram
 
-    def _place(self, histogram: Floats, party: int, reply: Message | None, rows: Ints, sums: Floats) -> None:
+    def _place(self, histogram: Floats, party: int, reply: Message | None, rows: Ints, node_sums: Floats) -> None:
         """Write a party's histogram of a node into the one of all parties."""
         assert isinstance(reply, Histogram)
-        g, h = self._holder._ciphers[party].decrypt_pairs(reply.sums)
-        planes = [g, reply.counts] if self._h is None or h is None else [g, reply.counts, h]
+        cipher = self._holder._ciphers[party]
+        sums = cipher.decrypt_pairs(reply.sums)
+        planes = np.zeros((len(self._planes), len(reply.counts)))
+        filled = slice(None) if isinstance(cipher, Clear) else reply.counts > 0
+        planes[0, filled], planes[1] = sums[0], reply.counts
+        if self._h is not None:
+            planes[2, filled] = sums[1]
         if self._holder._lacks_rows[party]:
-            sums = self._planes[:, rows[self._holder._presence[party][rows]]].sum(axis=1)
-        self._finder.place(histogram, party, np.stack(planes), sums)
+            node_sums = self._planes[:, rows[self._holder._presence[party][rows]]].sum(axis=1)
+        self._finder.place(histogram, party, planes, node_sums)
 
     def _root_sums(self, histogram: Floats) -> Floats:
         """Return the sums over all rows: those of the first feature, as scikit-learn adds them, if it has all rows."""
-        if self._holder._lacks_rows[0]:
+        if not self._finder.has_whole_feature:
             return np.asarray(self._planes.sum(axis=1))
         first = self._finder.first(histogram)
         padded = np.zeros((len(first), 256))
@@ -180,7 +186,8 @@ class _Growth:
 
     def _child_histograms(self, node: Node, left: Node, right: Node, sides: Bools) -> Floats:
         """Ask all parties for histograms of the smaller child; those of the other are the difference to the parent."""
-        assert node.split and node.histogram is not None
+        assert node.split is not None
+        assert node.histogram is not None
         histograms = np.zeros((len(self._planes), 2, self._finder.size))
         smaller = int(len(left.rows) >= len(right.rows))
         child = (left, right)[smaller]

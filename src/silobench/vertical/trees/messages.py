@@ -20,6 +20,11 @@ class Message:
         """Bytes of the contents, without a header."""
         return sum(_nbytes(getattr(self, part.name)) for part in fields(self))
 
+    @property
+    def dense(self) -> int:
+        """Bytes of the contents if nothing were encrypted."""
+        return self.nbytes
+
 
 def _nbytes(value: Any) -> int:
     if value is None:
@@ -42,6 +47,19 @@ class Layout(Message):
 
 
 @dataclass(frozen=True)
+class Key(Message):
+    """Label holder to party, once: the public key of an encryption."""
+
+    phase: ClassVar[str] = "key"
+
+    size: int  # bytes
+
+    @property
+    def nbytes(self) -> int:
+        return self.size
+
+
+@dataclass(frozen=True)
 class Gradients(Message):
     """Label holder to party, once per tree: gradients of the party's rows. The answer is the histogram of the root.
 
@@ -52,18 +70,26 @@ class Gradients(Message):
 
     pairs: Any
 
+    @property
+    def dense(self) -> int:
+        return int(4 * np.prod(self.pairs.shape, dtype=np.int64))
+
 
 @dataclass(frozen=True)
 class Histogram(Message):
     """Party to label holder: sums of gradients and row counts per bin of one node.
 
-    Bins are in the order of features, without the omitted ones.
+    Bins are in the order of features, without the omitted ones. Encrypted sums leave out bins without rows.
     """
 
     phase: ClassVar[str] = "histograms"
 
     sums: Any  # of pairs: float64 [bins, 2 or 1], or ciphertexts
     counts: NDArray[np.uint32]
+
+    @property
+    def dense(self) -> int:
+        return int(self.counts.nbytes + 8 * len(self.counts) * self.sums.shape[-1])
 
 
 @dataclass(frozen=True)

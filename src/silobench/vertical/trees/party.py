@@ -31,14 +31,16 @@ class TreeParty:
     def __init__(self, columns: NDArray[Any], bins: int = 255, cipher: HistogramCipher | None = None) -> None:
         sample = sampled(columns)
         self._limits = [thresholds(column, bins) for column in sample.T]
-        pairs = zip(columns.T, self._limits, strict=True)
-        self._codes = np.asfortranarray(np.stack([codes(*pair) for pair in pairs], axis=1))
+        self._codes = np.zeros(columns.shape, dtype=np.uint8, order="F")
+        for number, limits in enumerate(self._limits):
+            self._codes[:, number] = codes(columns[:, number], limits)
         self._sizes = np.array([len(limits) + 1 for limits in self._limits], dtype=np.int64)
         self._matrix, self._omitted = slots_of(self._codes, self._sizes)
         self._cipher = cipher or Clear()
         self._pairs: Any = None
         self._rows: dict[int, Ints] = {}
         self._sides = np.zeros(0, dtype=np.bool_)  # of the latest split on a column of this party
+        self.visits = 0  # rows that were added up
         self.features: list[int] = []  # by number of the split, as are the thresholds
         self.thresholds: list[float] = []
 
@@ -65,12 +67,16 @@ class TreeParty:
 
     def _histogram(self, node: int) -> Histogram:
         rows = self._rows[node]
+        self.visits += len(rows)
         if isinstance(self._cipher, Clear):
             sums = self._matrix.sums(self._pairs, rows if len(rows) < len(self._codes) else None)
             return Histogram(sums[:, :-1], sums[:, -1].astype(np.uint32))
         bins, n_bins = self._matrix.bins[rows], self._matrix.n_bins
         counts = np.bincount(bins.reshape(-1), minlength=n_bins + 1)[:n_bins]
-        return Histogram(self._cipher.sum_by_bin(self._pairs[rows], bins, n_bins), counts.astype(np.uint32))
+        is_filled = counts > 0
+        number = np.append(np.where(is_filled, np.cumsum(is_filled) - 1, 0), is_filled.sum())
+        sums = self._cipher.sum_by_bin(self._cipher.take(self._pairs, rows), number[bins], int(is_filled.sum()))
+        return Histogram(sums, counts.astype(np.uint32))
 
     def _split(self, message: SplitOrder) -> Sides:
         limits = self._limits[message.feature]

@@ -131,6 +131,11 @@ class SplitFinder:
         if len(places.runs):
             histogram[:, places.rest] = totals[:, None] - np.add.reduceat(sent, places.runs, axis=1)
 
+    @property
+    def has_whole_feature(self) -> bool:
+        """Whether the party of the first feature has all rows."""
+        return not self._lacks[0]
+
     def first(self, histogram: Floats) -> Floats:
         """Return the bins of the first feature, [planes, bins]."""
         return histogram[:, self._starts[0] : self._starts[0] + self._bins[0]]
