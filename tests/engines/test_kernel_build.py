@@ -20,6 +20,8 @@ from silobench.method.method import Method
 from silobench.method.solvers import sgd
 from silobench.tasks.task import task
 
+_PLAIN = ("-O0", *(flag for flag in build.FLAGS if flag != "-O2"))  # compiled in a quarter of the time
+
 
 @pytest.mark.parametrize("flags", [["-mavx2", "-mfma"], ["-mno-avx"]])
 def test_narrower_vectors_are_right_too(compiler: list[str], tmp_path: Path, flags: list[str]) -> None:
@@ -27,7 +29,7 @@ def test_narrower_vectors_are_right_too(compiler: list[str], tmp_path: Path, fla
     if "avx2" not in features:
         pytest.skip("a processor with AVX2 is needed to run these")
     library = tmp_path / "step.so"
-    command = [*compiler, *build.FLAGS, *flags, "-o", str(library), str(build.SOURCE), "-lm"]
+    command = [*compiler, *_PLAIN, *flags, "-o", str(library), str(build.SOURCE), "-lm"]
     subprocess.run(command, check=True)
     kernel = Kernel(library)
     assert kernel.lanes == (8 if "-mavx2" in flags else 4)
@@ -46,8 +48,9 @@ def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_library_is_built_once_checked_and_cached(
-    compiler: list[str], fresh: Path, caplog: pytest.LogCaptureFixture
+    compiler: list[str], fresh: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(build, "FLAGS", _PLAIN)
     caplog.set_level(logging.INFO, "silobench")
     first = native()
     assert first.path == fresh / f"{first.key}.so"
@@ -124,7 +127,7 @@ def test_without_a_compiler_one_warning_is_logged_and_pytorch_is_used(
 def test_a_library_that_is_wrong_or_crashes_is_not_used(
     compiler: list[str], fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(build, "FLAGS", ("-O0", *(flag for flag in build.FLAGS if flag != "-O2")))  # compiled sooner
+    monkeypatch.setattr(build, "FLAGS", _PLAIN)
     source = build.SOURCE.read_text()
     for number, (right, wrong, reason) in enumerate(
         [
@@ -159,8 +162,24 @@ def test_a_cache_that_is_not_a_folder_is_reported(
         native()
 
 
-def test_many_processes_build_one(compiler: list[str], fresh: Path) -> None:
+@pytest.fixture(scope="module")
+def library(compiler: list[str]) -> Path:
+    """The compiled step that the other tests of this machine use."""
+    return native().path
+
+
+def test_many_processes_build_one(
+    library: Path, fresh: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The compiler writes down each of its calls, and copies a library instead of compiling one."""
+    folder = tmp_path_factory.mktemp("compiler")
+    compilations, script = folder / "compilations", folder / "c++"
+    copy = f'echo once >> {compilations}; while [ "$1" != -o ]; do shift; done; sleep 1; cp {library} "$2"'
+    script.write_text(f'#!/bin/sh\nif [ "$1" = --version ]; then echo 1; else {copy}; fi\n')
+    script.chmod(0o700)
+    monkeypatch.setenv("CXX", str(script))
     code = "from silobench.engines.kernel import native; print(native().key)"
     started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert len({process.communicate()[0] for process in started}) == 1
-    assert len(list(fresh.glob("*.so"))) == 1
+    (key,) = {process.communicate()[0].strip() for process in started}
+    assert [path.name for path in fresh.glob("*.so")] == [f"{key}.so"]
+    assert compilations.read_text().split() == ["once"]

@@ -1,14 +1,9 @@
 """Engines decide how and where parties train. Replies come in a fixed order, so sums do not depend on the workers.
 
-An engine is a preference among modes (how: `modes/`) and an executor (where: `executor.py`, `workers.py`).
+An engine is a preference among modes (how: `modes/`) and an executor (where: `executor.py`, `workers.py`). Public names
+are listed in ``__init__.pyi``. They load on first use, so the self-test of a compiled step does not wait for PyTorch.
 """
 
-from silobench.engines.engine import ENGINES, Engine, auto, debug, inline, native, pool, stacked
-from silobench.engines.executor import EXECUTORS, Executor, Job, News
-from silobench.engines.modes import MODES, Mode
-from silobench.engines.workers import Workers
+import lazy_loader
 
-__all__ = [
-    "ENGINES", "EXECUTORS", "MODES", "Engine", "Executor", "Job", "Mode", "News", "Workers", "auto", "debug", "inline",
-    "native", "pool", "stacked",
-]  # fmt: skip
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

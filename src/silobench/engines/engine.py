@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from silobench.engines import kernel as kernels
-from silobench.engines.executor import EXECUTORS, Dispatch, Executor, Memories, executor_of
+from silobench.engines.executor import Dispatch, Executor, Memories, executor_of
 from silobench.engines.modes import MODES
+from silobench.engines.workers import EXECUTORS  # including `pool`, which that module registers
 from silobench.errors import ConfigError
 from silobench.federation import Part
 from silobench.method.types import Count

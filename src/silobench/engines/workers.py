@@ -20,7 +20,8 @@ from typing import Any
 
 import torch
 
-from silobench.engines.executor import EXECUTORS, Executor, InProcess, InState, Job, News
+from silobench.engines.executor import EXECUTORS as EXECUTORS  # public: importing it from this module adds `pool`
+from silobench.engines.executor import Executor, InProcess, InState, Job, News
 from silobench.engines.shipping import Shelf, packed, unpacked
 from silobench.errors import RecordError
 from silobench.method.types import Count
