@@ -1,6 +1,6 @@
 """Compare boosted trees over columns with scikit-learn's HistGradientBoosting on the joined table.
 
-python benchmarks/trees.py                           # adult in 3 parties, credit-default in 2
+python benchmarks/trees.py                           # adult and credit-default, by owners of columns
 python benchmarks/trees.py --rounds 20 --json        # one object per dataset
 
 Both train the same trees on one core. Times are core-seconds per tree, without bins: the median of several repeats, in
@@ -24,7 +24,7 @@ from silobench.vertical.federation import VerticalFederation, federate_columns
 from silobench.vertical.trees.boosting import Boosting
 from silobench.vertical.trees.losses import loss_of
 
-CASES = {"adult": ("columns(by=block)", 3), "credit-default": ("columns(by=owner)", None)}
+DATASETS = ("adult", "credit-default")
 AUC_AGREES = 0.005
 
 
@@ -60,8 +60,7 @@ def theirs(federation: VerticalFederation, rounds: int) -> tuple[float, np.ndarr
 
 def compared(name: str, rounds: int, repeats: int) -> dict[str, Any]:
     """Return the comparison on one dataset."""
-    partition, parties = CASES[name]
-    federation = federate_columns(load(name), partition, parties)
+    federation = federate_columns(load(name), "columns(by=owner)")
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
     for _ in range(repeats):
         seconds, margins, size = ours(federation, rounds)
@@ -87,7 +86,7 @@ def compared(name: str, rounds: int, repeats: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("datasets", nargs="*", default=list(CASES), help=f"of {', '.join(CASES)}")
+    parser.add_argument("datasets", nargs="*", default=DATASETS, help="with two classes, and owners of columns")
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", action="store_true", help="print one JSON object per dataset")

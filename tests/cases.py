@@ -15,7 +15,7 @@ from silobench.papers.hsieh2020.communication import percent_of
 from silobench.papers.zhao2018.numbers import ONE_CLASS
 from silobench.runs.label import Label
 from silobench.runs.stored import StoredRun
-from stored import dealt_by_label, one_class_each, stored
+from stored import columns_of, dealt_by_label, one_class_each, regression, stored
 
 Number: TypeAlias = float | dict[str, Any]
 Noise: TypeAlias = Callable[[int, int, int], float]  # (cell, seed, which number of it) -> what a trial is off by
@@ -55,6 +55,8 @@ def gauss(size: float, draw: int) -> Noise:
 def trial(number: Number, off: Callable[[int], float], seed: int, choices: dict[str, Any]) -> StoredRun:
     """Return a trial: shares and accuracies are off by a noise, other numbers by that share of themselves."""
     numbers = number if isinstance(number, dict) else {"accuracy": number}
+    if choices.get("partition") == "columns":
+        return _vertical_trial(numbers, off, seed, choices)
     accuracy = numbers.get("accuracy", 0.7) + off(0)
     curve = [accuracy] * (
         max(1, round(numbers["until"] * (1 + off(8)))) if "until" in numbers else choices.get("rounds", 5)
@@ -81,6 +83,18 @@ def trial(number: Number, off: Callable[[int], float], seed: int, choices: dict[
     )
     records[-1] = {**records[-1], **_final(numbers, off, choices.get("algorithm") == "solo")}
     return stored(curve, seed, records, every=every, counts=counts, dataset_facts=classes, **choices)
+
+
+def _vertical_trial(
+    numbers: dict[str, Any], off: Callable[[int], float], seed: int, choices: dict[str, Any]
+) -> StoredRun:
+    """Return a trial of parties that hold columns: a regression with an error of 10 for a constant answer.
+
+    A model with an accuracy is one at chance, which has this error.
+    """
+    error = 10.0 if "accuracy" in numbers else numbers.get("error", 6.0) * (1 + off(0))
+    facts = columns_of("audio", "chart")
+    return regression([error] * 5, seed, every=_timed(numbers, off), vertical=facts, **choices)
 
 
 def _measured(numbers: dict[str, Any], off: Callable[[int], float]) -> dict[str, Any]:

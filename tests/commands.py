@@ -15,6 +15,7 @@ import pytest
 
 from silobench.cli import app as cli
 from silobench.processes import context, start_server, without_main
+from silobench.runs import writer
 from silobench.runs.execute import execute
 from silobench.runs.experiment import plan
 from silobench.runs.prepare import prepare
@@ -86,6 +87,7 @@ def _run_and_die(out: Path, rounds: int, arguments: list[str]) -> None:
             time.sleep(0.001)
         os.kill(os.getpid(), signal.SIGKILL)
 
+    writer._COMMIT_EVERY = 5  # not 50: a run of a second is also committed often, but several rounds at a time
     threading.Thread(target=watch, daemon=True).start()
     sys.argv = ["silobench", *arguments]
     with Path(os.devnull).open("w") as nowhere:

@@ -33,6 +33,7 @@ def stored(
     dataset_facts: Mapping[str, Any] | None = None,
     partition_facts: Mapping[str, Any] | None = None,
     objective: Mapping[str, Any] | None = None,
+    vertical: Mapping[str, Any] | None = None,
     out: Path | None = None,
     **choices: Any,
 ) -> StoredRun:
@@ -40,7 +41,7 @@ def stored(
 
     `choices` are those of its experiment, `every` is what each round records besides, `records` the same round by
     round, `counts` are the rows by party and class, `dataset_facts` and `partition_facts` are more facts of these,
-    `objective` is that key of run.json. The run is written into the directory `out`, if there is one.
+    `objective` and `vertical` are these keys of run.json. The run is written into the directory `out`, if there is one.
     """
     label = {**PLAIN, "rounds": len(accuracies), **choices}
     parties, dealt = int(label["parties"]), str(label["partition"])
@@ -61,6 +62,7 @@ def stored(
             "feature_shift": 0.0, **_shared(label), **(partition_facts or {}),
         },
         **({"objective": objective} if objective else {}),
+        **({"vertical": vertical} if vertical else {}),
     }  # fmt: skip
     taking_part = 0 if label["algorithm"] == "combined" else round(parties * float(label["participation"]))
     cohort = list(range(taking_part))
@@ -109,6 +111,16 @@ def regression(errors: Sequence[float | None], seed: int = 0, **more: Any) -> St
     counts = [[5, 10, 15]] * int(more.get("parties", 10))
     choices = {"dataset": "people", "counts": counts, "dataset_facts": facts, **more}
     return stored([None] * len(errors), seed, rows, objective=objective, **choices)
+
+
+def columns_of(*names: str, **more: Any) -> dict[str, Any]:
+    """Return the key `vertical` of run.json for parties of which the first has the labels and every row."""
+    parties = {
+        name: {"columns": 3 + place, "rows": 900 if place else 1000, "test_rows": 90 if place else 100}
+        for place, name in enumerate(names)
+    }
+    facts = {"parties": parties, "label": names[0], "absent": "zeros", "rows": 1000}
+    return {**facts, "aligned": {"train": 850, "test": 85}, **more}
 
 
 def binary(areas: Sequence[float | None], seed: int = 0, **more: Any) -> StoredRun:

@@ -458,7 +458,7 @@ def test_claims_of_a_directory(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     options = ["--only", "fcube*", "--set", "rounds=1", "--set", "solver=sgd(epochs=1)", "--out", tmp_path]
     assert call(capsys, "run", "niid-table3", *options).code == 0
     found = json.loads(call(capsys, "claims", tmp_path, "--json").out)
-    assert len(found) == len(FINDINGS) == 62
+    assert len(found) == len(FINDINGS) == 66
     for one in found:
         assert one.keys() >= {"id", "paper", "statement", "verdict", "evidence"}
         assert one["verdict"] in ("supported", "contradicted", "undecided")

@@ -15,7 +15,7 @@ from silobench.analysis.compare import checked_question, compare, paired
 from silobench.analysis.costs import PARTS
 from silobench.analysis.posterior import duels, duels_table
 from silobench.analysis.tables import cost_table
-from silobench.analysis.time_tables import decomposition_table, phases_table, time_table
+from silobench.analysis.time_tables import decomposition_table, phases_tables, time_table
 from silobench.cli.terminal import grid_of
 from silobench.errors import ConfigError
 from silobench.report.evidence import posterior_sections, stacked_svg, time_sections
@@ -138,15 +138,16 @@ def test_a_secure_sum_by_phase() -> None:
     lost = {"phases": {"keys": phased(100, 3, 0.002)}}
     whole = {"phases": {"unmasking": phased(4, 6, 0.0), "keys": phased(300, 6, 0.004), "replies": phased(50, 3, 0.1)}}
     secure = [stored([0.5, 0.5], 0, [lost, whole]), stored([0.5, 0.5], 1, [whole, whole])]
-    keys, replies, unmasking = texts(phases_table(cells(secure, [timed(2, algorithm="scaffold")])))
+    (table,) = phases_tables(cells(secure, [timed(2, algorithm="scaffold")]))
+    keys, replies, unmasking = texts(table)
     assert [row["algorithm"] for row in (keys, replies, unmasking)] == ["fedavg"] * 3
     assert [row["phase"] for row in (keys, replies, unmasking)] == ["keys", "replies", "unmasking"]
     names = ("bytes up", "bytes down", "messages", "time, ms")
     assert [keys[name] for name in names] == ["250 B", "10 B", "5.25", "3.5"]
     assert [replies[name] for name in names] == ["37.5 B", "7.5 B", "2.25", "75"]
     assert [unmasking[name] for name in names] == ["3 B", "7.5 B", "4.5", "0"]
-    assert phases_table(cells([timed(2)])).rows == []
-    check(grid_of(phases_table(cells(secure))), 80)
+    assert phases_tables(cells([timed(2)])) == []
+    check(grid_of(table), 80)
 
 
 # --- commands -----------------------------------------------------------------------------------------

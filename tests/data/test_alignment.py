@@ -170,6 +170,7 @@ def test_rows_in_the_same_order() -> None:
         ([f"{i}" for i in range(30)], [str(i % 2) for i in range(30)], False),
         ([f"yes or no {i}" for i in range(30)], ["yes", "no"] * 15, False),
         ([f"song{i} ({1960 + i})" for i in range(30)], [str(1961 + i) for i in range(30)], False),
+        ([f"0-{i + 100}" for i in range(30)], ["1"] + ["0"] * 29, False),  # every key has a 0
         (["1 a", "2 b"], ["1", "2"], False),  # too few rows to tell
     ],
 )

@@ -81,9 +81,9 @@ def test_rows_of_the_label_holder_are_matched_and_padded(tmp_path: Path) -> None
     }  # fmt: skip
     has_shop = sources(data) == "bank+shop"
     assert has_shop.sum() == 30
-    spent, own, age = (rows_of(data, name) for name in ("shop.spent", "shop.age", "bank.age"))
+    spent, shop_age, age = (rows_of(data, name) for name in ("shop.spent", "shop.age", "bank.age"))
     assert (spent[~has_shop] == 0).all()
-    for values in (spent, own):  # both are linear in the client's number, as the bank's age is
+    for values in (spent, shop_age):  # both are linear in the client's number, as the bank's age is
         assert np.corrcoef(values[has_shop], age[has_shop])[0, 1] > 1 - 1e-6
     assert "rows matched by exact keys; rows without a counterpart: 10 of bank and 20 of shop" in data.notes
     assert data.checksum == linked(tuple(reversed(files)), label="default", key="id").checksum
@@ -105,6 +105,7 @@ def test_private_matches_give_the_same_dataset(tmp_path: Path) -> None:
     assert exact.checksum == private.checksum
     assert private.alignment["bytes"] == 32 * 2 * (40 + 50)
     assert private.alignment["seconds"] > 0
+    assert any(note.startswith("rows matched by private set intersection; rows without") for note in private.notes)
 
 
 def test_titles_are_matched_by_words_and_year(tmp_path: Path) -> None:
@@ -223,4 +224,6 @@ def test_cells_are_named_by_their_file(tmp_path: Path) -> None:
     files = tuple(save(tmp_path, bank=bank(), shop=shop()))
     refused(lambda: linked(files, label="default", key="id", drop="spend"), "no column 'spend' to drop: did you mean")
     refused(lambda: linked(files, label="default", key="id", drop=("spent", "shop.age")), "no columns for features")
+    refused(lambda: linked(files, label="default", key="id", drop="id"), "no column 'id' to drop")
+    refused(lambda: linked(files, label="default", key="id", drop="default"), "a column has one role")
     assert linked(files, label="default", key="id", drop="age").owners["shop"] == ("shop.spent",)

@@ -55,6 +55,17 @@ def protected(**choices: Any) -> list[dict[str, Any]]:
     return [oarf(network=SLOW, **choices), oarf(network=SLOW, **{"solver": solver, "transforms": chain, **choices})]
 
 
+def vertical(*algorithms: str, **choices: Any) -> list[dict[str, Any]]:
+    """Ways to train on columns of two parties."""
+    shared = {"dataset": "billboard", "partition": "columns", "parties": 2, "split": "10:1:1", "solver": "adam"}
+    return [{**shared, "algorithm": name, **choices} for name in algorithms]
+
+
+def batches(rows: int = 20_000, **parts: float) -> Number:
+    """Seconds of the mean party in a round, and its rows."""
+    return {"bars": {"parties": parts}, "rows": rows}
+
+
 def bars(server: dict[str, float], parties: dict[str, float], **others: Any) -> Number:
     """Seconds of server and mean party in a round."""
     return {"bars": {"server": server, "parties": parties}, **others}
@@ -255,5 +266,32 @@ CASES = {
         ],
         wide=0.9,
         null=bars({"idle": 8.0, "communicate": 1.0}, {"train": 8.0}, sent=2e6),
+    ),
+    "oarf-28": Case(
+        vertical("split", "combined"),
+        supported=each("error", 6.08, 6.1),
+        contradicted=each("error", 6.5, 6.1),
+        null=None,
+        equality="as good as combined",
+    ),
+    "oarf-29": Case(
+        vertical("split", "solo(party=audio)", "solo(party=chart)"),
+        supported=each("error", 6.08, 3.16, 7.36),
+        contradicted=each("error", 6.08, 6.5, 7.36),
+        null={"error": 6.0},
+    ),
+    "oarf-30": Case(
+        vertical("split", "combined", "solo(party=audio)", "solo(party=chart)"),
+        supported=each("throughput", 19600.0, 23100.0, 26300.0, 39300.0),
+        contradicted=each("throughput", 23200.0, 23100.0, 26300.0, 39300.0),
+        wide=1.5,
+        null={"throughput": 20000.0},
+    ),
+    "oarf-31": Case(
+        vertical("split", "split(encryption=ckks)", "split(encryption=paillier)"),
+        supported=[batches(train=1.0, communicate=0.1), *[batches(train=1.0, encrypt=90.0, communicate=0.5)] * 2],
+        contradicted=[batches(train=1.0, communicate=0.1), *[batches(train=1.0, encrypt=0.1, communicate=0.1)] * 2],
+        wide=0.9,
+        null=batches(train=1.0, encrypt=0.1, communicate=0.1),
     ),
 }

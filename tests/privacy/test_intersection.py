@@ -116,7 +116,7 @@ def _first_off_curve() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         (bytes(32), "1 invalid points among 1"),
         (b"".join(u.to_bytes(32, "little") for u in sorted(intersection._SMALL_ORDER)), "4 invalid points among 4"),
@@ -126,8 +126,8 @@ def _first_off_curve() -> bytes:
         (b"short", "5 bytes"),
     ],
 )
-def test_invalid_points_are_refused(content: bytes, told: str) -> None:
-    with pytest.raises(DataError, match=told):
+def test_invalid_points_are_refused(content: bytes, expected: str) -> None:
+    with pytest.raises(DataError, match=expected):
         Side(["a"]).answer(MaskedKeys(content))
 
 

@@ -23,14 +23,14 @@ partition = "label-dirichlet(beta=0.5)"
 model = "mlp(6)"
 parties = 12
 participation = 0.75
-solver = "adam(lr=warmup(plateau(0.01, factor=0.5, patience=3, drops=9), over=5), steps=2, batch=8, keep_moments=True)"
+solver = "adam(lr=warmup(plateau(0.01, factor=0.5, patience=1, drops=9), over=5), steps=2, batch=8, keep_moments=True)"
 transforms = "clip(norm=5) | top_k(fraction=0.2)"
 pace = "buffered(size=3)"
 clock = "device(speed=100, spread=0.8)"
 network = "link(bandwidth=1Mbps, latency=0.01, server=4Mbps, spread=0.5)"
 availability = "dropout(rate=0.2)"
 server = "adam(lr=0.05)"
-rounds = 40
+rounds = 20
 """
 
 GOSSIP = """
@@ -42,11 +42,11 @@ model = "mlp(6)"
 parties = 12
 participation = 0.75
 algorithm = "fedprox(mu=0.1)"
-solver = "adam(lr=plateau(0.01, factor=0.5, patience=3, drops=9), steps=2, batch=8, keep_moments=True)"
+solver = "adam(lr=plateau(0.01, factor=0.5, patience=1, drops=9), steps=2, batch=8, keep_moments=True)"
 exchange = "gossip(graph=EDGES)"
 clock = "device(speed=100, spread=0.8)"
 availability = "dropout(rate=0.2)"
-rounds = 40
+rounds = 20
 """
 
 ROBUST = """
@@ -57,13 +57,13 @@ model = "mlp(6)"
 parties = 12
 participation = 10
 algorithm = "scaffold(option=1, momentum=inside)"
-solver = "adam(lr=warmup(0.01, over=20), steps=2, batch=8, keep_moments=True)"
+solver = "adam(lr=warmup(0.01, over=10), steps=2, batch=8, keep_moments=True)"
 aggregate = "krum(byzantine=2)"
 adversary = "noise(share=0.2, deviation=3)"
 availability = "dropout(rate=0.2)"
 clock = "device(speed=100)"
 server = "momentum(lr=0.5)"
-rounds = 40
+rounds = 20
 """
 
 LATE = """
@@ -76,7 +76,7 @@ solver = "sgd(lr=0.05, steps=2, batch=8, keep_momentum=True)"
 transforms = "top_k(fraction=0.5)"
 pace = "fedasync"
 clock = "device(speed=100, spread=0.8)"
-rounds = 40
+rounds = 20
 """
 
 PERSONAL = """
@@ -89,7 +89,7 @@ solver = "sgd(lr=0.05, steps=2, batch=8, keep_momentum=True)"
 transforms = "top_k(fraction=0.5)"
 pace = "buffered(size=3)"
 clock = "device(speed=100, spread=0.8)"
-rounds = 40
+rounds = 20
 """
 
 MIXED = """
@@ -101,7 +101,7 @@ participation = 0.5
 algorithm = "apfl(alpha=0.5, adaptive=True)"
 solver = "adam(lr=0.01, steps=2, batch=8, keep_moments=True)"
 availability = "dropout(rate=0.2)"
-rounds = 40
+rounds = 20
 """
 
 TUNED = """
@@ -113,7 +113,7 @@ participation = 0.5
 algorithm = "finetune(fedrep(head_epochs=1), epochs=2)"
 solver = "sgd(lr=0.05, steps=2, batch=8, keep_momentum=True)"
 eval_every = 4
-rounds = 40
+rounds = 20
 """
 
 WORDS = """
@@ -124,7 +124,7 @@ algorithm = "fedavg"
 solver = "adam(lr=plateau(0.01, patience=1, drops=30), steps=2, batch=8, keep_moments=True)"
 transforms = "top_k(fraction=0.2) | quantize(bits=4)"
 eval_every = 2
-rounds = 40
+rounds = 20
 """
 
 COMPRESSED = """
@@ -137,7 +137,7 @@ algorithm = "scaffold"
 solver = "sgd(lr=0.05, steps=2, batch=8, keep_momentum=True)"
 transforms = "CHAIN"
 broadcast = "CHAIN"
-rounds = 40
+rounds = 20
 """
 CHAINS = [
     "low_rank(rank=1, decay=0.5) | quantize(bits=4)",
@@ -195,20 +195,20 @@ def facts_of(out: Path) -> tuple[object, ...]:
 def test_a_killed_run_ends_as_one_never_interrupted(text: str, keys: set[str], tmp_path: Path) -> None:
     choices, killed, whole = experiment(text, tmp_path), tmp_path / "killed", tmp_path / "whole"
     (planned,) = plan(choices)
-    execute_killed(choices, killed, 7)
+    execute_killed(choices, killed, 4)
     stopped = execute(prepare(planned), killed)
-    while next(stopped).round < 20:
+    while next(stopped).round < 10:
         pass
-    stopped.close()  # this commits round 20
-    execute_killed(choices, killed, 27)
-    assert 20 <= len(read_runs(killed)[0].rounds) < 40
+    stopped.close()  # this commits round 10
+    execute_killed(choices, killed, 14)
+    assert 10 <= len(read_runs(killed)[0].rounds) < 20
     list(execute(prepare(planned), killed))
     list(execute(prepare(planned), whole))
     ours, expected = facts_of(killed), facts_of(whole)
     assert ours == expected
     rows = expected[-1]
     assert isinstance(rows, list)
-    assert len(rows) == 40
+    assert len(rows) == 20
     assert keys <= {key for row in rows for key in row}
 
 

@@ -17,7 +17,7 @@ from silobench.method.transforms import bind_chain
 from silobench.tasks.objectives import OBJECTIVES
 from silobench.vertical.methods import VERTICAL_METHODS
 from silobench.vertical.trees import label_holder
-from silobench.vertical.trees.binning import codes, thresholds
+from silobench.vertical.trees.binning import SAMPLE, codes, sampled, thresholds
 from silobench.vertical.trees.boosting import Boosting
 from silobench.vertical.trees.cipher import HistogramCipher
 from silobench.vertical.trees.ensemble import Trees
@@ -137,6 +137,16 @@ def test_quantiles_by_hand() -> None:
         for value, code in zip(column, codes(column, bins), strict=True)
     )
     assert thresholds(np.array([3.0, 1.0, 1.0, 7.0]), 255).tolist() == [2.0, 5.0]
+
+
+def test_thresholds_of_a_long_table_are_those_of_a_fixed_sample() -> None:
+    column = np.arange(SAMPLE + 5, dtype=np.float64)[:, None]
+    rows = sampled(column)
+    assert len(rows) == SAMPLE < len(column)
+    assert np.array_equal(rows, sampled(column))
+    # The share of rows below the middle has a standard deviation of 0.5 / sqrt(SAMPLE).
+    assert abs((rows < SAMPLE / 2).mean() - 0.5) < 6 * 0.5 / SAMPLE**0.5
+    assert np.array_equal(sampled(column[:SAMPLE]), column[:SAMPLE])
 
 
 def gain(g: NDArray[Any], h: NDArray[Any], left: NDArray[np.bool_]) -> float:

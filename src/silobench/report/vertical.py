@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from statistics import fmean
+from typing import TypeAlias
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells, grouped
@@ -111,7 +112,10 @@ def _score_panel(cells: Sequence[CellResult]) -> Panel:
     return Panel(metric.heading, shown, [null] * len(cells), limit, _SCORE, [metric.number(mean) for mean in means])
 
 
-_PANELS = {  # the title of a panel, and where a party's facts have its number and that of a guess
+_Path: TypeAlias = tuple[str, ...]  # the keys of a number in the facts of a party
+_PANELS: dict[
+    str, tuple[str, list[tuple[_Path, _Path]]]
+] = {  # the title of a panel, and where a party's facts have its number and that of a guess
     LABELS: ("label leakage, AUC", [((name, "auc"), (name, "null")) for name in ATTACKS]),
     RECONSTRUCTION: ("reconstruction, R²", [(("r2",), ("null",))]),
     DISTANCE: ("distance correlation", [(("correlation",), ("null",))]),
@@ -133,5 +137,5 @@ def _leak_panel(cells: Sequence[CellResult], measure: str) -> Panel | None:
         best.append(max(pairs, key=lambda pair: pair[0]) if pairs else None)
     if not any(best):
         return None
-    values, nulls = ([pair and pair[place] for pair in best] for place in (0, 1))
-    return Panel(title, values, nulls, 1.0, _LEAK, [f"{pair[0]:.2f}" if pair else "" for pair in best])
+    texts = [f"{pair[0]:.2f}" if pair else "" for pair in best]
+    return Panel(title, [pair and pair[0] for pair in best], [pair and pair[1] for pair in best], 1.0, _LEAK, texts)

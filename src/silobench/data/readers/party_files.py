@@ -1,7 +1,7 @@
 """Tables of several parties, one file per party, with keys that tell which rows belong together."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -67,7 +67,8 @@ def read_parties(
     _check_files(files)
     key_of, year_of = _one_per_file("key", keys, files), _one_per_file("year", years, files)
     names = [_name_of(path) for path in files]
-    tables = [_read(path, [label, key], drop) for path, key in zip(files, key_of, strict=True)]
+    roles = zip(files, key_of, year_of, strict=True)
+    tables = [_read(path, [label, key], {*drop} - {key, year}) for path, key, year in roles]
     parties = [Party(*fields) for fields in zip(names, files, tables, key_of, year_of, strict=True)]
     for party in parties:
         _check_columns(party)
@@ -111,7 +112,7 @@ def _one_per_file(role: str, names: Sequence[str], files: Sequence[str]) -> list
     return [*names] if len(names) == len(files) else [*names, ""][:1] * len(files)
 
 
-def _read(path: str, wanted: Sequence[str], drop: Sequence[str]) -> Table:
+def _read(path: str, wanted: Sequence[str], drop: Collection[str]) -> Table:
     """Read a table; columns of a Parquet file that are dropped may have any type."""
     file, prefix = file_path(path), f"{_name_of(path)}."
     if file.suffix.lower() in PARQUET:

@@ -22,7 +22,7 @@ from silobench.data.readers.joined import (
 from silobench.data.readers.party_files import Duplicates, Party, complete, match_parties, read_parties
 from silobench.data.readers.targets import LabelTask
 from silobench.data.readers.user_arrays import ArrayScale
-from silobench.data.readers.user_tables import Names, Source, TestShare, as_names, group_ids, label_targets
+from silobench.data.readers.user_tables import Names, Source, TestShare, as_names, check_roles, group_ids, label_targets
 from silobench.data.table.build import POOLED_NOTE, build
 from silobench.data.table.cells import BadCells, RawColumn
 from silobench.data.table.choices import Choices, Many, refuse, write_spec
@@ -71,6 +71,7 @@ def linked(
     other arguments are those of `csv`.
     """
     drops, levels = as_names(drop), as_names(group)
+    check_roles("linked", label, levels, {"drop": drops})
     parties = read_parties(as_names(files), label, as_names(key), as_names(year or ()), match, drops)
     matches = match_parties(parties, label, match, tolerance, threshold, duplicates)
     holder, choices = parties[0], Choices(scale, drop=drops, many=many)
@@ -161,7 +162,7 @@ def _table_notes(parties: Sequence[Party]) -> list[str]:
 
 def _match_notes(facts: dict[str, Any]) -> list[str]:
     """Return notes about rows without a counterpart, keys that were not used, and likely false matches."""
-    by = "order" if facts["match"] == "order" else f"{facts['match']} keys"
+    by = {"order": "order", "psi": "private set intersection"}.get(facts["match"], f"{facts['match']} keys")
     counts = [f"{count} of {owner}" for owner, count in facts["unmatched"].items() if count]
     rest = f"rows without a counterpart: {listed(counts)}" if counts else "every row has a counterpart"
     notes = [f"rows matched by {by}; {rest}"]

@@ -3,7 +3,8 @@
 The method is that of SecureBoost (Cheng and others: SecureBoost: A Lossless Federated Learning Framework, IEEE
 Intelligent Systems, 2021). The label holder sends the derivatives of the loss to all parties. Every party adds them up
 by bins of its columns. The label holder chooses the best split of all parties, and its owner answers which rows go
-left. So the label holder learns the order of rows by bins and no value, and the others the sides of rows.
+left. So the label holder learns histograms and sides of rows, but no value of a column and no threshold; the others
+learn which rows share a node.
 """
 
 import time
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 
 from silobench.errors import ConfigError
 from silobench.method.types import Memory, Server
+from silobench.privacy.encryption.scheme import package
 from silobench.spec.ranges import Count, NonNegative, Positive
 from silobench.tasks.objectives.regression import Regression
 from silobench.training.state import State
@@ -69,6 +71,11 @@ class BoostedTrees(_TreeMethod):
     """Boosted trees over columns; see `boosted_trees`."""
 
     encryption: str = "none"
+
+    def check(self, problem: VerticalProblem) -> None:
+        super().check(problem)
+        if self.encryption != "none":
+            package("gmpy2")
 
     def notes(self, problem: VerticalProblem) -> tuple[str, ...]:
         if self.encryption != "none" or not problem.federation.others or not problem.objective.has_classes:
@@ -225,6 +232,11 @@ class JoinedTrainer:
     problem: VerticalProblem
     settings: TreeSettings
 
+    def __post_init__(self) -> None:
+        self._seconds = 0.0  # of training, for the next record
+        self._done = 0  # stages that the training rows have passed
+        self._stages: Iterator[Tensor] = iter(())  # those to come
+
     @property
     def size(self) -> int:
         """The most thresholds and leaf values that all trees can have."""
@@ -241,36 +253,31 @@ class JoinedTrainer:
             max_bins=settings.bins, early_stopping=False, random_state=0,
         )  # fmt: skip
         federation = self.problem.federation
-        return estimator.fit(_with_gaps(federation, federation.x[federation.rows]), federation.y[federation.rows])
+        x, y = _with_gaps(federation, federation.x[federation.rows]), federation.y[federation.rows].numpy()
+        since = time.perf_counter()
+        estimator.fit(x, y)
+        self._seconds = time.perf_counter() - since
+        return estimator
 
     def initial(self) -> State:
         return _without_parameters(self.problem)
 
     def round(self, state: State, knobs: Mapping[str, float]) -> Trained:
-        problem, federation, since = self.problem, self.problem.federation, time.perf_counter()
+        problem, federation = self.problem, self.problem.federation
         module = JoinedModule(self.estimator, federation, state.server.round + 1, *_affine(problem))
         traffic = TreeTraffic((), 0, len(federation.deal), problem.link, problem.clock, problem.seed)
         visits = [len(federation.rows)] * len(federation.deal)
-        seconds = traffic.work(time.perf_counter() - since, 0.0, visits)
+        seconds = traffic.work(self._seconds, 0.0, visits)
+        self._seconds = 0.0
         return _trained(problem, _mean_loss(problem, self._training_outputs(module)), traffic, seconds, {})
 
     def _training_outputs(self, module: "JoinedModule") -> Tensor:
         """Return the outputs for training rows; those of one round after another take the time of one tree each."""
-        done, stages = self._stages
-        federation = self.problem.federation
-        if not done < module.rounds:
-            done, stages = 0, module.stages(federation.x[federation.rows])
-        outputs = next(islice(stages, module.rounds - done - 1, None))
-        self._stages = (module.rounds, stages)
+        if not 0 < self._done < module.rounds:
+            self._done, self._stages = 0, module.stages(self.problem.federation.x[self.problem.federation.rows])
+        outputs = next(islice(self._stages, module.rounds - self._done - 1, None))
+        self._done = module.rounds
         return outputs
-
-    @cached_property
-    def _stages(self) -> tuple[int, Iterator[Tensor]]:
-        """The stages that training rows have passed, and the ones to come."""
-        federation = self.problem.federation
-        return 0, JoinedModule(self.estimator, federation, 1, *_affine(self.problem)).stages(
-            federation.x[federation.rows]
-        )
 
     def module(self, state: State) -> nn.Module:
         return JoinedModule(self.estimator, self.problem.federation, max(1, state.server.round), *_affine(self.problem))
