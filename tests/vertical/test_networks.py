@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from silobench.errors import ConfigError
-from silobench.vertical.networks import VERTICAL_MODELS, SplitNetwork, VerticalSizes
+from silobench.errors import ConfigError, HookError
+from silobench.vertical.networks import VERTICAL_MODELS, Halves, SplitNetwork, VerticalModel, VerticalSizes
 from silobench.vertical.networks.categories import Fields, Lookup, categories_of
 from silobench.vertical.networks.cuts import CUTS, Attention
 from vertical_cases import problem
@@ -122,3 +122,18 @@ def test_consecutive_columns_are_a_view_and_others_a_copy() -> None:
     assert network.part(x, 0).data_ptr() == x[:, 1:].data_ptr()
     assert network.part(x, 1).tolist() == [[3, 0], [9, 6]]
     assert network.flags(x).tolist() == [[4, 5], [10, 11]]
+
+
+def test_wrong_networks_of_a_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    def halves(sizes: VerticalSizes) -> Halves:
+        bottoms = [nn.Linear(inputs, 3) for inputs in sizes.inputs]
+        return Halves(bottoms, [4, 4], CUTS["sum"]([4, 4]), nn.Linear(4, sizes.outputs))
+
+    monkeypatch.setattr(VERTICAL_MODELS, "factories", dict(VERTICAL_MODELS.factories))
+
+    @VERTICAL_MODELS.register
+    def too_wide() -> VerticalModel:
+        return VerticalModel(halves)
+
+    with pytest.raises(HookError, match=r"of party 0 with outputs of shape \(2, 3\), but the width is 4"):
+        problem(model="too_wide").network()

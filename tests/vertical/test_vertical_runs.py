@@ -108,6 +108,7 @@ def test_predictions_are_those_of_the_test(experiment: str, tmp_path: Path, caps
             'partition = "columns(by=block) + noise(0.1)"',
             "is a sum, but a partition that deals columns cannot be added",
         ),
+        ('clock = "device(speed=[1, 2, 3])"', "the clock has speeds of 3 parties, but the federation has 2"),
         ('measure = ["label-leakage", "label-leakage"]', "measure has label-leakage twice"),
     ],
 )

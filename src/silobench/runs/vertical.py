@@ -149,7 +149,7 @@ def prepare(plan: Plan, dataset: Dataset | None = None) -> VerticalRun:
         _measures(cell),
     )
     method.check(problem)
-    check_rounds(problem)
+    check_rounds(problem, len(federation.deal))
     watch.lap("data")
     return VerticalRun(plan, dataset, federation, method, problem, watch.laps["data"])
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from silobench.errors import ConfigError
 from silobench.loop.accounts import bytes_of
 from silobench.loop.final import TestedRows, WholeTest
 from silobench.loop.loop import one_thread
@@ -20,7 +21,7 @@ from silobench.tasks.metrics import ACCURACY
 from silobench.tasks.score import Score
 from silobench.training.state import END, SLOWEST, RoundRecord, State
 from silobench.training.stopwatch import Stopwatch
-from silobench.vertical.federation import ALIGNED
+from silobench.vertical.federation import ALIGNED, VerticalFederation
 from silobench.vertical.methods.method import Trained, Trainer, VerticalMethod, VerticalProblem
 
 _SCHEDULE = "schedule"  # the owner of the memory of the learning rate in `State.extra`
@@ -39,9 +40,25 @@ def run_vertical(problem: VerticalProblem, method: VerticalMethod, state: State 
         yield record
 
 
-def check_rounds(problem: VerticalProblem) -> None:
-    """Raise an error for a learning rate without the validation rows that it needs."""
+def check_rounds(problem: VerticalProblem, parties: int) -> None:
+    """Raise an error for choices that would end a run of `parties` parties, or of a baseline of these, in a round."""
     check_validation(problem.solver.lr, bool(len(problem.federation.validation)))
+    if problem.clock.parties not in (None, parties):
+        raise ConfigError(
+            f"the clock has speeds of {problem.clock.parties} parties, but the federation has {parties}: give a speed "
+            "for each of them, or one number for all."
+        )
+    if problem.measures and not len(aligned_rows(problem.federation)):
+        raise ConfigError(
+            f"{next(iter(problem.measures))} looks at training rows that every party has, but there are none: let "
+            "parties have more rows in common, or leave out measure."
+        )
+
+
+def aligned_rows(federation: VerticalFederation) -> Tensor:
+    """Return the training rows that every party has."""
+    known = torch.from_numpy(federation.deal.train.all(0))
+    return federation.rows[known[federation.rows]]
 
 
 @dataclass(frozen=True)
@@ -152,10 +169,7 @@ class _Rounds:
 
     @cached_property
     def _aligned_rows(self) -> Tensor:
-        """The training rows that every party has."""
-        federation = self.problem.federation
-        known = torch.from_numpy(federation.deal.train.all(0))
-        return federation.rows[known[federation.rows]]
+        return aligned_rows(self.problem.federation)
 
     # --- record ---------------------------------------------------------------------------------------
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from silobench.rng import torch_seed
 from silobench.spec import Registry
-from silobench.spec.contract import Contract
+from silobench.spec.contract import Contract, Form, described
 
 
 @dataclass(frozen=True)
@@ -128,6 +128,28 @@ class VerticalModel:
         return SplitNetwork(halves.bottoms, Head(halves.cut, halves.top, nn.ParameterDict(absence)), columns, features)
 
 
+def _are_halves(value: Any, arguments: Sequence[Any]) -> str | None:
+    """Check the networks that a hook `halves` returns."""
+    (sizes,) = arguments
+    if not isinstance(value, Halves) or not isinstance(value.cut, Cut) or not isinstance(value.top, nn.Module):
+        return f"{described(value)}, but an sb.Halves(bottoms, widths, cut, top) with an sb.Cut is expected"
+    parties = len(sizes.inputs)
+    if len(value.bottoms) != parties or len(value.widths) != parties:
+        return (
+            f"{len(value.bottoms)} bottom networks and {len(value.widths)} widths, but one of each is expected for "
+            f"each of {parties} parties"
+        )
+    for party, (bottom, inputs, width) in enumerate(zip(value.bottoms, sizes.inputs, value.widths, strict=True)):
+        with torch.no_grad():
+            outputs = bottom.eval()(torch.zeros(2, inputs))  # statistics of batches must not change
+        bottom.train()
+        if outputs.shape != (2, width):
+            shape = tuple(outputs.shape)
+            return f"a bottom network of party {party} with outputs of shape {shape}, but the width is {width}"
+    return None
+
+
 VERTICAL_MODELS: Registry[VerticalModel] = Registry(
-    "vertical model", Contract(VerticalModel, "an sb.VerticalModel(halves)")
+    "vertical model",
+    Contract(VerticalModel, "an sb.VerticalModel(halves)", {"halves": Form("sizes", _are_halves)}),
 )
