@@ -166,7 +166,8 @@ def _milliseconds(cell: CellResult, part: str) -> str:
 
     def number(run: StoredRun) -> float | None:
         times, steps = costs.decomposition(run).get(PARTIES), sum(row.steps for row in run.rounds)
-        return 1000 * times[part] * cell.parties / steps if times and steps else None
+        parties = max(1, len(run.rounds[-1].cohort))  # one for a baseline, whatever the number of owners
+        return 1000 * times[part] * parties / steps if times and steps else None
 
     mean = _mean(cell, number)
     return f"{mean:.3g}" if mean else "-"
