@@ -223,7 +223,7 @@ def transcript(x: NDArray[Any], y: NDArray[Any], **options: Any) -> tuple[list[t
     return messages, boosting
 
 
-def test_messages_show_neither_values_nor_labels() -> None:
+def test_messages_show_neither_values_nor_thresholds() -> None:
     x, y = table()
     stretched = x.copy()
     stretched[:, 3:] = np.exp(x[:, 3:] / 7) * 1000 + 3  # other values in the same order

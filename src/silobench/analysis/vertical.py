@@ -158,13 +158,18 @@ def _likely_false(alignment: Mapping[str, Any]) -> str:
 def row_set_tables(cells: Cells) -> list[Table]:
     """Return the main metric of every method on the aligned, on all and on each party's test rows, by federation.
 
-    One party by itself, all columns in one place and federated methods stand below each other, on the same rows.
+    One party by itself, all columns in one place and federated methods stand below each other, on the same rows. Cells
+    in which every party has every row are left out: tables of scores have all of it.
     """
-    tested = [cell for cell in cells if cell.is_vertical and cell.runs[0].final.by_rows]
+    tested = [cell for cell in cells if cell.is_vertical and _sets_differ(cell)]
     same = grouped(tested, lambda cell: cell.label.without(*_REST))  # runs that differ only in what they measure
     once = [max(group, key=lambda cell: len(cell.seeds)) for group in same]
     groups = grouped(once, lambda cell: (cell.metric.name, cell.metric.unit, tuple(cell.runs[0].final.by_rows)))
     return [_row_sets(group) for group in groups]
+
+
+def _sets_differ(cell: CellResult) -> bool:
+    return any(len({one.rows for one in run.final.by_rows.values()}) > 1 for run in cell.runs)
 
 
 def _row_sets(cells: Cells) -> Table:

@@ -25,6 +25,7 @@ PAPERS_RATE = 0.61  # samples per second with encryption, in the paper
 _LEARNT = 0.95  # of the error of a constant answer
 _SLOWER = 10.0  # times: what is slower by more is called unusable
 _LONGER = 10.0  # times as long as communication
+_ON_CIPHERTEXTS = ("encrypt", "encode", "aggregate")  # parts of time: encryption, addition, decryption
 _NOT_TRAINED = ("measure", "metric", "eval_every", "eval_on")  # keys that do not change what is trained
 
 
@@ -39,7 +40,7 @@ class Setup:
 
     @property
     def cells(self) -> list[tuple[str, CellResult]]:
-        """All of them by name: each party by itself, combined, split, encrypted."""
+        """Every cell by name: each party by itself, combined, split, encrypted."""
         named = [(COMBINED, self.combined), (SPLIT, self.split)]
         return [
             *self.single.items(), *((name, cell) for name, cell in named if cell),
@@ -125,7 +126,17 @@ def _lead_text(a: CellResult, b: CellResult) -> str:
 def _unit(cell: CellResult) -> str:
     """Return the unit of a difference in the main metric."""
     metric = cell.metric
-    return "points" if metric.is_share else metric.unit or metric.title
+    return "percentage points" if metric.is_share else metric.unit or metric.title
+
+
+def _name(cell: CellResult) -> str:
+    """Return the dataset, the partition and the network of a cell."""
+    return f"{setting_name(cell)} {cell.label.text('model')}"
+
+
+def _rates(a: Mapping[int, float], b: Mapping[int, float]) -> str:
+    """Return two rates with whole numbers."""
+    return f"{mean_of(a):,.0f} and {mean_of(b):,.0f} rows/s{too_few_text(a, b)}"
 
 
 # --- findings -----------------------------------------------------------------------------------------
@@ -145,7 +156,7 @@ def split_equals_combined(cells: Cells) -> Iterator[Evidence]:
             holds = lead(split, combined).within(rope(split))
             most = f"{split.metric.factor * rope(split):g} {_unit(split)}"
             test = f"correlated t-test: they differ by at most {most}, only if a model has learnt"
-            yield Evidence("as good as combined", setting_name(split), _lead_text(split, combined), test, holds)
+            yield Evidence("as good as combined", _name(split), _lead_text(split, combined), test, holds)
 
 
 @FINDINGS.add(
@@ -166,6 +177,10 @@ def single_may_be_better(cells: Cells) -> Iterator[Evidence]:
         )
         test = "correlated t-test: better by more than the region of equivalence somewhere, on the same rows"
         yield Evidence("a party by itself is better in some task", names, numbers, test, holds)
+
+
+def _task_name(cell: CellResult) -> str:
+    return f"{dataset_name(cell)} {cell.label.text('model')}"
 
 
 def _with_single(cells: Cells) -> list[tuple[CellResult, Mapping[str, CellResult]]]:
@@ -196,7 +211,7 @@ def throughput_falls(cells: Cells) -> Iterator[Evidence]:
     for setup in setups(cells):
         if setup.combined is None:
             continue
-        name = setting_name(setup.combined)
+        name = _name(setup.combined)
         combined = by_seed(setup.combined, costs.throughput)
         pairs = [
             ("a party by itself is faster than combined", f"{party} by itself against combined", cell, True)
@@ -210,7 +225,7 @@ def throughput_falls(cells: Cells) -> Iterator[Evidence]:
             if fast and slow:
                 holds = gap(fast, slow).more_than(ROPES["throughput"])
                 test = "t-test: more than 1,000 rows/s higher"
-                yield Evidence(part, f"{name}: {names}", two_text(fast, slow, "rows/s"), test, holds)
+                yield Evidence(part, f"{name}: {names}", _rates(fast, slow), test, holds)
 
 
 @FINDINGS.add(
@@ -224,25 +239,25 @@ def encryption_is_slow(cells: Cells) -> Iterator[Evidence]:
     for setup in setups(cells):
         plain = by_seed(setup.split, costs.throughput) if setup.split else {}
         for scheme, cell in setup.encrypted.items():
-            names = f"{setting_name(cell)}: {scheme}"
+            names = f"{_name(cell)}: {scheme}"
             rate = by_seed(cell, costs.throughput)
             if not rate:
                 continue
             if plain:
                 holds = gap(plain, {seed: _SLOWER * value for seed, value in rate.items()}).more_than(0)
                 test = "t-test: throughput in the clear is more than 10 times higher"
-                numbers = f"{two_text(rate, plain, 'rows/s')}; the paper has {PAPERS_RATE} and 19496"
+                numbers = f"{_rates(rate, plain)}; the paper has {PAPERS_RATE} and 19496"
                 yield Evidence("more than 10 times slower", f"{names} against none", numbers, test, holds)
             yield _encryption_share(names, cell)
             packed = gap(rate, dict.fromkeys(rate, 100 * PAPERS_RATE)).more_than(0)
-            numbers = f"{mean_of(rate):.4g} rows/s{too_few_text(rate)}"
+            numbers = f"{mean_of(rate):,.0f} rows/s{too_few_text(rate)}"
             test = f"t-test: more than 100 times {PAPERS_RATE} rows/s"
             yield Evidence("over 100 times as fast as the paper's", names, numbers, test, packed, counts=False)
 
 
 def _encryption_share(names: str, cell: CellResult) -> Evidence:
-    encrypted, sent = by_seed(cell, seconds(PARTIES, "encrypt")), by_seed(cell, seconds(PARTIES, "communicate"))
+    encrypted, sent = (by_seed(cell, seconds(PARTIES, *parts)) for parts in (_ON_CIPHERTEXTS, ("communicate",)))
     holds = gap(encrypted, {seed: _LONGER * value for seed, value in sent.items()}).more_than(0)
     numbers = two_text(encrypted, sent, "s per round") if encrypted and sent else "time was not recorded"
-    test = "t-test: the mean party encrypts more than 10 times as long as its messages travel"
+    test = "t-test: the mean party works on ciphertexts more than 10 times as long as its messages travel"
     return Evidence("encryption takes over 10 times as long as communication", names, numbers, test, holds)

@@ -11,8 +11,7 @@ from silobench.analysis.costs import PARTIES
 from silobench.analysis.evidence import gap
 from silobench.analysis.groups import Cells, by_seed, dataset_name
 from silobench.analysis.tables import Entry, Table, entries, shown_choices, varying
-from silobench.analysis.units import percent, short
-from silobench.papers.oarf.hybrid import share
+from silobench.analysis.units import short
 from silobench.papers.oarf.numbers import table10, table10_odds, table11
 from silobench.papers.oarf.printed import beside, convergence_text
 from silobench.papers.oarf.settings import COMBINED
@@ -20,6 +19,7 @@ from silobench.papers.oarf.vertical import METRICS, RECOMMENDATION, ROPES, SPLIT
 from silobench.runs.stored import StoredRun
 
 _BATCHES = 7834  # of an epoch, in the paper
+_WORK = {"train": "train", "encrypt": "encrypt", "add": "encode", "decrypt": "aggregate", "travel": "communicate"}
 _LARGER = (
     "P(A larger) is what the paper calls the probability that A is superior; of an error, the larger one is the worse "
     "one (silobench compare turns the sign)"
@@ -131,14 +131,15 @@ def encryption_table(cells: Cells) -> Table:
         for training, cell in setup.cells
     ]
     columns = [
-        *names, "training", "rounds", "rows/s", "encryption, %", "s per batch", f"{_BATCHES:,} batches (estimate)",
+        *names, "training", "rounds", "rows/s", *(f"{what}, ms" for what in _WORK), "s per batch",
+        f"{_BATCHES:,} batches (estimate)",
     ]  # fmt: skip
     paper = table11()["encrypted"]
     hours = float(paper["seconds_per_batch"]) * _BATCHES / 3600
     note = (
-        "encryption: of the mean party's time; estimate: seconds per batch times the batches of an "
-        f"epoch of the paper; there, {paper['seconds_per_batch']} s x {_BATCHES:,} = {hours:.0f} h for one epoch, and "
-        f"the text states {paper['stated_hours']} h in all; rounds: - where no schedule may end a run"
+        f"ms: of a batch, of all parties together; estimate: seconds per batch times the {_BATCHES:,} batches of an "
+        f"epoch in the paper; there, {paper['seconds_per_batch']} s x {_BATCHES:,} = {hours:.0f} h for one epoch, and "
+        f"the text states {paper['stated_hours']} h in all"
     )
     return Table("OARF, Table 11: encryption at the cut", columns, rows, note)
 
@@ -147,17 +148,29 @@ def _costs(training: str, cell: CellResult) -> list[Entry]:
     is_encrypted = training not in (COMBINED, SPLIT) and training.startswith(SPLIT)
     is_recommendation = vertical_task(cell.label) == RECOMMENDATION
     row = table11().get("encrypted" if is_encrypted else training) if is_recommendation else None
-    rate, encrypted = (costs.mean_of(cell.runs, number) for number in (costs.throughput, share(PARTIES, "encrypt")))
+    rate = costs.mean_of(cell.runs, costs.throughput)
     batch = _mean(cell, seconds_per_batch)
     hours = "" if batch is None else f"{_BATCHES * batch / 3600:.3g} h"
     stated = f"paper {float(row['seconds_per_batch']) * _BATCHES / 3600:.0f} h" if row and is_encrypted else ""
     return [
         beside("-" if is_encrypted else convergence_text(cell), row, "rounds"),
         beside(short(rate.mean) if rate else "-", row, "throughput"),
-        Entry(percent(encrypted.mean) if encrypted and encrypted.mean else "-"),
+        *entries(*(_milliseconds(cell, part) for part in _WORK.values())),
         beside("-" if batch is None else f"{batch:.3g}", row, "seconds_per_batch"),
         Entry(hours, paper=stated),
     ]
+
+
+def _milliseconds(cell: CellResult, part: str) -> str:
+    """Return the time of a batch that all parties together spend on a part."""
+
+    def number(run: StoredRun) -> float | None:
+        times, steps = costs.decomposition(run).get(PARTIES), sum(row.steps for row in run.rounds)
+        parties = max(1, len(run.rounds[-1].cohort))  # one for a baseline, whatever the number of owners
+        return 1000 * times[part] * parties / steps if times and steps else None
+
+    mean = _mean(cell, number)
+    return f"{mean:.3g}" if mean else "-"
 
 
 def seconds_per_batch(run: StoredRun) -> float | None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from silobench.loop.timeline import Timeline
 from silobench.method.solvers import Solver
@@ -19,6 +19,7 @@ from silobench.vertical.crossing import Batch, Carried, Crossing, present_rows, 
 from silobench.vertical.leaks import CutView
 from silobench.vertical.methods.method import Trained, VerticalProblem
 from silobench.vertical.networks import SplitNetwork
+from silobench.vertical.served import ServedNetwork
 from silobench.vertical.traffic import DOWN, UP, Traffic
 
 _BOTTOM, _TOP = "bottom", "top"  # owners of a solver's memory at a party
@@ -77,14 +78,22 @@ class SplitTrainer:
         params, buffers = (vector.clone() for vector in self._initial)
         return State(Server(params, {}, {}, 0, len(self.network.bottoms), {}, buffers))
 
-    def module(self, state: State) -> SplitNetwork:
+    def module(self, state: State) -> nn.Module:
+        network, problem = self._at(state), self.problem
+        if not (problem.transforms or self.crossing.defence.activations) or not problem.federation.others:
+            return network
+        crossing = Crossing(problem.transforms, defence=self.crossing.defence)
+        return ServedNetwork(network, crossing, problem.federation.label, problem.seed, state.server.round)
+
+    def _at(self, state: State) -> SplitNetwork:
+        """Return the network with the parameters of a state."""
         self.whole.params.copy_(state.server.params)
         self.whole.buffers.copy_(state.server.buffers)
         return self.network
 
     def round(self, state: State, knobs: Mapping[str, float]) -> Trained:
         problem, federation, round = self.problem, self.problem.federation, state.server.round
-        self.module(state).train()
+        self._at(state).train()
         states = [self._solver_state(state, part) for part in self.parts]
         server = Server(torch.zeros(0), {}, {}, round, len(federation.names), knobs)
         rates = [at(solver.lr, server) for solver in self.solvers]
@@ -128,7 +137,7 @@ class SplitTrainer:
     def view(self, state: State, rows: Tensor) -> CutView | None:
         if not self.problem.federation.others:
             return None
-        self.module(state).eval()
+        self._at(state).eval()
         # Defences and transforms depend on the batch, so rows cross in random order and in batches, as in training.
         start = Batch(self.problem.seed, state.server.round, -1)
         order = torch.from_numpy(start.stream("view", 0).permutation(len(rows)))

@@ -1,0 +1,45 @@
+"""A split network is tested as it would be served: activations of test rows cross the cut as in training."""
+
+import pytest
+import torch
+
+from silobench.vertical.methods import VERTICAL_METHODS
+from silobench.vertical.served import ServedNetwork
+from vertical_cases import problem, records
+
+NOISE = "split(defence=noise(deviation=100))"  # leaves nothing of the activations of the other party
+
+
+def test_noise_on_activations_is_in_the_test_too() -> None:
+    task = problem("columns(by=block)", 2, model="mlp(hidden=8, top=4)")
+    served = VERTICAL_METHODS.build(NOISE).trainer(task)
+    state = served.initial()
+    module, plain = served.module(state).eval(), VERTICAL_METHODS.build("split").trainer(task).module(state).eval()
+    x = task.federation.test_x
+    with torch.no_grad():
+        first, second, clear = module(x), module(x), plain(x)
+    assert not torch.allclose(first, clear, atol=1)
+    assert not torch.equal(first, second)  # each batch has its own noise
+    with torch.no_grad():
+        assert torch.equal(served.module(state).eval()(x), first)  # and each test the same
+
+
+@pytest.mark.parametrize("bits", [2, 16])
+def test_transforms_of_activations_are_in_the_test_too(bits: int) -> None:
+    task = problem("columns(by=block)", 2, "linear", transforms=f"quantize(bits={bits})")
+    trainer = VERTICAL_METHODS.build("split").trainer(task)
+    state = trainer.initial()
+    module, x = trainer.module(state), task.federation.test_x
+    assert isinstance(module, ServedNetwork)
+    with torch.no_grad():
+        error = (module(x) - module.network(x)).abs().max()
+        largest = module.network.activations(x)[1].abs().max()
+    steps = 2 ** (bits - 1) - 1  # of quantize, between 0 and the largest magnitude
+    assert 0 < error <= largest / steps * (1 + 1e-5)
+
+
+def test_a_record_has_the_scores_of_the_served_network() -> None:
+    task = problem("columns(by=block)", 2, "mlp(hidden=8, top=4)")
+    *_, noisy = records(task, NOISE)
+    *_, clear = records(task, "split")
+    assert (noisy.loss or 0) > (clear.loss or 0)
