@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -66,6 +67,49 @@ def start(*arguments: str | Path, **options: object) -> subprocess.Popen[str]:
         text=True,
         **options,
     )
+
+
+class Program:
+    """Code that runs as `python -c` does, in a new process that has imported the package already.
+
+    The process is a fork of the server of workers, so it has nothing of this process but the environment, and it does
+    not have to wait for PyTorch.
+    """
+
+    def __init__(self, code: str, *arguments: str | Path, stdin: bytes = b"") -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        for name, content in (("in", stdin), ("out", b""), ("err", b"")):
+            (Path(self._folder.name) / name).write_bytes(content)
+        start_server()
+        with without_main():
+            given = (self._folder.name, code, list(map(str, arguments)), dict(os.environ), os.getcwd())
+            self._process = context().Process(target=_run_program, args=given)
+            self._process.start()
+
+    def wait(self) -> tuple[int | None, bytes, bytes]:
+        """Return the exit code, the output and the errors."""
+        self._process.join(PATIENCE)
+        out, err = ((Path(self._folder.name) / name).read_bytes() for name in ("out", "err"))
+        self._folder.cleanup()
+        return self._process.exitcode, out, err
+
+
+def _run_program(folder: str, code: str, arguments: list[str], environment: dict[str, str], directory: str) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(directory)
+    for number, name in enumerate(("in", "out", "err")):
+        os.dup2(os.open(Path(folder) / name, os.O_RDWR), number)
+    sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
+    sys.argv = ["-c", *arguments]
+    exec(code, {"__name__": "__main__"})
+
+
+def run_code(code: str, *arguments: str | Path, stdin: bytes = b"") -> bytes:
+    """Return the output of a `Program`, which must not fail."""
+    exit_code, out, err = Program(code, *arguments, stdin=stdin).wait()
+    assert exit_code == 0, err.decode()
+    return out
 
 
 def run_killed(out: Path, rounds: int, *arguments: str | Path) -> None:

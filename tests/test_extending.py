@@ -22,7 +22,7 @@ from sklearn.metrics import mean_pinball_loss
 from torch import Tensor
 
 import silobench as sb
-from commands import PATIENCE, call, write
+from commands import call, run_code, write
 from laws import Toy, bits, close, models, run
 from precision import bound
 from silobench.runs.experiment import REGISTRIES
@@ -207,9 +207,7 @@ def test_the_bytes_of_sign_are_those_of_files_that_another_process_reads(
         file.write_bytes(pack(part.numpy()))
         assert file.stat().st_size == 4 + math.ceil(len(part) / 8)
     assert record.bytes_up == sum(file.stat().st_size for file in files)
-    reader = [sys.executable, "-c", _READER, str(tmp_path / "sign.py"), *map(str, files)]
-    done = subprocess.run(reader, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
+    run_code(_READER, tmp_path / "sign.py", *files)
     arrays = [torch.from_numpy(np.load(file.with_suffix(".npy"))) for file in files]
     assert torch.equal(reduce(add, arrays), summed[0]), "the server adds up what another process reads"
     for array, part in zip(arrays, sent, strict=True):

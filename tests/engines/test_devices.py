@@ -113,7 +113,7 @@ def pictures(channels: int, side: int, model: str, augment: str = "none") -> Fed
 
 @pytest.mark.parametrize("model", CONVOLUTIONAL)
 def test_every_image_model_trains_on_another_device(second, model: str) -> None:
-    federated, solver = pictures(3, 32, model, "crop-flip"), sgd(0.01, epochs=2, batch=4)
+    federated, solver = pictures(3, 32, model, "crop-flip"), sgd(0.01, epochs=1, batch=4)
     if "group" not in model:
         check_same("fedavg", federated, second, solver)
         return

@@ -1,6 +1,5 @@
 """The stacked engine: how parties are grouped, and the first layer on sparse rows."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -21,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from commands import run_code
 from laws import models
 from silobench.engines import Engine, inline
 from silobench.engines.stacks.sparse import Columns, Coordinates, Rule, SparseRows
@@ -217,8 +217,6 @@ print(record.engine, peak() - before)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells the peak")
 def test_sparse_rows_never_become_dense() -> None:
-    command = [sys.executable, "-c", GROWTH, "stacked(workers=1)", "scaffold"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    engine, growth = done.stdout.split()
+    engine, growth = run_code(GROWTH, "stacked(workers=1)", "scaffold").decode().split()
     assert engine == "stacked"
     assert int(growth) < 2_000 * 47_236 * 4 / 1000 / 5, f"{int(growth) / 1000:.0f} MB"

@@ -1,8 +1,6 @@
 """Codecs: parts of messages as bytes and back, and updates that the server sums as it unpacked them."""
 
 import hashlib
-import subprocess
-import sys
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -14,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from commands import run_code
 from laws import SOLVER, bits, close, run
 from precision import bound
 from silobench.engines import pool
@@ -136,10 +135,7 @@ def test_the_bytes_are_those_of_a_file_that_a_fresh_process_reads(tmp_path: Path
         "    part = CODECS.build(name).unpack(Path(file).read_bytes(), Form((4321,), np.dtype(np.float32)))\n"
         "    print(hashlib.sha256(part.tobytes()).hexdigest())\n"
     )
-    process = subprocess.run(
-        [sys.executable, "-c", program], input="\n".join(jobs), capture_output=True, text=True, check=True
-    )
-    assert process.stdout.split() == expected
+    assert run_code(program, stdin="\n".join(jobs).encode()).decode().split() == expected
 
 
 # --- lossy codecs and combinations --------------------------------------------------------------------

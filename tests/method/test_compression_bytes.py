@@ -1,8 +1,6 @@
 """Compression: the bytes of messages, which a fresh process reads, and special values."""
 
 import pickle
-import subprocess
-import sys
 from itertools import cycle, product
 from typing import Any
 
@@ -13,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chains import CHAINS, arrived, chain, composed, layout, sent
+from commands import run_code
 from silobench.method.codecs import CODECS, Packed
 from silobench.method.types import Context, Layout, Update
 from silobench.models import MODELS
@@ -85,10 +84,7 @@ def random_arrays(count: int) -> list[Any]:
 
 def received(jobs: list[Any]) -> list[bytes]:
     """Return parts as a fresh process unpacks them. It gets texts, forms and bytes only."""
-    process = subprocess.run(
-        [sys.executable, "-c", RECEIVER], input=pickle.dumps(jobs), capture_output=True, check=True
-    )
-    parts: list[bytes] = pickle.loads(process.stdout)
+    parts: list[bytes] = pickle.loads(run_code(RECEIVER, stdin=pickle.dumps(jobs)))
     return parts
 
 

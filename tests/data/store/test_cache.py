@@ -4,8 +4,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 from scipy import sparse
 from storing import ONE, TWO, Reader, change, dense, put, record, same
 
-from commands import PATIENCE
+from commands import Program
 from offline import disk_of, entry, use
 from silobench.data.dataset import Dataset, Split
 from silobench.data.store import cache
@@ -294,11 +292,9 @@ def test_two_processes_may_build_the_same_cache(toy: Entry, tmp_path: Path) -> N
     here = Path(__file__).parent
     helpers = f"{here}:{here.parents[1]}"
     signs = [str(tmp_path / name) for name in ("first", "second")]
-    commands = [[sys.executable, "-c", TWINS, helpers, signs[i], signs[1 - i]] for i in range(2)]
-    running = [subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for c in commands]
-    ends = [one.communicate(timeout=PATIENCE) for one in running]
-    assert [one.returncode for one in running] == [0, 0], ends
-    assert [out.split() for out, _ in ends] == [["1"], ["1"]]
+    running = [Program(TWINS, helpers, signs[i], signs[1 - i]) for i in range(2)]
+    ends = [one.wait() for one in running]
+    assert [(code, out.split()) for code, out, _ in ends] == [(0, [b"1"])] * 2, ends
     assert [path.name for path in (home_of(toy) / ".cache").iterdir()] == [cache_of(toy).name]
 
 
