@@ -26,7 +26,7 @@ from silobench.method.transforms import bind_chain
 from silobench.processes import keep_memory
 from silobench.tasks.objectives import OBJECTIVES
 from silobench.vertical.federation import federate_columns
-from silobench.vertical.methods import VERTICAL_METHODS, VerticalProblem
+from silobench.vertical.methods import VERTICAL_ALGORITHMS, VerticalProblem
 from silobench.vertical.networks import VERTICAL_MODELS
 
 STEPS = 100  # in a turn
@@ -80,7 +80,7 @@ def in_one_place(problem: VerticalProblem, batches: Sequence[Tensor]) -> float:
 
 def split(problem: VerticalProblem) -> float:
     """Return the processor's seconds per batch of split learning."""
-    trainer = VERTICAL_METHODS.build("split").trainer(problem)
+    trainer = VERTICAL_ALGORITHMS.build("split").trainer(problem)
     state = trainer.initial()
     since = time.process_time()
     trainer.round(state, {})

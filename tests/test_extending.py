@@ -31,7 +31,17 @@ from silobench.runs.stored import read_runs
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
 MOST_LINES = 40
-LONG = {"quantile", "sign", "gaussian", "random_ring", "geometric_median", "deadline", "rmsprop", "left_behind"}
+LONG = {
+    "quantile",
+    "sign",
+    "gaussian",
+    "random_ring",
+    "geometric_median",
+    "deadline",
+    "rmsprop",
+    "left_behind",
+    "strongest",
+}
 
 
 def _blocks() -> dict[str, str]:
@@ -72,7 +82,12 @@ def table(tmp_path: Path) -> Path:
 
 def test_every_seam_has_an_example() -> None:
     kinds = {re.findall(r"@sb\.(\w+)\.register", code)[0] for code in EXAMPLES.values()}
-    assert kinds == {kind.upper() for kind in REGISTRIES} - {"ENGINES", "EXECUTORS", "NETWORKS", "STARTS"}
+    assert kinds == {kind.upper().replace("-", "_") for kind in REGISTRIES} - {
+        "ENGINES",
+        "EXECUTORS",
+        "NETWORKS",
+        "STARTS",
+    }
     assert "@sb.NETWORKS.register" in EXAMPLES["ladder"]
     assert max(len(code.splitlines()) for name, code in EXAMPLES.items() if name not in LONG) <= 20
 

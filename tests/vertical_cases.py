@@ -14,7 +14,7 @@ from silobench.method.transforms import bind_chain
 from silobench.tasks.objectives import OBJECTIVES
 from silobench.training.state import RoundRecord, State
 from silobench.vertical.federation import federate_columns
-from silobench.vertical.methods import VERTICAL_METHODS, VerticalProblem
+from silobench.vertical.methods import VERTICAL_ALGORITHMS, VerticalProblem
 from silobench.vertical.networks import VERTICAL_MODELS
 from silobench.vertical.rounds import run_vertical
 
@@ -63,7 +63,7 @@ def problem(
 
 def records(task: VerticalProblem, method: str = "split", state: State | None = None) -> Iterator[RoundRecord]:
     """Yield the rounds of a method, on the part of the federation that it trains on."""
-    chosen = VERTICAL_METHODS.build(method)
+    chosen = VERTICAL_ALGORITHMS.build(method)
     task = replace(task, federation=chosen.restricted(task.federation))
     chosen.check(task)
     return run_vertical(task, chosen, state)

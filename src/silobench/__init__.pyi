@@ -199,7 +199,7 @@ from .vertical.federation import federate_columns as federate_columns
 from .vertical.leaks import VERTICAL_MEASURES as VERTICAL_MEASURES
 from .vertical.leaks import CutView as CutView
 from .vertical.leaks import LeakMeasure as LeakMeasure
-from .vertical.methods import VERTICAL_METHODS as VERTICAL_METHODS
+from .vertical.methods import VERTICAL_ALGORITHMS as VERTICAL_ALGORITHMS
 from .vertical.methods import Trained as Trained
 from .vertical.methods import VerticalMethod as VerticalMethod
 from .vertical.methods import VerticalProblem as VerticalProblem

@@ -11,7 +11,7 @@ from silobench.errors import ConfigError, RunError
 from silobench.privacy.encryption.paillier import Paillier
 from silobench.vertical.crossing import Batch, Carried, Crossing
 from silobench.vertical.encrypted import SCHEMES, EncryptedCrossing
-from silobench.vertical.methods import VERTICAL_METHODS, VerticalProblem
+from silobench.vertical.methods import VERTICAL_ALGORITHMS, VerticalProblem
 from silobench.vertical.methods.split_trainer import SplitTrainer
 from vertical_cases import problem, records
 
@@ -70,7 +70,7 @@ def test_a_large_activation_ends_the_run_with_a_sentence() -> None:
 
 
 def test_only_sums_can_be_encrypted() -> None:
-    method = VERTICAL_METHODS.build("split(encryption=ckks)")
+    method = VERTICAL_ALGORITHMS.build("split(encryption=ckks)")
     with pytest.raises(ConfigError, match="needs a model with cut=sum"):
         method.check(problem("columns(by=block)", 3, "mlp"))
     with pytest.raises(ConfigError, match="absent=embedding"):

@@ -17,7 +17,7 @@ from silobench.vertical.federation import federate_columns
 from silobench.vertical.leaks import VERTICAL_MEASURES, CutView
 from silobench.vertical.leaks.distances import centred_distances, correlation, unbiased_squared_correlation
 from silobench.vertical.leaks.label_leakage import attack, positive_rows
-from silobench.vertical.methods import VERTICAL_METHODS, VerticalProblem
+from silobench.vertical.methods import VERTICAL_ALGORITHMS, VerticalProblem
 from silobench.vertical.networks import VERTICAL_MODELS
 from silobench.vertical.rounds import run_vertical
 
@@ -269,7 +269,7 @@ def last_facts(method: str, measures: tuple[str, ...]) -> tuple[dict[str, Any], 
         3,
         measures=built,
     )
-    records = list(run_vertical(task, VERTICAL_METHODS.build(method), None))
+    records = list(run_vertical(task, VERTICAL_ALGORITHMS.build(method), None))
     return dict(records[-1].measures), [record.round for record in records if record.measures]
 
 
@@ -294,7 +294,7 @@ def test_a_view_has_the_gradients_of_single_rows_whatever_the_batch() -> None:
     federation = federate_columns(dataset, "columns(by=block)", 2, seed=3)
     parts = [VERTICAL_MODELS.build("mlp"), SOLVERS.build("sgd(lr=0.1, batch=32)"), OBJECTIVES.build("auto")(dataset)]
     task = VerticalProblem(federation, *parts, link(), measured(), 3, 3)
-    trainer = VERTICAL_METHODS.build("split").trainer(task)
+    trainer = VERTICAL_ALGORITHMS.build("split").trainer(task)
     seen, rows = trainer.view(trainer.initial(), federation.rows[:40]), federation.rows[:40]
     network = trainer.module(trainer.initial())
     x, y = federation.x[rows], federation.y[rows]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from silobench.vertical.methods import VERTICAL_METHODS
+from silobench.vertical.methods import VERTICAL_ALGORITHMS
 from silobench.vertical.served import ServedNetwork
 from vertical_cases import problem, records
 
@@ -12,9 +12,9 @@ NOISE = "split(defence=noise(deviation=100))"  # leaves nothing of the activatio
 
 def test_noise_on_activations_is_in_the_test_too() -> None:
     task = problem("columns(by=block)", 2, model="mlp(hidden=8, top=4)")
-    served = VERTICAL_METHODS.build(NOISE).trainer(task)
+    served = VERTICAL_ALGORITHMS.build(NOISE).trainer(task)
     state = served.initial()
-    module, plain = served.module(state).eval(), VERTICAL_METHODS.build("split").trainer(task).module(state).eval()
+    module, plain = served.module(state).eval(), VERTICAL_ALGORITHMS.build("split").trainer(task).module(state).eval()
     x = task.federation.test_x
     with torch.no_grad():
         first, second, clear = module(x), module(x), plain(x)
@@ -27,7 +27,7 @@ def test_noise_on_activations_is_in_the_test_too() -> None:
 @pytest.mark.parametrize("bits", [2, 16])
 def test_transforms_of_activations_are_in_the_test_too(bits: int) -> None:
     task = problem("columns(by=block)", 2, "linear", transforms=f"quantize(bits={bits})")
-    trainer = VERTICAL_METHODS.build("split").trainer(task)
+    trainer = VERTICAL_ALGORITHMS.build("split").trainer(task)
     state = trainer.initial()
     module, x = trainer.module(state), task.federation.test_x
     assert isinstance(module, ServedNetwork)

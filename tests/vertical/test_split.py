@@ -22,7 +22,7 @@ from silobench.runs.stored import checkpoint_file
 from silobench.tasks.objectives import OBJECTIVES
 from silobench.training.state import State
 from silobench.vertical.federation import federate_columns
-from silobench.vertical.methods import VERTICAL_METHODS, VerticalProblem
+from silobench.vertical.methods import VERTICAL_ALGORITHMS, VerticalProblem
 from silobench.vertical.methods.split_trainer import SplitTrainer
 from vertical_cases import ROUNDS, SEED, last, problem, records, table
 
@@ -118,7 +118,7 @@ def test_a_learning_rate_that_follows_the_validation_loss_is_that_of_every_party
     rate = 0.003
     follows = problem(parties=3, solver="sgd(lr=plateau(0.1), batch=32, epochs=1)", validation=0.2)
     fixed = problem(parties=3, solver=f"sgd(lr={rate}, batch=32, epochs=1)", validation=0.2)
-    split, params = VERTICAL_METHODS.build("split"), []
+    split, params = VERTICAL_ALGORITHMS.build("split"), []
     for task, knobs in ((follows, {"plateau": rate}), (fixed, {})):
         trainer = split.trainer(task)
         params.append(trainer.round(trainer.initial(), knobs).params)
@@ -151,7 +151,7 @@ def test_a_step_by_hand() -> None:
         solver="sgd(lr=0.5, momentum=0, weight_decay=0, batch=full, epochs=1)",
         rounds=1,
     )
-    trainer = VERTICAL_METHODS.build("split").trainer(task)
+    trainer = VERTICAL_ALGORITHMS.build("split").trainer(task)
     start = np.array([0.1, -0.2, 0.3, 0.4, 0.05])  # two weights of each party, and the intercept
     server = Server(torch.tensor(start, dtype=torch.float32), {}, {}, 0, 2, {})
     after = trainer.round(State(server), {}).params.numpy()
@@ -200,7 +200,9 @@ def test_rows_that_a_party_lacks_are_not_sent_where_absence_is_learnt() -> None:
     has_row = torch.from_numpy(task.federation.deal.train[1])
     for present in (True, False):
         rows = (has_row == present).nonzero().squeeze(1)
-        trainer = VERTICAL_METHODS.build("split").trainer(replace(task, federation=replace(task.federation, rows=rows)))
+        trainer = VERTICAL_ALGORITHMS.build("split").trainer(
+            replace(task, federation=replace(task.federation, rows=rows))
+        )
         assert isinstance(trainer, SplitTrainer)
         sent = trainer.round(trainer.initial(), {}).phases[0].up
         assert sent == {1: 60 * 8 * 4 if present else 0}

@@ -15,7 +15,7 @@ from silobench.loop.clocks import measured
 from silobench.loop.network import link
 from silobench.method.transforms import bind_chain
 from silobench.tasks.objectives import OBJECTIVES
-from silobench.vertical.methods import VERTICAL_METHODS
+from silobench.vertical.methods import VERTICAL_ALGORITHMS
 from silobench.vertical.trees import label_holder
 from silobench.vertical.trees.binning import SAMPLE, codes, sampled, thresholds
 from silobench.vertical.trees.boosting import Boosting
@@ -399,9 +399,9 @@ def test_both_methods_agree_where_a_party_lacks_rows() -> None:
 
 def test_what_trees_refuse() -> None:
     task = problem("columns(by=block)", 3)
-    method = VERTICAL_METHODS.build("boosted-trees")
+    method = VERTICAL_ALGORITHMS.build("boosted-trees")
     assert "signs show the labels" in method.notes(task)[0]
-    assert not VERTICAL_METHODS.build("boosted-trees(encryption=paillier)").notes(task)
+    assert not VERTICAL_ALGORITHMS.build("boosted-trees(encryption=paillier)").notes(task)
     hinge = replace(task, objective=OBJECTIVES.build("hinge")(task.federation.dataset))
     with pytest.raises(ConfigError, match="boosted trees cannot train for the objective hinge"):
         method.check(hinge)
@@ -410,7 +410,7 @@ def test_what_trees_refuse() -> None:
     rows = task.federation.rows[task.federation.y[task.federation.rows] == 1]
     one = replace(task, federation=replace(task.federation, rows=rows))
     with pytest.raises(ConfigError, match="do not have all 2 classes"):
-        VERTICAL_METHODS.build("joined-trees").check(one)
+        VERTICAL_ALGORITHMS.build("joined-trees").check(one)
     for spec in ("boosted-trees(leaves=1)", "boosted-trees(bins=256)", "joined-trees(min_leaf=0)"):
         with pytest.raises(SpecError):
-            VERTICAL_METHODS.build(spec)
+            VERTICAL_ALGORITHMS.build(spec)

@@ -45,7 +45,7 @@ from silobench.tasks.metric_functions import METRICS
 from silobench.tasks.objectives import OBJECTIVES
 from silobench.vertical.defences import DEFENCES
 from silobench.vertical.leaks import VERTICAL_MEASURES
-from silobench.vertical.methods import VERTICAL_METHODS
+from silobench.vertical.methods import VERTICAL_ALGORITHMS
 from silobench.vertical.networks import VERTICAL_MODELS
 
 __all__ = [
@@ -79,7 +79,7 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "starts": STARTS,
     "transforms": TRANSFORMS,
     "defences": DEFENCES,
-    "vertical-algorithms": VERTICAL_METHODS,
+    "vertical-algorithms": VERTICAL_ALGORITHMS,
     "vertical-measures": VERTICAL_MEASURES,
     "vertical-models": VERTICAL_MODELS,
 }

@@ -10,7 +10,7 @@ from silobench.models import MODELS
 from silobench.partitions import bind_sum
 from silobench.spec import Registry
 from silobench.vertical.leaks import VERTICAL_MEASURES
-from silobench.vertical.methods import VERTICAL_METHODS
+from silobench.vertical.methods import VERTICAL_ALGORITHMS
 from silobench.vertical.networks import VERTICAL_MODELS
 
 
@@ -28,7 +28,7 @@ class Keys:
 HORIZONTAL_KEYS = Keys(MODELS, ALGORITHMS, MEASURES)
 VERTICAL_KEYS = Keys(
     VERTICAL_MODELS,
-    VERTICAL_METHODS,
+    VERTICAL_ALGORITHMS,
     VERTICAL_MEASURES,
     {"model": "mlp", "algorithm": "split", "solver": "adam(epochs=1)"},
     is_vertical=True,

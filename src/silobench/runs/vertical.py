@@ -30,7 +30,7 @@ from silobench.training.stopwatch import Stopwatch
 from silobench.vertical.federation import VerticalFederation, federate_columns
 from silobench.vertical.leaks import VERTICAL_MEASURES, LeakMeasure
 from silobench.vertical.mask import mask_check
-from silobench.vertical.methods import VERTICAL_METHODS, VerticalMethod, VerticalProblem
+from silobench.vertical.methods import VERTICAL_ALGORITHMS, VerticalMethod, VerticalProblem
 from silobench.vertical.networks import VERTICAL_MODELS
 from silobench.vertical.rounds import check_rounds, run_vertical
 
@@ -132,7 +132,7 @@ def prepare(plan: Plan, dataset: Dataset | None = None) -> VerticalRun:
     need_same_data(plan, dataset)
     dataset = pooled_split(dataset, cell.split, cell.seed)
     federation = federate_columns(dataset, cell.partition, cell.parties, cell.seed, cell.validation)
-    method = VERTICAL_METHODS.build(cell.algorithm)
+    method = VERTICAL_ALGORITHMS.build(cell.algorithm)
     problem = VerticalProblem(
         method.restricted(federation),
         VERTICAL_MODELS.build(cell.model),

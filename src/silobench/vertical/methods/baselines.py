@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from silobench.errors import ConfigError, suggest
 from silobench.vertical.federation import VerticalFederation
-from silobench.vertical.methods.method import VERTICAL_METHODS, VerticalMethod
+from silobench.vertical.methods.method import VERTICAL_ALGORITHMS, VerticalMethod
 from silobench.vertical.methods.split import Split
 
 
@@ -29,13 +29,13 @@ class Solo(Split):
         return federation.solo(names.index(self.party) if self.party else federation.label)
 
 
-@VERTICAL_METHODS.register
+@VERTICAL_ALGORITHMS.register
 def combined() -> VerticalMethod:
     """Train one network on the columns of all parties in one place: what silos without borders could do."""
     return Combined()
 
 
-@VERTICAL_METHODS.register
+@VERTICAL_ALGORITHMS.register
 def solo(party: str = "") -> VerticalMethod:
     """Train one party's network on its own columns and rows; the default is the party with the labels.
 

@@ -28,7 +28,7 @@ from silobench.tasks.objectives.regression import Regression
 from silobench.training.state import State
 from silobench.vertical.federation import VerticalFederation
 from silobench.vertical.leaks import CutView
-from silobench.vertical.methods.method import VERTICAL_METHODS, Trained, VerticalMethod, VerticalProblem
+from silobench.vertical.methods.method import VERTICAL_ALGORITHMS, Trained, VerticalMethod, VerticalProblem
 from silobench.vertical.trees.boosting import Boosting
 from silobench.vertical.trees.cipher import HistogramCipher
 from silobench.vertical.trees.ensemble import TreeModule, class_outputs
@@ -322,7 +322,7 @@ def _settings(
     return TreeSettings(leaves, lr, bins, min_leaf, l2, None if depth == "none" else depth)
 
 
-@VERTICAL_METHODS.register
+@VERTICAL_ALGORITHMS.register
 def boosted_trees(
     leaves: Leaves = 31,
     lr: Positive = 0.1,
@@ -345,7 +345,7 @@ def boosted_trees(
     return BoostedTrees(_settings(leaves, lr, bins, min_leaf, l2, depth), encryption)
 
 
-@VERTICAL_METHODS.register
+@VERTICAL_ALGORITHMS.register
 def joined_trees(
     leaves: Leaves = 31,
     lr: Positive = 0.1,

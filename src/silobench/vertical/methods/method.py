@@ -127,6 +127,6 @@ class VerticalMethod(ABC):
         """Return the training of the method on a problem."""
 
 
-VERTICAL_METHODS: Registry[VerticalMethod] = Registry(
+VERTICAL_ALGORITHMS: Registry[VerticalMethod] = Registry(
     "vertical algorithm", Contract(VerticalMethod, "an sb.VerticalMethod"), DEFENCES
 )

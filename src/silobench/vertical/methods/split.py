@@ -15,7 +15,7 @@ from silobench.spec.registry import part_name
 from silobench.vertical.crossing import Crossing
 from silobench.vertical.defences import Defence
 from silobench.vertical.encrypted import SCHEMES, EncryptedCrossing, Encryption
-from silobench.vertical.methods.method import VERTICAL_METHODS, VerticalMethod, VerticalProblem
+from silobench.vertical.methods.method import VERTICAL_ALGORITHMS, VerticalMethod, VerticalProblem
 from silobench.vertical.methods.split_trainer import SplitTrainer
 from silobench.vertical.networks.cuts import Sum
 
@@ -130,7 +130,7 @@ def _need_memoryless(key: str, transform: Transform) -> None:
         )
 
 
-@VERTICAL_METHODS.register(specs=("defence",))
+@VERTICAL_ALGORITHMS.register(specs=("defence",))
 def split(
     defence: Defence | None = None, solvers: tuple[str, ...] = (), encryption: Encryption = "none"
 ) -> VerticalMethod:

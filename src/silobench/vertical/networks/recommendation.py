@@ -1,7 +1,7 @@
 """Split networks for recommendation: DLRM as in OARF, and neural collaborative filtering."""
 
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import torch
 from annotated_types import Ge
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from silobench.errors import ConfigError
 from silobench.vertical.networks.basic import Widths, dense
 from silobench.vertical.networks.categories import Fields, Lookup, categories_of, columns_of, matches
-from silobench.vertical.networks.cuts import Concatenation
+from silobench.vertical.networks.cuts import Concatenation, Sum
 from silobench.vertical.networks.network import VERTICAL_MODELS, Halves, VerticalModel, VerticalSizes
 
 Width: TypeAlias = Annotated[int, Ge(1)]
@@ -18,7 +18,10 @@ Width: TypeAlias = Annotated[int, Ge(1)]
 
 @VERTICAL_MODELS.register
 def dlrm(
-    embedding: Width = 16, top: Widths = (256, 128, 64), categories: tuple[str, ...] | None = None
+    embedding: Width = 16,
+    top: Widths = (256, 128, 64),
+    categories: tuple[str, ...] | None = None,
+    cut: Literal["concatenate", "sum"] = "concatenate",
 ) -> VerticalModel:
     """OARF's DLRM: a vector of width `embedding` for each category, and one for the other features of each party.
 
@@ -27,12 +30,20 @@ def dlrm(
     value of such a column has its own vector, and all others share one; a one-hot column has a vector per feature. By
     default, a category is a column with the name user, item, film, movie, game, product or id, or one that ends with
     _id. All other features are numbers, with one linear layer per party.
+
+    With cut=sum, each party has its part of the first layer of the perceptron, and the label holder adds up what they
+    send. The functions that the network can learn are the same, and encryption needs such a sum.
     """
 
     def halves(sizes: VerticalSizes) -> Halves:
         bottoms = [Fields(sizes, party, each, embedding) for party, each in enumerate(categories_of(sizes, categories))]
         widths = [bottom.width for bottom in bottoms]
-        return Halves(bottoms, widths, Concatenation(widths), dense((sum(widths), *top, sizes.outputs)))
+        if cut == "concatenate":
+            return Halves(bottoms, widths, Concatenation(widths), dense((sum(widths), *top, sizes.outputs)))
+        first = [nn.Linear(width, top[0], bias=party == sizes.label) for party, width in enumerate(widths)]
+        parts = [nn.Sequential(bottom, layer) for bottom, layer in zip(bottoms, first, strict=True)]
+        sums = [top[0]] * len(parts)
+        return Halves(parts, sums, Sum(sums), nn.Sequential(nn.ReLU(), dense((*top, sizes.outputs))))
 
     return VerticalModel(halves)
 
