@@ -28,7 +28,7 @@ IDS = [
     *(f"niid-{n}" for n in range(1, 12)),
     *(f"zhao-{n}" for n in range(1, 9)),
     *(f"quagmire-{n}" for n in range(1, 17)),
-    *(f"oarf-{n}" for n in range(1, 28)),
+    *(f"oarf-{n}" for n in range(1, 32)),
 ]
 
 
