@@ -102,7 +102,7 @@ def test_predictions_are_those_of_the_test(experiment: str, tmp_path: Path, caps
         ('server = "momentum"', "server = 'momentum' is for parties that hold rows"),
         ('start = "centralised(3)"', "is for parties that hold rows"),
         ('exchange = "gossip"', "exchange = 'gossip' is for parties that hold rows"),
-        ('algorithm = "fedavg"', "there is no vertical algorithm 'fedavg'"),
+        ('algorithm = "fedavg"', "algorithm = 'fedavg' is for parties that hold rows, but columns("),
         ('solver = "sgd(lr=plateau(0.1))"', "follows the loss on validation rows"),
         (
             'partition = "columns(by=block) + noise(0.1)"',
