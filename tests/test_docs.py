@@ -285,10 +285,10 @@ def test_every_link_to_a_section_leads_to_a_heading() -> None:
 
 
 def _anchors(page: str) -> set[str]:
-    """Return the anchors of the headings of a page, as GitHub makes them."""
+    """Return the anchors of a page: those of its headings, as GitHub makes them, and those that it states."""
     text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
     headings = [re.sub(r"[^\w\- ]", "", heading) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
-    return {heading.lower().replace(" ", "-") for heading in headings}
+    return {heading.lower().replace(" ", "-") for heading in headings} | set(re.findall(r'<a id="(.+?)">', page))
 
 
 def test_every_source_file_that_a_document_names_exists() -> None:
