@@ -59,7 +59,7 @@ def test_every_registry_has_a_contract_and_is_public() -> None:
     assert not [kind for kind, registry in REGISTRIES.items() if registry.contract is None]
     for kind in REGISTRIES:
         if kind not in ("engines", "starts"):
-            assert getattr(sb, kind.upper()) is REGISTRIES[kind]
+            assert getattr(sb, kind.upper().replace("-", "_")) is REGISTRIES[kind]
 
 
 def test_a_file_may_be_loaded_again_and_a_copy_may_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
