@@ -18,8 +18,8 @@ X² N / 3. Three such chances in each of 4,096 slots add up to at most 2^-40 per
 relative error in the 2-norm below 8 u log2(N), u = 2^-53 (Higham, Accuracy and Stability of Numerical Algorithms,
 chapter 24), hence below 8 u log2(N) sqrt(N) times the range in one slot.
 
-On the network, ciphertexts and keys are padded to the size that they have without compression. SEAL compresses them, and
-compressed sizes differ by some bytes from one encryption to the next, so the bytes of two equal runs would differ too.
+On the network, ciphertexts and keys are padded to the size that they have without compression. SEAL compresses them,
+and compressed sizes differ by some bytes from one encryption to the next, so the bytes of equal runs would differ too.
 
 The key holder must not publish what it decrypts: decrypted values have the noise of the ciphertext in them, from which
 the encrypting party could compute the secret key (Li and Micciancio, Eurocrypt 2021).
