@@ -251,6 +251,34 @@ def test_empty_names_are_refused(tmp_path: Path) -> None:
     refused(lambda: linked((), label="default", key="id"), "linked has no file: one per party is needed")
 
 
+def test_advice_names_arguments_of_linked_only(tmp_path: Path) -> None:
+    texts = [f"a text of several words with the number {i}" for i in range(40)]
+    dates = [f"{i % 12 + 1:02}/{i * 7 % 12 + 1:02}/2020" for i in range(40)]
+    files = tuple(save(tmp_path, bank=bank().assign(words=texts, day=dates), shop=shop()))
+    refused(
+        lambda: linked(files, label="default", key="id", drop="city"),
+        "linked has 40 different texts in column 'bank.words'", "leave bank.words out with drop=[city, bank.words]",
+        "write dates such as 2024-04-03 in bank.day, or drop the column",
+    )  # fmt: skip
+    path = tmp_path / "gym.csv"
+    for encoding in ("latin-1", "utf-16"):
+        path.write_text("id,town\n" + "".join(f"{i},Zürich\n" for i in range(40)), encoding=encoding)
+        with pytest.raises(
+            DataError, match=r"gym\.csv cannot be read as text in UTF-8, because .*[^,]: save it as UTF-8"
+        ):
+            linked((files[0], str(path)), label="default", key="id")
+
+
+def test_zeros_in_front_are_named(tmp_path: Path) -> None:
+    gym = pd.DataFrame({"id": [f"{i:05}" for i in range(40)], "visits": [*range(40)]})
+    files = tuple(save(tmp_path, bank=bank(), gym=gym))
+    for how in ("exact", "normalised"):
+        refused(
+            lambda how=how: linked(files, label="default", key="id", match=how),
+            "such as '00000', and", "some keys differ only by zeros in front, so write them with the same number",
+        )  # fmt: skip
+
+
 def test_parties_without_matching_rows_are_refused(tmp_path: Path) -> None:
     files = tuple(save(tmp_path, bank=bank(), shop=shop(100, 120)))
     refused(lambda: linked(files, label="default", key="id"), "shop.parquet has no row whose key is in", "'119'", "'0'")

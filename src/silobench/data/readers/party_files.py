@@ -122,7 +122,10 @@ def _read(path: str, wanted: Sequence[str], drop: Collection[str], roles: Collec
     file, prefix = file_path(path), f"{_name_of(path)}."
     if file.suffix.lower() in PARQUET:
         return read_parquet(file, drop=sorted({name.removeprefix(prefix) for name in drop} - {*roles}))
-    return read_csv(file, wanted)
+    try:
+        return read_csv(file, wanted)
+    except DataError as error:  # the encoding is an argument of `csv`, but not of `linked`
+        raise DataError(re.sub(r"write encoding=.*", "save it as UTF-8.", str(error))) from error
 
 
 def _check_columns(party: Party) -> None:
@@ -301,8 +304,15 @@ def match_parties(
         if (result.places < 0).all():
             raise DataError(
                 f"{party.path} has no row whose key is in {holder.path} (its keys are such as {_example(party)}, and "
-                f"those of {holder.path} such as {_example(holder)}): shared keys are needed, so check the columns of "
-                "the key, or choose another match."
+                f"those of {holder.path} such as {_example(holder)}): {_advice(party, holder)}"
             )
         matches.append(result)
     return matches
+
+
+def _advice(party: Party, holder: Party) -> str:
+    """Return what to do about files without a shared key."""
+    first, second = ({text.lstrip("0") for text in each.keys.texts} - {""} for each in (party, holder))
+    if first & second:
+        return "some keys differ only by zeros in front, so write them with the same number of digits in all files."
+    return "shared keys are needed, so check the columns of the key, or choose another match."

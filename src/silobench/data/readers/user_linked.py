@@ -25,7 +25,7 @@ from silobench.data.readers.user_arrays import ArrayScale
 from silobench.data.readers.user_tables import Names, Source, TestShare, as_names, check_roles, group_ids, label_targets
 from silobench.data.table.build import POOLED_NOTE, build
 from silobench.data.table.cells import BadCells, RawColumn
-from silobench.data.table.choices import Choices, Many, refuse, write_spec
+from silobench.data.table.choices import Choices, Many, Problem, refuse, write_spec
 from silobench.data.table.plan import plan_columns
 from silobench.errors import DataError, listed, suggest
 
@@ -87,7 +87,7 @@ def linked(
         raise DataError(f"{title} have no key that is in all of them, so rows=aligned is empty: use rows=all.")
     train, held = hold_out(whole, test)
     plan = plan_columns(title, joined_columns(owners, rows), choices, "row {} (counted from 0)".format)
-    refuse(title, plan.problems, choices, write_spec)
+    refuse("linked", [_with_remedy(problem) for problem in plan.problems], choices, write_spec)
     built = build(plan, train.x, held.x, choices, None, title)
     features = built.encoder.features
     facts = {**alignment_facts(owners, match), **_doubts(parties, matches, match)}
@@ -143,6 +143,15 @@ def _typed(party: Party, name: str, column: RawColumn) -> RawColumn:
             "the cell empty if the value is missing."
         )
     return column if numbers is None else replace(column, kind="number", values=numbers)
+
+
+def _with_remedy(problem: Problem) -> Problem:
+    """Return a problem with a remedy that needs no argument of `csv` which `linked` does not have."""
+    if problem.remedy == "text":
+        return replace(problem, remedy="drop")
+    if "date_order=" in problem.remedy:
+        return replace(problem, remedy=f"write dates such as 2024-04-03 in {problem.column}, or drop the column")
+    return problem
 
 
 def _doubts(parties: Sequence[Party], matches: Sequence[Matches], how: How) -> dict[str, Any]:
