@@ -74,8 +74,8 @@ class VerticalRun:
             return ()
         score, constant = (self.metric.text(self.mask[name]) for name in ("score", "constant"))
         return (
-            f"{self.metric.title} of a model that sees only which party has a row: {score}, and of one answer to all "
-            f"rows: {constant}; a large difference means that absence tells about the label",
+            f"the {self.metric.title} of a model that sees only which party has a row is {score}, and that of one "
+            f"answer to all rows is {constant}: a large difference means that absence tells about the label",
         )
 
     def facts(self) -> dict[str, Any]:

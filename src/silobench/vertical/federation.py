@@ -126,10 +126,15 @@ class VerticalFederation:
     def facts(self) -> dict[str, Any]:
         """Return who has what, for run.json: `columns` are those of the source table, which become `features`."""
         deal = self.deal
-        parts = (deal.names, source_columns(self.dataset, deal.columns), deal.columns, deal.train, deal.test)
+        columns = source_columns(self.dataset, deal.columns)
         parties = {
-            name: {"columns": columns, "features": len(features), "rows": int(train.sum()), "test_rows": int(test.sum())}
-            for name, columns, features, train, test in zip(*parts, strict=True)
+            name: {
+                "columns": columns[party],
+                "features": len(deal.columns[party]),
+                "rows": int(deal.train[party].sum()),
+                "test_rows": int(deal.test[party].sum()),
+            }
+            for party, name in enumerate(deal.names)
         }
         return {
             "parties": parties,

@@ -152,8 +152,8 @@ class _Rounds:
         test rows are answered, and some of them scored, where another result of this round is about the same rows.
         """
         federation, objective = self.problem.federation, self.problem.objective
-        is_part = len(rows) < len(federation.test_y)
-        if is_part and (is_last or isinstance(module, ServedNetwork)) and type(objective).score_of is Objective.score_of:
+        is_part, by_outputs = len(rows) < len(federation.test_y), type(objective).score_of is Objective.score_of
+        if is_part and by_outputs and (is_last or isinstance(module, ServedNetwork)):
             part = self._every_row(module).take(rows)
             batches = torch.arange(len(rows)).split(federation.evaluation_batch)
             scores = [objective.score(part.outputs[batch], part.y[batch]) for batch in batches]
