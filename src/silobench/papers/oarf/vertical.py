@@ -119,7 +119,7 @@ def _lead_text(a: CellResult, b: CellResult) -> str:
     if difference.posterior is None:
         return f"{scores}, {difference.text()}"
     mean, (low, high) = difference.posterior.mean, difference.posterior.interval()
-    shown = (f"{metric.factor * value:+.3f}" for value in (mean, low, high))
+    shown = (f"{metric.factor * value:+z.3f}" for value in (mean, low, high))
     return f"{scores}, better by {{}} [{{}}, {{}}] {_unit(a)}".format(*shown)
 
 
