@@ -62,11 +62,21 @@ def details_table(cells: Sequence[CellResult], target: float | None = None) -> T
     classes = ["worst class"] if metric.name == ACCURACY.name else []
     calibrated = ["calibration error"] if is_calibrated else []
     steadiness = [steady] if has_settled else []
-    columns = ["last round", "best round", *steadiness, *reached, *classes, *calibrated, *(_PARTIES if has_parties else ())]
+    columns = [
+        "last round",
+        "best round",
+        *steadiness,
+        *reached,
+        *classes,
+        *calibrated,
+        *(_PARTIES if has_parties else ()),
+    ]
     short = f"; {steady}: - for runs of fewer than {SETTLED} rounds or {_LAST} tests, which have not settled"
     note = f"{', '.join(filter(None, (metric.unit_text, 'mean ± std over trials')))}{short if has_settled else ''}"
     expected = ", or (expected) of the class accuracies by each party's own labels" if classes else ""
-    parties = f"; parties: mean ± std over parties of the {metric.title} on rows they hold out, or on their own test rows"
+    parties = (
+        f"; parties: mean ± std over parties of the {metric.title} on rows they hold out, or on their own test rows"
+    )
     gap = "; calibration error: mean gap between confidence and accuracy, percentage points" if is_calibrated else ""
     note += (parties + expected if has_parties else "") + gap
     return Table(f"Behind the {metric.title}", [*names, *columns], rows, note)

@@ -103,10 +103,13 @@ def no_parties_text(cells: Sequence[CellResult]) -> str:
     """Return why these cells have no results by party, without a full stop."""
     if all(cell.is_vertical for cell in cells):
         return (
-            "no party has test rows of its own, because parties hold columns; the tables of parties and of sets of test "
-            "rows state who has which rows"
+            "no party has test rows of its own, because parties hold columns of the same rows; the table Parties and "
+            "columns states who has which rows, and By set of test rows the scores where these differ"
         )
-    return "these runs have no results by party, because they are from an earlier version or no test row belongs to a party"
+    return (
+        "these runs have no results by party, because they are from an earlier version or no test row belongs to a "
+        "party"
+    )
 
 
 def _table(setting: Sequence[CellResult], names: Sequence[str], cells: Sequence[CellResult]) -> Table:

@@ -57,8 +57,8 @@ def checked_names(a: str | None, b: str | None, cells: Sequence[CellResult], key
     if a is None or b is None:
         what, count = ("algorithms" if key == ALGORITHM else f"values of {key}"), "none" if a is None else "one"
         raise ConfigError(
-            f"compare needs two {what}, but {count} was given: these runs have {_values(cells, key)}; write two of them "
-            "in quotation marks after the directory."
+            f"compare needs two {what}, but {count} was given: these runs have {_values(cells, key)}; write two of "
+            "them, in quotation marks, after the directory."
         )
     return a, b
 

@@ -24,13 +24,12 @@ from silobench.analysis.vertical import (
     row_set_tables,
 )
 from silobench.report.drawing import Drawing, Section, caption
-from silobench.report.svg import GREY, svg, text
+from silobench.report.svg import GREY, LETTER, svg, text
 
 _MOST = 12  # figures; the table has all cells
 _BAR, _GAP, _LINE = 12, 6, 14  # pixels of a bar, between two bars, and of a line of text
 _WIDTH, _BETWEEN = 120, 46  # pixels of a panel, and between two panels
 _ACROSS = 2  # panels side by side
-_LETTER = 5.6  # pixels of the width of a letter
 _SCORE, _LEAK, _NULL = "#2e933c", "#d1495b", "#1c2733"  # colours
 _READING = (
     "A red bar is the largest value over parties and kinds of attack. Its black tick is what this attack achieves on "
@@ -73,7 +72,7 @@ def leakage_svg(cells: Sequence[CellResult]) -> str:
     """
     names = [defence_of(cell) for cell in cells]
     panels = [_score_panel(cells), *(panel for measure in LEAKS if (panel := _leak_panel(cells, measure)))]
-    left, height = 12 + _LETTER * max(map(len, names)), (_BAR + _GAP) * len(cells) + 3.5 * _LINE
+    left, height = 12 + LETTER * max(map(len, names)), (_BAR + _GAP) * len(cells) + 3.5 * _LINE
     marks, lines = [], -(-len(panels) // _ACROSS)
     for at, panel in enumerate(panels):
         line, column = divmod(at, _ACROSS)
@@ -134,5 +133,6 @@ def _leak_panel(cells: Sequence[CellResult], measure: str) -> Panel | None:
         best.append(max((leak for leak in each if leak), key=lambda leak: leak.mean, default=None))
     if not any(best):
         return None
+    values, nulls = [leak.mean if leak else None for leak in best], [leak.null if leak else None for leak in best]
     texts = [f"{leak.mean:z.2f}" if leak else "" for leak in best]
-    return Panel(title, [leak and leak.mean for leak in best], [leak and leak.null for leak in best], 1.0, _LEAK, texts)
+    return Panel(title, values, nulls, 1.0, _LEAK, texts)
