@@ -165,7 +165,7 @@ def _doubts(parties: Sequence[Party], matches: Sequence[Matches], how: How) -> d
         "examples": sorted(examples, key=lambda example: example["similarity"])[:_EXAMPLES],
     }
     if how in PRIVATE:
-        facts |= {cost: sum(result.costs[cost] for result in matches) for cost in ("seconds", "bytes")}
+        facts |= {cost: round(sum(result.costs[cost] for result in matches), 3) for cost in ("seconds", "bytes")}
     return facts
 
 
@@ -193,7 +193,7 @@ def _match_notes(facts: dict[str, Any]) -> list[str]:
         start = "1 match is likely false:" if count == 1 else f"{count} matches are likely false, such as"
         notes.append(f"{start} {listed(pairs)}")
     if "bytes" in facts:
-        notes.append(f"the {private} took {facts['seconds']:.2g} s and sent {facts['bytes']:,} bytes")
+        notes.append(f"the {private} took {facts['seconds']:,} s and sent {facts['bytes']:,} bytes")
     return notes
 
 
