@@ -250,6 +250,18 @@ def test_empty_names_are_refused(tmp_path: Path) -> None:
     refused(lambda: linked((), label="default", key="id"), "linked has no file: one per party is needed")
 
 
+@pytest.mark.parametrize("form", ["{}", "{}.0", "{},0"])
+def test_keys_with_the_year_of_the_label_are_refused(tmp_path: Path, form: str) -> None:
+    """pandas writes 1960.0 for 1960 in a column that had a missing value."""
+    years = [1960 + i % 17 for i in range(40)]
+    songs = pd.DataFrame({"id": [f"song {i} ({year})" for i, year in enumerate(years)], "length": [*range(40)]})
+    files = tuple(save(tmp_path, bank=songs.assign(year=[form.format(year) for year in years]), shop=songs))
+    refused(
+        lambda: linked(files, label="year", key="id", task="regression"),
+        "bank.csv has the label in its key: 100% of the keys", "such as 'song 0 (1960)' for '1960'",
+    )  # fmt: skip
+
+
 def test_advice_names_arguments_of_linked_only(tmp_path: Path) -> None:
     texts = [f"a text of several words with the number {i}" for i in range(40)]
     dates = [f"{i % 12 + 1:02}/{i * 7 % 12 + 1:02}/2020" for i in range(40)]

@@ -1,6 +1,6 @@
 """The user's own tables of several parties: CSV and Parquet files about the same rows, matched by a key."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Le
 from pydantic import BeforeValidator
 
 from silobench.data.alignment.matching import PRIVATE, Entries, How, Matches
-from silobench.data.dataset import Dataset, hold_out
+from silobench.data.dataset import Dataset, Split, hold_out
 from silobench.data.readers.joined import (
     Owner,
     Rows,
@@ -23,7 +23,7 @@ from silobench.data.readers.party_files import Duplicates, Party, complete, matc
 from silobench.data.readers.targets import LabelTask
 from silobench.data.readers.user_arrays import ArrayScale
 from silobench.data.readers.user_tables import Names, Source, TestShare, as_names, check_roles, group_ids, label_targets
-from silobench.data.table.build import POOLED_NOTE, build
+from silobench.data.table.build import POOLED_NOTE, Built, build
 from silobench.data.table.cells import BadCells, RawColumn
 from silobench.data.table.choices import Choices, Many, Problem, refuse, write_spec
 from silobench.data.table.plan import plan_columns
@@ -82,13 +82,11 @@ def linked(
     labels = label_targets(source, label, column, task, choices)
     owners = _owners(parties, matches, (label, *levels), drops)
     whole = joined_rows(owners, labels.y, groups, rows)
-    title = listed([party.path for party in parties])
     if not len(whole):
+        title = listed([party.path for party in parties])
         raise DataError(f"{title} have no key that is in all of them, so rows=aligned is empty: use rows=all.")
     train, held = hold_out(whole, test)
-    plan = plan_columns(title, joined_columns(owners, rows), choices, "row {} (counted from 0)".format)
-    refuse("linked", [_with_remedy(problem) for problem in plan.problems], choices, write_spec)
-    built = build(plan, train.x, held.x, choices, None, title)
+    built = _build(joined_columns(owners, rows), train, held, choices)
     features = built.encoder.features
     facts = {**alignment_facts(owners, match), **_doubts(parties, matches, match)}
     notes = (*labels.notes, *_table_notes(parties), *coverage(owners, rows), *_match_notes(facts))
@@ -143,6 +141,13 @@ def _typed(party: Party, name: str, column: RawColumn) -> RawColumn:
             "the cell empty if the value is missing."
         )
     return column if numbers is None else replace(column, kind="number", values=numbers)
+
+
+def _build(columns: Mapping[str, RawColumn], train: Split, held: Split, choices: Choices) -> Built:
+    """Return the features of the joined columns; refuse columns that cannot become features."""
+    plan = plan_columns("the linked files", columns, choices, "row {} (counted from 0)".format)
+    refuse("linked", [_with_remedy(problem) for problem in plan.problems], choices, write_spec)
+    return build(plan, train.x, held.x, choices, None, "the linked files")
 
 
 def _with_remedy(problem: Problem) -> Problem:
