@@ -1,6 +1,6 @@
 """The user's own tables of several parties: CSV and Parquet files about the same rows, matched by a key."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -143,7 +143,7 @@ def _typed(party: Party, name: str, column: RawColumn) -> RawColumn:
     return column if numbers is None else replace(column, kind="number", values=numbers)
 
 
-def _build(columns: Mapping[str, RawColumn], train: Split, held: Split, choices: Choices) -> Built:
+def _build(columns: dict[str, RawColumn], train: Split, held: Split, choices: Choices) -> Built:
     """Return the features of the joined columns; refuse columns that cannot become features."""
     plan = plan_columns("the linked files", columns, choices, "row {} (counted from 0)".format)
     refuse("linked", [_with_remedy(problem) for problem in plan.problems], choices, write_spec)
