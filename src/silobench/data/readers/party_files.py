@@ -272,9 +272,19 @@ def _check_duplicates(party: Party, how: How) -> None:
         )
 
 
+def _plain_label(text: str) -> str:
+    """Return a label as a key would contain it: the number 1960.0 is 1960.
+
+    >>> [_plain_label(text) for text in ("1960.0", "1960,0", "1,500", "0.5", "07", "inf", "yes", "")]
+    ['1960', '1960', '1,500', '0.5', '07', 'inf', 'yes', '']
+    """
+    point = re.sub(r"^([+-]?\d+),0{1,2}$", r"\1.0", text)  # a decimal comma
+    return _plain_number(point) if _is_number(point) else text
+
+
 def _check_leak(holder: Party, label: str) -> None:
     """Refuse keys that contain the label."""
-    labels = texts_of(holder.table.columns[label])
+    labels = [_plain_label(text) for text in texts_of(holder.table.columns[label])]
     leak = label_in_key(holder.keys.texts, labels)
     if leak is not None:
         share, row = leak

@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Le
 from pydantic import BeforeValidator
 
 from silobench.data.alignment.matching import PRIVATE, Entries, How, Matches
-from silobench.data.dataset import Dataset, hold_out
+from silobench.data.dataset import Dataset, Split, hold_out
 from silobench.data.readers.joined import (
     Owner,
     Rows,
@@ -23,7 +23,7 @@ from silobench.data.readers.party_files import Duplicates, Party, complete, matc
 from silobench.data.readers.targets import LabelTask
 from silobench.data.readers.user_arrays import ArrayScale
 from silobench.data.readers.user_tables import Names, Source, TestShare, as_names, check_roles, group_ids, label_targets
-from silobench.data.table.build import POOLED_NOTE, build
+from silobench.data.table.build import POOLED_NOTE, Built, build
 from silobench.data.table.cells import BadCells, RawColumn
 from silobench.data.table.choices import Choices, Many, Problem, refuse, write_spec
 from silobench.data.table.plan import plan_columns
@@ -82,13 +82,11 @@ def linked(
     labels = label_targets(source, label, column, task, choices)
     owners = _owners(parties, matches, (label, *levels), drops)
     whole = joined_rows(owners, labels.y, groups, rows)
-    title = listed([party.path for party in parties])
     if not len(whole):
+        title = listed([party.path for party in parties])
         raise DataError(f"{title} have no key that is in all of them, so rows=aligned is empty: use rows=all.")
     train, held = hold_out(whole, test)
-    plan = plan_columns(title, joined_columns(owners, rows), choices, "row {} (counted from 0)".format)
-    refuse("linked", [_with_remedy(problem) for problem in plan.problems], choices, write_spec)
-    built = build(plan, train.x, held.x, choices, None, title)
+    built = _build(joined_columns(owners, rows), train, held, choices)
     features = built.encoder.features
     facts = {**alignment_facts(owners, match), **_doubts(parties, matches, match)}
     notes = (*labels.notes, *_table_notes(parties), *coverage(owners, rows), *_match_notes(facts))
@@ -145,6 +143,13 @@ def _typed(party: Party, name: str, column: RawColumn) -> RawColumn:
     return column if numbers is None else replace(column, kind="number", values=numbers)
 
 
+def _build(columns: dict[str, RawColumn], train: Split, held: Split, choices: Choices) -> Built:
+    """Return the features of the joined columns; refuse columns that cannot become features."""
+    plan = plan_columns("the linked files", columns, choices, "row {} (counted from 0)".format)
+    refuse("linked", [_with_remedy(problem) for problem in plan.problems], choices, write_spec)
+    return build(plan, train.x, held.x, choices, None, "the linked files")
+
+
 def _with_remedy(problem: Problem) -> Problem:
     """Return a problem with a remedy that needs no argument of `csv` which `linked` does not have."""
     if problem.remedy == "text":
@@ -165,7 +170,7 @@ def _doubts(parties: Sequence[Party], matches: Sequence[Matches], how: How) -> d
         "examples": sorted(examples, key=lambda example: example["similarity"])[:_EXAMPLES],
     }
     if how in PRIVATE:
-        facts |= {cost: sum(result.costs[cost] for result in matches) for cost in ("seconds", "bytes")}
+        facts |= {cost: round(sum(result.costs[cost] for result in matches), 3) for cost in ("seconds", "bytes")}
     return facts
 
 
@@ -193,7 +198,7 @@ def _match_notes(facts: dict[str, Any]) -> list[str]:
         start = "1 match is likely false:" if count == 1 else f"{count} matches are likely false, such as"
         notes.append(f"{start} {listed(pairs)}")
     if "bytes" in facts:
-        notes.append(f"the {private} took {facts['seconds']:.2g} s and sent {facts['bytes']:,} bytes")
+        notes.append(f"the {private} took {facts['seconds']:,} s and sent {facts['bytes']:,} bytes")
     return notes
 
 
