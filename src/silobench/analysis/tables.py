@@ -13,6 +13,7 @@ from silobench.analysis.constants import beats_constant, versus_constant
 from silobench.analysis.groups import accuracy_text, by_metric, grouped, settings_of
 from silobench.analysis.specs import arguments, partition_kinds
 from silobench.analysis.units import duration, percent, size
+from silobench.errors import listed
 from silobench.tasks.metrics import Metric
 
 BASELINES = ("solo", "combined", "joined-trees")  # reference points: they are never marked as the best of a row
@@ -218,7 +219,7 @@ def beside(cell: CellResult) -> str:
     if not cell.paper:
         return ""
     published = percent(cell.paper.mean, cell.paper.std)
-    return f"paper {published}, {100 * (cell.score.mean - cell.paper.mean):+.1f}"
+    return f"paper {published}, {100 * (cell.score.mean - cell.paper.mean):+z.1f}"
 
 
 def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid: bool) -> str:
@@ -235,7 +236,7 @@ def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid
         )
         notes += ["equal means are all marked"] if marks > 1 else []
         if baselines := [name for name in BASELINES if any(each.partition("(")[0] == name for each in algorithms)]:
-            notes.append(f"{' and '.join(baselines)}: baselines, never marked")
+            notes.append(f"{listed(baselines)}: baselines, never marked")
     notes += _lone_algorithm(cells)
     if personal := list(dict.fromkeys(str(cell.label["algorithm"]) for cell in cells if cell.has_party_models)):
         where = "the mean over the parties' models on all test rows; own rows: next table, --parties"
