@@ -121,6 +121,11 @@ def _pair(sizes: VerticalSizes, user: str, item: str) -> tuple[int, list[int]]:
             places[0] for name in (user, item) for column, places in columns.items()
             if len(places) == 1 and matches(column, name)
         ]  # fmt: skip
+        if len(pair) == 2 and pair[0] == pair[1]:
+            raise ConfigError(
+                f"ncf has the column {features[pair[0]]} as the user and as the item: name two columns with user= and "
+                "item=."
+            )
         if len(pair) == 2:
             return party, pair
     raise ConfigError(
