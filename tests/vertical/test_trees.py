@@ -328,6 +328,22 @@ def test_paillier_gives_the_same_trees_whatever_the_key() -> None:
         hidden.parties[1]._cipher.decrypt_pairs(hidden.exchanges[1].up.sums)
 
 
+def test_the_time_of_encryption_belongs_to_the_messages() -> None:
+    x, y = table(60)
+    hidden = trained(x, y, 2, 1, settings=TreeSettings(leaves=4), cipher=PaillierHistograms(60 * 3, bits=256))
+    cipher = hidden.cipher_seconds
+    assert list(cipher) == ["gradients", "histograms"]
+    traffic = TreeTraffic(hidden.exchanges, 0, len(hidden.parties), link(), measured(), 0)
+    before = {phase.name: phase.seconds for phase in traffic.phases}
+    spent = traffic.work(100.0, cipher, hidden.visits)
+    after = {phase.name: phase.seconds for phase in traffic.phases}
+    for phase, seconds in cipher.items():
+        assert seconds > 0
+        assert after[phase] - before[phase] == pytest.approx(seconds)
+    assert spent["encode"] == pytest.approx(sum(cipher.values()))
+    assert 100 * 0.9 < traffic.slowest <= spent["train"] < 100
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_training_resumes_bit_for_bit(classes: int) -> None:
     x, y = table(classes=classes)

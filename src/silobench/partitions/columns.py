@@ -54,7 +54,8 @@ def columns(
 
     `by=owner` follows the owners of a dataset (airline, weather service). `by=block` deals consecutive columns, and
     `by=random` random ones, to two parties or as many as the experiment states. Lists name the columns of each party:
-    `by=[[age, sex], [soil*], [*]]`, where `soil*` are all columns that start with soil, and `*` all that no list names.
+    `by=[[Elevation, Slope], [Soil*], [*]]` of covtype, where `Soil*` are all columns that start with Soil, and `*` all
+    that no list names.
     Features of one column of the source table (education=Masters) stay together.
 
     `names` are those of the parties, and `label` is the name of the one with the labels. Every other party has a random

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from silobench.data import Dataset, load
 from silobench.data.splits import pooled_split
 from silobench.engines import Engine
-from silobench.errors import ConfigError
+from silobench.errors import ConfigError, listed
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.network import NETWORKS
 from silobench.method.solvers import SOLVERS
@@ -60,8 +60,8 @@ class VerticalRun:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences to show before the first round."""
-        notes = notes_for_columns(self.dataset)
-        return (*notes, *self.federation.deal.notes, *self._mask_note, *self.method.notes(self.problem))
+        of_run = (*self._mask_note, *self._measure_note, *self.method.notes(self.problem))
+        return (*notes_for_columns(self.dataset), *self.federation.deal.notes, *of_run)
 
     @cached_property
     def mask(self) -> dict[str, Any]:
@@ -77,6 +77,13 @@ class VerticalRun:
             f"the {self.metric.title} of a model that sees only which party has a row is {score}, and that of one "
             f"answer to all rows is {constant}: a large difference means that absence tells about the label",
         )
+
+    @property
+    def _measure_note(self) -> tuple[str, ...]:
+        if not self.problem.measures or self.method.has_cut(self.problem):
+            return ()
+        names, algorithm = listed(list(self.problem.measures)), self.plan.label.get("algorithm", "split")
+        return (f"{names} cannot be measured with {algorithm}: no activations cross between parties",)
 
     def facts(self) -> dict[str, Any]:
         """Return the content of run.json, without versions and status, and that of encoder.json."""

@@ -24,6 +24,8 @@ class Traffic:
     timeline: Timeline
     clock: float = 0.0  # virtual seconds
     train: float = 0.0  # measured seconds, over all parties
+    slowest: float = 0.0  # measured seconds, where parties work side by side
+    computing: float | None = None  # virtual seconds of training; None if these are measured
     dense: dict[str, int] = field(default_factory=lambda: {UP: 0, DOWN: 0})
     sizes: dict[str, dict[int, int]] = field(default_factory=lambda: {UP: {}, DOWN: {}})
     messages: dict[str, int] = field(default_factory=lambda: {UP: 0, DOWN: 0})
@@ -37,12 +39,14 @@ class Traffic:
         Where a clock states how fast parties are, they work as long as they need for `visits` visits of a row instead.
         """
         self.train += sum(measured)
+        self.slowest += max(measured)
         if self.clock_of_parties.speed is None:
             self.timeline.at_parties("train", measured)
         elif visits:
             rates = [self.clock_of_parties.speed(self.seed, party) for party in range(len(measured))]
             seconds = [visits / rate for rate in rates]
             self.timeline.at_parties("train", seconds)
+            self.computing = (self.computing or 0.0) + max(seconds)
             self.clock += max(seconds)
 
     def add_keys(self, parties: Sequence[int], size: int) -> None:
@@ -81,8 +85,9 @@ class Traffic:
 
     @property
     def phases(self) -> tuple[Phase, ...]:
+        keys = (Phase(KEY, down=self.keys, messages=len(self.keys)),) if self.keys else ()
         return (
-            Phase(KEY, down=self.keys, messages=len(self.keys)),
+            *keys,
             Phase(UP, up=self.sizes[UP], messages=self.messages[UP], seconds=self.encode[UP]),
             Phase(DOWN, down=self.sizes[DOWN], messages=self.messages[DOWN], seconds=self.encode[DOWN]),
         )

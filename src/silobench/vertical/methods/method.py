@@ -90,6 +90,8 @@ class Trained:
     seconds: Mapping[str, float]  # by phase
     reports: Mapping[str, float] = field(default_factory=dict)
     extra: Mapping[str, Memory] = field(default_factory=dict)  # for `State.extra`
+    slowest: float | None = None  # measured seconds of training where parties work side by side; None for their sum
+    computing: float | None = None  # virtual seconds of training, which are part of the clock; None if measured
 
 
 class Trainer(Protocol):
@@ -121,6 +123,10 @@ class VerticalMethod(ABC):
 
     def check(self, problem: VerticalProblem) -> None:  # noqa: B027  # most methods have nothing to refuse
         """Raise `ConfigError` for choices that do not work together."""
+
+    def has_cut(self, problem: VerticalProblem) -> bool:
+        """Whether activations and gradients cross between parties, for measures of what they leak."""
+        return bool(problem.federation.others)
 
     def facts(self, problem: VerticalProblem) -> dict[str, Any]:
         """Return facts for the field `vertical` of run.json."""

@@ -128,6 +128,8 @@ class SplitTrainer:
             traffic.timeline,
             {"train": traffic.train, "encode": sum(traffic.encode.values())},
             traffic.mean_reports,
+            slowest=traffic.slowest,
+            computing=traffic.computing,
         )
 
     def _solver_state(self, state: State, part: _Part) -> _SolverState:

@@ -115,15 +115,18 @@ def ncf(embedding: Width = 16, top: SomeWidths = (32, 16), user: str = "user", i
 
 def _pair(sizes: VerticalSizes, user: str, item: str) -> tuple[int, list[int]]:
     """Return the party that has both users and items, and the places of these features."""
-    if user == item:
-        raise ConfigError(f"ncf has user={user} and item={item}, but it needs two columns: name another one.")
     for party, features in enumerate(sizes.names):
         columns = columns_of(features)
         pair = [
             places[0] for name in (user, item) for column, places in columns.items()
             if len(places) == 1 and matches(column, name)
         ]  # fmt: skip
-        if len(pair) == 2 and pair[0] != pair[1]:
+        if len(pair) == 2 and pair[0] == pair[1]:
+            raise ConfigError(
+                f"ncf has the column {features[pair[0]]} as the user and as the item: name two columns with user= and "
+                "item=."
+            )
+        if len(pair) == 2:
             return party, pair
     raise ConfigError(
         f"ncf needs a party with the columns {user} and {item}, but none has both: name them with user= and item=, or "
