@@ -72,6 +72,11 @@ def test_categories_by_name() -> None:
     assert categories_of(alone, ("user", "studio_id")) == [[[1]]]  # a party by itself does not have all of them
     with pytest.raises(ConfigError, match="ncf needs a party with the columns user and film"):
         VERTICAL_MODELS.build("ncf").halves(alone)
+    for item in ("user", "movielens.user"):
+        with pytest.raises(
+            ConfigError, match=r"ncf has the column movielens\.user as the user and as the item: name two"
+        ):
+            VERTICAL_MODELS.build(f"ncf(item={item})").halves(FILMS)
 
 
 def test_ncf_by_hand() -> None:

@@ -245,6 +245,7 @@ CASES = [
         "partition digits columns(by=block,label=me)", "no party 'me' for the labels: choose from party-0, party-1."
     ),
     command("partition digits columns(by=block,names=[a,a])", "give each party another name."),
+    command("partition digits columns(by=block,names=['',b])", "give every party a name that is not empty."),
     command("partition digits columns(by=[[a],[b]])", "digits has no names of columns: write by=block or by=random"),
     *(
         one("partition", "csv(path=people.csv, label=y)", spec, expected=expected, files=PEOPLE)

@@ -54,6 +54,11 @@ class Crossing:
     broadcast: tuple[Transform, ...] = ()
     defence: Defence = field(default_factory=Defence)
 
+    @property
+    def key_size(self) -> int:
+        """The bytes of a key that every party gets before the first round; 0 without encryption."""
+        return 0
+
     def up(self, activations: Mapping[int, Tensor], batch: Batch) -> Carried:
         """Carry activations from parties to the label holder."""
         carried = Carried()

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,6 +58,14 @@ class VerticalProblem:
         is_partial = ~(deal.train.all(1) & deal.test.all(1))
         embedded = np.flatnonzero(is_partial).tolist() if deal.absent == "embedding" else ()
         return self.model.build(sizes, columns, federation.features, self.seed, embedded)
+
+    @property
+    def party_clock(self) -> Clock:
+        """The clock by the number of a party in the federation of this problem: a baseline has one party, number 0."""
+        speed, first = self.clock.speed, self.federation.first
+        if speed is None or not first:
+            return self.clock
+        return replace(self.clock, speed=lambda seed, party: speed(seed, first + party))
 
     def _values(self, party: int, place: int) -> Tensor:
         federation = self.federation

@@ -98,7 +98,9 @@ class SplitTrainer:
         server = Server(torch.zeros(0), {}, {}, round, len(federation.names), knobs)
         rates = [at(solver.lr, server) for solver in self.solvers]
         timeline = Timeline(len(federation.names), has_server=False)
-        traffic = Traffic(problem.link, problem.clock, problem.seed, timeline)
+        traffic = Traffic(problem.link, problem.party_clock, problem.seed, timeline)
+        if round == 0:
+            traffic.add_keys(federation.others, self.crossing.key_size)
         rows, sizes = problem.solver.visits(federation.visitor, problem.seed, round)
         total_loss = torch.zeros(())
         with torch.random.fork_rng(devices=[]):
