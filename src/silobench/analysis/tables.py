@@ -421,14 +421,23 @@ def cost_table(cells: Sequence[CellResult]) -> Table:
     note = (
         "computing: all parties on this machine; virtual time: network and the training of the slowest party in each "
         "round, as if parties worked side by side, without tests, encoding and aggregation; "
-        "bytes per round: all parties' messages and one copy of the server's, as published costs are counted; "
+        f"bytes per round: {_sent_note(cells)}; "
         "time per round: training and aggregation, without tests"
     )
     return Table("Cost of a run (mean over partitions and trials)", columns, rows, note)
 
 
+def _sent_note(cells: Sequence[CellResult]) -> str:
+    """Return what the bytes of a round are."""
+    one_copy = "all parties' messages and one copy of the server's, as published costs are counted"
+    if all(cell.is_vertical for cell in cells):
+        return "all messages"
+    return one_copy + ("; where parties hold columns, all messages" if any(cell.is_vertical for cell in cells) else "")
+
+
 def _round_cost(group: Sequence[CellResult]) -> list[Entry]:
-    sent = fmean((c.bytes_up + c.bytes_down / c.cohort) / c.rounds for c in group)
+    copies = {id(c): 1 if c.is_vertical else c.cohort for c in group}  # a message across a cut is for one party
+    sent = fmean((c.bytes_up + c.bytes_down / copies[id(c)]) / c.rounds for c in group)
     seconds = fmean(c.round_seconds for c in group)
     paper = group[0].paper_cost
     published = (f"paper {size(paper.bytes)}", f"paper {duration(paper.seconds)}") if paper else ("", "")

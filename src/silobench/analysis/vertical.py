@@ -12,6 +12,7 @@ from silobench.analysis.measured import cells_with, known
 from silobench.analysis.specs import arguments
 from silobench.analysis.statistics import deviation
 from silobench.analysis.tables import Table, entries, over_trials, shown, shown_choices, varying
+from silobench.analysis.units import duration, size
 from silobench.runs.facts import ColumnParty
 from silobench.runs.stored import RowSet, StoredRun, VerticalFacts
 from silobench.spec import Spec
@@ -152,12 +153,19 @@ def _alignment_line(cell: CellResult) -> dict[str, str]:
         "padded": _mean(cell, lambda _, each: max(0, each.rows - each.aligned_train)),
         "dropped": _mean(cell, lambda run, each: run.dataset.train - each.rows),
         "likely false": _likely_false(first.alignment),
+        **_costs(first.alignment),
     }
     by_presence, constant = _presence(cell)
     if by_presence is not None and constant is not None:
         line[f"{metric.heading} by presence"] = metric.number(by_presence)
         line["by a constant answer"] = metric.number(constant)
     return line
+
+
+def _costs(alignment: Mapping[str, Any]) -> dict[str, str]:
+    """Return the time and the bytes of a private set intersection; empty for another match."""
+    costs = (("time to match", "seconds", duration), ("sent to match", "bytes", size))
+    return {column: text(alignment[key]) for column, key, text in costs if key in alignment}
 
 
 def vertical_notes(cells: Cells) -> list[str]:
@@ -255,7 +263,7 @@ def leakage_table(cells: Cells) -> Table:
 
 _LEAK_NOTES = {
     "label AUC": "label AUC: how well the party infers labels from the gradients that it gets; in brackets: the same "
-    "attack on shuffled labels ± its standard error",
+    "attack on shuffled labels ± its standard error; far below it is a leak too, as the party can turn its guess round",
     "R²": "R²: how well the party with the labels reconstructs columns from activations; in brackets: from shuffled "
     "activations",
     "binary": "binary: columns of two values that it gets right, in percent; in brackets: by the more frequent value",
@@ -292,11 +300,11 @@ def leak_values(cell: CellResult, measure: str, party: str, *path: str) -> list[
     """Return a number of a measure about a party, of each trial that has it."""
     values: list[float] = []
     for run in cell.runs:
-        found: Any = last_of(run, measure).get("parties", {}).get(party)
+        fact: Any = last_of(run, measure).get("parties", {}).get(party)
         for key in path:
-            found = found.get(key) if isinstance(found, Mapping) else None
-        if isinstance(found, int | float):
-            values.append(float(found))
+            fact = fact.get(key) if isinstance(fact, Mapping) else None
+        if isinstance(fact, int | float):
+            values.append(float(fact))
     return values
 
 

@@ -33,7 +33,8 @@ _ACROSS = 2  # panels side by side
 _SCORE, _LEAK, _NULL = "#2e933c", "#d1495b", "#1c2733"  # colours
 _READING = (
     "A red bar is the largest value over parties and kinds of attack. Its black tick is what this attack achieves on "
-    "shuffled labels, activations or rows; that of a green bar is a constant answer."
+    "shuffled labels, activations or rows; that of a green bar is a constant answer. The largest of several values is "
+    "beyond two standard errors by chance more often than one value is: the table has each of them."
 )
 _METHOD = ("algorithm", "measure", "metric", "eval_every", "eval_on")  # what differs between the bars of a figure
 

@@ -64,13 +64,13 @@ def _setup(setting: Cells) -> Setup:
     single: dict[str, CellResult] = {}
     encrypted: dict[str, CellResult] = {}
     for cell in setting:  # those without measures come last, and replace others
-        name, own = cell.label.algorithm.name, arguments(cell.config.algorithm)
+        name, options = cell.label.algorithm.name, arguments(cell.config.algorithm)
         if name == SOLO and (facts := cell.runs[0].facts.vertical):
-            single[str(own.get("party") or facts.label)] = cell
+            single[str(options.get("party") or facts.label)] = cell
         elif name == COMBINED:
             named[COMBINED] = cell
-        elif name == SPLIT and not own.get("defence") and not own.get("solvers"):
-            scheme = str(own.get("encryption") or "none")
+        elif name == SPLIT and not options.get("defence") and not options.get("solvers"):
+            scheme = str(options.get("encryption") or "none")
             if scheme == "none":
                 named[SPLIT] = cell
             else:
