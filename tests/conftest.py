@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from laws import Toy
 from precision import in_default_precision
+from silobench.cli import busy
 from silobench.data.dataset import Dataset, Split
 from silobench.federation import Federation, Party
 from silobench.models import Network
@@ -25,6 +26,7 @@ from silobench.tasks.task import Task, task
 from wrong_inputs.plugins import registries_as_before
 
 torch.set_num_threads(1)  # also where something had imported it before
+busy.SILENT = 60.0  # on a busy machine, a line about a slow step would come before the sentence that a test expects
 
 
 @pytest.hookimpl(wrapper=True)

@@ -377,7 +377,7 @@ def test_an_array_file_is_read_for_images(tmp_path: Path, capsys: pytest.Capture
     assert sb.predict(out, tmp_path / "rows.npy").tolist() == sb.predict(out, data.test.x[:5]).tolist()
     assert sb.predict(out, data.test.x[:5].astype(np.float64)).tolist() == sb.predict(out, data.test.x[:5]).tolist()
     file = write(tmp_path / "rows.csv", "a,b\n1,2\n")
-    with pytest.raises(DataError, match="was not trained on a table with named columns, so it cannot read"):
+    with pytest.raises(DataError, match="does not store how the columns of a table become features, so it cannot read"):
         sb.predict(out, file)
     with pytest.raises(DataError, match="is not an array of numbers that NumPy saved"):
         sb.predict(out, write(tmp_path / "text.npy", "1,2"))

@@ -99,10 +99,11 @@ def model(
     """Write the trained network of a finished run to a file, and print how to use it."""
     if form not in FORMATS:
         raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
-    from silobench.runs.model_files import write_model
-
     path = out or Path(f"model{FORMATS[form]}")
-    lines = write_model(_model(run, party, only, plugin or (), model_file), form, path)
+    with waiting(f"writing {path}"):
+        from silobench.runs.model_files import write_model  # which takes seconds
+
+        lines = write_model(_model(run, party, only, plugin or (), model_file), form, path)
     print(f"model: {path}", file=sys.stderr)
     print("\n".join(lines))
 

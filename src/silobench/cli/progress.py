@@ -5,7 +5,7 @@ The bar and the time are always visible; the text beside them is shortened to th
 
 import time
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -56,14 +56,18 @@ def short_name(run: str) -> str:
     return " / ".join([PurePath(str(path)).stem if path else dataset, *others])
 
 
-def _bars(console: Console, time_column: ProgressColumn, is_live: bool) -> Bars:
+def _bars(console: Console, time_column: ProgressColumn, is_live: bool, redirects: bool = True) -> Bars:
+    """Return bars; with `redirects`, what is printed while they are live appears above them."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=_BAR),
         time_column,
         TextColumn("{task.fields[note]}"),
     )
-    return Bars(*columns, console=console, transient=True, disable=not is_live)
+    return Bars(
+        *columns, console=console, transient=True, disable=not is_live, redirect_stdout=redirects,
+        redirect_stderr=redirects,
+    )  # fmt: skip
 
 
 def _note(console: Console, text: str, end: str = "", description: str = "") -> str:
@@ -73,12 +77,15 @@ def _note(console: Console, text: str, end: str = "", description: str = "") -> 
 
 
 class Waiting:
-    """A bar for one step; without a terminal, a plain line every ten seconds."""
+    """A bar for one step; without a terminal, a plain line at once and every ten seconds.
 
-    def __init__(self) -> None:
-        self.console = Console(stderr=True)
-        self.start = time.monotonic()
-        self.bars = _bars(self.console, TimeElapsedColumn(), self.console.is_terminal)
+    It writes to `stream` only, and leaves sys.stdout and sys.stderr to the step, which may silence a library by them.
+    """
+
+    def __init__(self, stream: TextIO, since: float) -> None:
+        self.console = Console(file=stream)
+        self.since = since  # by time.monotonic
+        self.bars = _bars(self.console, TimeElapsedColumn(), self.console.is_terminal, redirects=False)
         self.task = self.bars.add_task("", total=None, note="")
         self.pause = 0.2 if self.console.is_terminal else _EVERY  # seconds between calls of `show`
 
@@ -89,8 +96,12 @@ class Waiting:
             self.bars.update(self.task, completed=done, total=total or None, note=note)
             self.bars.start()
         else:
-            line = f"{text}{amount}, {time.monotonic() - self.start:.0f} s"
-            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            line = f"{text}{amount}, {time.monotonic() - self.since:.0f} s"
+            self.print(line)
+
+    def print(self, text: str) -> None:
+        """Print a line above the bar."""
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def stop(self) -> None:
         self.bars.stop()

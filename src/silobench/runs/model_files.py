@@ -19,16 +19,31 @@ from silobench.tasks.objectives.regression import Regression
 
 def write_model(model: TrainedModel, form: str, path: Path) -> tuple[str, ...]:
     """Write a trained network to a file; return lines of Python that load it and use it for `rows`."""
-    if model.sizes is None and form != "onnx":
-        raise ConfigError(
-            f"the model {model.spec} has parts at several parties, so a file of its weights does not state what they "
-            "are: use --format onnx."
-        )
+    _check_columns(model, form)
     try:
         replace_atomically(path, FORMATS[form](model))
     except OSError as error:
         raise RecordError(f"{path} cannot be written ({error.strerror}): choose another --out.") from error
     return _usage(model, form, path)
+
+
+def _check_columns(model: TrainedModel, form: str) -> None:
+    """Refuse a model of parties that hold columns in a format that cannot state it."""
+    if model.sizes is not None:
+        return
+    if model.unwritable:
+        place = model.run.path if model.run else "this run"
+        raise ConfigError(f"the model of {place} cannot be written, because {model.unwritable}: use {_instead(model)}.")
+    if form != "onnx":
+        raise ConfigError(
+            f"the network {model.spec} reads columns of parties, and a file of weights does not state which: use "
+            "--format onnx."
+        )
+
+
+def _instead(model: TrainedModel) -> str:
+    """Return what works for a model that ONNX cannot express."""
+    return "--format torch" if model.sizes is not None else "`silobench predict`"
 
 
 def _tensors(model: TrainedModel) -> dict[str, Tensor]:
@@ -72,13 +87,14 @@ def _onnx(model: TrainedModel) -> bytes:
         cause = error.__cause__ or error
         first = (str(cause).strip().splitlines() or [""])[0]
         raise ConfigError(
-            f"the network {model.spec} cannot be written as ONNX ({type(cause).__name__}: {first}): use --format torch."
+            f"the network {model.spec} cannot be written as ONNX ({type(cause).__name__}: {first}): "
+            f"use {_instead(model)}."
         ) from error
 
     if content.graph.input[0].type.tensor_type.shape.dim[0].HasField("dim_value"):
         raise ConfigError(
             f"the network {model.spec} would answer {len(rows)} rows at a time as ONNX, because its forward fixes "
-            "the number of rows: use x.shape[0] in place of len(x) in it, or --format torch."
+            f"the number of rows: use x.shape[0] in place of len(x) in it, or {_instead(model)}."
         )
     return bytes(content.SerializeToString())
 

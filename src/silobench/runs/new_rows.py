@@ -46,8 +46,8 @@ def _of_file(path: Path, form: RowFormat, encoded: bool) -> Features:
         return _of_array(_saved_array(path), form, encoded)
     if form.encoder is None:
         raise DataError(
-            f"the network was not trained on a table with named columns, so it cannot read {path}: give rows of shape "
-            f"{form.shape} as an array, or as a .npy file."
+            f"the run does not store how the columns of a table become features, so it cannot read {path}: give rows "
+            f"of shape {form.shape}, with features as sb.load(DATASET).test.x has them, as an array or a .npy file."
         )
     return form.encoder.read(path)
 

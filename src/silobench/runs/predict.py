@@ -56,6 +56,8 @@ from silobench.tasks.task import Task, Weights
 from silobench.training.party_models import StoredModels
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
+from silobench.vertical.served import ServedNetwork
+from silobench.vertical.trees.ensemble import TreeModule
 
 Source: TypeAlias = "str | Path | Task | Setting"
 _LOG = logging.getLogger("silobench")
@@ -75,6 +77,7 @@ class TrainedModel:
     sizes: Sizes | None = None
     seed: int = 0
     run: "StoredRun | None" = None
+    unwritable: str = ""  # why no file of another tool can state the model; empty if one can
 
     def outputs(self, rows: Any, encoded: bool = False) -> Tensor:
         """Return the outputs of the network for rows, computed as in a test: with one thread, in the same batches.
@@ -264,8 +267,18 @@ def _of_vertical_run(run: StoredRun, party: str | None) -> TrainedModel:
     """Return the model of parties that hold columns, for rows that all of them have; it needs the data of the run."""
     state, prepared = load_state(run.path), prepare_vertical(_plan_of(run))
     _shared(state, party)
-    network = Network(prepared.on_whole_rows(state))
-    return TrainedModel(network, prepared.problem.objective, _row_format(run), str(run.config["model"]), run=run)
+    module = prepared.on_whole_rows(state)
+    objective, rows, spec = prepared.problem.objective, _row_format(run), str(run.config["model"])
+    return TrainedModel(Network(module), objective, rows, spec, run=run, unwritable=_unwritable(module.module))
+
+
+def _unwritable(module: object) -> str:
+    """Return why a model of parties that hold columns cannot be written to a file; empty if ONNX may express it."""
+    if isinstance(module, TreeModule):
+        return "it has trees, not a network"
+    if isinstance(module, ServedNetwork):
+        return "its activations go through a defence or transforms before they reach the label holder"
+    return ""
 
 
 def _plan_of(run: StoredRun, **choices: str) -> Plan:
