@@ -52,6 +52,18 @@ def test_all_results_of_a_test_are_of_the_same_outputs(method: str, choices: dic
     assert np.trace(record.final["confusion"]) / aligned["rows"] == pytest.approx(record.accuracy)
 
 
+def test_rows_that_a_party_lacks_do_not_change_what_it_sends() -> None:
+    """Quantisation is scaled by the rows of a message: those that the party has, where absence is learnt."""
+    task = problem("columns(by=block, overlap=0.5, absent=embedding)", 2, transforms="quantize(bits=2)")
+    trainer = VERTICAL_ALGORITHMS.build("split").trainer(task)
+    x = task.federation.test_x
+    present, changed = x[:, -1] > 0, x.clone()
+    changed[np.ix_(~present, task.federation.deal.columns[1])] = 100.0  # far beyond the rows that it has
+    with torch.no_grad():
+        outputs = [trainer.module(trainer.initial()).eval()(each) for each in (x, changed)]
+    assert torch.equal(outputs[0], outputs[1])
+
+
 def test_a_record_has_the_scores_of_the_served_network() -> None:
     task = problem("columns(by=block)", 2, "mlp(hidden=8, top=4)")
     *_, noisy = records(task, NOISE)

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
+import vertical_cases
 from silobench.errors import ConfigError, SpecError
 from silobench.loop.clocks import measured
 from silobench.loop.network import link
@@ -417,6 +418,8 @@ def test_what_trees_refuse() -> None:
     task = problem("columns(by=block)", 3)
     method = VERTICAL_ALGORITHMS.build("boosted-trees")
     assert "signs show the labels" in method.notes(task)[0]
+    numeric = problem("columns(by=block)", 3, dataset=vertical_cases.table(task="regression"))
+    assert "they show the labels up to a constant" in method.notes(numeric)[0]
     assert not VERTICAL_ALGORITHMS.build("boosted-trees(encryption=paillier)").notes(task)
     hinge = replace(task, objective=OBJECTIVES.build("hinge")(task.federation.dataset))
     with pytest.raises(ConfigError, match="boosted trees cannot train for the objective hinge"):

@@ -191,16 +191,16 @@ class _Rounds:
         return whole.as_json(objective) | {"by_rows": by_rows}
 
     def _measured(self, state: State) -> dict[str, Any]:
-        """Return what measures find about the cut; empty if none is due."""
-        found, seed, round = dict[str, Any](), self.problem.seed, state.server.round
+        """Return the results of measures of the cut; empty if none is due."""
+        results, seed, round = dict[str, Any](), self.problem.seed, state.server.round
         for name, measure in self.problem.measures.items():
             if not (self._is_last(state) or (measure.every and round % measure.every == 0)):
                 continue
             rows = _share_of(self._aligned_rows, min(measure.rows, len(self._aligned_rows)), seed)
             view = self.trainer.view(state, rows)
             if view is not None:
-                found[name] = measure.measure(view, stream(seed, f"measure {name}", round))
-        return found
+                results[name] = measure.measure(view, stream(seed, f"measure {name}", round))
+        return results
 
     @cached_property
     def _aligned_rows(self) -> Tensor:

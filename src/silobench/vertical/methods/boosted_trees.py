@@ -81,12 +81,12 @@ class BoostedTrees(_TreeMethod):
             package("gmpy2")
 
     def notes(self, problem: VerticalProblem) -> tuple[str, ...]:
-        if self.encryption != "none" or not problem.federation.others or not problem.objective.has_classes:
+        if self.encryption != "none" or not problem.federation.others:
             return ()
-        return (
-            "gradients go to other parties in the clear, and their signs show the labels: encryption=paillier hides "
-            "them",
+        labels = (
+            "their signs show the labels" if problem.objective.has_classes else "they show the labels up to a constant"
         )
+        return (f"gradients go to other parties in the clear, and {labels}: encryption=paillier hides them",)
 
     def facts(self, problem: VerticalProblem) -> dict[str, Any]:
         return {"trees_per_round": _loss(problem).outputs}
