@@ -80,6 +80,13 @@ def test_parties_and_their_columns() -> None:
     assert list(second.values())[2:] == [OTHER, "-", "4", "900", "90", "2,000", "800"]
 
 
+def test_features_are_shown_if_they_are_not_the_columns() -> None:
+    facts = columns_of(LABELS, OTHER)
+    facts["parties"][LABELS]["features"], facts["parties"][OTHER]["features"] = 3, 9
+    first, second = texts(parties_table(cells([run(6.0, vertical=facts)])))
+    assert (first["columns"], first["features"], second["columns"], second["features"]) == ("3", "3", "4", "9")
+
+
 def test_an_alignment_beside_the_check_of_presence() -> None:
     (row,) = texts(alignment_table(cells(*three())))
     assert list(row.values())[2:] == ["fuzzy", "850", "85", "zeros", "150", "5,000", "7", "8.00", "10.00"]

@@ -37,7 +37,7 @@ CASES = [
     command("run", "name of a suite, or an experiment file; write `silobench run SUITE|FILE.toml`."),
     command("list", "servers, solvers, starts, suites, transforms; write `silobench list KIND`."),
     command("partition digits", "write `silobench partition DATASET SPEC`."),
-    command("compare runs fedavg", "the algorithm to compare it with; write `silobench compare DIRECTORY A B`."),
+    command("compare runs fedavg", "there is no directory runs: run an experiment first, or check the path."),
     command("predict runs", "rows as a CSV, Parquet or .npy file; write `silobench predict RUN FILE`."),
     command("data import", "a dataset of `silobench data list`; write `silobench data import NAME PATH`."),
     command(

@@ -96,7 +96,7 @@ def _party_line(cell: CellResult, name: str) -> dict[str, str]:
         "party": name,
         "role": "labels" if name == facts.label else "",
         "columns": str(party.columns),
-        "features": str(_features(party) or "") if any(map(_has_other_features, facts.parties.values())) else "",
+        "features": str(party.features or "") if any(map(_has_other_features, facts.parties.values())) else "",
         "rows": _mean(cell, lambda _, each: each.parties[name].rows),
         "test rows": _mean(cell, lambda _, each: each.parties[name].test_rows),
     }
@@ -106,13 +106,8 @@ def _party_line(cell: CellResult, name: str) -> dict[str, str]:
     return line
 
 
-def _features(party: ColumnParty) -> int | None:
-    """Return how many numbers a party's columns are as input of a model; None for an older run, which lacks it."""
-    return getattr(party, "features", None)
-
-
 def _has_other_features(party: ColumnParty) -> bool:
-    return _features(party) not in (None, party.columns)
+    return party.features not in (None, party.columns)
 
 
 def alignment_table(cells: Cells) -> Table:
@@ -381,7 +376,12 @@ def vertical_json(cell: CellResult) -> dict[str, Any] | None:
     sets = cell.runs[0].final.by_rows
     return {
         "parties": {
-            name: {"columns": party.columns, "rows": party.rows, "test_rows": party.test_rows}
+            name: {
+                "columns": party.columns,
+                "features": party.features,
+                "rows": party.rows,
+                "test_rows": party.test_rows,
+            }
             for name, party in facts.parties.items()
         },
         "label": facts.label,
