@@ -18,8 +18,10 @@ from silobench.cli.names import built_in
 from silobench.data import DATASETS
 from silobench.data.store.catalog import catalog
 from silobench.method.algorithms import ALGORITHMS
+from silobench.method.solvers import SOLVERS
 from silobench.papers import FINDINGS
 from silobench.runs.experiment import REGISTRIES, plan, read_experiment
+from silobench.runs.keys import VERTICAL_KEYS
 from silobench.runs.plan import Cell
 from silobench.runs.stored import read_runs
 from silobench.training.state import State
@@ -227,6 +229,36 @@ def test_the_statistics_page_prints_what_it_says(capsys: pytest.CaptureFixture[s
     ]
 
 
+def test_the_examples_of_the_vertical_page_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other kinds of blocks would need a test of their own."""
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs/vertical.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^```(\w+)$", page, re.MULTILINE)) == {"toml", "console"}
+    for name, text in re.findall(r"```toml\n# (\S+\.toml):(.*?)```", page, re.DOTALL):
+        write(tmp_path / name, f"# {text}")
+    assert len(list(tmp_path.glob("*.toml"))) == len(_blocks(page, "toml"))
+    commands = [line for block in _blocks(page, "console") for line in re.findall(r"^\$ (.+)$", block, re.MULTILINE)]
+    assert len(commands) >= 4
+    for command in commands:
+        name, *arguments = shlex.split(command, comments=True)
+        result = call(capsys, *arguments, *(("--workers", "1") if arguments[0] == "run" else ()))
+        assert (name, result.code) == ("silobench", 0), f"{command}: {result.err}"
+    runs = read_runs(tmp_path / "runs/columns")
+    assert {str(run.label["algorithm"]) for run in runs} == {"split", "combined", "solo"}
+    assert (tmp_path / "runs/columns/report.html").exists()
+
+
+def test_the_vertical_page_states_the_default_solver() -> None:
+    page = (ROOT / "docs/vertical.md").read_text(encoding="utf-8")
+    assert VERTICAL_KEYS.defaults["solver"] == "adam(epochs=1)"
+    assert "Without the key `solver` it is `adam(epochs=1)`" in page
+    passes = {dict(SOLVERS.bind(name).full.kwargs)["epochs"] for name in ("adam", "sgd")}
+    assert passes == {10}
+    assert "without `epochs` makes 10 passes" in page
+
+
 def test_the_loop_by_hand_learns() -> None:
     printed = run_code((ROOT / "examples/fedavg_by_hand.py").read_text(encoding="utf-8"))
     assert float(printed.split()[-1]) > 0.8
@@ -243,6 +275,20 @@ def test_every_link_of_a_document_leads_somewhere() -> None:
     for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
             assert target.startswith("https://") or (document.parent / target).exists(), f"{document}: {target}"
+
+
+def test_every_link_to_a_section_leads_to_a_heading() -> None:
+    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        for file, anchor in re.findall(r"\]\((?!https:)([^)#]*)#([^)]+)\)", document.read_text(encoding="utf-8")):
+            page = (document.parent / file if file else document).read_text(encoding="utf-8")
+            assert anchor in _anchors(page), f"{document.name}: {file}#{anchor}"
+
+
+def _anchors(page: str) -> set[str]:
+    """Return the anchors of the headings of a page, as GitHub makes them."""
+    text = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
+    headings = [re.sub(r"[^\w\- ]", "", heading) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+    return {heading.lower().replace(" ", "-") for heading in headings}
 
 
 def test_every_source_file_that_a_document_names_exists() -> None:

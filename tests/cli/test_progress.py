@@ -5,6 +5,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr
 from dataclasses import replace
 
 import pytest
@@ -114,6 +115,27 @@ def test_a_slow_step_prints_lines_without_a_terminal(
 
     with waiting("planning the runs"):
         _until(is_printed)
+
+
+def test_a_slow_step_is_shown_while_the_output_of_a_library_is_silenced(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first line comes at once, and warnings come before the next."""
+    monkeypatch.setattr(busy, "SILENT", 0.0)
+    printed: list[str] = []
+
+    def is_printed() -> bool:
+        printed.append(capsys.readouterr().err)
+        return "writing model.onnx, 0 s" in "".join(printed)
+
+    nowhere = io.StringIO()
+    with waiting("writing model.onnx"):
+        with redirect_stderr(nowhere):
+            _until(is_printed)
+            _until(lambda: show_progress(logging.makeLogRecord({"msg": "a warning"})))
+        assert capsys.readouterr().err == "a warning\n"
+    assert nowhere.getvalue() == ""
+    assert not show_progress(logging.makeLogRecord({"msg": "a warning"}))
 
 
 def _until(is_true: Callable[[], bool]) -> None:

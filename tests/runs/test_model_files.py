@@ -1,6 +1,7 @@
 """A trained network as a file: the lines that the command prints load it, and it answers as in silobench."""
 
 import sys
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,10 @@ import silobench as sb
 from commands import Result, call, write
 from precision import bound
 from silobench.errors import DataError
+from silobench.runs.execute import execute
+from silobench.runs.experiment import plan
 from silobench.runs.predict import _load, trained_model
+from silobench.runs.prepare import prepare
 
 MODEL = """
 import torch
@@ -240,3 +244,58 @@ def test_a_network_that_onnx_cannot_express_is_refused(
     assert sentence in result.err
     assert len(result.err.splitlines()) == 1
     assert not path.exists()
+
+
+VERTICAL = """
+dataset = "breast-cancer"
+partition = "columns(by=block)"
+model = "mlp(hidden=4, top=4)"
+algorithm = ["split", "split(defence=noise(deviation=1))", "boosted-trees(bins=4)"]
+rounds = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def vertical(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return runs of parties that hold columns: a network, one behind a defence, and trees."""
+    out = tmp_path_factory.mktemp("vertical")
+    for planned in plan(tomllib.loads(VERTICAL)):
+        for _ in execute(prepare(planned), out):
+            pass
+    return out
+
+
+@pytest.mark.parametrize("form", ["torch", "safetensors", "onnx"])
+@pytest.mark.parametrize(
+    ("algorithm", "sentence"),
+    [
+        ("boosted-trees*", "cannot be written, because it has trees, not a network: use `silobench predict`."),
+        ("split(noise*", "because its activations go through a defence or transforms before they reach the label"),
+    ],
+)
+def test_no_format_is_advised_for_a_model_without_one(
+    vertical: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], algorithm: str, sentence: str, form: str
+) -> None:
+    only = ("--only", f"*{algorithm} / seed 0")
+    refused = call(capsys, "model", vertical, *only, "--format", form, "--out", tmp_path / "model")
+    assert refused.code == 2
+    assert sentence in refused.err
+    assert "mlp" not in refused.err
+    assert "--format" not in refused.err
+    np.save(tmp_path / "rows.npy", sb.load("breast-cancer").test.x[:3])
+    advised = call(capsys, "predict", vertical, tmp_path / "rows.npy", *only)
+    assert len(advised.out.splitlines()) == 1 + 3
+
+
+def test_a_network_over_columns_is_written_in_the_format_that_is_advised(
+    vertical: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    only = ("--only", "* / split / seed 0")
+    for form in ("torch", "safetensors"):
+        refused = call(capsys, "model", vertical, *only, "--format", form, "--out", tmp_path / "model")
+        assert refused.code == 2
+        assert "a file of weights does not state which: use --format onnx." in refused.err
+    rows = sb.load("breast-cancer").test.x[:7]
+    answers = _used(_exported(capsys, vertical, "onnx", tmp_path / "model.onnx", *only), rows)
+    expected = trained_model(vertical, only=only[1]).outputs(rows).numpy()
+    np.testing.assert_allclose(answers, expected, atol=bound(LONGEST) * np.abs(expected).max(), rtol=0)

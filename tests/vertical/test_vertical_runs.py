@@ -137,7 +137,7 @@ def test_a_model_that_does_not_fit_stops_a_grid_before_its_first_run(
         ('server = "momentum"', "server = 'momentum' is for parties that hold rows"),
         ('start = "centralised(3)"', "is for parties that hold rows"),
         ('exchange = "gossip"', "exchange = 'gossip' is for parties that hold rows"),
-        ('algorithm = "fedavg"', "there is no vertical algorithm 'fedavg'"),
+        ('algorithm = "fedavg"', "algorithm = 'fedavg' is for parties that hold rows, but columns("),
         ('solver = "sgd(lr=plateau(0.1))"', "follows the loss on validation rows"),
         (
             'partition = "columns(by=block) + noise(0.1)"',

@@ -74,9 +74,29 @@ LINES = [
     experiment("lr = 0.1", 'lr is an argument of solver: write solver = "sgd(lr=...)".'),
     experiment("epochs = 3", 'epochs is an argument of solver: write solver = "sgd(epochs=...)".'),
     experiment("batch_size = 64", 'batch is an argument of solver: write solver = "sgd(batch=...)".'),
+    experiment('algorithm = "fedprox"\nmu = 1', 'mu is an argument of algorithm: write algorithm = "fedprox(mu=...)".'),
+    experiment(
+        'partition = "columns"\ndefence = "marvell"',
+        'defence is an argument of algorithm: write algorithm = "split(defence=...)".',
+    ),
+    experiment(
+        'partition = "columns"\nabsent = "drop"',
+        'absent is an argument of partition: write partition = "columns(absent=...)".',
+    ),
     experiment("Seed = 3", "an experiment has no key 'Seed': did you mean seed?"),
     experiment('"" = 3', "seed, selection, server, solver, split, start, transforms, trials, validation."),
     experiment("ключ = 3", "write lines as key = value, with text in quotation marks."),
+    # parts for parties that hold rows, and for parties that hold columns
+    experiment(
+        'algorithm = "split"',
+        """algorithm = 'split' is for parties that hold columns, but iid deals rows: write partition = """
+        '"columns(...)", or choose from `silobench list algorithms`.',
+    ),
+    experiment(
+        'partition = "columns(by=block)"\nmodel = "cnn"',
+        "model = 'cnn' is for parties that hold rows, but columns(by=block) deals columns: choose from `silobench list "
+        "vertical-models`.",
+    ),
     # seeds and trials
     experiment("seed = true", "seed must be a whole number, but true was given."),
     experiment("seed = false", "seed must be a whole number, but false was given."),

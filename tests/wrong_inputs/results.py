@@ -461,7 +461,8 @@ CASES: list[Case] = [
     damaged(
         "intact results",
         intact,
-        "so it cannot read tiny.toml: give rows of shape (3,) as an array, or as a .npy file.",
+        "so it cannot read tiny.toml: give rows of shape (3,), with features as sb.load(DATASET).test.x has them, as "
+        "an array or a .npy file.",
         "predict runs tiny.toml --only *fedavg*",
     ),
     damaged("intact results", intact, "fedavg", "run tiny.toml --out runs --workers 1", code=0),

@@ -31,9 +31,9 @@ from silobench.method.solvers import SOLVERS, Solver, keep_argument
 from silobench.method.transforms import bind_chain
 from silobench.method.types import Count
 from silobench.models.devices import Device, resolved
-from silobench.partitions import bind_sum
+from silobench.partitions import PARTITIONS, bind_sum
 from silobench.partitions.label import counts_digest
-from silobench.runs.keys import Keys, keys_of
+from silobench.runs.keys import HORIZONTAL_KEYS, VERTICAL_KEYS, Keys, keys_of
 from silobench.runs.label import LATER, PLUGIN
 from silobench.runs.starts import STARTS, Start, digest_of
 from silobench.runs.stored import run_id
@@ -138,7 +138,9 @@ class Binder:
         data = self.data(str(choices["dataset"]))
         name = self.one(DATASETS, str(choices["dataset"]))
         keys = self.keys(choices.get("partition", data.defaults.get("partition", "iid")))
-        cell = self._in_lockstep(_cell(choices, data, str(name.full), keys.defaults), keys)
+        cell = _cell(choices, data, str(name.full), keys.defaults)
+        _need_kind(cell, keys)
+        cell = self._in_lockstep(cell, keys)
         cell = cell.model_copy(update={"device": resolved(cell.device), "split": split_text(cell.split)})
         specs = self._specs(cell)
         start: Start = specs["start"][0].build()
@@ -199,6 +201,23 @@ class Binder:
         }
 
 
+def _need_kind(cell: Cell, keys: Keys) -> None:
+    """Refuse a part that is for parties that hold rows where parties hold columns, and the other way round."""
+    other = HORIZONTAL_KEYS if keys.is_vertical else VERTICAL_KEYS
+    has, needs = ("columns", "rows") if keys.is_vertical else ("rows", "columns")
+    advice = "" if keys.is_vertical else 'write partition = "columns(...)", or '
+    measures = (("measure", measure) for measure in cell.measure)
+    for key, text in (("model", cell.model), ("algorithm", cell.algorithm), *measures):
+        registry, others = (getattr(each, key) for each in (keys, other))
+        name = parse(text).name
+        if name not in registry.factories and name in others.factories:
+            kinds = registry.kind.replace(" ", "-") + "s"
+            raise ConfigError(
+                f"{key} = '{text}' is for parties that hold {needs}, but {cell.partition} deals {has}: {advice}choose "
+                f"from `silobench list {kinds}`."
+            )
+
+
 def adds_noise(solver: str, transforms: str) -> bool:
     """Whether a solver or a chain of transforms adds noise for somebody's privacy."""
     protects_rows = type(SOLVERS.build(solver)).release is not Solver.release
@@ -240,10 +259,17 @@ def need_text(dataset: Any) -> str:
 
 def _instead(key: str, choices: Mapping[str, Any]) -> str:
     """Return the end of the message about an unknown key."""
-    key = SYNONYMS.get(key, key)
-    solver = parse(str(choices.get("solver", "sgd"))).name
-    if solver in SOLVERS.factories and key in inspect.signature(SOLVERS.factories[solver]).parameters:
-        return f'{key} is an argument of solver: write solver = "{solver}({key}=...)".'
+    key, partition = SYNONYMS.get(key, key), choices.get("partition", "iid")
+    keys = keys_of(partition)
+    parts = {
+        "solver": (SOLVERS, choices.get("solver", "sgd")),
+        "algorithm": (keys.algorithm, choices.get("algorithm", keys.defaults.get("algorithm", "fedavg"))),
+        "partition": (PARTITIONS, partition if keys.is_vertical else ""),  # of rows, it may be a sum
+    }
+    for owner, (registry, spec) in parts.items():
+        name = parse(str(spec)).name if spec else ""
+        if name in registry.factories and key in inspect.signature(registry.factories[name]).parameters:
+            return f'{key} is an argument of {owner}: write {owner} = "{name}({key}=...)".'
     if key == "grid":
         return "a [[grid]] table cannot contain another one."
     return suggest(key, [*Cell.model_fields, "trials", "grid"])

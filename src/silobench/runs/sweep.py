@@ -194,8 +194,9 @@ def _events(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None = Non
         yield from _rounds(plan, out, engine, dataset)
     except HookError as error:  # before the first round, or after it
         raise _failure(plan, f"because {error}", error.details or traceback.format_exc()) from error
-    except RunError as error:  # it starts with the round and the party
-        raise _failure(plan, f"in {error}", error.details) from error
+    except RunError as error:  # most start with the round and the party
+        word = "in" if str(error).startswith("round ") else "because"
+        raise _failure(plan, f"{word} {error}", error.details) from error
     except SilobenchError:
         raise
     except Exception as error:
