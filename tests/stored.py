@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Claim, judge
 from silobench.analysis.tables import Table
 from silobench.papers import FINDINGS, collect_cells, paper_sections
 from silobench.papers.zhao2018.sharing import sharing_of
+from silobench.report.figures import partition_svg
 from silobench.report.page import write_report
 from silobench.runs.label import Label
 from silobench.runs.stored import StoredRun, run_id
@@ -200,5 +202,11 @@ def texts(table: Table) -> list[dict[str, str]]:
 
 
 def page(found: Sequence[CellResult], file: Path) -> str:
-    """Return the HTML page as `silobench report` writes it."""
-    return write_report(found, file, sections=paper_sections(found), findings=FINDINGS).read_text()
+    """Return the HTML page as `silobench report` writes it; of many equal partitions, one is drawn."""
+    drawn: dict[str, str] = {}
+
+    def heatmap(*arguments: Any) -> str:
+        return drawn.get(repr(arguments)) or drawn.setdefault(repr(arguments), partition_svg(*arguments))
+
+    with patch("silobench.report.page.partition_svg", heatmap):
+        return write_report(found, file, sections=paper_sections(found), findings=FINDINGS).read_text()

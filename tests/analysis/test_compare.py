@@ -213,7 +213,26 @@ def test_no_shared_setting(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert "no setting has finished runs of both fedavg and scaffold" in refused.err
 
 
+def test_specs_in_arguments_are_named_as_they_were_written() -> None:
+    def trials(label: str, full: str) -> list[StoredRun]:
+        runs = [stored([accuracy], seed, algorithm=label) for seed, accuracy in enumerate((0.5, 0.6))]
+        return [replace(run, facts=replace(run.facts, config=run.config.replace(algorithm=full))) for run in runs]
+
+    label, plain = "split(noise(deviation=1.0, at=both))", "split(marvell)"
+    defended = trials(label, "split(defence=noise(deviation=1.0, at=both), solvers=[], encryption='none')")
+    other = trials(plain, "split(defence=marvell(power=4.0), solvers=[], encryption='none')")
+    known = cells(defended, other)
+    for name in (label, "split(defence=noise(at=both, deviation=1))", "Split(noise(1, both))"):
+        assert compare(known, name, "split(defence=marvell)", checked_question()).a == label
+    assert compare(known, label, "split(defence=marvell(power=4))", checked_question()).b == plain
+    for wrong in ("split(defence=noise(deviation=1))", "split", "split(defence=max-norm)", "split(defence=marvell(3))"):
+        with pytest.raises(SilobenchError, match="no finished run"):
+            compare(known, wrong, plain, checked_question())
+
+
 BAD = {
+    "no algorithm": ([], "these runs have 'fedavg' and 'fedprox(mu=0.1)'; write two of them"),
+    "one algorithm": (["fedavg"], "but one was given"),
     "unknown algorithm": (["fedavg", "fedprx"], "has algorithm fedprx: choose from fedavg, fedprox(mu=0.1)."),
     "absent algorithm": (
         ["fedavg", "scaffold"],

@@ -10,6 +10,7 @@ import pytest
 
 from commands import call
 from silobench.analysis.compare import Ropes, checked_question, compare
+from silobench.analysis.tables import cost_table
 from silobench.analysis.time_tables import phases_tables
 from silobench.analysis.vertical import (
     alignment_table,
@@ -20,8 +21,10 @@ from silobench.analysis.vertical import (
     vertical_tables,
 )
 from silobench.papers import other_measures, paper_tables, rope_option
+from silobench.report.figures import Line, curves_svg, lines_svg
+from silobench.report.final import reliability_svg
 from silobench.report.vertical import leakage_sections
-from silobench.runs.stored import StoredRun
+from silobench.runs.stored import CalibrationFacts, StoredRun
 from stored import cells, columns_of, page, regression, stored, texts
 
 LABELS, OTHER = "audio", "chart"
@@ -77,9 +80,19 @@ def test_parties_and_their_columns() -> None:
     assert list(second.values())[2:] == [OTHER, "-", "4", "900", "90", "2,000", "800"]
 
 
+def test_features_are_shown_if_they_are_not_the_columns() -> None:
+    facts = columns_of(LABELS, OTHER)
+    facts["parties"][LABELS]["features"], facts["parties"][OTHER]["features"] = 3, 9
+    first, second = texts(parties_table(cells([run(6.0, vertical=facts)])))
+    assert (first["columns"], first["features"], second["columns"], second["features"]) == ("3", "3", "4", "9")
+
+
 def test_an_alignment_beside_the_check_of_presence() -> None:
     (row,) = texts(alignment_table(cells(*three())))
     assert list(row.values())[2:] == ["fuzzy", "850", "85", "zeros", "150", "5,000", "7", "8.00", "10.00"]
+    private = columns_of(LABELS, OTHER, alignment={"match": "psi", "seconds": 1.66, "bytes": 64_000})
+    (row,) = texts(alignment_table(cells([run(6.0, vertical=private)])))
+    assert (row["time to match"], row["sent to match"]) == ("1.66 s", "64 kB")
     whole = columns_of(LABELS, OTHER, aligned={"train": 6000, "test": 1000}, rows=6000)
     assert alignment_table(cells([run(6.0, vertical=whole)])).rows == []
 
@@ -124,15 +137,25 @@ def test_leakage_by_defence() -> None:
     plain, defended = texts(leakage_table(found))
     names = ("defence", "party", "MAE, years", "label AUC, norm", "label AUC, direction", "columns, R²")
     assert [plain[name] for name in names] == [
-        "none", OTHER, "6.00 ± 0.00", "0.900 ± 0.000 (0.500)", "0.400 ± 0.000 (0.500)", "0.800 ± 0.000 (-0.010)",
+        "none", OTHER, "6.00 ± 0.00", "0.900 ± 0.000 (0.500 ± 0.014)", "0.400 ± 0.000 (0.500 ± 0.014)",
+        "0.800 ± 0.000 (-0.010)",
     ]  # fmt: skip
     assert (defended["defence"], defended["columns, R²"]) == ("noise(deviation=1.0)", "0.100 ± 0.000 (-0.010)")
     assert {"distance correlation", "binary columns, %"}.isdisjoint(plain)
+    assert "≈" not in leakage_table(found).note
     assert other_measures(found) == []  # this table has them
     facts = vertical_json(found[1])
     assert facts
     assert facts["leakage"][OTHER]["label_auc_norm"] == 0.6
     assert facts["mask"]["score"] == 8.0
+
+
+def test_a_value_within_two_standard_errors_of_the_null_is_marked() -> None:
+    near, far = (leakage_table(cells([leaking(auc, 0.8, seed) for seed in range(4)])) for auc in (0.519, 0.521))
+    assert texts(near)[0]["label AUC, norm"] == "0.519 ± 0.000 (0.500 ± 0.010) ≈"  # 0.02 in each of four trials
+    assert "≈ within two standard errors" in near.note
+    assert texts(far)[0]["label AUC, norm"] == "0.521 ± 0.000 (0.500 ± 0.010)"
+    assert "columns, R²" in far.columns  # whose guess has no standard error, and no mark
 
 
 def test_the_figure_of_leakage_has_the_best_attack_beside_the_metric() -> None:
@@ -152,6 +175,7 @@ def test_the_figure_of_leakage_has_the_best_attack_beside_the_metric() -> None:
     assert "0.40" not in words  # the weaker attack
     bars = [float(bar.get("width", "0")) for bar in root.iter("{http://www.w3.org/2000/svg}rect")]
     assert bars[2] / bars[3] == pytest.approx(0.9 / 0.6, abs=0.01)  # pixels have one digit
+    assert "black tick" in section.drawings[0].note
     assert leakage_sections(cells([stored([0.5])])) == []
 
 
@@ -175,7 +199,32 @@ def test_show_report_and_compare_know_vertical_runs(capsys: pytest.CaptureFixtur
     options = ("--metric", "throughput", "--rope", "oarf", "--json")
     rate = json.loads(call(capsys, "compare", tmp_path, "split", "combined", *options).out)
     assert (rate["rope"], rate["verdict"], rate["settings"][0]["n"]) == (1000, "practically equal", 3)
-    assert "<h2>Vertical</h2>" in page(cells(*three()), tmp_path / "report.html")
+    said = call(capsys, "show", tmp_path, "--parties").out
+    assert "no party has test rows of its own, because parties hold columns" in " ".join(said.split())
+
+
+def test_the_page_of_vertical_runs_has_no_empty_parts(tmp_path: Path) -> None:
+    facts = {"counts": [], "sizes": [], "notes": ["rows were matched by psi"]}
+    ways = [trials(6.0, algorithm=name, partition_facts=facts) for name in ("combined", "split")]
+    text = page(cells(*ways), tmp_path / "report.html")
+    assert "<h2>Vertical</h2>" in text
+    assert "<h2>Training curves</h2>" in text
+    assert 'class="pair"' not in text  # there is no figure of rows by party beside the curves
+    for absent in ("participation", '<th scope="col">worst party</th>'):
+        assert absent not in text
+    assert "billboard columns: rows were matched by psi" in text
+    assert "MAE of a model that sees only which party has a row: 8.00 years, and of one answer" in text
+
+
+def test_legends_of_long_names_fit(recwarn: pytest.WarningsRecorder) -> None:
+    names = [f"split(noise(deviation={number}.25, at=both), solvers=['adam(lr=0.001)'])" for number in range(6)]
+    drawn = curves_svg({name: [(1, 0.5), (2, 0.6)] for name in names})
+    lines = [Line(name, [(1, 0.5, None), (2, 0.6, None)], place) for place, name in enumerate(names)]
+    assert all(svg.startswith("<svg") for svg in (drawn, lines_svg(lines, "round", "AUC")))
+    assert not recwarn.list  # matplotlib warns if axes have no room
+    curve = CalibrationFacts(0.1, 0.2, (1, 1), (0.6, 0.9), (0.5, 0.8))
+    root = ElementTree.fromstring(reliability_svg({names[0]: curve}))
+    assert float(root.get("width", "0")) > 5 * len(f"{names[0]}, error 10.0 points")
 
 
 def test_the_rope_of_throughput_is_larger_for_columns_only() -> None:
@@ -186,6 +235,13 @@ def test_the_rope_of_throughput_is_larger_for_columns_only() -> None:
     question = checked_question("throughput", ropes, cells=cells(*three()))
     assert question.rope == 1000
     assert compare(cells(*three()), "combined", "split", question).verdict == "combined is better"
+
+
+def test_every_message_across_a_cut_counts_in_the_bytes_of_a_round() -> None:
+    sent = {"bytes_up": 3000, "bytes_down": 3000, "cohort": [0, 1, 2]}
+    (row,) = texts(table := cost_table(cells([run(6.0, every=sent)])))
+    assert row["bytes per round"] == "6 kB"  # gradients differ by party
+    assert "bytes per round: all messages" in table.note
 
 
 def test_messages_across_a_cut_are_no_secure_sum() -> None:
@@ -227,7 +283,18 @@ def test_table_11_is_an_estimate() -> None:
     assert "448 h for one epoch, and the text states 403 h in all" in table.note
 
 
-def rated(algorithm: str, total: float, seed: int) -> StoredRun:
+def test_encrypted_runs_of_other_data_are_not_beside_the_paper() -> None:
+    ways = {"split": 1.0, "split(encryption=ckks)": 100.0}
+    own = [[rated(name, total, seed, dataset="linked") for seed in range(2)] for name, total in ways.items()]
+    (table,) = paper_tables(cells(*own))
+    assert table.title == "Encryption at the cut"
+    assert [row["s per batch"] for row in texts(table)] == ["0.1", "10"]
+    assert table.columns[-1] == "s per batch"
+    assert not any(entry.paper for row in table.rows for entry in row)
+    assert "paper" not in table.note
+
+
+def rated(algorithm: str, total: float, seed: int, dataset: str = "movielens-omdb") -> StoredRun:
     """A run of recommendation with rounds of `total` seconds, all but one of which are spent on encryption."""
     time = {"total": total, "core": total, "parties": {"train": 1.0, "encrypt": total - 1.0, "communicate": 0.0}}
-    return run(0.8, seed, dataset="movielens-omdb", algorithm=algorithm, every={"rows": 9, "steps": 10, "time": time})
+    return run(0.8, seed, dataset=dataset, algorithm=algorithm, every={"rows": 9, "steps": 10, "time": time})

@@ -49,6 +49,26 @@ def test_empty_and_repeated_keys() -> None:
     assert keys("", "a", "").empty == 2
 
 
+def test_a_year_by_itself_is_not_a_key() -> None:
+    films = keys("(1995)", "Heat (1995)", years=[1995.0, 1995.0])
+    assert films.empty == 1
+    assert places(films, films, "normalised") == [-1, 1]
+
+
+@settings(deadline=None, max_examples=30)
+@given(TEXTS, TEXTS)
+def test_private_matches_of_normalised_keys(first: list[str], second: list[str]) -> None:
+    holder, other = keys(*first), keys(*second)
+    assert places(holder, other, "psi-normalised") == places(holder, other, "normalised")
+
+
+def test_letters_that_consist_of_others_match_in_private() -> None:
+    """Normalised Korean has single jamo, which NFC joins to syllables again."""
+    holder, other = keys("Ann, A.", "기생충", "e\u0301mile"), keys("EMILE", "「기생충」", "ann a")
+    assert places(holder, other, "psi-normalised") == places(holder, other, "normalised") == [2, 1, 0]
+    assert places(holder, other, "psi") == [-1, -1, -1]
+
+
 # --- normalised ---------------------------------------------------------------------------------------
 
 

@@ -106,6 +106,23 @@ def test_private_matches_give_the_same_dataset(tmp_path: Path) -> None:
     assert private.alignment["bytes"] == 32 * 2 * (40 + 50)
     assert private.alignment["seconds"] > 0
     assert any(note.startswith("rows matched by private set intersection; rows without") for note in private.notes)
+    assert f"the private set intersection took {private.alignment['seconds']} s and sent 5,760 bytes" in private.notes
+
+
+def test_messy_keys_are_matched_in_private(tmp_path: Path) -> None:
+    names = [f"{CITIES[i % 3]} Client-{i}" for i in range(40)]
+    left = bank().assign(id=names)
+    right = shop(0, 40).assign(id=[name.upper().replace("-", " ") if i % 2 else name for i, name in enumerate(names)])
+    files = tuple(save(tmp_path, bank=left, shop=right))
+    ways = ("psi", "normalised", "psi-normalised")
+    exact, normalised, private = (linked(files, label="default", key="id", match=how) for how in ways)
+    assert [data.alignment["matched"]["shop"] for data in (exact, normalised, private)] == [20, 40, 40]
+    assert private.checksum == normalised.checksum
+    assert private.alignment["bytes"] == 32 * 2 * (40 + 40)
+    note = "rows matched by private set intersection of normalised keys; every row has a counterpart"
+    assert note in private.notes
+    twice = tuple(save(tmp_path, bank=left, shop=right.assign(id=[name.upper() for name in names[:39]] + names[:1])))
+    refused(lambda: linked(twice, label="default", key="id", match="psi-normalised"), "after they are normalised")
 
 
 def test_titles_are_matched_by_words_and_year(tmp_path: Path) -> None:
@@ -206,6 +223,73 @@ def test_keys_of_other_types_are_refused(tmp_path: Path) -> None:
     )
 
 
+def test_files_without_keys_are_refused(tmp_path: Path) -> None:
+    gym = pd.DataFrame({"id": [None] * 9, "visits": [*range(9)]})
+    files = tuple(save(tmp_path, bank=bank(), gym=gym))
+    for how in ("exact", "normalised", "fuzzy", "psi", "order"):
+        refused(
+            lambda how=how: linked(files, label="default", key="id", match=how),
+            "gym.csv has no keys: all 9 cells of 'id' are empty, so fill in the column, or name another one as key.",
+        )
+    titles = bank().assign(id=[f"film {i}" for i in range(40)])
+    files = tuple(save(tmp_path, bank=titles, gym=titles.drop(columns="default").assign(age=None)))
+    refused(
+        lambda: linked(files, label="default", key="id", match="normalised", year="age"),
+        "gym.csv has no row with both a key and a year among its 40 rows (a key is such as 'film 0')", "year='age'",
+    )  # fmt: skip
+
+
+def test_empty_names_are_refused(tmp_path: Path) -> None:
+    files = tuple(save(tmp_path, bank=bank(), shop=shop()))
+    refused(lambda: linked(files, label="default", key=""), "an empty name as key: name a column, as in key=COLUMN.")
+    refused(lambda: linked(files, label="default", key=("id", "")), "an empty name as key")
+    refused(lambda: linked(files, label="", key="id"), "an empty name as label")
+    refused(
+        lambda: linked(files, label="default", key="id", match="normalised", year=("age", "")), "an empty name as year"
+    )
+    refused(lambda: linked((), label="default", key="id"), "linked has no file: one per party is needed")
+
+
+@pytest.mark.parametrize("form", ["{}", "{}.0", "{},0"])
+def test_keys_with_the_year_of_the_label_are_refused(tmp_path: Path, form: str) -> None:
+    """pandas writes 1960.0 for 1960 in a column that had a missing value."""
+    years = [1960 + i % 17 for i in range(40)]
+    songs = pd.DataFrame({"id": [f"song {i} ({year})" for i, year in enumerate(years)], "length": [*range(40)]})
+    files = tuple(save(tmp_path, bank=songs.assign(year=[form.format(year) for year in years]), shop=songs))
+    refused(
+        lambda: linked(files, label="year", key="id", task="regression"),
+        "bank.csv has the label in its key: 100% of the keys", "such as 'song 0 (1960)' for '1960'",
+    )  # fmt: skip
+
+
+def test_advice_names_arguments_of_linked_only(tmp_path: Path) -> None:
+    texts = [f"a text of several words with the number {i}" for i in range(40)]
+    dates = [f"{i % 12 + 1:02}/{i * 7 % 12 + 1:02}/2020" for i in range(40)]
+    files = tuple(save(tmp_path, bank=bank().assign(words=texts, day=dates), shop=shop()))
+    refused(
+        lambda: linked(files, label="default", key="id", drop="city"),
+        "linked has 40 different texts in column 'bank.words'", "leave bank.words out with drop=[city, bank.words]",
+        "write dates such as 2024-04-03 in bank.day, or drop the column",
+    )  # fmt: skip
+    path = tmp_path / "gym.csv"
+    for encoding in ("latin-1", "utf-16"):
+        path.write_text("id,town\n" + "".join(f"{i},Zürich\n" for i in range(40)), encoding=encoding)
+        with pytest.raises(
+            DataError, match=r"gym\.csv cannot be read as text in UTF-8, because .*[^,]: save it as UTF-8"
+        ):
+            linked((files[0], str(path)), label="default", key="id")
+
+
+def test_zeros_in_front_are_named(tmp_path: Path) -> None:
+    gym = pd.DataFrame({"id": [f"{i:05}" for i in range(40)], "visits": [*range(40)]})
+    files = tuple(save(tmp_path, bank=bank(), gym=gym))
+    for how in ("exact", "normalised"):
+        refused(
+            lambda how=how: linked(files, label="default", key="id", match=how),
+            "such as '00000', and", "some keys differ only by zeros in front, so write them with the same number",
+        )  # fmt: skip
+
+
 def test_parties_without_matching_rows_are_refused(tmp_path: Path) -> None:
     files = tuple(save(tmp_path, bank=bank(), shop=shop(100, 120)))
     refused(lambda: linked(files, label="default", key="id"), "shop.parquet has no row whose key is in", "'119'", "'0'")
@@ -224,6 +308,10 @@ def test_cells_are_named_by_their_file(tmp_path: Path) -> None:
     files = tuple(save(tmp_path, bank=bank(), shop=shop()))
     refused(lambda: linked(files, label="default", key="id", drop="spend"), "no column 'spend' to drop: did you mean")
     refused(lambda: linked(files, label="default", key="id", drop=("spent", "shop.age")), "no columns for features")
-    refused(lambda: linked(files, label="default", key="id", drop="id"), "no column 'id' to drop")
+    for name in ("id", "shop.id"):
+        refused(
+            lambda name=name: linked(files, label="default", key="id", drop=name),
+            f"linked has '{name}' as key and as drop: a key is not a feature, so leave it out of drop.",
+        )
     refused(lambda: linked(files, label="default", key="id", drop="default"), "a column has one role")
     assert linked(files, label="default", key="id", drop="age").owners["shop"] == ("shop.spent",)

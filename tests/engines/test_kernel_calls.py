@@ -107,13 +107,13 @@ def test_wrong_calls_are_refused_in_one_sentence(wrong: dict[str, Any], match: s
     assert not params.any()
 
 
-@pytest.mark.parametrize(("processor", "calls"), [(["-march=native"], 3_000), ([], 700)])
+@pytest.mark.parametrize(("processor", "calls"), [(["-march=native"], 1_500), ([], 500)])
 def test_random_calls_touch_nothing_that_is_not_theirs(
     compiler: list[str], tmp_path: Path, processor: list[str], calls: int
 ) -> None:
-    """Thousands of calls, a quarter of them wrong, under the address and undefined-behaviour sanitizers."""
+    """Many calls, a quarter of them wrong, under the address and undefined-behaviour sanitizers."""
     program, source = tmp_path / "fuzz", Path(__file__).with_name("kernel_fuzz.cpp")
-    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-Og", "-g1", "-Wno-psabi", "-std=c++17"]
+    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O0", "-g1", "-Wno-psabi", "-std=c++17"]
     command = [*compiler, *checks, *processor, "-o", str(program), str(source), "-lm"]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if "libasan" in built.stderr or "libubsan" in built.stderr:

@@ -55,9 +55,10 @@ def test_rounds_are_the_maximum() -> None:
 
 def test_the_rate_is_used_in_training() -> None:
     """Up to its first drop the run is one with a constant rate, and after it another one."""
-    records, constant = run(), run("0.2", rounds=200)
+    records = run()
+    constant = run("0.2", rounds=len(records))
     drop = next(place for place, record in enumerate(records) if record.knobs["plateau"] < 0.2)
-    same = [bits(a.state.server.params) == bits(b.state.server.params) for a, b in zip(records, constant, strict=False)]
+    same = [bits(a.state.server.params) == bits(b.state.server.params) for a, b in zip(records, constant, strict=True)]
     assert same == [True] * drop + [False] * (len(records) - drop)
 
 

@@ -268,7 +268,8 @@ def test_a_federation_of_rows_refuses_columns() -> None:
     ("change", "fragment"),
     [
         ({"names": ("a", "a")}, "has the parties ['a', 'a']"),
-        ({"names": ("a", "")}, "give each party another name"),
+        ({"names": ("a", "")}, "has the parties ['a', '']: give every party a name that is not empty"),
+        ({"names": ()}, "give every party a name"),
         ({"columns": (np.array([0]),)}, "columns of 1 parties for 2 names"),
         ({"columns": (np.array([0]), np.array([1, 0]))}, "column 0 is at the parties a and b"),
         ({"columns": (np.array([0]), np.zeros(0, np.int64))}, "party b has no columns"),

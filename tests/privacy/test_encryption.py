@@ -103,8 +103,9 @@ def test_another_key_does_not_decrypt(name: str) -> None:
 def test_damaged_messages_are_refused(name: str) -> None:
     secret = key_of(name)
     message = secret.public.encrypt(np.arange(7.0)).to_bytes()
-    with pytest.raises(RunError):
-        secret.decrypt(secret.public.read(flipped(message, len(message) - 100)))
+    for place in (len(message) // 2, len(message) - 100):  # of CKKS: content, and padding
+        with pytest.raises(RunError):
+            secret.decrypt(secret.public.read(flipped(message, place)))
     for wrong in (message[:-1], message + b"x", message[:20], b"", flipped(message, 13), flipped(message, 2)):
         with pytest.raises(RunError, match="is not an encrypted array"):
             secret.public.read(wrong)
@@ -162,13 +163,29 @@ def test_ckks_noise_is_that_of_the_derivation() -> None:
     assert np.abs(errors).max() <= ckks().public.scheme.precision < 1.1e-7
 
 
+def test_ckks_messages_have_one_size() -> None:
+    """Compressed sizes differ, so bytes would not repeat; a message has the size that it has without compression."""
+    rng, secrets = np.random.default_rng(0), (ckks(), Ckks().generate())
+    assert {len(secret.public.to_bytes()) for secret in secrets} == {2 * 3 * DEGREE * 8 + 512}
+    arrays = [secret.public.encrypt(rng.normal(size=SLOTS)) for secret in secrets for _ in range(3)]
+    arrays += [secret.public.encrypt_units(np.zeros((SLOTS, 1))) for secret in secrets]
+    arrays += [secret.public.linear([[0.0]], arrays[-1 - place]) for place, secret in enumerate(reversed(secrets))]
+    contents = {len(item.serialize()) for array in arrays for item in array.items}
+    assert len(contents) > 1
+    assert max(contents) < 2 * 2 * DEGREE * 8  # compression does not add bytes
+    assert {len(array.key._write(item)) for array in arrays for item in array.items} == {2 * 2 * DEGREE * 8 + 512}
+    assert len({array.nbytes for array in arrays[:6]}) == 1
+
+
 def test_a_public_ckks_key_has_no_secret() -> None:
     public = Ckks().read_key(ckks().public.to_bytes())
     assert not public._context.has_secret_key()
     assert not ckks().public._context.has_secret_key()
     assert public.to_bytes() == ckks().public.to_bytes()
-    with pytest.raises(RunError, match="is not a CKKS key"):
-        Ckks().read_key(b"abc")
+    message = public.to_bytes()
+    for wrong in (b"abc", b"", message[:-1], flipped(message, len(message) - 1), flipped(message, 0)):
+        with pytest.raises(RunError, match="is not a CKKS key"):
+            Ckks().read_key(wrong)
 
 
 def test_a_layer_under_encryption_is_a_matrix_product() -> None:

@@ -1,4 +1,4 @@
-"""Private set intersection: it is exact, and its messages show nothing about keys that are not shared."""
+"""Private set intersection: it is exact, and its messages show numbers of keys, but no key."""
 
 import hashlib
 import math
@@ -149,9 +149,38 @@ def test_scalars_and_orders_are_new_each_time() -> None:
     keys = [f"key {i}" for i in range(40)]
     runs = [intersect(keys, keys) for _ in range(2)]
     sent = [set(points(part)) for run in runs for part in (*run.messages, run.answers[0])]
-    assert len(set.union(*sent)) == sum(map(len, sent))  # no point is sent twice, though all keys are the same
+    assert len(set.union(*sent)) == sum(map(len, sent))  # all points differ, though all keys are the same
+    assert all(
+        set(points(run.answers[0])) == set(points(run.answers[1])) for run in runs
+    )  # but a reader can count these
     orders = [Side(keys).keys for _ in range(3)]
     assert len({tuple(order) for order in [keys, *orders]}) == 4
+
+
+def shared_places(result: intersection.Intersection) -> list[tuple[int, int]]:
+    """Return the places of shared keys in the first messages of both sides, from the answers only."""
+    first, second = map(points, result.answers)
+    return [(place, second.index(point)) for place, point in enumerate(first) if point in second]
+
+
+def test_a_reader_of_the_messages_learns_how_many_keys_are_shared() -> None:
+    """Answers have equal points for shared keys. No point shows which key it is, though the reader knows all keys."""
+    first, second = [f"k{i}" for i in range(60)], [f"k{i}" for i in range(40, 100)]
+    results = [intersect(first, second) for _ in range(4)]
+    assert [len(shared_places(result)) for result in results] == [len(result.shared) for result in results] == [20] * 4
+    assert len({tuple(sorted(shared_places(result))) for result in results}) == 4  # places in orders that are secret
+    hashes = {hash_to_curve(key) for key in (*first, *second)}
+    for result in results:
+        assert not hashes & {point for part in (*result.messages, *result.answers) for point in points(part)}
+
+
+def test_the_manual_states_what_messages_show() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "vertical.md").read_text(encoding="utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith("| who reads the messages |")]
+    _, _, learns, hidden, _ = row.split("|")
+    assert "how many are shared" in learns
+    assert "shared" not in hidden
+    assert "number of shared keys" in " ".join((intersection.__doc__ or "").split())
 
 
 def first_hash(key: str) -> bytes:

@@ -166,9 +166,9 @@ def test_a_written_network_answers_as_the_run_does(
     file = folder / "net.py" if "net.py" in model else None
     options = () if file is None else ("--model-file", file)
     expected = trained_model(out, model_file=file).outputs(rows).numpy()
-    answers = _used(_exported(capsys, out, form, path, *options), rows)
+    exported = _exported(capsys, out, form, path, *options)
+    answers, single = (_used(exported, some) for some in (rows, rows[:1]))  # any number of rows
     np.testing.assert_allclose(answers, expected, atol=bound(LONGEST) * np.abs(expected).max(), rtol=0)
-    single = _used(_exported(capsys, out, form, path, *options), rows[:1])  # any number of rows
     np.testing.assert_allclose(single, expected[:1], atol=bound(LONGEST) * np.abs(expected).max(), rtol=0)
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from silobench.errors import ConfigError, HookError
+from silobench.errors import ConfigError, HookError, SpecError
 from silobench.vertical.networks import VERTICAL_MODELS, Halves, SplitNetwork, VerticalModel, VerticalSizes
 from silobench.vertical.networks.categories import Fields, Lookup, categories_of
 from silobench.vertical.networks.cuts import CUTS, Attention
@@ -72,6 +72,26 @@ def test_categories_by_name() -> None:
     assert categories_of(alone, ("user", "studio_id")) == [[[1]]]  # a party by itself does not have all of them
     with pytest.raises(ConfigError, match="ncf needs a party with the columns user and film"):
         VERTICAL_MODELS.build("ncf").halves(alone)
+    for item in ("user", "movielens.user"):
+        with pytest.raises(
+            ConfigError, match=r"ncf has the column movielens\.user as the user and as the item: name two"
+        ):
+            VERTICAL_MODELS.build(f"ncf(item={item})").halves(FILMS)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [("mlp(hidden=[])", "mlp: hidden must be at least one width"), ("ncf(top=[])", "ncf: top must be at least one")],
+)
+def test_networks_without_layers(spec: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        VERTICAL_MODELS.build(spec)
+
+
+@pytest.mark.parametrize("spec", ["mlp(top=[])", "dlrm(top=[])", "dlrm(top=[], cut=sum)"])
+def test_a_top_may_be_one_layer(spec: str) -> None:
+    task = problem(model=spec)
+    assert task.network()(task.federation.x[:5]).shape == (5, 2)
 
 
 def test_ncf_by_hand() -> None:

@@ -1,11 +1,12 @@
 """A split network is tested as it would be served: activations of test rows cross the cut as in training."""
 
+import numpy as np
 import pytest
 import torch
 
 from silobench.vertical.methods import VERTICAL_ALGORITHMS
 from silobench.vertical.served import ServedNetwork
-from vertical_cases import problem, records
+from vertical_cases import last, problem, records, table
 
 NOISE = "split(defence=noise(deviation=100))"  # leaves nothing of the activations of the other party
 
@@ -36,6 +37,31 @@ def test_transforms_of_activations_are_in_the_test_too(bits: int) -> None:
         largest = module.network.activations(x)[1].abs().max()
     steps = 2 ** (bits - 1) - 1  # of quantize, between 0 and the largest magnitude
     assert 0 < error <= largest / steps * (1 + 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("method", "choices"), [("split(defence=noise(deviation=2))", {}), ("split", {"transforms": "quantize(bits=2)"})]
+)
+def test_all_results_of_a_test_are_of_the_same_outputs(method: str, choices: dict[str, str]) -> None:
+    dataset = table(test=400)
+    task = problem("columns(by=block, overlap=0.6)", 3, "mlp(hidden=8, top=4)", dataset, **choices)
+    record = last(task, method)
+    aligned = record.final["by_rows"]["aligned"]
+    assert aligned["rows"] < 400
+    assert aligned["score"] == record.accuracy
+    assert np.trace(record.final["confusion"]) / aligned["rows"] == pytest.approx(record.accuracy)
+
+
+def test_rows_that_a_party_lacks_do_not_change_what_it_sends() -> None:
+    """Quantisation is scaled by the rows of a message: those that the party has, where absence is learnt."""
+    task = problem("columns(by=block, overlap=0.5, absent=embedding)", 2, transforms="quantize(bits=2)")
+    trainer = VERTICAL_ALGORITHMS.build("split").trainer(task)
+    x = task.federation.test_x
+    present, changed = x[:, -1] > 0, x.clone()
+    changed[np.ix_(~present, task.federation.deal.columns[1])] = 100.0  # far beyond the rows that it has
+    with torch.no_grad():
+        outputs = [trainer.module(trainer.initial()).eval()(each) for each in (x, changed)]
+    assert torch.equal(outputs[0], outputs[1])
 
 
 def test_a_record_has_the_scores_of_the_served_network() -> None:

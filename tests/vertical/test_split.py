@@ -21,6 +21,7 @@ from silobench.runs.checkpoint import pack, unpack
 from silobench.runs.stored import checkpoint_file
 from silobench.tasks.objectives import OBJECTIVES
 from silobench.training.state import State
+from silobench.training.stopwatch import Stopwatch
 from silobench.vertical.federation import federate_columns
 from silobench.vertical.methods import VERTICAL_ALGORITHMS, VerticalProblem
 from silobench.vertical.methods.split_trainer import SplitTrainer
@@ -182,6 +183,34 @@ def test_bytes_messages_and_the_virtual_clock() -> None:
     assert last(slow).time["parties"]["train"] == pytest.approx((100 / 1000 + 100 / 50 + 100 / 1000) / 3, abs=1e-8)
 
 
+def test_computing_is_that_of_the_slowest_party() -> None:
+    """What a clock states is in the record; what is measured is at most the sum over parties, and at least its mean."""
+    task = problem(parties=3, rounds=1)
+    stated, measured = last(replace(task, clock=device(speed=[1000, 50, 1000]))), last(task)
+    assert stated.computing == pytest.approx(100 / 50)
+    assert measured.computing is None
+    assert measured.seconds["train"] / 3 < measured.seconds["slowest"] < measured.seconds["train"]
+    trees = last(replace(task, clock=device(speed=50.0)), "boosted-trees(min_leaf=5)")
+    assert trees.computing == pytest.approx(trees.clock, abs=0.1)
+    assert last(task, "boosted-trees").computing is None
+
+
+def test_parties_do_not_wait_while_the_model_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test of 900 seconds is work of all three parties, beside a training of less than a minute."""
+    monkeypatch.setattr(Stopwatch, "lap", lambda watch, phase: watch.laps.setdefault(phase, 900.0))
+    time = last(problem(parties=3, rounds=1)).time
+    assert time["parties"]["test"] == 300
+    assert time["parties"]["idle"] < 60
+    assert 900 < time["core"] < 960
+
+
+def test_a_party_by_itself_has_its_own_speed() -> None:
+    task = problem(parties=3, rounds=1, clock=device(speed=[1000, 50, 10]))
+    clocks = [last(task, f"solo(party=party-{party})").clock for party in range(3)]
+    assert clocks == pytest.approx([100 / 1000, 100 / 50, 100 / 10])
+    assert last(task, "combined").clock == pytest.approx(100 / 1000)
+
+
 def test_transforms_are_counted_as_packed() -> None:
     plain = last(problem(parties=3))
     as_they_are = last(problem(parties=3, transforms="quantize(bits=32)", broadcast="quantize(bits=32)"))
@@ -312,10 +341,11 @@ def test_vertical_linear_regression_is_least_squares() -> None:
             "broadcast has the transform secure-sum, which is for sums of parties' updates",
         ),
         ("split", {"transforms": "quantize | quantize"}, "let it come last, and once"),
+        ("combined", {"model": "ncf(item=plane)"}, "ncf needs a party with the columns user and plane"),
         ("split", {"model": "ncf(user=people)"}, "ncf needs a party with the columns people and film"),
         ("split", {"model": "dlrm(categories=[users])"}, "categories has 'users', which is not the name of a column"),
     ],
 )
 def test_wrong_choices(method: str, choices: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        last(problem(**choices), method)  # type: ignore[arg-type]
+        records(problem(**choices), method)  # before the first round  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
+import vertical_cases
 from silobench.errors import ConfigError, SpecError
 from silobench.loop.clocks import measured
 from silobench.loop.network import link
@@ -328,6 +329,22 @@ def test_paillier_gives_the_same_trees_whatever_the_key() -> None:
         hidden.parties[1]._cipher.decrypt_pairs(hidden.exchanges[1].up.sums)
 
 
+def test_the_time_of_encryption_belongs_to_the_messages() -> None:
+    x, y = table(60)
+    hidden = trained(x, y, 2, 1, settings=TreeSettings(leaves=4), cipher=PaillierHistograms(60 * 3, bits=256))
+    cipher = hidden.cipher_seconds
+    assert list(cipher) == ["gradients", "histograms"]
+    traffic = TreeTraffic(hidden.exchanges, 0, len(hidden.parties), link(), measured(), 0)
+    before = {phase.name: phase.seconds for phase in traffic.phases}
+    spent = traffic.work(100.0, cipher, hidden.visits)
+    after = {phase.name: phase.seconds for phase in traffic.phases}
+    for phase, seconds in cipher.items():
+        assert seconds > 0
+        assert after[phase] - before[phase] == pytest.approx(seconds)
+    assert spent["encode"] == pytest.approx(sum(cipher.values()))
+    assert 100 * 0.9 < traffic.slowest <= spent["train"] < 100
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_training_resumes_bit_for_bit(classes: int) -> None:
     x, y = table(classes=classes)
@@ -401,6 +418,8 @@ def test_what_trees_refuse() -> None:
     task = problem("columns(by=block)", 3)
     method = VERTICAL_ALGORITHMS.build("boosted-trees")
     assert "signs show the labels" in method.notes(task)[0]
+    numeric = problem("columns(by=block)", 3, dataset=vertical_cases.table(task="regression"))
+    assert "they show the labels up to a constant" in method.notes(numeric)[0]
     assert not VERTICAL_ALGORITHMS.build("boosted-trees(encryption=paillier)").notes(task)
     hinge = replace(task, objective=OBJECTIVES.build("hinge")(task.federation.dataset))
     with pytest.raises(ConfigError, match="boosted trees cannot train for the objective hinge"):

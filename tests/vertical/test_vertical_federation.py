@@ -95,6 +95,25 @@ def test_the_mask_check_finds_presence_that_states_the_label(task: str) -> None:
     assert check["score"] == check["constant"]
 
 
+def test_the_mask_check_knows_any_number_of_parties() -> None:
+    """Only the last of 70 parties lacks rows, and it lacks those of one class."""
+    rng = np.random.default_rng(0)
+    y = np.resize([0, 1], 40)
+    split = Split(rng.standard_normal((40, 70)).astype(np.float32), y)
+    federation = federate_columns(Dataset("wide", split, split, ("a", "b")), "columns(by=block)", 70, SEED)
+    known = np.ones((70, 40), dtype=bool)
+    known[-1] = y == 1
+    deal = replace(federation.deal, train=known, test=known)
+    check = mask_check(replace(federation, deal=deal, padding=deal), OBJECTIVES.build("auto")(federation.dataset))
+    assert (check["score"], check["patterns"]) == (1.0, 2)
+
+
+def test_facts_count_columns_and_their_features() -> None:
+    federation = federate_columns(table(), "columns(by=[[user, job, year], [*]])", None, SEED)
+    parties = federation.facts()["parties"]
+    assert [(each["columns"], each["features"]) for each in parties.values()] == [(3, 4), (6, 6)]
+
+
 def test_wrong_federations() -> None:
     with pytest.raises(ConfigError, match="iid deals rows, but columns are needed here"):
         federate_columns(table(), "iid", 2)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 from commands import call, run_killed, write
 from laws import lasting
+from silobench.runs.experiment import plan
 from silobench.runs.stored import read_json, read_run, run_paths
+from silobench.runs.vertical import prepare
 from vertical_cases import COLUMNS, table
 
 EXPERIMENT = """
@@ -93,6 +96,38 @@ def test_predictions_are_those_of_the_test(experiment: str, tmp_path: Path, caps
     assert "use --format onnx" in refused.err
     party = call(capsys, "predict", out, tmp_path / "table.csv", "--party", "party-0")
     assert "all parties share one model" in party.err
+
+
+def test_facts_and_notes_are_those_of_parties_with_columns(experiment: str) -> None:
+    choices = tomllib.loads(experiment.replace("overlap=0.8", "overlap=0.6"))
+    choices |= {"algorithm": ["split", "solo"], "measure": "label-leakage", "rounds": 1}
+    split, solo = sorted(
+        map(prepare, plan(choices)), key=lambda run: str(run.plan.label.get("algorithm")), reverse=True
+    )
+    facts, federation = split.facts(), split.federation
+    y = federation.test_y[federation.test_sets["aligned"]].numpy()
+    largest = np.bincount(y).max() / len(y)
+    (constant,) = (each["constant"] for each in facts["objective"]["metrics"] if each["name"] == "accuracy")
+    assert constant == largest != np.bincount(federation.test_y.numpy()).max() / len(federation.test_y)
+    notes = "\n".join(split.notes)
+    assert facts["dataset"]["notes"] == list(split.notes[: len(facts["dataset"]["notes"])])
+    assert "standardised by the training rows of their owner, so no other party needs their statistics" in notes
+    assert "every party learns" not in notes
+    assert "also by training rows that overlap takes from their owner" in notes
+    assert "the accuracy of a model that sees only which party has a row is" in notes
+    assert "label-leakage cannot be measured" not in notes
+    assert "label-leakage cannot be measured with solo: no activations cross between parties" in solo.notes
+
+
+def test_a_model_that_does_not_fit_stops_a_grid_before_its_first_run(
+    experiment: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [line for line in experiment.splitlines() if not line.startswith("model")]
+    text = "\n".join([*lines, 'model = ["linear", "ncf(user=people)"]', "rounds = 1", ""])
+    result = call(capsys, "run", write(tmp_path / "e.toml", text), "--workers", "1", "--out", tmp_path / "runs")
+    assert result.code != 0
+    assert "ncf needs a party with the columns people and film" in result.err.replace("\n", " ")
+    assert not list((tmp_path / "runs").glob("*/rounds.jsonl"))
 
 
 @pytest.mark.parametrize(

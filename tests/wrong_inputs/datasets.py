@@ -79,6 +79,7 @@ FILES: dict[str, str | bytes] = {
     "shop_label.csv": SHOP.replace("spent", "default"),
     "shop_none.csv": "id,spent\n",
     "shop_keys.csv": "id\n1\n2\n",
+    "shop_empty.csv": "id,spent\n" + "".join(f",{i}\n" for i in range(9)),
     "songs.csv": SONGS,
     "radio.csv": SONGS.replace("year", "plays").replace("length", "stations"),
     # arrays
@@ -306,6 +307,12 @@ CASES = [
     dataset("linked(files=[bank.csv], label=default, key=id)", "one per party is needed, so write files=["),
     dataset("linked(files=[bank.csv, ./bank.csv], label=default, key=id)", "every party needs a file of its own"),
     dataset("linked(files=[bank.csv, no.csv], label=default, key=id)", "there is no file no.csv: check the path."),
+    dataset("linked(files=[], label=default, key=id)", "linked has no file: one per party is needed"),
+    dataset("linked(files=[bank.csv, shop.csv], label=default, key='')", "an empty name as key: name a column"),
+    dataset(
+        "linked(files=[bank.csv, shop_empty.csv], label=default, key=id)", "shop_empty.csv has no keys: all 9 cells"
+    ),
+    dataset("linked(files=[bank.csv, shop.csv], label=default, key=id, drop=id)", "a key is not a feature, so leave"),
     dataset("linked(files=[bank.csv, shop.csv], label=default)", "write key=COLUMN, or match=order."),
     dataset("linked(files=[bank.csv, shop.csv], label=default, key=idd)", "different names for it): did you mean id?"),
     dataset("linked(files=[bank.csv, shop.csv], label=default, key=[id, nr])", "shop.csv has no column 'nr' for the"),
@@ -337,7 +344,7 @@ CASES = [
     ),
     dataset(
         "linked(files=[bank.csv, shop.csv], label=default, key=id, match=similar)",
-        "linked: match must be 'exact', 'normalised', 'fuzzy', 'psi' or 'order', but 'similar' was given.",
+        "linked: match must be 'exact', 'normalised', 'fuzzy', 'psi', 'psi-normalised' or 'order', but 'similar'",
     ),
     dataset(
         "linked(files=[bank.csv, shop.csv], label=default, key=id, match=fuzzy, threshold=2)",

@@ -37,7 +37,7 @@ CASES = [
     command("run", "name of a suite, or an experiment file; write `silobench run SUITE|FILE.toml`."),
     command("list", "servers, solvers, starts, suites, transforms; write `silobench list KIND`."),
     command("partition digits", "write `silobench partition DATASET SPEC`."),
-    command("compare runs fedavg", "the algorithm to compare it with; write `silobench compare DIRECTORY A B`."),
+    command("compare runs fedavg", "there is no directory runs: run an experiment first, or check the path."),
     command("predict runs", "rows as a CSV, Parquet or .npy file; write `silobench predict RUN FILE`."),
     command("data import", "a dataset of `silobench data list`; write `silobench data import NAME PATH`."),
     command(
@@ -245,6 +245,7 @@ CASES = [
         "partition digits columns(by=block,label=me)", "no party 'me' for the labels: choose from party-0, party-1."
     ),
     command("partition digits columns(by=block,names=[a,a])", "give each party another name."),
+    command("partition digits columns(by=block,names=['',b])", "give every party a name that is not empty."),
     command("partition digits columns(by=[[a],[b]])", "digits has no names of columns: write by=block or by=random"),
     *(
         one("partition", "csv(path=people.csv, label=y)", spec, expected=expected, files=PEOPLE)

@@ -411,7 +411,7 @@ CASES: list[Case] = [
     damaged(
         "intact results",
         intact,
-        "the algorithm to compare it with; write `silobench compare DIRECTORY A B`.",
+        "but one was given: these runs have 'fedavg' and 'scaffold'",
         "compare runs fedavg(",
     ),
     damaged(

@@ -17,7 +17,7 @@ from silobench.analysis.groups import Cells
 from silobench.analysis.tables import Table, entries
 
 Verdict: TypeAlias = Literal["supported", "contradicted", "undecided"]
-Rule: TypeAlias = Literal["all", "most"]
+Rule: TypeAlias = Literal["all", "most", "any"]
 Look: TypeAlias = Callable[[Cells], Iterator[Evidence]]
 _MOST = 0.75  # of the decided pieces
 
@@ -88,6 +88,7 @@ def judged(rule: Rule, evidence: Sequence[Evidence]) -> Verdict:
 
     `all`: every piece must hold; one that does not contradicts, if more than half of the pieces are decided.
     `most`: more than half of the pieces, and three quarters of the decided ones, must agree.
+    `any`: one piece that holds supports a statement that there is such a case, and no pieces contradict it.
 
     >>> piece = lambda holds: Evidence("", "", "", "", holds)
     >>> judged("most", [piece(True), piece(True), piece(True), piece(False), piece(None)])
@@ -96,8 +97,12 @@ def judged(rule: Rule, evidence: Sequence[Evidence]) -> Verdict:
     'undecided'
     >>> judged("all", [piece(True), piece(False)])
     'contradicted'
+    >>> judged("any", [piece(True), piece(False), piece(None)]), judged("any", [piece(False)])
+    ('supported', 'undecided')
     """
     pieces = [piece.holds for piece in evidence if piece.counts]
+    if rule == "any":
+        return "supported" if True in pieces else "undecided"
     yes, no, half = pieces.count(True), pieces.count(False), len(pieces) / 2
     if yes + no <= half:
         return "undecided"
@@ -180,6 +185,8 @@ def _tally(rule: Rule, pieces: Sequence[Evidence]) -> str:
     text = f"{', '.join(parts)} {total}comparison{'s' * (len(pieces) > 1)}"
     if judged(rule, pieces) != "undecided":
         return text
+    if rule == "any":
+        return f"{text}, which leaves open whether there is such a case elsewhere"
     few = counts["for"] + counts["against"] <= len(pieces) / 2
     return f"{text}, {'too few of them decided' if few else 'too mixed to decide'}"
 

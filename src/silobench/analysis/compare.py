@@ -15,7 +15,9 @@ from silobench.analysis.quantities import Ropes as Ropes
 from silobench.analysis.quantities import checked_question as checked_question
 from silobench.analysis.quantities import rope_of as rope_of
 from silobench.analysis.rivals import ALGORITHM, checked_key, present, rivals_of, value_name, value_of
+from silobench.analysis.rivals import checked_names as checked_names
 from silobench.analysis.rivals import matching as matching
+from silobench.analysis.statistics import judged_rows
 from silobench.errors import ConfigError, RecordError
 from silobench.tasks.metrics import ACCURACY
 
@@ -246,7 +248,7 @@ def _difference(one: float, other: float, relative: bool) -> float:
 def _grain(cell: CellResult, question: Question) -> float:
     """Return the step in which a metric is counted: one test row, or the rounds between two tests."""
     if question.score.name == ACCURACY.name and question.metric not in COSTS:
-        return 1 / cell.dataset.test
+        return 1 / judged_rows(cell.runs[0])
     tested = [row.round for row in cell.runs[0].tested]
     return float(max((b - a for a, b in pairwise(tested)), default=1)) if question.kind.unit == "rounds" else 0.0
 

@@ -73,7 +73,7 @@ def _number(value: float, digits: int) -> str:
     >>> _number(2.281, 2), _number(-214729.79, 2), _number(1234.5, 2)
     ('+2.28', '-214700', '+1234')
     """
-    return f"{value:+.{digits}f}" if abs(value) < _LARGE else f"{float(f'{value:.4g}'):+.0f}"
+    return f"{value:+z.{digits}f}" if abs(value) < _LARGE else f"{float(f'{value:.4g}'):+.0f}"
 
 
 def _note(comparison: Comparison) -> str:

@@ -5,6 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from silobench.analysis.cells import CellResult, finite
+from silobench.analysis.statistics import judged_rows
 from silobench.analysis.tables import Table, entries, shown_choices, varying
 
 MOST_CLASSES = 10  # of a matrix that is shown in full
@@ -78,8 +79,9 @@ def _matrices(cells: Sequence[CellResult]) -> Table:
 
 def _rows(cell: CellResult, total: int) -> str:
     """Return how many test rows a class has: a confusion matrix counts them for each trial and model."""
-    times = sum(map(sum, confusion(cell) or ())) / cell.dataset.test
-    return f"{total / times:g}" if times else "0"
+    models = sum(map(sum, confusion(cell) or ())) / sum(map(judged_rows, cell.runs))
+    rows = total / (models * len(cell.runs)) if models else 0
+    return f"{rows:.0f}" if cell.is_vertical else f"{rows:g}"  # trials may have other aligned rows
 
 
 def _frequent(cells: Sequence[CellResult]) -> Table:

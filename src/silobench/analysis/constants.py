@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from silobench.analysis.bayes import DECIDED
 from silobench.analysis.cells import CellResult
+from silobench.analysis.statistics import judged_rows
 from silobench.analysis.student import quantile
 from silobench.runs.stored import StoredRun
 from silobench.tasks.metrics import ACCURACY, AUC, BALANCED_ACCURACY
@@ -60,7 +61,7 @@ def _rows_error(runs: Sequence[StoredRun], gain: float) -> float | None:
 
 
 def _rows_variance(run: StoredRun, gain: float) -> float | None:
-    table, rows, metric = run.final.confusion, run.dataset.test, run.metric
+    table, rows, metric = run.final.confusion, judged_rows(run), run.metric
     if metric.name == ACCURACY.name:
         return max(0.0, _disputed(run) - gain**2) / rows
     if not table or metric.name not in (BALANCED_ACCURACY.name, AUC.name):

@@ -54,7 +54,7 @@ def core_throughput(run: StoredRun) -> float | None:
 def overhead(run: StoredRun) -> float | None:
     """Return the share of time in which the mean party does not train and no model is tested."""
     busy = _ratio(_sum(run, _work), _sum(run, _total))
-    return None if busy is None else 1 - busy
+    return None if busy is None else max(0.0, 1 - busy)  # parts are rounded, and may exceed the total by that
 
 
 def uplink_ratio(run: StoredRun) -> float | None:

@@ -23,6 +23,7 @@ from silobench.errors import ConfigError
 from silobench.runs.stored import StoredRun
 from silobench.tasks.metrics import ACCURACY, Metric
 
+_PARTIES = ("parties", "worst party")  # the last columns
 _LAST = 10  # tests over which steadiness is measured
 
 
@@ -53,20 +54,32 @@ def details_table(cells: Sequence[CellResult], target: float | None = None) -> T
         entries(*(shown(cell, name, cells) for name in names), *_texts(cell, target, is_calibrated, has_settled))
         for cell in cells
     ]
+    has_parties = any(entry.text for row in rows for entry in row[-len(_PARTIES) :])
+    if not has_parties:  # nobody has test rows of its own, as where parties hold columns
+        rows = [row[: -len(_PARTIES)] for row in rows]
     reached = [f"{what} to {_target_text(metric, target)}" for what in ("rounds", "bytes") if target is not None]
     steady = f"std of last {_LAST} tests"
     classes = ["worst class"] if metric.name == ACCURACY.name else []
     calibrated = ["calibration error"] if is_calibrated else []
     steadiness = [steady] if has_settled else []
-    columns = ["last round", "best round", *steadiness, *reached, *classes, *calibrated, "parties", "worst party"]
+    columns = [
+        "last round",
+        "best round",
+        *steadiness,
+        *reached,
+        *classes,
+        *calibrated,
+        *(_PARTIES if has_parties else ()),
+    ]
     short = f"; {steady}: - for runs of fewer than {SETTLED} rounds or {_LAST} tests, which have not settled"
-    note = (
-        f"{', '.join(filter(None, (metric.unit_text, 'mean ± std over trials')))}{short if has_settled else ''}; "
-        f"parties: mean ± std over parties of the {metric.title} on rows they hold out, or on their own test rows"
-    )
+    note = f"{', '.join(filter(None, (metric.unit_text, 'mean ± std over trials')))}{short if has_settled else ''}"
     expected = ", or (expected) of the class accuracies by each party's own labels" if classes else ""
+    parties = (
+        f"; parties: mean ± std over parties of the {metric.title} on rows they hold out, or on their own test rows"
+    )
     gap = "; calibration error: mean gap between confidence and accuracy, percentage points" if is_calibrated else ""
-    return Table(f"Behind the {metric.title}", [*names, *columns], rows, note + expected + gap)
+    note += (parties + expected if has_parties else "") + gap
+    return Table(f"Behind the {metric.title}", [*names, *columns], rows, note)
 
 
 def _target_text(metric: Metric, target: float) -> str:

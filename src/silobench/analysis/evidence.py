@@ -71,7 +71,7 @@ class Gap:
         if self.posterior is None:
             return TOO_FEW
         low, high = self.posterior.interval()
-        return f"{factor * self.posterior.mean:+.1f} [{factor * low:+.1f}, {factor * high:+.1f}] {unit}"
+        return f"{factor * self.posterior.mean:+z.1f} [{factor * low:+z.1f}, {factor * high:+z.1f}] {unit}"
 
 
 def accuracy_gap(a: CellResult, b: CellResult, *references: CellResult) -> Gap:

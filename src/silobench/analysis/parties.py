@@ -99,6 +99,19 @@ def parties_tables(cells: Sequence[CellResult]) -> list[Table]:
     ]
 
 
+def no_parties_text(cells: Sequence[CellResult]) -> str:
+    """Return why these cells have no results by party, without a full stop."""
+    if all(cell.is_vertical for cell in cells):
+        return (
+            "no party has test rows of its own, because parties hold columns of the same rows; the table Parties and "
+            "columns states who has which rows, and By set of test rows the scores where these differ"
+        )
+    return (
+        "these runs have no results by party, because they are from an earlier version or no test row belongs to a "
+        "party"
+    )
+
+
 def _table(setting: Sequence[CellResult], names: Sequence[str], cells: Sequence[CellResult]) -> Table:
     """Return the results of one setting, with parties down and algorithms across."""
     metric, first = setting[0].metric, setting[0].runs[0]

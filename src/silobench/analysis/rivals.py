@@ -10,7 +10,8 @@ from silobench.analysis.specs import arguments
 from silobench.analysis.tables import shown
 from silobench.errors import ConfigError, RecordError, SpecError, listed, suggest
 from silobench.runs.label import LATER, distinguishing
-from silobench.spec import Spec, parse, parse_terms
+from silobench.spec import Spec, Value, parse, parse_terms
+from silobench.spec.language import canonical_name
 
 ALGORITHM = "algorithm"
 _NONE = "none"  # another name of an empty value
@@ -48,6 +49,18 @@ def _varying_keys(cells: Sequence[CellResult]) -> list[str]:
 def value_of(cell: CellResult, key: str) -> str:
     """Return a choice of a cell as text; the number of parties is the one that there is."""
     return str(cell.parties) if key == "parties" else cell.label.text(key)
+
+
+def checked_names(a: str | None, b: str | None, cells: Sequence[CellResult], key: str) -> tuple[str, str]:
+    """Return the two values to compare; an error lists those of the runs if one is missing."""
+    checked_key(key, cells)
+    if a is None or b is None:
+        what, count = ("algorithms" if key == ALGORITHM else f"values of {key}"), "none" if a is None else "one"
+        raise ConfigError(
+            f"compare needs two {what}, but {count} was given: these runs have {_values(cells, key)}; write two of "
+            "them, in quotation marks, after the directory."
+        )
+    return a, b
 
 
 def value_name(key: str, value: str) -> str:
@@ -115,9 +128,24 @@ def _same(wanted: Sequence[Spec], cell: CellResult, key: str) -> bool:
 def _same_term(wanted: Spec, full: Spec, stated: Spec) -> bool:
     """Whether a spec names another; arguments that it leaves out must be at their defaults, which `stated` omits."""
     every = arguments(full)
-    values = dict(zip(every, wanted.args, strict=False)) | arguments(wanted)
-    equal = all(every.get(name) == value for name, value in values.items())
-    return wanted.name == stated.name and equal and arguments(stated).keys() <= values.keys()
+    values, others = (dict(zip(every, spec.args, strict=False)) | arguments(spec) for spec in (wanted, stated))
+    equal = all(_same_value(value, every.get(name), others.get(name)) for name, value in values.items())
+    return wanted.name == stated.name and equal and others.keys() <= values.keys()
+
+
+def _same_value(wanted: Value, full: Value, stated: Value) -> bool:
+    """Whether values of an argument are the same; specs in arguments may leave out what is at its default."""
+    if isinstance(full, Spec):
+        wanted, stated = _spec(wanted), _spec(stated) or Spec(full.name)
+        return wanted is not None and _same_term(wanted, full, stated)
+    if isinstance(full, str) and isinstance(wanted, str | Spec):
+        return canonical_name(str(wanted)) == canonical_name(full)
+    return wanted == full
+
+
+def _spec(value: Value) -> Spec | None:
+    """Return a spec that may be written as a bare name; None for another value."""
+    return Spec(canonical_name(value)) if isinstance(value, str) else value if isinstance(value, Spec) else None
 
 
 # --- settings -----------------------------------------------------------------------------------------

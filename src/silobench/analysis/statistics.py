@@ -49,6 +49,12 @@ def deviation(values: Sequence[float]) -> float | None:
     return stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
 
 
+def judged_rows(run: StoredRun) -> int:
+    """Return the number of test rows behind the scores of a run: where parties hold columns, those that all have."""
+    facts = run.facts.vertical
+    return run.dataset.test if facts is None else facts.aligned_test
+
+
 def score_on_own_rows(run: StoredRun) -> float | None:
     """Return the mean over parties of the main metric on their own test rows; None where no party has it."""
     known = [result.score for result in run.final.parties.values() if result.score is not None]

@@ -13,6 +13,7 @@ from silobench.analysis.constants import beats_constant, versus_constant
 from silobench.analysis.groups import accuracy_text, by_metric, grouped, settings_of
 from silobench.analysis.specs import arguments, partition_kinds
 from silobench.analysis.units import duration, percent, size
+from silobench.errors import listed
 from silobench.tasks.metrics import Metric
 
 BASELINES = ("solo", "combined", "joined-trees")  # reference points: they are never marked as the best of a row
@@ -218,7 +219,7 @@ def beside(cell: CellResult) -> str:
     if not cell.paper:
         return ""
     published = percent(cell.paper.mean, cell.paper.std)
-    return f"paper {published}, {100 * (cell.score.mean - cell.paper.mean):+.1f}"
+    return f"paper {published}, {100 * (cell.score.mean - cell.paper.mean):+z.1f}"
 
 
 def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid: bool) -> str:
@@ -235,7 +236,7 @@ def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid
         )
         notes += ["equal means are all marked"] if marks > 1 else []
         if baselines := [name for name in BASELINES if any(each.partition("(")[0] == name for each in algorithms)]:
-            notes.append(f"{' and '.join(baselines)}: baselines, never marked")
+            notes.append(f"{listed(baselines)}: baselines, never marked")
     notes += _lone_algorithm(cells)
     if personal := list(dict.fromkeys(str(cell.label["algorithm"]) for cell in cells if cell.has_party_models)):
         where = "the mean over the parties' models on all test rows; own rows: next table, --parties"
@@ -420,14 +421,23 @@ def cost_table(cells: Sequence[CellResult]) -> Table:
     note = (
         "computing: all parties on this machine; virtual time: network and the training of the slowest party in each "
         "round, as if parties worked side by side, without tests, encoding and aggregation; "
-        "bytes per round: all parties' messages and one copy of the server's, as published costs are counted; "
+        f"bytes per round: {_sent_note(cells)}; "
         "time per round: training and aggregation, without tests"
     )
     return Table("Cost of a run (mean over partitions and trials)", columns, rows, note)
 
 
+def _sent_note(cells: Sequence[CellResult]) -> str:
+    """Return what the bytes of a round are."""
+    one_copy = "all parties' messages and one copy of the server's, as published costs are counted"
+    if all(cell.is_vertical for cell in cells):
+        return "all messages"
+    return one_copy + ("; where parties hold columns, all messages" if any(cell.is_vertical for cell in cells) else "")
+
+
 def _round_cost(group: Sequence[CellResult]) -> list[Entry]:
-    sent = fmean((c.bytes_up + c.bytes_down / c.cohort) / c.rounds for c in group)
+    copies = {id(c): 1 if c.is_vertical else c.cohort for c in group}  # a message across a cut is for one party
+    sent = fmean((c.bytes_up + c.bytes_down / copies[id(c)]) / c.rounds for c in group)
     seconds = fmean(c.round_seconds for c in group)
     paper = group[0].paper_cost
     published = (f"paper {size(paper.bytes)}", f"paper {duration(paper.seconds)}") if paper else ("", "")

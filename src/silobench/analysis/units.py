@@ -28,10 +28,10 @@ def duration(seconds: float) -> str:
 def percent(mean: float, std: float | None = None) -> str:
     """Return a fraction in percent, with its standard deviation if there is one.
 
-    >>> percent(0.7125), percent(0.7125, 0.004)
-    ('71.2', '71.2 ± 0.4')
+    >>> percent(0.7125), percent(0.7125, 0.004), percent(-1e-6)
+    ('71.2', '71.2 ± 0.4', '0.0')
     """
-    return f"{100 * mean:.1f}" + ("" if std is None else f" ± {100 * std:.1f}")
+    return f"{100 * mean:z.1f}" + ("" if std is None else f" ± {100 * std:.1f}")
 
 
 def short(number: float) -> str:

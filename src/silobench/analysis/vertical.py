@@ -1,6 +1,8 @@
 """Tables of vertical runs: who holds which columns, how rows were matched, scores by set of test rows, and leakage."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -9,14 +11,18 @@ from silobench.analysis.groups import Cells, accuracy_text, grouped
 from silobench.analysis.measured import cells_with, known
 from silobench.analysis.specs import arguments
 from silobench.analysis.statistics import deviation
-from silobench.analysis.tables import Table, entries, over_trials, shown_choices, varying
+from silobench.analysis.tables import Table, entries, over_trials, shown, shown_choices, varying
+from silobench.analysis.units import duration, size
+from silobench.runs.facts import ColumnParty
 from silobench.runs.stored import RowSet, StoredRun, VerticalFacts
 from silobench.spec import Spec
 
 LABELS, RECONSTRUCTION, DISTANCE = "label-leakage", "reconstruction", "distance-correlation"
 LEAKS = (LABELS, RECONSTRUCTION, DISTANCE)  # measures of what crosses the cut
-ATTACKS = {"norm": "label AUC, norm", "direction": "label AUC, direction", "directions": "label AUC, known rows"}
+ATTACKS = {"norm": "label AUC, norm", "direction": "label AUC, direction", "directions": "label AUC, directions"}
 _PARTY = "party "  # the start of the name of a set of test rows that a party has
+_NO_LEAK = " ≈"  # behind a value that is within two standard errors of a guess
+_ERRORS = 2  # standard errors
 _REST = ("measure", "metric", "eval_every", "eval_on")  # keys that do not change who holds what
 
 
@@ -69,6 +75,8 @@ def parties_table(cells: Cells) -> Table:
     lines = [(group[0], _party_line(group[0], name)) for group in groups for name in facts_of(group[0]).parties]
     table = _with_columns("Parties and columns", _choices(groups), lines)
     notes = ["rows: for training and for tests, in which the party has its columns"]
+    if "features" in table.columns:
+        notes.append("features: numbers that its columns are for a model; a category is one for each of its values")
     if "without a match" in table.columns:
         notes.append("without a match: rows of its file that no row of the party with the labels matches")
     return Table(table.title, table.columns, table.rows, "; ".join(notes))
@@ -88,6 +96,7 @@ def _party_line(cell: CellResult, name: str) -> dict[str, str]:
         "party": name,
         "role": "labels" if name == facts.label else "",
         "columns": str(party.columns),
+        "features": str(party.features or "") if any(map(_has_other_features, facts.parties.values())) else "",
         "rows": _mean(cell, lambda _, each: each.parties[name].rows),
         "test rows": _mean(cell, lambda _, each: each.parties[name].test_rows),
     }
@@ -95,6 +104,10 @@ def _party_line(cell: CellResult, name: str) -> dict[str, str]:
         count = alignment.get(key, {})
         line[column] = f"{count[name]:,}" if isinstance(count, Mapping) and name in count else ""
     return line
+
+
+def _has_other_features(party: ColumnParty) -> bool:
+    return party.features not in (None, party.columns)
 
 
 def alignment_table(cells: Cells) -> Table:
@@ -135,13 +148,47 @@ def _alignment_line(cell: CellResult) -> dict[str, str]:
         "padded": _mean(cell, lambda _, each: max(0, each.rows - each.aligned_train)),
         "dropped": _mean(cell, lambda run, each: run.dataset.train - each.rows),
         "likely false": _likely_false(first.alignment),
+        **_costs(first.alignment),
     }
-    masks = [mask for run in cell.runs if (facts := run.facts.vertical) and (mask := facts.mask)]
-    by_presence, constant = known(mask.score for mask in masks), known(mask.constant for mask in masks)
-    if by_presence and constant:
-        line[f"{metric.heading} by presence"] = metric.number(fmean(by_presence))
-        line["by a constant answer"] = metric.number(fmean(constant))
+    by_presence, constant = _presence(cell)
+    if by_presence is not None and constant is not None:
+        line[f"{metric.heading} by presence"] = metric.number(by_presence)
+        line["by a constant answer"] = metric.number(constant)
     return line
+
+
+def _costs(alignment: Mapping[str, Any]) -> dict[str, str]:
+    """Return the time and the bytes of a private set intersection; empty for another match."""
+    costs = (("time to match", "seconds", duration), ("sent to match", "bytes", size))
+    return {column: text(alignment[key]) for column, key, text in costs if key in alignment}
+
+
+def vertical_notes(cells: Cells) -> list[str]:
+    """Return the notes on each federation: how rows were matched, and whether absence tells about the label."""
+    notes = []
+    for first, *_ in federations(cells):
+        name = f"{shown(first, 'dataset', cells)} {first.label.text('partition')}"
+        notes += [f"{name}: {note}" for note in (*first.runs[0].partition.notes, *_presence_notes(first))]
+    return list(dict.fromkeys(notes))
+
+
+def _presence_notes(cell: CellResult) -> list[str]:
+    by_presence, constant = _presence(cell)
+    if by_presence is None or constant is None:
+        return []
+    text = cell.metric.text
+    return [
+        f"{cell.metric.title} of a model that sees only which party has a row: {text(by_presence)}, and of one answer "
+        f"to all rows: {text(constant)}; a large difference means that absence tells about the label"
+    ]
+
+
+def _presence(cell: CellResult) -> tuple[float | None, float | None]:
+    """Return the main metric of a model that sees only which party has a row, and of a constant answer."""
+    masks = [mask for run in cell.runs if (facts := run.facts.vertical) and (mask := facts.mask)]
+    each = (known(mask.score for mask in masks), known(mask.constant for mask in masks))
+    by_presence, constant = (fmean(values) if values else None for values in each)
+    return by_presence, constant
 
 
 def _likely_false(alignment: Mapping[str, Any]) -> str:
@@ -202,18 +249,21 @@ def leakage_table(cells: Cells) -> Table:
     names = [name for name in varying(attacked) if name not in _REST] if attacked else []
     lines = [(cell, _leakage_line(cell, party)) for cell in attacked for party in parties_attacked(cell)]
     table = _with_columns("Leakage", names, lines)
-    notes = (
-        [f"{over_trials(attacked)}; in brackets: what the same attack achieves on shuffled rows"] if attacked else []
-    )
+    notes = [over_trials(attacked)] if attacked else []
     notes += [text for name, text in _LEAK_NOTES.items() if any(name in column for column in table.columns)]
+    if any(entry.text.endswith(_NO_LEAK) for row in table.rows for entry in row):
+        notes.append(f"{_NO_LEAK.strip()} within two standard errors of the value in brackets: no visible leak")
     return Table(table.title, table.columns, table.rows, "; ".join(notes))
 
 
 _LEAK_NOTES = {
-    "label AUC": "label AUC: how well the party infers labels from the gradients that it gets; 0.5 is a guess",
-    "R²": "R²: how well the party with the labels reconstructs columns from activations; 0 is a guess of the mean",
+    "label AUC": "label AUC: how well the party infers labels from the gradients that it gets; in brackets: the same "
+    "attack on shuffled labels ± its standard error; far below it is a leak too, as the party can turn its guess round",
+    "R²": "R²: how well the party with the labels reconstructs columns from activations; in brackets: from shuffled "
+    "activations",
     "binary": "binary: columns of two values that it gets right, in percent; in brackets: by the more frequent value",
-    "distance": "distance correlation: of a party's columns and its activations; 0 if they are independent",
+    "distance": "distance correlation: of a party's columns and its activations; in brackets: of shuffled rows ± its "
+    "standard error",
 }
 
 
@@ -245,24 +295,63 @@ def leak_values(cell: CellResult, measure: str, party: str, *path: str) -> list[
     """Return a number of a measure about a party, of each trial that has it."""
     values: list[float] = []
     for run in cell.runs:
-        found: Any = last_of(run, measure).get("parties", {}).get(party)
+        fact: Any = last_of(run, measure).get("parties", {}).get(party)
         for key in path:
-            found = found.get(key) if isinstance(found, Mapping) else None
-        if isinstance(found, int | float):
-            values.append(float(found))
+            fact = fact.get(key) if isinstance(fact, Mapping) else None
+        if isinstance(fact, int | float):
+            values.append(float(fact))
     return values
+
+
+@dataclass(frozen=True)
+class Leak:
+    """What an attack achieves, as a mean over trials, beside a guess. `error` is the standard error of that guess."""
+
+    mean: float
+    std: float | None  # over trials
+    null: float | None
+    error: float | None
+
+    @property
+    def is_visible(self) -> bool | None:
+        """Whether the mean is more than two standard errors from the guess; None if the error is not known."""
+        if self.null is None or self.error is None:
+            return None
+        return abs(self.mean - self.null) > _ERRORS * self.error
+
+    def text(self, factor: float = 1, digits: int = 3) -> str:
+        """Return the mean, the guess in brackets, and a mark if there is no visible leak.
+
+        >>> Leak(0.52, None, 0.5, 0.02).text(), Leak(0.9, 0.1, 0.5, None).text()
+        ('0.520 (0.500 ± 0.020) ≈', '0.900 ± 0.100 (0.500)')
+        """
+
+        def number(value: float, spread: float | None) -> str:
+            more = "" if spread is None else f" ± {factor * spread:.{digits}f}"
+            return f"{factor * value:z.{digits}f}{more}"
+
+        guess = "" if self.null is None else f" ({number(self.null, self.error)})"
+        return number(self.mean, self.std) + guess + (_NO_LEAK if self.is_visible is False else "")
+
+
+def leak_of(cell: CellResult, measure: str, party: str, value: Sequence[str], null: Sequence[str]) -> Leak | None:
+    """Return what an attack on a party achieves; None if no trial has it.
+
+    `value` and `null` are where a party's facts have the number and that of a guess. The standard error of the guess is
+    that of a mean over the trials.
+    """
+    values, nulls = (leak_values(cell, measure, party, *path) for path in (value, null))
+    if not values:
+        return None
+    errors = leak_values(cell, measure, party, *null[:-1], f"{null[-1]}_se")
+    error = math.hypot(*errors) / len(errors) if errors and len(errors) == len(values) else None
+    return Leak(fmean(values), deviation(values), fmean(nulls) if nulls else None, error)
 
 
 def _leakage_line(cell: CellResult, party: str) -> dict[str, str]:
     def text(measure: str, value: Sequence[str], null: Sequence[str], factor: float = 1, digits: int = 3) -> str:
-        values, nulls = (leak_values(cell, measure, party, *path) for path in (value, null))
-        if not values:
-            return ""
-        spread = deviation(values)
-        more = "" if spread is None else f" ± {factor * spread:.{digits}f}"
-        return f"{factor * fmean(values):.{digits}f}{more}" + (
-            f" ({factor * fmean(nulls):.{digits}f})" if nulls else ""
-        )
+        leak = leak_of(cell, measure, party, value, null)
+        return leak.text(factor, digits) if leak else ""
 
     return {
         "algorithm": cell.label.algorithm.name,
@@ -287,7 +376,12 @@ def vertical_json(cell: CellResult) -> dict[str, Any] | None:
     sets = cell.runs[0].final.by_rows
     return {
         "parties": {
-            name: {"columns": party.columns, "rows": party.rows, "test_rows": party.test_rows}
+            name: {
+                "columns": party.columns,
+                "features": party.features,
+                "rows": party.rows,
+                "test_rows": party.test_rows,
+            }
             for name, party in facts.parties.items()
         },
         "label": facts.label,
@@ -312,10 +406,12 @@ def _leakage_json(cell: CellResult, party: str) -> dict[str, Any]:
     paths = {
         **{f"label_auc_{name}": (LABELS, name, "auc") for name in ATTACKS},
         **{f"label_auc_{name}_null": (LABELS, name, "null") for name in ATTACKS},
+        **{f"label_auc_{name}_null_se": (LABELS, name, "null_se") for name in ATTACKS},
         "r2": (RECONSTRUCTION, "r2"),
         "r2_null": (RECONSTRUCTION, "null"),
         "distance_correlation": (DISTANCE, "correlation"),
         "distance_correlation_null": (DISTANCE, "null"),
+        "distance_correlation_null_se": (DISTANCE, "null_se"),
     }
     values = {key: leak_values(cell, path[0], party, *path[1:]) for key, path in paths.items()}
     return {key: fmean(each) for key, each in values.items() if each}

@@ -70,6 +70,7 @@ def _show_deal(dataset: str, spec: str, parties: int | None, seed: int, json_: b
     """Print the columns and the rows of each party."""
     from silobench.data import load
     from silobench.partitions import bind_sum, deal_columns
+    from silobench.partitions.columns import notes_for_columns
 
     with waiting("reading the dataset and dealing its columns"):
         data = load(dataset)
@@ -87,7 +88,7 @@ def _show_deal(dataset: str, spec: str, parties: int | None, seed: int, json_: b
         **{f"{side}_rows": rows.sum(1).tolist() for side, rows in (("train", deal.train), ("test", deal.test))},
         **{f"{side}_aligned": int(rows.all(0).sum()) for side, rows in (("train", deal.train), ("test", deal.test))},
         "fingerprint": deal.fingerprint,
-        "notes": [*data.notes, *deal.notes],
+        "notes": [*notes_for_columns(data), *deal.notes],
     }
     if json_:
         print(json.dumps(facts))

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from silobench.runs.results import Results
     from silobench.runs.stored import StoredRun
 
-_NO_PARTIES = (
-    "these runs have no results by party, because they are from an earlier version or no test row belongs to a party"
-)
 _NO_CROSS = (
     "these runs have no cross-tests, because they are from an earlier version, have more than 32 parties, or no test "
     "row belongs to a party"
@@ -136,12 +133,13 @@ def _check_form(form: str, has_own_form: bool, has_details: bool) -> None:
 
 def _print_more(cells: "list[CellResult]", details: bool, target: float | None, parties: bool) -> None:
     """Print the tables of details and parties."""
+    from silobench.analysis.parties import no_parties_text
     from silobench.cli.terminal import print_table
 
     for table in _more_tables(cells, details, target, parties):
         print_table(table)
     if parties and not any(cell.runs[0].final.parties for cell in cells):
-        print(f"{_NO_PARTIES}.")
+        print(f"{no_parties_text(cells)}.")
 
 
 def _more_tables(cells: "list[CellResult]", details: bool, target: float | None, parties: bool) -> "Iterator[Table]":
@@ -172,11 +170,12 @@ def _time_tables(cells: "list[CellResult]", each: bool) -> "list[Table]":
 
 def _print_csv(cells: "list[CellResult]", every: bool, parties: bool, cross: bool) -> None:
     from silobench.analysis.export import cross_csv, parties_csv, scores_csv
+    from silobench.analysis.parties import no_parties_text
 
     if parties and cross:
         raise ConfigError("--format csv has one line per party or per cross-test: leave out --parties or --cross.")
     if parties and not any(cell.runs[0].final.parties for cell in cells):
-        raise RecordError(f"{_NO_PARTIES}: leave out --parties.")
+        raise RecordError(f"{no_parties_text(cells)}: leave out --parties.")
     if cross and not any(cell.runs[0].final.cross for cell in cells):
         raise RecordError(f"{_NO_CROSS}: leave out --cross.")
     print(parties_csv(cells) if parties else cross_csv(cells) if cross else scores_csv(cells, every))
@@ -368,8 +367,10 @@ def report(
 
 def compare(
     directory: Directory,
-    a: Annotated[str, typer.Argument(metavar="A", help='An algorithm of these runs, such as "fedprox(mu=0.1)".')],
-    b: Annotated[str, typer.Argument(metavar="B", help="The algorithm to compare it with.")],
+    a: Annotated[
+        str | None, typer.Argument(metavar="A", help='An algorithm of these runs, such as "fedprox(mu=0.1)".')
+    ] = None,
+    b: Annotated[str | None, typer.Argument(metavar="B", help="The algorithm to compare it with.")] = None,
     by: Annotated[
         str,
         typer.Option(
@@ -418,6 +419,7 @@ def compare(
     results = _read(directory)
     cells = collect(_readable(results))
     try:
+        a, b = comparing.checked_names(a, b, cells, by)
         chosen = _rope(rope)
         question = comparing.checked_question(metric, chosen, rho, target, comparing.matching(cells, only, by) or cells)
         with waiting("comparing"):

@@ -20,6 +20,8 @@ Numbers: TypeAlias = NDArray[np.int64]  # of features
 Presence: TypeAlias = NDArray[np.bool_]  # [parties, rows]: whether a party has a row
 _OTHERS = "*"  # in a list of columns: all columns that no list names
 _PARTIES = 2  # without a number of parties
+_POOLED = re.compile(r"by the pooled training rows(, so every party learns the mean and deviation of all)?")
+_BY_OWNER = "by the training rows of their owner, so no other party needs their statistics"
 
 
 def _lists(value: Any) -> Any:
@@ -52,7 +54,8 @@ def columns(
 
     `by=owner` follows the owners of a dataset (airline, weather service). `by=block` deals consecutive columns, and
     `by=random` random ones, to two parties or as many as the experiment states. Lists name the columns of each party:
-    `by=[[age, sex], [soil*], [*]]`, where `soil*` are all columns that start with soil, and `*` all that no list names.
+    `by=[[Elevation, Slope], [Soil*], [*]]` of covtype, where `Soil*` are all columns that start with Soil, and `*` all
+    that no list names.
     Features of one column of the source table (education=Masters) stay together.
 
     `names` are those of the parties, and `label` is the name of the one with the labels. Every other party has a random
@@ -78,7 +81,8 @@ def columns(
             _drawn(_presence(split, table, numbers), partial, overlap, rng) for split in (dataset.train, dataset.test)
         )
         _need_rows(known, train, test, absent)
-        return Deal(known, numbers, train, test, holder, absent, tuple(_notes(train, test)))
+        notes = tuple(_notes(train, test, overlap < 1 and is_scaled(dataset)))
+        return Deal(known, numbers, train, test, holder, absent, notes)
 
     return Skew(cut, deal=deal)
 
@@ -203,6 +207,15 @@ class _Table:
         return np.array(places, dtype=np.int64)
 
 
+def source_columns(dataset: Dataset, parties: Sequence[Numbers]) -> list[int]:
+    """Return the number of columns of the source table that the features of each party come from."""
+    units = _Table.of(dataset).units
+    unit_of = np.empty(sum(map(len, units)), dtype=np.int64)
+    for unit, places in enumerate(units):
+        unit_of[places] = unit
+    return [len(np.unique(unit_of[features])) for features in parties]
+
+
 def _units(columns: Sequence[str], shape: Sequence[int]) -> Iterator[Numbers]:
     """Yield the features of each column; without names, those of each pixel or single features."""
     if columns:
@@ -285,7 +298,17 @@ def _need_rows(names: Sequence[str], train: Presence, test: Presence, absent: Ab
             )
 
 
-def _notes(train: Presence, test: Presence) -> Iterator[str]:
+def is_scaled(dataset: Dataset) -> bool:
+    """Whether the notes of a dataset say that training rows determine how its columns are scaled."""
+    return any(_BY_OWNER in note for note in notes_for_columns(dataset))
+
+
+def notes_for_columns(dataset: Dataset) -> tuple[str, ...]:
+    """Return the notes of a dataset, for parties that hold columns: the owner of a column scales it by itself."""
+    return tuple(_POOLED.sub(_BY_OWNER, note) for note in dataset.notes)
+
+
+def _notes(train: Presence, test: Presence, has_wider_scales: bool) -> Iterator[str]:
     parts = (("training", train), ("test", test))
     if not (train.all() and test.all()):
         shown = [f"{int(rows.all(0).sum())} of {rows.shape[1]} {part} rows" for part, rows in parts]
@@ -293,3 +316,5 @@ def _notes(train: Presence, test: Presence) -> Iterator[str]:
     if not (train.any(0).all() and test.any(0).all()):
         shown = [f"{int((~rows.any(0)).sum())} {part} rows" for part, rows in parts]
         yield f"no party has {' and '.join(shown)}, which are not used"
+    if has_wider_scales:
+        yield "columns were scaled before rows were drawn, also by training rows that overlap takes from their owner"

@@ -107,7 +107,11 @@ class Skew:
 def _deal_problem(deal: Deal) -> str | None:
     """Return what is wrong with a deal of columns, as a sentence; None if it is right."""
     names, parties = deal.names, len(deal.names)
-    if not parties or len(set(names)) < parties or not all(isinstance(name, str) and name for name in names):
+    if not parties or not all(isinstance(name, str) and name for name in names):
+        return (
+            f"a deal of columns has the parties {value_shown(tuple(names))}: give every party a name that is not empty."
+        )
+    if len(set(names)) < parties:
         return f"a deal of columns has the parties {value_shown(tuple(names))}: give each party another name."
     if len(deal.columns) != parties:
         return f"a deal has columns of {len(deal.columns)} parties for {parties} names: give one array per party."

@@ -9,6 +9,10 @@ H hashes onto the curve proper. X25519 takes any 32 bytes, and about half of the
 points of its twist. A multiple of a point stays where the point is, so hashing to any 32 bytes would show one bit of
 the hash of each key.
 
+Who reads all messages learns the number of keys of each side and the number of shared keys, but no key. The two answers
+are both made of points ab·H(key), so a shared key has the same point in both: the reader counts these points, and sees
+at which places of the secret orders they are. Only an encrypted channel hides this.
+
 Both sides are assumed to follow the protocol: a side can always learn about keys that it pretends to have. Python does
 not run in constant time, so a side must not measure the time of the other's computations. With more than two parties,
 each one intersects its keys with those of the label holder.

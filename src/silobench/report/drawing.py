@@ -9,10 +9,11 @@ from silobench.analysis.tables import Table, shown
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure with its caption."""
+    """A figure with its title, and a note on how to read it."""
 
     name: str
     svg: str
+    note: str = ""
 
 
 @dataclass(frozen=True)

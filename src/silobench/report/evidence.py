@@ -12,13 +12,12 @@ from silobench.analysis.time_tables import BARS, decomposition_table, phases_tab
 from silobench.analysis.units import duration
 from silobench.report.drawing import Drawing, Section, caption
 from silobench.report.posteriors import posterior_svg
-from silobench.report.svg import GREY, svg, text
+from silobench.report.svg import GREY, LETTER, svg, text
 
 _MOST = 6  # posteriors; the table has all pairs
 _MOST_SETTINGS = 12  # figures of bars; the table has all settings
 _COLOURS = ("#1b6ca8", "#00a6a6", "#8d5fd3", "#d1495b", "#e09f3e", "#2e933c", "#d8dee3")  # of parts; idle is pale
 _LINE = 14  # pixels of a line of text
-_LETTER = 5.6  # pixels of the width of a letter
 _BAR = 12  # pixels
 _METHOD = ("algorithm", "transforms", "broadcast")  # what differs between the bars of one figure
 
@@ -68,13 +67,13 @@ def stacked_svg(bars: Mapping[str, Mapping[str, float]]) -> str:
     """Return bars below each other, each a row of parts in seconds; a part names itself under the pointer."""
     used = [part for part in PARTS if any(times[part] for times in bars.values())]
     longest = max(sum(times.values()) for times in bars.values())
-    left, width, top = 10 + _LETTER * max(map(len, bars)), 300, 2 * _LINE
+    left, width, top = 10 + LETTER * max(map(len, bars)), 300, 2 * _LINE
     bottom, marks = top + (_BAR + 4) * len(bars), []
     end = 6.0  # of the legend
     for part in used:
         marks.append(f'<rect x="{end:g}" y="4" width="9" height="9" fill="{_COLOURS[PARTS.index(part)]}"/>')
         marks.append(text(end + 12, 12, part))
-        end += 26 + _LETTER * len(part)
+        end += 26 + LETTER * len(part)
     for share in (0.0, 0.5, 1.0):
         x = left + share * width
         marks.append(f'<path d="M{x:g} {top - 4}V{bottom}" stroke="{GREY}"/>')

@@ -29,7 +29,13 @@ STYLE: Any = {
 }
 COLOURS = ["#1b6ca8", "#d1495b", "#2e933c", "#8d5fd3", "#e09f3e", "#5c6b73", "#00a6a6", "#9c6644"]
 _LINES = ["-", "--", ":"]
-_LEGEND_COLUMNS = 3
+_LEGEND_COLUMNS = 3  # at most
+_LEGEND_SIZE = 7  # points of its letters
+_LETTER, _MARK, _LEGEND_LINE = (
+    0.06,
+    0.5,
+    0.15,
+)  # inches of a letter, of a line's mark and of a line of text, in a legend
 _MOST_LABELLED = 30
 _MOST_LETTERS = 45  # below an axis
 _FAR = 10  # times the distance from the best score to the median: scores beyond are cut off
@@ -55,6 +61,40 @@ class Bars:
     name: str
     heights: Sequence[tuple[float, float | None] | None]  # and their standard deviation, where there is one
     colour: int
+
+
+@dataclass(frozen=True)
+class Legend:
+    """The legend above a figure: names in as many columns as fit into its width, and long names on several lines."""
+
+    names: Sequence[str]  # with line breaks
+    columns: int
+    width: float  # inches of the figure
+
+    @classmethod
+    def of(cls, names: Sequence[str], width: float) -> "Legend":
+        """Return the legend of a figure.
+
+        >>> Legend.of(["fedavg", "solo"], 3.4).columns, Legend.of(["split(noise(deviation=1.0, at=both))"], 3.4).columns
+        (2, 1)
+        """
+        longest = max(map(len, names))
+        fit = int(width / (_MARK + _LETTER * longest))
+        wrapped = [textwrap.fill(name, int((width - _MARK) / _LETTER)) for name in names]
+        return cls(wrapped, max(1, min(fit, _LEGEND_COLUMNS, len(names))), width)
+
+    @property
+    def height(self) -> float:
+        """The height in inches that the figure needs for it."""
+        each = -(-len(self.names) // self.columns)  # names below each other
+        columns = [self.names[start : start + each] for start in range(0, len(self.names), each)]
+        return _LEGEND_LINE * max(sum(name.count("\n") + 1 for name in column) for column in columns)
+
+    def draw(self, figure: Figure, drawn: Sequence[Any]) -> None:
+        """Add it to a figure; `drawn` has the line or the bars of each name."""
+        figure.legend(
+            drawn, self.names, loc="outside upper center", ncols=self.columns, frameon=False, fontsize=_LEGEND_SIZE
+        )
 
 
 def plot_partition(
@@ -96,14 +136,15 @@ def curves_svg(
     A dotted line shows the score of a constant answer, if it is stated.
     """
     with matplotlib.rc_context(STYLE):
-        lines = -(-len(curves) // _LEGEND_COLUMNS)
-        figure = Figure(figsize=(3.4, 2.1 + 0.2 * lines), layout="constrained")
+        legend = Legend.of(list(curves), 3.4)
+        figure = Figure(figsize=(legend.width, 2.2 + legend.height), layout="constrained")
         axes = figure.add_subplot()
-        for place, (name, curve) in enumerate(curves.items()):
+        drawn: list[Any] = []
+        for place, curve in enumerate(curves.values()):
             colour = COLOURS[place % len(COLOURS)]
             style = _LINES[place // len(COLOURS) % len(_LINES)]
             finite = [(at, metric.factor * score if math.isfinite(score) else math.nan) for at, score in curve]
-            axes.plot(*zip(*finite, strict=True), label=name, color=colour, linestyle=style, linewidth=1.4)
+            drawn += axes.plot(*zip(*finite, strict=True), color=colour, linestyle=style, linewidth=1.4)
         if constant is not None:
             axes.axhline(metric.factor * constant, color=COLOURS[5], linewidth=0.9, linestyle=":")
         axes.set_xlabel("round")
@@ -113,7 +154,7 @@ def curves_svg(
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(alpha=0.25, linewidth=0.5)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=_LEGEND_COLUMNS)
+        legend.draw(figure, drawn)
         return svg_of(figure)
 
 
@@ -134,8 +175,8 @@ def _limits(metric: Metric, scores: Sequence[float], constant: float | None) -> 
 def lines_svg(lines: Sequence[Line], x: str, y: str, right: str = "") -> str:
     """Return a figure of any number against another; `right` names a second axis for lines that use it."""
     with matplotlib.rc_context(STYLE):
-        columns = 2 if max(len(line.name) for line in lines) > 12 else _LEGEND_COLUMNS
-        figure = Figure(figsize=(4.2, 2.5 + 0.18 * -(-len(lines) // columns)), layout="constrained")
+        legend = Legend.of([line.name for line in lines], 4.2)
+        figure = Figure(figsize=(legend.width, 2.5 + legend.height), layout="constrained")
         axes = figure.add_subplot()
         other = axes.twinx() if right else axes
         drawn = [_draw(other if line.right else axes, line) for line in lines]
@@ -150,16 +191,15 @@ def lines_svg(lines: Sequence[Line], x: str, y: str, right: str = "") -> str:
         if right:
             other.set_ylabel(right)
             other.set_ylim(bottom=0)
-        names = [line.name for line in lines]
-        figure.legend(drawn, names, loc="outside upper center", ncols=columns, frameon=False, fontsize=7)
+        legend.draw(figure, drawn)
         return svg_of(figure)
 
 
 def bars_svg(groups: Sequence[str], bars: Sequence[Bars], y: str, level: float | None = None) -> str:
     """Return a figure of bars side by side, one of each kind per group; `level` draws a horizontal line."""
     with matplotlib.rc_context(STYLE):
-        wide = min(9.0, max(4.2, 0.2 * len(groups) * len(bars)))
-        figure = Figure(figsize=(wide, 2.5 + 0.18 * -(-len(bars) // _LEGEND_COLUMNS)), layout="constrained")
+        legend = Legend.of([kind.name for kind in bars], min(9.0, max(4.2, 0.2 * len(groups) * len(bars))))
+        figure = Figure(figsize=(legend.width, 2.5 + legend.height), layout="constrained")
         axes = figure.add_subplot()
         width = 0.8 / len(bars)
         drawn: list[Any] = []
@@ -180,8 +220,7 @@ def bars_svg(groups: Sequence[str], bars: Sequence[Bars], y: str, level: float |
         axes.set_ylabel(y)
         axes.grid(alpha=0.25, linewidth=0.5, axis="y")
         axes.spines[["top", "right"]].set_visible(False)
-        names = [kind.name for kind in bars]
-        figure.legend(drawn, names, loc="outside upper center", ncols=_LEGEND_COLUMNS, frameon=False, fontsize=7)
+        legend.draw(figure, drawn)
         return svg_of(figure)
 
 

@@ -3,7 +3,7 @@
 They are written by hand because a page has many of them: each is a few kilobytes, and takes no time to draw.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from silobench.analysis.cells import CellResult
@@ -11,7 +11,7 @@ from silobench.analysis.confusion import confusion
 from silobench.analysis.parties import MOST_PARTIES, parties_tables
 from silobench.report.cross_tests import cross_drawing
 from silobench.report.figures import COLOURS
-from silobench.report.svg import GREY, INK, shade, svg, text
+from silobench.report.svg import GREY, INK, LETTER, shade, svg, text
 from silobench.runs.stored import CalibrationFacts
 from silobench.tasks.metrics import Metric
 
@@ -78,7 +78,7 @@ def parties_svg(values: Mapping[str, Mapping[str, float | None]], metric: Metric
                 x = left + width * (value - low) / (high - low)
                 y = top + band * (at + 0.5) + step * (place - (len(values) - 1) / 2)
                 marks.append(f'<circle cx="{x:.1f}" cy="{y:g}" r="{_DOT / 2:g}" fill="{colour}"/>')
-    return svg(left + width + 24, bottom + 2 * _LINE + 6, marks)
+    return svg(max(left + width + 24, _keys_end(left, values)), bottom + 2 * _LINE + 6, marks)
 
 
 def _limits(values: Sequence[float], metric: Metric) -> tuple[float, float]:
@@ -96,7 +96,7 @@ def reliability_svg(curves: Mapping[str, CalibrationFacts]) -> str:
     A model whose line is below the diagonal is too sure of its answers.
     """
     side, left, top = 150, 38, _LINE * len(curves) + 8
-    middle = top + side / 2
+    middle, names = top + side / 2, list[str]()
     marks = [
         f'<rect x="{left}" y="{top}" width="{side}" height="{side}" fill="none" stroke="{GREY}"/>',
         f'<path d="M{left} {top + side}L{left + side} {top}" stroke="{GREY}" stroke-dasharray="3 3"/>',
@@ -114,13 +114,14 @@ def reliability_svg(curves: Mapping[str, CalibrationFacts]) -> str:
             if rows
         ]
         error = "" if one.error is None else f", error {100 * one.error:.1f} points"
-        marks.append(_key(left, _LINE * (place + 0.5), name + error, colour))
+        names.append(name + error)
+        marks.append(_key(left, _LINE * (place + 0.5), names[-1], colour))
         if len(points) == 1:  # a line through one point is not visible
             marks += [f'<circle cx="{x}" cy="{y}" r="{_DOT / 2:g}" fill="{colour}"/>' for x, y in points]
         elif points:
             line = "L".join(f"{x} {y}" for x, y in points)
             marks.append(f'<path d="M{line}" fill="none" stroke="{colour}" stroke-width="1.4"/>')
-    return svg(left + side + 60, top + side + 32, marks)
+    return svg(max(left + side + 60, _keys_end(left, names)), top + side + 32, marks)
 
 
 def confusion_svg(table: Sequence[Sequence[int]], classes: Sequence[str]) -> str:
@@ -152,6 +153,11 @@ def confusion_svg(table: Sequence[Sequence[int]], classes: Sequence[str]) -> str
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f}" if share >= 0.01 else "<1"
+
+
+def _keys_end(x: float, names: Iterable[str]) -> float:
+    """Return where the lines of a legend end, in pixels."""
+    return x + 16 + LETTER * max(map(len, names))
 
 
 def _key(x: float, y: float, name: str, colour: str) -> str:

@@ -14,6 +14,7 @@ from silobench.analysis.groups import by_metric, settings_of
 from silobench.analysis.malicious import malicious_tables
 from silobench.analysis.ranking import ranking_tables
 from silobench.analysis.tables import cost_table, score_tables, varying
+from silobench.analysis.vertical import vertical_notes
 from silobench.errors import RecordError
 from silobench.report.drawing import Section, caption
 from silobench.report.evidence import posterior_sections, time_sections
@@ -25,6 +26,7 @@ from silobench.runs.stored import PartitionFacts, StoredRun
 from silobench.tasks.metrics import ACCURACY
 
 _CHOICES = ("model", "solver", "rounds", "participation")
+_OF_ROWS = ("participation",)  # keys of parties that hold rows
 
 
 def write_report(
@@ -143,9 +145,15 @@ def _summary(cells: Sequence[CellResult]) -> list[tuple[str, Any]]:
         ),
         *[("objective", text) for text in dict.fromkeys(map(_objective, runs)) if text],
         *[("note", f"{name}: {note}") for name, data in datasets.items() for note in data.notes],
-        *[(key, ", ".join(dict.fromkeys(run.label.text(key) for run in runs))) for key in _CHOICES],
+        *[("note", note) for note in vertical_notes(cells)],
+        *[(key, ", ".join(dict.fromkeys(run.label.text(key) for run in runs))) for key in _choices(runs)],
         ("made by", ", ".join(f"{name} {version}" for name, version in _versions(runs))),
     ]
+
+
+def _choices(runs: Sequence[StoredRun]) -> Sequence[str]:
+    """Return the keys to state; those that parties with columns do not have are left out if there are no others."""
+    return [key for key in _CHOICES if key not in _OF_ROWS or any(run.facts.vertical is None for run in runs)]
 
 
 def _objective(run: StoredRun) -> str:

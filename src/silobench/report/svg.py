@@ -7,6 +7,9 @@ INK = "#1c2733"
 GREY = "#d8dee3"
 
 
+LETTER = 5.6  # pixels of the width of a letter, at most
+
+
 def shade(share: float) -> str:
     """Return a blue that is darker for a larger share."""
     red, green, blue = (round(255 - (0.08 + 0.92 * share) * (255 - end)) for end in (8, 81, 156))

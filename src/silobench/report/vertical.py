@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from statistics import fmean
 from typing import TypeAlias
 
 from silobench.analysis.cells import CellResult
@@ -17,7 +16,7 @@ from silobench.analysis.vertical import (
     RECONSTRUCTION,
     alignment_table,
     defence_of,
-    leak_values,
+    leak_of,
     leakage_table,
     leaking,
     parties_attacked,
@@ -25,14 +24,18 @@ from silobench.analysis.vertical import (
     row_set_tables,
 )
 from silobench.report.drawing import Drawing, Section, caption
-from silobench.report.svg import GREY, svg, text
+from silobench.report.svg import GREY, LETTER, svg, text
 
 _MOST = 12  # figures; the table has all cells
 _BAR, _GAP, _LINE = 12, 6, 14  # pixels of a bar, between two bars, and of a line of text
 _WIDTH, _BETWEEN = 120, 46  # pixels of a panel, and between two panels
 _ACROSS = 2  # panels side by side
-_LETTER = 5.6  # pixels of the width of a letter
 _SCORE, _LEAK, _NULL = "#2e933c", "#d1495b", "#1c2733"  # colours
+_READING = (
+    "A red bar is the largest value over parties and kinds of attack. Its black tick is what this attack achieves on "
+    "shuffled labels, activations or rows; that of a green bar is a constant answer. The largest of several values is "
+    "beyond two standard errors by chance more often than one value is: the table has each of them."
+)
 _METHOD = ("algorithm", "measure", "metric", "eval_every", "eval_on")  # what differs between the bars of a figure
 
 
@@ -47,7 +50,7 @@ def leakage_sections(cells: Cells) -> list[Section]:
     attacked, table = leaking(cells), leakage_table(cells)
     names = [name for name in varying(attacked) if name not in _METHOD] if attacked else []
     settings = grouped(attacked, lambda cell: cell.label.without(*_METHOD))
-    drawings = [Drawing(caption(setting[0], names, attacked), leakage_svg(setting)) for setting in settings]
+    drawings = [Drawing(caption(setting[0], names, attacked), leakage_svg(setting), _READING) for setting in settings]
     return [Section(table.title, drawings[:_MOST], table)] if table.rows else []
 
 
@@ -66,11 +69,11 @@ class Panel:
 def leakage_svg(cells: Sequence[CellResult]) -> str:
     """Return bars by defence in a panel for each number: the task's metric, then the most successful attacks.
 
-    A black mark is what the same attack achieves on shuffled rows.
+    A black tick is what the same attack achieves on shuffled labels, activations or rows.
     """
     names = [defence_of(cell) for cell in cells]
     panels = [_score_panel(cells), *(panel for measure in LEAKS if (panel := _leak_panel(cells, measure)))]
-    left, height = 12 + _LETTER * max(map(len, names)), (_BAR + _GAP) * len(cells) + 3.5 * _LINE
+    left, height = 12 + LETTER * max(map(len, names)), (_BAR + _GAP) * len(cells) + 3.5 * _LINE
     marks, lines = [], -(-len(panels) // _ACROSS)
     for at, panel in enumerate(panels):
         line, column = divmod(at, _ACROSS)
@@ -125,17 +128,12 @@ _PANELS: dict[
 def _leak_panel(cells: Sequence[CellResult], measure: str) -> Panel | None:
     """Return the most successful attack on each cell, over parties and kinds of attack; None without a number."""
     title, paths = _PANELS[measure]
-    best: list[tuple[float, float | None] | None] = []
+    best = []
     for cell in cells:
-        pairs = [
-            (fmean(values), fmean(nulls) if nulls else None)
-            for party in parties_attacked(cell)
-            for value, null in paths
-            if (values := leak_values(cell, measure, party, *value))
-            for nulls in [leak_values(cell, measure, party, *null)]
-        ]
-        best.append(max(pairs, key=lambda pair: pair[0]) if pairs else None)
+        each = [leak_of(cell, measure, party, *path) for party in parties_attacked(cell) for path in paths]
+        best.append(max((leak for leak in each if leak), key=lambda leak: leak.mean, default=None))
     if not any(best):
         return None
-    texts = [f"{pair[0]:.2f}" if pair else "" for pair in best]
-    return Panel(title, [pair and pair[0] for pair in best], [pair and pair[1] for pair in best], 1.0, _LEAK, texts)
+    values, nulls = [leak.mean if leak else None for leak in best], [leak.null if leak else None for leak in best]
+    texts = [f"{leak.mean:z.2f}" if leak else "" for leak in best]
+    return Panel(title, values, nulls, 1.0, _LEAK, texts)

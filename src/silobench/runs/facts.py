@@ -149,10 +149,11 @@ class ColumnParty:
     columns: int
     rows: int  # training rows that it has
     test_rows: int
+    features: int | None = None  # numbers that its columns are as input of a model; None for an older run
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "ColumnParty":
-        return cls(facts["columns"], facts["rows"], facts["test_rows"])
+        return cls(facts["columns"], facts["rows"], facts["test_rows"], facts.get("features"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Vertical learning: parties hold different columns of the same rows. Columns dealt, networks and method built."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,13 @@ from torch import Tensor, nn
 from silobench.data import Dataset, load
 from silobench.data.splits import pooled_split
 from silobench.engines import Engine
-from silobench.errors import ConfigError
+from silobench.errors import ConfigError, listed
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.network import NETWORKS
 from silobench.method.solvers import SOLVERS
 from silobench.method.transforms import bind_chain
 from silobench.method.types import Transform
+from silobench.partitions.columns import notes_for_columns
 from silobench.runs.description import dataset_facts, need_same_data, with_metrics
 from silobench.runs.keys import keys_of
 from silobench.runs.plan import Cell, Plan
@@ -27,7 +28,7 @@ from silobench.tasks.objectives import OBJECTIVES
 from silobench.tasks.row_format import RowFormat
 from silobench.training.state import RoundRecord, State
 from silobench.training.stopwatch import Stopwatch
-from silobench.vertical.federation import VerticalFederation, federate_columns
+from silobench.vertical.federation import ALIGNED, VerticalFederation, federate_columns
 from silobench.vertical.leaks import VERTICAL_MEASURES, LeakMeasure
 from silobench.vertical.mask import mask_check
 from silobench.vertical.methods import VERTICAL_ALGORITHMS, VerticalMethod, VerticalProblem
@@ -59,7 +60,8 @@ class VerticalRun:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences to show before the first round."""
-        return (*self.dataset.notes, *self.federation.deal.notes, *self._mask_note, *self.method.notes(self.problem))
+        of_run = (*self._mask_note, *self._measure_note, *self.method.notes(self.problem))
+        return (*notes_for_columns(self.dataset), *self.federation.deal.notes, *of_run)
 
     @cached_property
     def mask(self) -> dict[str, Any]:
@@ -72,19 +74,28 @@ class VerticalRun:
             return ()
         score, constant = (self.metric.text(self.mask[name]) for name in ("score", "constant"))
         return (
-            f"a model that sees only which party has a row has a {self.metric.title} of {score}, and one answer to all "
-            f"rows has {constant}: a large difference means that absence tells about the label",
+            f"the {self.metric.title} of a model that sees only which party has a row is {score}, and that of one "
+            f"answer to all rows is {constant}: a large difference means that absence tells about the label",
         )
+
+    @property
+    def _measure_note(self) -> tuple[str, ...]:
+        if not self.problem.measures or self.method.has_cut(self.problem):
+            return ()
+        names, algorithm = listed(list(self.problem.measures)), self.plan.label.get("algorithm", "split")
+        return (f"{names} cannot be measured with {algorithm}: no activations cross between parties",)
 
     def facts(self) -> dict[str, Any]:
         """Return the content of run.json, without versions and status, and that of encoder.json."""
         federation = self.federation
+        judged = replace(self.dataset, test=self.dataset.test.take(federation.test_sets[ALIGNED].numpy()))
+        described = replace(self.dataset, notes=notes_for_columns(self.dataset))
         return {
             "id": self.plan.id,
             "config": self.plan.config,
             "label": self.plan.label,
             "created": self.plan.created,
-            "dataset": dataset_facts(self.plan, self.dataset),
+            "dataset": dataset_facts(self.plan, described),
             "encoder": RowFormat.of(self.dataset).encoder_json(),
             "partition": {
                 "fingerprint": federation.deal.fingerprint,
@@ -96,7 +107,8 @@ class VerticalRun:
                 **({"mask": self.mask} if self.mask else {}),
                 **self.method.facts(self.problem),
             },
-            "objective": self.problem.objective.as_json(str(self.plan.label.get("objective", "auto")), self.dataset),
+            # Metrics are those of rows that every party has, and so are those of a constant answer.
+            "objective": self.problem.objective.as_json(str(self.plan.label.get("objective", "auto")), judged),
             "parameters": self.method.trainer(self.problem).size,
         }
 

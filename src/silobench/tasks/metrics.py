@@ -73,7 +73,7 @@ class Metric:
         """
         if not math.isfinite(value):
             return "-"
-        shown = f"{self.factor * value:.{self.digits}f}"
+        shown = f"{self.factor * value:z.{self.digits}f}"
         return shown if std is None else f"{shown} ± {self.factor * std:.{self.digits}f}"
 
     def text(self, value: float | None, std: float | None = None) -> str:

@@ -12,6 +12,7 @@ from silobench.method.chain import Sent, send
 from silobench.method.types import Context, Layout, Transform, Update
 from silobench.rng import stream
 from silobench.vertical.defences import Defence
+from silobench.vertical.networks import SplitNetwork
 
 _PART = "cut"  # the name of a message's only part
 
@@ -53,6 +54,11 @@ class Crossing:
     transforms: tuple[Transform, ...] = ()
     broadcast: tuple[Transform, ...] = ()
     defence: Defence = field(default_factory=Defence)
+
+    @property
+    def key_size(self) -> int:
+        """The bytes of a key that every party gets before the first round; 0 without encryption."""
+        return 0
 
     def up(self, activations: Mapping[int, Tensor], batch: Batch) -> Carried:
         """Carry activations from parties to the label holder."""
@@ -107,9 +113,11 @@ def _sent(tensor: Tensor, chain: Sequence[Transform], batch: Batch, party: int, 
     return send(Update({_PART: tensor.reshape(-1).contiguous()}, 1.0), chain, [{}] * len(chain), context)
 
 
-def present_rows(flags: Tensor, party: int) -> Tensor | None:
-    """Return the rows of a batch that a party has; None if it has all."""
-    known = flags[:, party] > 0
+def sent_rows(network: SplitNetwork, x: Tensor, party: int) -> Tensor | None:
+    """Return the rows of a batch that a party sends; None for all. Absent rows have a learnt embedding instead."""
+    if str(party) not in network.head.absence:
+        return None
+    known = network.flags(x)[:, party] > 0
     return None if bool(known.all()) else known.nonzero().squeeze(1)
 
 

@@ -19,6 +19,7 @@ from silobench.data.dataset import Dataset, Features
 from silobench.errors import ConfigError, PartitionError
 from silobench.federation import Party, evaluation_batch
 from silobench.partitions import Absent, Deal, bind_sum
+from silobench.partitions.columns import source_columns
 from silobench.rng import stream
 
 ALIGNED, ALL = "aligned", "all"  # sets of test rows: those that every party has, and those that any party has
@@ -31,7 +32,8 @@ class VerticalFederation:
 
     `rows` are the training rows, and `validation` those that are held out of them. `test_sets` are the test rows by
     name of the set: aligned, all, and those of each party. `padding` says which columns of a row are zeros: those of
-    parties that do not have it. It is `deal`, except for a baseline, whose deal has one party.
+    parties that do not have it. It is `deal`, except for a baseline, whose deal has one party; `first` is then the
+    number of this party in the whole federation.
     """
 
     dataset: Dataset
@@ -41,6 +43,7 @@ class VerticalFederation:
     validation: Tensor
     test_sets: Mapping[str, Tensor]
     padding: Deal
+    first: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -105,7 +108,7 @@ class VerticalFederation:
                 f"{deal.names[party]} has no training row, so it cannot train by itself: choose another party."
             )
         single = _alone(deal, deal.names[party], deal.columns[party], train, test)
-        return replace(self, deal=single, rows=rows, validation=validation)
+        return replace(self, deal=single, rows=rows, validation=validation, first=party)
 
     def _joint(self, x: Features, padding: NDArray[np.bool_], known: NDArray[np.bool_]) -> Tensor:
         """Return features, with zeros for those of parties in `padding` without the row, and then the flags `known`."""
@@ -121,11 +124,17 @@ class VerticalFederation:
         return torch.from_numpy(joint)
 
     def facts(self) -> dict[str, Any]:
-        """Return who has what, for run.json."""
+        """Return who has what, for run.json: `columns` are those of the source table, which become `features`."""
         deal = self.deal
+        columns = source_columns(self.dataset, deal.columns)
         parties = {
-            name: {"columns": len(columns), "rows": int(train.sum()), "test_rows": int(test.sum())}
-            for name, columns, train, test in zip(deal.names, deal.columns, deal.train, deal.test, strict=True)
+            name: {
+                "columns": columns[party],
+                "features": len(deal.columns[party]),
+                "rows": int(deal.train[party].sum()),
+                "test_rows": int(deal.test[party].sum()),
+            }
+            for party, name in enumerate(deal.names)
         }
         return {
             "parties": parties,
@@ -190,7 +199,7 @@ def _check(dataset: Dataset, validation: float) -> None:
 
 def _test_sets(deal: Deal, spec: str) -> dict[str, Tensor]:
     sets = {ALIGNED: deal.test.all(0), ALL: deal.test.any(0)}
-    sets |= {f"party {name}": own for name, own in zip(deal.names, deal.test, strict=True)}
+    sets |= {f"party {name}": rows for name, rows in zip(deal.names, deal.test, strict=True)}
     if not sets[ALIGNED].any():
         raise PartitionError(
             f"{spec} leaves no test row that every party has, and models are compared on these: let parties have more "

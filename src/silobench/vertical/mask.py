@@ -22,7 +22,8 @@ def mask_check(federation: VerticalFederation, objective: Objective) -> dict[str
     if deal.train.all() and deal.test.all():
         return {}
     rows = federation.rows.numpy()
-    train, test = _patterns(deal.train[:, rows]), _patterns(deal.test)
+    patterns = _patterns(np.concatenate([deal.train[:, rows], deal.test], axis=1))
+    train, test = patterns[: len(rows)], patterns[len(rows) :]
     y = dataset.train.y[rows]
     answers = {pattern: _answer(y[train == pattern], objective, dataset.classes) for pattern in np.unique(train)}
     overall = _answer(y, objective, dataset.classes)
@@ -35,8 +36,9 @@ def mask_check(federation: VerticalFederation, objective: Objective) -> dict[str
 
 def _patterns(known: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return a number for each row that says which parties have it."""
-    weights = 1 << np.arange(len(known), dtype=np.int64)
-    return weights @ known.astype(np.int64)
+    packed = np.ascontiguousarray(np.packbits(known, axis=0).T)
+    as_bytes = packed.view(f"S{packed.shape[1]}").reshape(-1)  # any number of parties fits, unlike in an integer
+    return np.unique(as_bytes, return_inverse=True)[1]
 
 
 def _answer(y: NDArray[Any], objective: Objective, classes: tuple[str, ...]) -> Tensor:

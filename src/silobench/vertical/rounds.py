@@ -1,6 +1,8 @@
 """The rounds of a vertical run: a generator of `RoundRecord`. It writes nothing, and stops when its caller does."""
 
+import traceback
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -9,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from silobench.errors import ConfigError
+from silobench.errors import ConfigError, HookError, RunError
 from silobench.loop.accounts import bytes_of
 from silobench.loop.final import TestedRows, WholeTest
 from silobench.loop.loop import one_thread
@@ -18,11 +20,13 @@ from silobench.method.types import Memory, Server
 from silobench.processes import keep_memory
 from silobench.rng import stream
 from silobench.tasks.metrics import ACCURACY
+from silobench.tasks.objectives import Objective
 from silobench.tasks.score import Score
 from silobench.training.state import END, SLOWEST, RoundRecord, State
 from silobench.training.stopwatch import Stopwatch
 from silobench.vertical.federation import ALIGNED, VerticalFederation
 from silobench.vertical.methods.method import Trained, Trainer, VerticalMethod, VerticalProblem
+from silobench.vertical.served import ServedNetwork
 
 _SCHEDULE = "schedule"  # the owner of the memory of the learning rate in `State.extra`
 _DIGITS = 9  # of a second in a record
@@ -34,10 +38,20 @@ def run_vertical(problem: VerticalProblem, method: VerticalMethod, state: State 
     rounds = _Rounds(problem, method.trainer(problem))
     state = state or rounds.trainer.initial()
     while state.server.round < problem.rounds and not state.has_ended:
-        with one_thread():
+        with one_thread(), _counted(state.server.round + 1):
             record = rounds.round(state)
         state = record.state
         yield record
+
+
+@contextmanager
+def _counted(round: int) -> Iterator[None]:
+    """Add the round to an error of a hook, or to one that a run meets while it trains."""
+    try:
+        yield
+    except RunError as error:
+        details = error.details or (traceback.format_exc() if isinstance(error, HookError) else "")
+        raise RunError(f"round {round}: {error}", details) from error
 
 
 def check_rounds(problem: VerticalProblem, parties: int) -> None:
@@ -76,8 +90,9 @@ class _Rounds:
         after = self._after(state, trained, knobs)
         scores, after = self._tested(after)
         if self._is_last(after):
-            scores["final"] = self._final(self.trainer.module(after))
-        trained.timeline.at_parties("test", [watch.lap("evaluate")])
+            scores["final"] = self._final(after)
+        # All parties answer the test rows with their parts of the model, side by side.
+        trained.timeline.at_parties("test", [watch.lap("evaluate") / after.server.parties] * after.server.parties)
         measures = self._measured(after)  # an attack is not a part of the time of a round
         return self._record(state, after, trained, scores, measures, watch)
 
@@ -110,15 +125,14 @@ class _Rounds:
         extra: dict[str, Memory] = {**state.extra, _SCHEDULE: memory}
         if is_finished:
             extra[END] = {"round": torch.tensor(round)}
-            if share != 1.0 or isinstance(share, int):  # the integer 1 is one row
-                scores = self._scores(state, 1.0)
+            return self._scores(replace(state, extra=extra), 1.0), replace(state, extra=extra)
         return scores, replace(state, extra=extra)
 
     def _scores(self, state: State, share: float | int) -> dict[str, Any]:
         problem, objective, module = self.problem, self.problem.objective, self.trainer.module(state)
         federation = problem.federation
         rows = _share_of(federation.test_sets[ALIGNED], share, problem.seed)
-        score = self._score(module, federation.test_x, federation.test_y, rows)
+        score = self._test_score(module, rows, self._is_last(state))
         values = objective.values(score)
         summary: dict[str, Any] = {"loss": score.loss}
         if objective.has_classes:
@@ -131,6 +145,21 @@ class _Rounds:
             summary["validation_loss"] = held_out.loss
         return summary
 
+    def _test_score(self, module: nn.Module, rows: Tensor, is_last: bool) -> Score:
+        """Return the score of test rows.
+
+        Outputs may depend on the batch that a row is in: by the noise of a defence, or by the rounding of sums. So all
+        test rows are answered, and some of them scored, where another result of this round is about the same rows.
+        """
+        federation, objective = self.problem.federation, self.problem.objective
+        is_part, by_outputs = len(rows) < len(federation.test_y), type(objective).score_of is Objective.score_of
+        if is_part and by_outputs and (is_last or isinstance(module, ServedNetwork)):
+            part = self._every_row(module).take(rows)
+            batches = torch.arange(len(rows)).split(federation.evaluation_batch)
+            scores = [objective.score(part.outputs[batch], part.y[batch]) for batch in batches]
+            return sum(scores, Score()).judged()
+        return self._score(module, federation.test_x, federation.test_y, rows)
+
     @torch.no_grad()
     def _score(self, module: nn.Module, x: Tensor, y: Tensor, rows: Tensor) -> Score:
         module.eval()
@@ -140,13 +169,19 @@ class _Rounds:
         return sum(scores, Score()).judged()
 
     @torch.no_grad()
-    def _final(self, module: nn.Module) -> dict[str, Any]:
-        """Return confusions, calibration and metrics on the aligned rows, and the main metric by set of test rows."""
-        federation, objective = self.problem.federation, self.problem.objective
+    def _every_row(self, module: nn.Module) -> TestedRows:
+        """Return the outputs for all test rows; those of a new module for one state are always the same."""
+        federation = self.problem.federation
         module.eval()
         batches = torch.arange(len(federation.test_y)).split(federation.evaluation_batch)
-        every = TestedRows(torch.cat([module(federation.test_x[batch]) for batch in batches]), federation.test_y)
+        outputs = torch.cat([module(federation.test_x[batch]) for batch in batches])
         module.train()
+        return TestedRows(outputs, federation.test_y)
+
+    def _final(self, state: State) -> dict[str, Any]:
+        """Return confusions, calibration and metrics on the aligned rows, and the main metric by set of test rows."""
+        federation, objective = self.problem.federation, self.problem.objective
+        every = self._every_row(self.trainer.module(state))
         whole = WholeTest(len(federation.dataset.classes))
         whole.add(objective, every.take(federation.test_sets[ALIGNED]))
         by_rows = {
@@ -156,16 +191,16 @@ class _Rounds:
         return whole.as_json(objective) | {"by_rows": by_rows}
 
     def _measured(self, state: State) -> dict[str, Any]:
-        """Return what measures find about the cut; empty if none is due."""
-        found, seed, round = dict[str, Any](), self.problem.seed, state.server.round
+        """Return the results of measures of the cut; empty if none is due."""
+        results, seed, round = dict[str, Any](), self.problem.seed, state.server.round
         for name, measure in self.problem.measures.items():
             if not (self._is_last(state) or (measure.every and round % measure.every == 0)):
                 continue
             rows = _share_of(self._aligned_rows, min(measure.rows, len(self._aligned_rows)), seed)
             view = self.trainer.view(state, rows)
             if view is not None:
-                found[name] = measure.measure(view, stream(seed, f"measure {name}", round))
-        return found
+                results[name] = measure.measure(view, stream(seed, f"measure {name}", round))
+        return results
 
     @cached_property
     def _aligned_rows(self) -> Tensor:
@@ -205,8 +240,9 @@ class _Rounds:
             knobs=after.server.knobs,
             engine="inline",
             workers=1,
-            seconds=seconds | {SLOWEST: spent["train"]},
+            seconds=seconds | {SLOWEST: spent["train"] if trained.slowest is None else trained.slowest},
             state=after,
+            computing=trained.computing,
             measures=measures,
             reports=trained.reports,
             converged=after.has_ended,

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from silobench.vertical.crossing import Batch, Crossing
+from silobench.vertical.crossing import Batch, Crossing, sent_rows, spread, taken
 from silobench.vertical.networks import SplitNetwork
 
 _FIRST = 1 << 20  # steps of training are below it, so a test has random numbers of its own
@@ -18,8 +18,9 @@ class ServedNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         activations = self.network.activations(x)
-        sent = {party: each for party, each in enumerate(activations) if party != self.label}
+        rows = {party: sent_rows(self.network, x, party) for party in range(len(activations)) if party != self.label}
+        sent = {party: taken(activations[party], each) for party, each in rows.items()}
         for party, tensor in self.crossing.up(sent, self.batch).arrived.items():
-            activations[party] = tensor
+            activations[party] = spread(tensor, rows[party], len(x))
         self.batch = Batch(self.batch.seed, self.batch.round, self.batch.step + 1)
         return self.network.head(activations, self.network.flags(x))  # type: ignore[no-any-return]

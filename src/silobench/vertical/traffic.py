@@ -11,7 +11,7 @@ from silobench.loop.timeline import Timeline
 from silobench.method.types import Phase
 from silobench.vertical.crossing import Carried
 
-UP, DOWN = "activations", "gradients"  # phases of messages
+UP, DOWN, KEY = "activations", "gradients", "key"  # phases of messages
 
 
 @dataclass
@@ -24,11 +24,14 @@ class Traffic:
     timeline: Timeline
     clock: float = 0.0  # virtual seconds
     train: float = 0.0  # measured seconds, over all parties
+    slowest: float = 0.0  # measured seconds, where parties work side by side
+    computing: float | None = None  # virtual seconds of training; None if these are measured
     dense: dict[str, int] = field(default_factory=lambda: {UP: 0, DOWN: 0})
     sizes: dict[str, dict[int, int]] = field(default_factory=lambda: {UP: {}, DOWN: {}})
     messages: dict[str, int] = field(default_factory=lambda: {UP: 0, DOWN: 0})
     encode: dict[str, float] = field(default_factory=lambda: {UP: 0.0, DOWN: 0.0})  # measured, with decoding
     reports: dict[str, list[float]] = field(default_factory=dict)
+    keys: dict[int, int] = field(default_factory=dict)  # bytes of the public key by party, in the first round
 
     def work(self, measured: Sequence[float], visits: float = 0.0) -> None:
         """Add work that parties do side by side, in measured seconds.
@@ -36,13 +39,22 @@ class Traffic:
         Where a clock states how fast parties are, they work as long as they need for `visits` visits of a row instead.
         """
         self.train += sum(measured)
+        self.slowest += max(measured)
         if self.clock_of_parties.speed is None:
             self.timeline.at_parties("train", measured)
         elif visits:
             rates = [self.clock_of_parties.speed(self.seed, party) for party in range(len(measured))]
             seconds = [visits / rate for rate in rates]
             self.timeline.at_parties("train", seconds)
+            self.computing = (self.computing or 0.0) + max(seconds)
             self.clock += max(seconds)
+
+    def add_keys(self, parties: Sequence[int], size: int) -> None:
+        """Add the public key that the label holder sends to parties; nothing for a size of 0."""
+        if size:
+            self.keys = dict.fromkeys(parties, size)
+            self.dense[DOWN] += size * len(parties)  # nothing makes it shorter
+            self._cross(self.keys)
 
     def add(self, phase: str, carried: Carried) -> None:
         """Add the messages of a batch in one direction, which cross side by side."""
@@ -73,8 +85,12 @@ class Traffic:
 
     @property
     def phases(self) -> tuple[Phase, ...]:
-        up = Phase(UP, up=self.sizes[UP], messages=self.messages[UP], seconds=self.encode[UP])
-        return up, Phase(DOWN, down=self.sizes[DOWN], messages=self.messages[DOWN], seconds=self.encode[DOWN])
+        keys = (Phase(KEY, down=self.keys, messages=len(self.keys)),) if self.keys else ()
+        return (
+            *keys,
+            Phase(UP, up=self.sizes[UP], messages=self.messages[UP], seconds=self.encode[UP]),
+            Phase(DOWN, down=self.sizes[DOWN], messages=self.messages[DOWN], seconds=self.encode[DOWN]),
+        )
 
     @property
     def mean_reports(self) -> dict[str, float]:

@@ -16,20 +16,28 @@ from silobench.data.table.progress import Progress
 from silobench.errors import DataError
 from silobench.privacy.intersection import intersect, normal_key, points_of
 
-How: TypeAlias = Literal["exact", "normalised", "fuzzy", "psi", "order"]
+How: TypeAlias = Literal["exact", "normalised", "fuzzy", "psi", "psi-normalised", "order"]
+
+
+def _letters(text: str) -> str:
+    return normal_key(text_key(text))  # a private set intersection compares keys in this form
+
+
 FORMS: Mapping[How, Callable[[str], str]] = {
     "exact": normal_key,
-    "normalised": text_key,
+    "normalised": _letters,
     "fuzzy": text_words,
     "psi": normal_key,
+    "psi-normalised": _letters,
     "order": normal_key,
 }
+PRIVATE: tuple[How, ...] = ("psi", "psi-normalised")
 _EXAMPLES = 20  # likely false matches that are shown
 
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of an owner's rows; "" is a missing key.
+    """The keys of an owner's rows. A key without a character other than spaces is missing.
 
     With `years`, rows also need a year (NaN is a missing one), and years in parentheses are not part of a key.
     """
@@ -49,8 +57,13 @@ class Keys:
     @property
     def usable(self) -> NDArray[np.bool_]:
         """Whether each row has a key, and the year that is needed."""
-        has_key = np.array([bool(text) for text in self.texts], dtype=bool)
+        has_key = np.array([bool(name.strip()) for name in self.names], dtype=bool)
         return has_key if self.years is None else has_key & ~np.isnan(self.years)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The texts that are compared."""
+        return self.texts if self.years is None else [without_year(text) for text in self.texts]
 
 
 @dataclass(frozen=True)
@@ -65,7 +78,7 @@ class Entries:
     @classmethod
     def of(cls, keys: Keys, how: How) -> "Entries":
         form = FORMS[how]
-        texts = keys.texts if keys.years is None else [without_year(text) for text in keys.texts]
+        texts = keys.names
         years = [0.0] * len(keys) if keys.years is None else keys.years.tolist()
         numbers: dict[tuple[str, float], int] = {}
         first: list[int] = []
@@ -101,9 +114,9 @@ class Matches:
 def match(holder: Keys, other: Keys, how: How, tolerance: float = 1, threshold: float = 0.9) -> Matches:
     """Match each row of the label holder with at most one row of another owner.
 
-    `how` is exact, normalised, fuzzy, psi or order. A row of the other owner belongs to one key of the label holder;
-    of rows with the same key, the first is used. Years differ by at most `tolerance`, and fuzzy keys are at least as
-    similar as `threshold`.
+    `how` is exact, normalised, fuzzy, psi, psi-normalised or order. A row of the other owner belongs to one key of the
+    label holder; of rows with the same key, the first is used. Years differ by at most `tolerance`, and fuzzy keys are
+    at least as similar as `threshold`.
     """
     if how == "order":
         return _by_order(holder, other)
@@ -114,7 +127,7 @@ def match(holder: Keys, other: Keys, how: How, tolerance: float = 1, threshold: 
         pairs = _fuzzy_pairs(mine, theirs, tolerance, threshold)
         chosen = {pair.first: pair.second for pair in pairs}
         doubtful = _doubtful(pairs, mine, theirs, holder, other, threshold)
-    elif how == "psi":
+    elif how in PRIVATE:
         chosen, costs = _private_pairs(mine, theirs)
     elif holder.years is not None:
         chosen = _pairs_by_year(mine, theirs, tolerance)

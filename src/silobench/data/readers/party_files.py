@@ -22,6 +22,7 @@ from silobench.errors import DataError, listed, suggest
 
 Duplicates: TypeAlias = Literal["refuse", "first"]
 _IN_KEY = "key"  # instead of the name of a column of years: the year is in the key, as in "Heat (1995)"
+_NORMALISED = " after they are normalised"
 _LARGEST = 2.0**53  # whole numbers up to this are exact as floats
 
 
@@ -55,7 +56,11 @@ def read_parties(
 ) -> list[Party]:
     """Return the parties, that of the label first."""
     if len(files) < 2:
-        raise DataError(f"linked has {len(files)} file: one per party is needed, so write files=[bank.csv, shop.csv].")
+        number = "1 file" if len(files) == 1 else "no file"
+        raise DataError(f"linked has {number}: one per party is needed, so write files=[bank.csv, shop.csv].")
+    for role, names in (("label", [label]), ("key", keys), ("year", years)):
+        if "" in names:
+            raise DataError(f"linked has an empty name as {role}: name a column, as in {role}=COLUMN.")
     if not keys and how != "order":
         raise DataError(f"linked has no key, but match={how} needs one: write key=COLUMN, or match=order.")
     if years and how not in ("normalised", "fuzzy"):
@@ -68,7 +73,7 @@ def read_parties(
     key_of, year_of = _one_per_file("key", keys, files), _one_per_file("year", years, files)
     names = [_name_of(path) for path in files]
     roles = zip(files, key_of, year_of, strict=True)
-    tables = [_read(path, [label, key], {*drop} - {key, year}) for path, key, year in roles]
+    tables = [_read(path, [label, key], {*drop}, {label, key, year}) for path, key, year in roles]
     parties = [Party(*fields) for fields in zip(names, files, tables, key_of, year_of, strict=True)]
     for party in parties:
         _check_columns(party)
@@ -112,12 +117,15 @@ def _one_per_file(role: str, names: Sequence[str], files: Sequence[str]) -> list
     return [*names] if len(names) == len(files) else [*names, ""][:1] * len(files)
 
 
-def _read(path: str, wanted: Sequence[str], drop: Collection[str]) -> Table:
-    """Read a table; columns of a Parquet file that are dropped may have any type."""
+def _read(path: str, wanted: Sequence[str], drop: Collection[str], roles: Collection[str]) -> Table:
+    """Read a table; columns of a Parquet file that are dropped, and have none of the roles, may have any type."""
     file, prefix = file_path(path), f"{_name_of(path)}."
     if file.suffix.lower() in PARQUET:
-        return read_parquet(file, drop=[name.removeprefix(prefix) for name in drop])
-    return read_csv(file, wanted)
+        return read_parquet(file, drop=sorted({name.removeprefix(prefix) for name in drop} - {*roles}))
+    try:
+        return read_csv(file, wanted)
+    except DataError as error:  # the encoding is an argument of `csv`, but not of `linked`
+        raise DataError(re.sub(r"write encoding=.*", "save it as UTF-8.", str(error))) from error
 
 
 def _check_columns(party: Party) -> None:
@@ -231,6 +239,22 @@ def _check_types(parties: Sequence[Party]) -> None:
         )
 
 
+def _check_filled(party: Party) -> None:
+    """Refuse a table in which no row has a key, or the year that is needed."""
+    if party.keys.usable.any():
+        return
+    rows = len(party.keys)
+    if any(map(str.strip, party.keys.texts)):
+        raise DataError(
+            f"{party.path} has no row with both a key and a year among its {rows} rows (a key is such as "
+            f"{_example(party)}): rows are matched by both, so check year='{party.year}', or leave year out."
+        )
+    raise DataError(
+        f"{party.path} has no keys: all {rows} cells of '{party.key}' are empty, so fill in the column, or name "
+        "another one as key."
+    )
+
+
 def _example(party: Party) -> str:
     return f"'{shorten(next(filter(None, party.keys.texts), ''))}'"
 
@@ -240,7 +264,7 @@ def _check_duplicates(party: Party, how: How) -> None:
     if repeated:
         row, count = repeated[0]
         number = "1 key" if len(repeated) == 1 else f"{len(repeated)} keys"
-        equal = "" if how in ("exact", "psi") else f" after they are {how}" if how == "normalised" else " as words"
+        equal = {"fuzzy": " as words", "normalised": _NORMALISED, "psi-normalised": _NORMALISED}.get(how, "")
         raise DataError(
             f"{party.path} has {number} in '{party.key}' that several rows share{equal}, such as "
             f"'{shorten(party.keys.texts[row])}' in {count} rows: every row needs its own key, so remove rows, or "
@@ -248,9 +272,19 @@ def _check_duplicates(party: Party, how: How) -> None:
         )
 
 
+def _plain_label(text: str) -> str:
+    """Return a label as a key would contain it: the number 1960.0 is 1960.
+
+    >>> [_plain_label(text) for text in ("1960.0", "1960,0", "1,500", "0.5", "07", "inf", "yes", "")]
+    ['1960', '1960', '1,500', '0.5', '07', 'inf', 'yes', '']
+    """
+    point = re.sub(r"^([+-]?\d+),0{1,2}$", r"\1.0", text)  # a decimal comma
+    return _plain_number(point) if _is_number(point) else text
+
+
 def _check_leak(holder: Party, label: str) -> None:
     """Refuse keys that contain the label."""
-    labels = texts_of(holder.table.columns[label])
+    labels = [_plain_label(text) for text in texts_of(holder.table.columns[label])]
     leak = label_in_key(holder.keys.texts, labels)
     if leak is not None:
         share, row = leak
@@ -267,6 +301,8 @@ def match_parties(
     """Return the rows of every party but the first, for each row of the first."""
     holder = parties[0]
     if all(party.key for party in parties):
+        for party in parties:
+            _check_filled(party)
         _check_types(parties)
         if how != "order":
             _check_leak(holder, label)
@@ -278,8 +314,15 @@ def match_parties(
         if (result.places < 0).all():
             raise DataError(
                 f"{party.path} has no row whose key is in {holder.path} (its keys are such as {_example(party)}, and "
-                f"those of {holder.path} such as {_example(holder)}): shared keys are needed, so check the columns of "
-                "the key, or choose another match."
+                f"those of {holder.path} such as {_example(holder)}): {_advice(party, holder)}"
             )
         matches.append(result)
     return matches
+
+
+def _advice(party: Party, holder: Party) -> str:
+    """Return what to do about files without a shared key."""
+    first, second = ({text.lstrip("0") for text in each.keys.texts} - {""} for each in (party, holder))
+    if first & second:
+        return "some keys differ only by zeros in front, so write them with the same number of digits in all files."
+    return "shared keys are needed, so check the columns of the key, or choose another match."

@@ -8,8 +8,8 @@ import numpy as np
 from annotated_types import Ge, Gt, Le
 from pydantic import BeforeValidator
 
-from silobench.data.alignment.matching import Entries, How, Matches
-from silobench.data.dataset import Dataset, hold_out
+from silobench.data.alignment.matching import PRIVATE, Entries, How, Matches
+from silobench.data.dataset import Dataset, Split, hold_out
 from silobench.data.readers.joined import (
     Owner,
     Rows,
@@ -23,9 +23,9 @@ from silobench.data.readers.party_files import Duplicates, Party, complete, matc
 from silobench.data.readers.targets import LabelTask
 from silobench.data.readers.user_arrays import ArrayScale
 from silobench.data.readers.user_tables import Names, Source, TestShare, as_names, check_roles, group_ids, label_targets
-from silobench.data.table.build import POOLED_NOTE, build
+from silobench.data.table.build import POOLED_NOTE, Built, build
 from silobench.data.table.cells import BadCells, RawColumn
-from silobench.data.table.choices import Choices, Many, refuse, write_spec
+from silobench.data.table.choices import Choices, Many, Problem, refuse, write_spec
 from silobench.data.table.plan import plan_columns
 from silobench.errors import DataError, listed, suggest
 
@@ -60,9 +60,10 @@ def linked(
     and its rows are the rows of the dataset. `key` is the column of the keys, or one column per file.
 
     `match` is exact; normalised, which ignores case, accents, punctuation and where an article is; fuzzy, which also
-    accepts keys that are at least as similar as `threshold` and reports likely false matches; psi, exact keys by
-    private set intersection; or order, for files with the same rows in the same order. `year` is the column of a year
-    that may differ by `tolerance`, or one per file, where key stands for a year in the key, as in "Heat (1995)".
+    accepts keys that are at least as similar as `threshold` and reports likely false matches; psi or psi-normalised,
+    exact or normalised keys by private set intersection; or order, for files with the same rows in the same order.
+    `year` is the column of a year that may differ by `tolerance`, or one per file, where key stands for a year in the
+    key, as in "Heat (1995)".
 
     With `rows` all, the columns of a party that does not have a row are padded: numbers with the mean, which is 0 after
     scaling, and texts with the category (missing). With aligned, only rows that every party has are used. A key that
@@ -81,13 +82,11 @@ def linked(
     labels = label_targets(source, label, column, task, choices)
     owners = _owners(parties, matches, (label, *levels), drops)
     whole = joined_rows(owners, labels.y, groups, rows)
-    title = listed([party.path for party in parties])
     if not len(whole):
+        title = listed([party.path for party in parties])
         raise DataError(f"{title} have no key that is in all of them, so rows=aligned is empty: use rows=all.")
     train, held = hold_out(whole, test)
-    plan = plan_columns(title, joined_columns(owners, rows), choices, "row {} (counted from 0)".format)
-    refuse(title, plan.problems, choices, write_spec)
-    built = build(plan, train.x, held.x, choices, None, title)
+    built = _build(joined_columns(owners, rows), train, held, choices)
     features = built.encoder.features
     facts = {**alignment_facts(owners, match), **_doubts(parties, matches, match)}
     notes = (*labels.notes, *_table_notes(parties), *coverage(owners, rows), *_match_notes(facts))
@@ -107,6 +106,11 @@ def _owners(
     """Return the columns of each party that become features; `others` are columns of the first for other uses."""
     known = {name for party in parties for column in party.features for name in (column, f"{party.name}.{column}")}
     unknown = [name for name in drop if name not in known]
+    key_names = {name for party in parties for name in (party.key, f"{party.name}.{party.key}")}
+    if unknown and unknown[0] in key_names:
+        raise DataError(
+            f"linked has '{unknown[0]}' as key and as drop: a key is not a feature, so leave it out of drop."
+        )
     if unknown:
         raise DataError(f"linked has no column '{unknown[0]}' to drop: {suggest(unknown[0], known)}")
     places = [np.arange(len(parties[0].keys)), *(result.places for result in matches)]
@@ -139,6 +143,22 @@ def _typed(party: Party, name: str, column: RawColumn) -> RawColumn:
     return column if numbers is None else replace(column, kind="number", values=numbers)
 
 
+def _build(columns: dict[str, RawColumn], train: Split, held: Split, choices: Choices) -> Built:
+    """Return the features of the joined columns; refuse columns that cannot become features."""
+    plan = plan_columns("the linked files", columns, choices, "row {} (counted from 0)".format)
+    refuse("linked", [_with_remedy(problem) for problem in plan.problems], choices, write_spec)
+    return build(plan, train.x, held.x, choices, None, "the linked files")
+
+
+def _with_remedy(problem: Problem) -> Problem:
+    """Return a problem with a remedy that needs no argument of `csv` which `linked` does not have."""
+    if problem.remedy == "text":
+        return replace(problem, remedy="drop")
+    if "date_order=" in problem.remedy:
+        return replace(problem, remedy=f"write dates such as 2024-04-03 in {problem.column}, or drop the column")
+    return problem
+
+
 def _doubts(parties: Sequence[Party], matches: Sequence[Matches], how: How) -> dict[str, Any]:
     """Return facts about keys that are repeated or empty, about likely false matches, and about costs."""
     examples = [example for result in matches for example in result.examples]
@@ -149,8 +169,8 @@ def _doubts(parties: Sequence[Party], matches: Sequence[Matches], how: How) -> d
         "likely_false": sum(result.likely_false for result in matches),
         "examples": sorted(examples, key=lambda example: example["similarity"])[:_EXAMPLES],
     }
-    if how == "psi":
-        facts |= {cost: sum(result.costs[cost] for result in matches) for cost in ("seconds", "bytes")}
+    if how in PRIVATE:
+        facts |= {cost: round(sum(result.costs[cost] for result in matches), 3) for cost in ("seconds", "bytes")}
     return facts
 
 
@@ -162,7 +182,9 @@ def _table_notes(parties: Sequence[Party]) -> list[str]:
 
 def _match_notes(facts: dict[str, Any]) -> list[str]:
     """Return notes about rows without a counterpart, keys that were not used, and likely false matches."""
-    by = {"order": "order", "psi": "private set intersection"}.get(facts["match"], f"{facts['match']} keys")
+    private = "private set intersection"
+    names = {"order": "order", "psi": private, "psi-normalised": f"{private} of normalised keys"}
+    by = names.get(facts["match"], f"{facts['match']} keys")
     counts = [f"{count} of {owner}" for owner, count in facts["unmatched"].items() if count]
     rest = f"rows without a counterpart: {listed(counts)}" if counts else "every row has a counterpart"
     notes = [f"rows matched by {by}; {rest}"]
@@ -176,7 +198,7 @@ def _match_notes(facts: dict[str, Any]) -> list[str]:
         start = "1 match is likely false:" if count == 1 else f"{count} matches are likely false, such as"
         notes.append(f"{start} {listed(pairs)}")
     if "bytes" in facts:
-        notes.append(f"the private set intersection sent {facts['bytes']:,} bytes")
+        notes.append(f"the {private} took {facts['seconds']:,} s and sent {facts['bytes']:,} bytes")
     return notes
 
 

@@ -379,7 +379,7 @@ def _same_gain(names: str, skewed: Cells, iid: Cells) -> Iterator[Evidence]:
     gain, at_iid = (differences(*(by_seed(cell, last_accuracy) for cell in pair)) for pair in (skewed, iid))
     if gain and at_iid:
         difference = gap(gain, at_iid)
-        numbers = f"{100 * fmean(gain.values()):+.1f} points, iid {100 * fmean(at_iid.values()):+.1f}"
+        numbers = f"{100 * fmean(gain.values()):+z.1f} points, iid {100 * fmean(at_iid.values()):+z.1f}"
         test = "t-test: what a small batch gains differs from iid by at most 2 points, only if the model has learnt"
         holds = if_learnt(if_learnt(difference.within(0.02), *iid), *skewed)
         part = "skew does not change the effect of the batch size"

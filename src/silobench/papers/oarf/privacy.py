@@ -189,6 +189,6 @@ def convergence_ignores_noise(cells: Cells) -> Iterator[Evidence]:
         is_complete = all(has_converged(cell) and len(cell.runs) > 1 for cell in ladder.values())
         first, *_, last = ladder.values()
         holds = if_learnt(is_weak(rank, len(points), _STRONG) if is_complete else None, last)
-        numbers = f"Spearman {rank:+.2f} over {len(points)} trials, {rounds_text(first)} to {rounds_text(last)} rounds"
+        numbers = f"Spearman {rank:+z.2f} over {len(points)} trials, {rounds_text(first)} to {rounds_text(last)} rounds"
         test = f"Fisher's test: between -{_STRONG:g} and {_STRONG:g}, only if the model at the end has learnt"
         yield Evidence("the correlation is not strong", _task(first), numbers, test, holds)

@@ -153,5 +153,5 @@ def _correlated(names: str, throughputs: dict[float, dict[int, float]]) -> Evide
     has_trials = all(len(values) > 1 for values in throughputs.values())
     holds = is_weak(rank, len(points), _STRONG) if has_trials else None
     test = f"Fisher's test: between -{_STRONG:g} and {_STRONG:g}"
-    numbers = f"Spearman {rank:+.2f} over {len(points)} trials"
+    numbers = f"Spearman {rank:+z.2f} over {len(points)} trials"
     return Evidence("the correlation with alpha is not strong", names, numbers, test, holds)

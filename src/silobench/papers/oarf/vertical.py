@@ -8,7 +8,7 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Findings
 from silobench.analysis.compare import Question, paired, rope_of
 from silobench.analysis.costs import PARTIES
-from silobench.analysis.evidence import Evidence, Gap, any_more_than, gap, has_learnt
+from silobench.analysis.evidence import Evidence, Gap, any_holds, gap, has_learnt
 from silobench.analysis.groups import Cells, accuracy_text, by_seed, dataset_name, grouped, setting_name
 from silobench.analysis.specs import arguments
 from silobench.papers.oarf.hybrid import seconds
@@ -64,13 +64,13 @@ def _setup(setting: Cells) -> Setup:
     single: dict[str, CellResult] = {}
     encrypted: dict[str, CellResult] = {}
     for cell in setting:  # those without measures come last, and replace others
-        name, own = cell.label.algorithm.name, arguments(cell.config.algorithm)
+        name, options = cell.label.algorithm.name, arguments(cell.config.algorithm)
         if name == SOLO and (facts := cell.runs[0].facts.vertical):
-            single[str(own.get("party") or facts.label)] = cell
+            single[str(options.get("party") or facts.label)] = cell
         elif name == COMBINED:
             named[COMBINED] = cell
-        elif name == SPLIT and not own.get("defence") and not own.get("solvers"):
-            scheme = str(own.get("encryption") or "none")
+        elif name == SPLIT and not options.get("defence") and not options.get("solvers"):
+            scheme = str(options.get("encryption") or "none")
             if scheme == "none":
                 named[SPLIT] = cell
             else:
@@ -119,7 +119,7 @@ def _lead_text(a: CellResult, b: CellResult) -> str:
     if difference.posterior is None:
         return f"{scores}, {difference.text()}"
     mean, (low, high) = difference.posterior.mean, difference.posterior.interval()
-    shown = (f"{metric.factor * value:+.3f}" for value in (mean, low, high))
+    shown = (f"{metric.factor * value:+z.3f}" for value in (mean, low, high))
     return f"{scores}, better by {{}} [{{}}, {{}}] {_unit(a)}".format(*shown)
 
 
@@ -162,15 +162,16 @@ def split_equals_combined(cells: Cells) -> Iterator[Evidence]:
 @FINDINGS.add(
     "oarf-29",
     "Vertical federation is not always better: in some task, a party by itself has a better model.",
-    {"a party by itself is better in some task": "most"},
+    {"a party by itself is better in some task": "any"},
     "oarf-vertical",
 )
 def single_may_be_better(cells: Cells) -> Iterator[Evidence]:
     """Look for a task in which a party's own model is better than the split one, on the rows that all parties have."""
-    for tasks in grouped(_with_single(cells), lambda setup: _task_key(setup[0])):
+    every = _with_single(cells)
+    looks = sum(len(single) for _, single in every)
+    for tasks in grouped(every, lambda setup: _task_key(setup[0])):
         pairs = [(split, party, cell) for split, single in tasks for party, cell in single.items()]
-        gaps = [lead(cell, split) for split, _, cell in pairs]
-        holds = _any_better(gaps, [rope(split) for split, _, _ in pairs])
+        holds = any_holds(lead(cell, split).more_than(rope(split), looks) for split, _, cell in pairs)
         names = f"{', '.join(dict.fromkeys(dataset_name(split) for split, _ in tasks))}: each party against split"
         numbers = "; ".join(
             f"{dataset_name(split)}, {party}: {_lead_text(cell, split)}" for split, party, cell in pairs
@@ -179,18 +180,8 @@ def single_may_be_better(cells: Cells) -> Iterator[Evidence]:
         yield Evidence("a party by itself is better in some task", names, numbers, test, holds)
 
 
-def _task_name(cell: CellResult) -> str:
-    return f"{dataset_name(cell)} {cell.label.text('model')}"
-
-
 def _with_single(cells: Cells) -> list[tuple[CellResult, Mapping[str, CellResult]]]:
     return [(setup.split, setup.single) for setup in setups(cells) if setup.split and setup.single]
-
-
-def _any_better(gaps: list[Gap], ropes: list[float]) -> bool | None:
-    """Whether one of several leads is above its region of equivalence, with Bonferroni; no if none of them is."""
-    each = [any_more_than([one], least, len(gaps)) for one, least in zip(gaps, ropes, strict=True)]
-    return True if True in each else False if set(each) == {False} else None
 
 
 def _task_key(cell: CellResult) -> Label:

@@ -20,6 +20,7 @@ from silobench.runs.stored import StoredRun
 
 _BATCHES = 7834  # of an epoch, in the paper
 _WORK = {"train": "train", "encrypt": "encrypt", "add": "encode", "decrypt": "aggregate", "travel": "communicate"}
+_MS = "ms: of a batch, of all parties together"
 _LARGER = (
     "P(A larger) is what the paper calls the probability that A is superior; of an error, the larger one is the worse "
     "one (silobench compare turns the sign)"
@@ -122,43 +123,77 @@ def _odds(posterior: Posterior, metric: str, task: str, other: str) -> list[Entr
 
 def encryption_table(cells: Cells) -> Table:
     """Return rounds, throughput and time per batch with and without encryption, beside Table 11."""
-    every = [setup for setup in setups(cells) if setup.encrypted]
-    shown = [cell for setup in every for _, cell in setup.cells]
-    names = varying(shown) if shown else []
-    rows = [
-        [*shown_choices(cell, names, shown), Entry(training), *_costs(training, cell)]
-        for setup in every
-        for training, cell in setup.cells
-    ]
-    columns = [
-        *names, "training", "rounds", "rows/s", *(f"{what}, ms" for what in _WORK), "s per batch",
-        f"{_BATCHES:,} batches (estimate)",
-    ]  # fmt: skip
     paper = table11()["encrypted"]
     hours = float(paper["seconds_per_batch"]) * _BATCHES / 3600
     note = (
-        f"ms: of a batch, of all parties together; estimate: seconds per batch times the {_BATCHES:,} batches of an "
-        f"epoch in the paper; there, {paper['seconds_per_batch']} s x {_BATCHES:,} = {hours:.0f} h for one epoch, and "
-        f"the text states {paper['stated_hours']} h in all"
+        f"{_MS}; estimate: seconds per batch times the {_BATCHES:,} batches of an epoch in the paper; there, "
+        f"{paper['seconds_per_batch']} s x {_BATCHES:,} = {hours:.0f} h for one epoch, and the text states "
+        f"{paper['stated_hours']} h in all"
     )
-    return Table("OARF, Table 11: encryption at the cut", columns, rows, note)
+    encrypted = [setup for setup in _encrypted(cells) if _is_of_paper(setup)]
+    return _batches("OARF, Table 11: encryption at the cut", encrypted, True, note)
+
+
+def other_encryption_table(cells: Cells) -> Table:
+    """Return the same numbers of tasks that are not the paper's, without its numbers."""
+    encrypted = [setup for setup in _encrypted(cells) if not _is_of_paper(setup)]
+    return _batches("Encryption at the cut", encrypted, False, _MS)
+
+
+def _encrypted(cells: Cells) -> list[Setup]:
+    return [setup for setup in setups(cells) if setup.encrypted]
+
+
+def _is_of_paper(setup: Setup) -> bool:
+    _, first = setup.cells[0]
+    return vertical_task(first.label) is not None
+
+
+def _batches(title: str, every: list[Setup], of_paper: bool, note: str) -> Table:
+    """Return a line for each way to train; that of the paper's tasks has its numbers and the estimate."""
+    shown = [cell for setup in every for _, cell in setup.cells]
+    names = varying(shown) if shown else []
+    rows = [
+        [
+            *shown_choices(cell, names, shown), Entry(training), *_costs(training, cell),
+            *([_estimate(training, cell)] if of_paper else []),
+        ]
+        for setup in every
+        for training, cell in setup.cells
+    ]  # fmt: skip
+    columns = [*names, "training", "rounds", "rows/s", *(f"{what}, ms" for what in _WORK), "s per batch"]
+    return Table(title, [*columns, *([f"{_BATCHES:,} batches (estimate)"] if of_paper else [])], rows, note)
+
+
+def _printed(training: str, cell: CellResult) -> dict[str, str] | None:
+    """Return the line of Table 11 that a cell is beside; None for another task."""
+    if vertical_task(cell.label) != RECOMMENDATION:
+        return None
+    return table11().get("encrypted" if _is_encrypted(training) else training)
+
+
+def _is_encrypted(training: str) -> bool:
+    return training not in (COMBINED, SPLIT) and training.startswith(SPLIT)
 
 
 def _costs(training: str, cell: CellResult) -> list[Entry]:
-    is_encrypted = training not in (COMBINED, SPLIT) and training.startswith(SPLIT)
-    is_recommendation = vertical_task(cell.label) == RECOMMENDATION
-    row = table11().get("encrypted" if is_encrypted else training) if is_recommendation else None
-    rate = costs.mean_of(cell.runs, costs.throughput)
+    row, rate = _printed(training, cell), costs.mean_of(cell.runs, costs.throughput)
     batch = _mean(cell, seconds_per_batch)
-    hours = "" if batch is None else f"{_BATCHES * batch / 3600:.3g} h"
-    stated = f"paper {float(row['seconds_per_batch']) * _BATCHES / 3600:.0f} h" if row and is_encrypted else ""
     return [
-        beside("-" if is_encrypted else convergence_text(cell), row, "rounds"),
+        beside("-" if _is_encrypted(training) else convergence_text(cell), row, "rounds"),
         beside(short(rate.mean) if rate else "-", row, "throughput"),
         *entries(*(_milliseconds(cell, part) for part in _WORK.values())),
         beside("-" if batch is None else f"{batch:.3g}", row, "seconds_per_batch"),
-        Entry(hours, paper=stated),
     ]
+
+
+def _estimate(training: str, cell: CellResult) -> Entry:
+    """Return the hours of the batches of the paper's epoch."""
+    row, batch = _printed(training, cell), _mean(cell, seconds_per_batch)
+    hours = "" if batch is None else f"{_BATCHES * batch / 3600:.3g} h"
+    if row is None or not _is_encrypted(training):
+        return Entry(hours)
+    return Entry(hours, paper=f"paper {float(row['seconds_per_batch']) * _BATCHES / 3600:.0f} h")
 
 
 def _milliseconds(cell: CellResult, part: str) -> str:
@@ -186,4 +221,6 @@ def _mean(cell: CellResult, number: Callable[[StoredRun], float | None]) -> floa
     return fmean(values.values()) if values else None
 
 
-TABLES: tuple[Callable[[Cells], Table], ...] = (year_table, recommendation_table, odds_table, encryption_table)
+TABLES: tuple[Callable[[Cells], Table], ...] = (
+    year_table, recommendation_table, odds_table, encryption_table, other_encryption_table,
+)  # fmt: skip

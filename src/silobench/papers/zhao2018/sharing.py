@@ -134,7 +134,7 @@ def sharing_table(cells: Cells) -> Table:
 
 def _entries(one: SharingCell) -> list[Entry]:
     cell, sharing, without = one.cell, one.sharing, one.without
-    gain = "" if without is None else f"{100 * (cell.score.mean - without.score.mean):+.1f}"
+    gain = "" if without is None else f"{100 * (cell.score.mean - without.score.mean):+z.1f}"
     choice = (sharing.base, f"{sharing.beta:g}", f"{sharing.alpha:g}", str(sharing.warmup), f"{sharing.holdout or 0:g}")
     sent = (f"{one.mean('rows'):.0f}", f"{one.mean('each'):.0f}", size(one.mean("bytes")))
     distances = f"{one.mean('emd_weighted_before'):.3f} to {cell.emd_weighted:.3f}"

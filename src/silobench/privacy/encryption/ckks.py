@@ -18,6 +18,9 @@ X² N / 3. Three such chances in each of 4,096 slots add up to at most 2^-40 per
 relative error in the 2-norm below 8 u log2(N), u = 2^-53 (Higham, Accuracy and Stability of Numerical Algorithms,
 chapter 24), hence below 8 u log2(N) sqrt(N) times the range in one slot.
 
+On the network, ciphertexts and keys are padded to the size that they have without compression. SEAL compresses them,
+and compressed sizes differ by some bytes from one encryption to the next, so the bytes of equal runs would differ too.
+
 The key holder must not publish what it decrypts: decrypted values have the noise of the ciphertext in them, from which
 the encrypting party could compute the secret key (Li and Micciancio, Eurocrypt 2021).
 """
@@ -41,6 +44,10 @@ SCALE_BITS = 40
 _FAILURE = 2.0**-40  # chance that a ciphertext has a larger error than stated
 _ROOM = 2.0 ** (MODULI[0] + MODULI[1] - 2)  # a coefficient must be below half of the product of the first two moduli
 _LENGTH = struct.Struct(">I")
+_HEADERS = 512  # bytes: more than the headers of SEAL and TenSEAL take, and zstd's three bytes per block of 128 KiB
+_WORD = 8  # bytes of a coefficient modulo one prime
+CIPHERTEXT_BYTES = 2 * (len(MODULI) - 1) * DEGREE * _WORD + _HEADERS  # two polynomials
+KEY_BYTES = 2 * len(MODULI) * DEGREE * _WORD + _HEADERS
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ class Ckks(Scheme):
 
     def read_key(self, message: bytes) -> "CkksPublic":
         try:
-            context = package("tenseal").context_from(message, n_threads=1)
+            context = package("tenseal").context_from(_unpadded(message, KEY_BYTES), n_threads=1)
         except (ValueError, RuntimeError) as error:
             raise RunError(f"a message of {len(message)} bytes is not a CKKS key: send it again.", "") from error
         return CkksPublic(self, _configured(context))
@@ -91,6 +98,23 @@ def _configured(context: Any) -> Any:
     return context
 
 
+def _padded(content: bytes, size: int) -> bytes:
+    """Return content with its length before it and zeros behind it, `size` bytes in all."""
+    padding = size - _LENGTH.size - len(content)
+    assert padding >= 0, "compression makes content longer by less than the room for headers"
+    return _LENGTH.pack(len(content)) + content + bytes(padding)
+
+
+def _unpadded(message: bytes, size: int) -> bytes:
+    """Return the content that `_padded` got; raise ValueError for anything else."""
+    if len(message) != size:
+        raise ValueError(f"it has {len(message)} bytes instead of {size}")
+    end = _LENGTH.size + _LENGTH.unpack_from(message)[0]
+    if end > size or any(message[end:]):
+        raise ValueError("its padding is wrong")
+    return message[_LENGTH.size : end]
+
+
 class CkksPublic(PublicKey):
     """The public key: it encrypts, adds, and evaluates a linear layer with plain weights."""
 
@@ -101,11 +125,10 @@ class CkksPublic(PublicKey):
         self.scheme, self._context, self._tenseal = scheme, context, package("tenseal")
 
     def to_bytes(self) -> bytes:
-        return bytes(
-            self._context.serialize(
-                save_public_key=True, save_secret_key=False, save_galois_keys=False, save_relin_keys=False
-            )
+        content = self._context.serialize(
+            save_public_key=True, save_secret_key=False, save_galois_keys=False, save_relin_keys=False
         )
+        return _padded(content, KEY_BYTES)
 
     def _encrypt(self, values: NDArray[np.float64], slots: int) -> list[Any]:
         starts = range(0, len(values), slots)
@@ -115,19 +138,14 @@ class CkksPublic(PublicKey):
         return item + other
 
     def _write(self, item: Any) -> bytes:
-        content: bytes = item.serialize()
-        return _LENGTH.pack(len(content)) + content
+        return _padded(item.serialize(), CIPHERTEXT_BYTES)
 
     def _read(self, message: bytes, count: int) -> list[Any]:
-        items, at = [], 0
-        for _ in range(count):
-            (length,) = _LENGTH.unpack_from(message, at)
-            content = message[at + _LENGTH.size : at + _LENGTH.size + length]
-            at += _LENGTH.size + length
-            items.append(self._vector(content))
-        if at != len(message):
+        if len(message) != count * CIPHERTEXT_BYTES:
             raise ValueError("its length is wrong")
-        return items
+        starts = range(0, len(message), CIPHERTEXT_BYTES)
+        parts = (message[at : at + CIPHERTEXT_BYTES] for at in starts)
+        return [self._vector(_unpadded(part, CIPHERTEXT_BYTES)) for part in parts]
 
     def _vector(self, content: bytes) -> Any:
         try:

@@ -24,9 +24,8 @@ from silobench.vertical.defences.defence import DEFENCES, Defence, normal
 
 _FLOOR = 1e-9  # the least variance of a class, relative to D: a class of one row has none
 _GOLDEN = (math.sqrt(5) - 1) / 2
-_STEPS = (
-    28  # of a golden-section search: they narrow an interval to 1.4e-6 of it, so a smooth minimum is exact to 1e-11
-)
+# Steps of a golden-section search. They narrow an interval to 1.4e-6 of it, so a smooth minimum is exact to 1e-11.
+_STEPS = 28
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,9 @@ class _TreeMethod(VerticalMethod):
 
     settings: TreeSettings
 
+    def has_cut(self, problem: VerticalProblem) -> bool:
+        return False
+
     def check(self, problem: VerticalProblem) -> None:
         objective, dataset = problem.objective, problem.federation.dataset
         is_squared = isinstance(objective, Regression) and objective.kind == "squared" and dataset.target_size == 1
@@ -78,12 +81,12 @@ class BoostedTrees(_TreeMethod):
             package("gmpy2")
 
     def notes(self, problem: VerticalProblem) -> tuple[str, ...]:
-        if self.encryption != "none" or not problem.federation.others or not problem.objective.has_classes:
+        if self.encryption != "none" or not problem.federation.others:
             return ()
-        return (
-            "gradients go to other parties in the clear, and their signs show the labels: encryption=paillier hides "
-            "them",
+        labels = (
+            "their signs show the labels" if problem.objective.has_classes else "they show the labels up to a constant"
         )
+        return (f"gradients go to other parties in the clear, and {labels}: encryption=paillier hides them",)
 
     def facts(self, problem: VerticalProblem) -> dict[str, Any]:
         return {"trees_per_round": _loss(problem).outputs}
@@ -159,15 +162,16 @@ class TreeTrainer:
     def round(self, state: State, knobs: Mapping[str, float]) -> Trained:
         self._restore(state)
         boosting, problem = self.boosting, self.problem
-        since, encrypted, visits = time.perf_counter(), boosting.cipher_seconds, boosting.visits
+        since, before, visits = time.perf_counter(), boosting.cipher_seconds, boosting.visits
         boosting.round()
-        spent, encrypted = time.perf_counter() - since, boosting.cipher_seconds - encrypted
-        visits = [after - before for after, before in zip(boosting.visits, visits, strict=True)]
+        spent = time.perf_counter() - since
+        cipher = {phase: seconds - before[phase] for phase, seconds in boosting.cipher_seconds.items()}
+        visits = [later - earlier for later, earlier in zip(boosting.visits, visits, strict=True)]
         exchanges = [*(boosting.setup if state.server.round == 0 else ()), *boosting.exchanges]
         traffic = TreeTraffic(
             exchanges, problem.federation.label, len(visits), problem.link, problem.clock, problem.seed
         )
-        seconds = traffic.work(spent, encrypted, visits)
+        seconds = traffic.work(spent, cipher, visits)
         self._after = boosting.state()
         loss = _mean_loss(problem, self._module().outputs(torch.from_numpy(boosting.holder.margins)))
         return _trained(problem, loss, traffic, seconds, {_OWNER: self._after})
@@ -201,7 +205,7 @@ def _trained(
     empty = torch.zeros(0)
     return Trained(
         empty, empty.clone(), {}, loss, trees, rows * trees, traffic.phases, (up, down), traffic.clock,
-        traffic.timeline, seconds, extra=extra,
+        traffic.timeline, seconds, extra=extra, slowest=traffic.slowest, computing=traffic.computing,
     )  # fmt: skip
 
 
@@ -267,7 +271,7 @@ class JoinedTrainer:
         module = JoinedModule(self.estimator, federation, state.server.round + 1, *_affine(problem))
         traffic = TreeTraffic((), 0, len(federation.deal), problem.link, problem.clock, problem.seed)
         visits = [len(federation.rows)] * len(federation.deal)
-        seconds = traffic.work(self._seconds, 0.0, visits)
+        seconds = traffic.work(self._seconds, {}, visits)
         self._seconds = 0.0
         return _trained(problem, _mean_loss(problem, self._training_outputs(module)), traffic, seconds, {})
 

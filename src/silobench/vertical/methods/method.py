@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -59,6 +59,14 @@ class VerticalProblem:
         embedded = np.flatnonzero(is_partial).tolist() if deal.absent == "embedding" else ()
         return self.model.build(sizes, columns, federation.features, self.seed, embedded)
 
+    @property
+    def party_clock(self) -> Clock:
+        """The clock by the number of a party in the federation of this problem: a baseline has one party, number 0."""
+        speed, first = self.clock.speed, self.federation.first
+        if speed is None or not first:
+            return self.clock
+        return replace(self.clock, speed=lambda seed, party: speed(seed, first + party))
+
     def _values(self, party: int, place: int) -> Tensor:
         federation = self.federation
         values: Tensor = federation.x[federation.rows, int(federation.deal.columns[party][place])].unique()
@@ -82,6 +90,8 @@ class Trained:
     seconds: Mapping[str, float]  # by phase
     reports: Mapping[str, float] = field(default_factory=dict)
     extra: Mapping[str, Memory] = field(default_factory=dict)  # for `State.extra`
+    slowest: float | None = None  # measured seconds of training where parties work side by side; None for their sum
+    computing: float | None = None  # virtual seconds of training, which are part of the clock; None if measured
 
 
 class Trainer(Protocol):
@@ -113,6 +123,10 @@ class VerticalMethod(ABC):
 
     def check(self, problem: VerticalProblem) -> None:  # noqa: B027  # most methods have nothing to refuse
         """Raise `ConfigError` for choices that do not work together."""
+
+    def has_cut(self, problem: VerticalProblem) -> bool:
+        """Whether activations and gradients cross between parties, for measures of what they leak."""
+        return bool(problem.federation.others)
 
     def facts(self, problem: VerticalProblem) -> dict[str, Any]:
         """Return facts for the field `vertical` of run.json."""

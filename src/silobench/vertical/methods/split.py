@@ -11,12 +11,15 @@ from silobench.errors import ConfigError
 from silobench.method.chain import chain_problem
 from silobench.method.solvers import SOLVERS, Solver
 from silobench.method.types import Transform
+from silobench.privacy.encryption.scheme import package
 from silobench.spec.registry import part_name
 from silobench.vertical.crossing import Crossing
 from silobench.vertical.defences import Defence
-from silobench.vertical.encrypted import SCHEMES, EncryptedCrossing, Encryption
+from silobench.vertical.encrypted import PACKAGES, SCHEMES, EncryptedCrossing, Encryption
+from silobench.vertical.federation import VerticalFederation
 from silobench.vertical.methods.method import VERTICAL_ALGORITHMS, VerticalMethod, VerticalProblem
 from silobench.vertical.methods.split_trainer import SplitTrainer
+from silobench.vertical.networks import SplitNetwork
 from silobench.vertical.networks.cuts import Sum
 
 
@@ -36,8 +39,10 @@ class Split(VerticalMethod):
                 raise ConfigError(reason)
         _need_steps(problem.solver)
         self.solvers_of(problem)
+        network = problem.network()  # a model that does not fit the columns is refused here
         if self.encryption != "none":
-            _need_sum(problem)
+            package(PACKAGES[self.encryption])
+            _need_sum(problem, network)
         for key, chain in chains.items():
             for transform in chain:
                 _need_memoryless(key, transform)
@@ -55,28 +60,43 @@ class Split(VerticalMethod):
         return tuple(map(_party_solver, self.solvers))
 
     def notes(self, problem: VerticalProblem) -> tuple[str, ...]:
-        if self.encryption == "none" or len(problem.federation.others) != 1:
+        federation = problem.federation
+        if self.encryption == "none" or not federation.others:
             return ()
-        other = problem.federation.names[problem.federation.others[0]]
+        hides = f"{self.encryption} hides activations in their sum over the parties without labels"
+        if len(federation.others) == 1:
+            other = federation.names[federation.others[0]]
+            return (f"{hides}, but {other} is the only one: the label holder sees what it sends, and encryption only "
+                    "costs time",)  # fmt: skip
+        single = _rows_of_one_party(federation)
+        if not single:
+            return ()
         return (
-            f"{self.encryption} hides activations in their sum over the parties without labels, but {other} is the "
-            "only one: the label holder sees what it sends, and encryption only costs time",
+            f"{hides}, but {single} of {len(federation.rows)} training rows are at only one of them: for such a row, "
+            "the label holder sees the activation of this party plus a constant (absent=drop leaves out such rows)",
         )
 
     def trainer(self, problem: VerticalProblem) -> SplitTrainer:
         crossing = Crossing(problem.transforms, problem.broadcast, self.defence)
         if self.encryption != "none" and problem.federation.others:
-            crossing = EncryptedCrossing((), problem.broadcast, self.defence, SCHEMES[self.encryption])
+            scheme, names = SCHEMES[self.encryption], problem.federation.names
+            crossing = EncryptedCrossing((), problem.broadcast, self.defence, scheme, names)
         return SplitTrainer(problem, problem.network(), self.solvers_of(problem), crossing)
 
 
-def _need_sum(problem: VerticalProblem) -> None:
+def _rows_of_one_party(federation: VerticalFederation) -> int:
+    """Return the number of training rows that exactly one of the parties without labels has."""
+    known = federation.deal.train[list(federation.others)][:, federation.rows.numpy()]
+    return int((known.sum(0) == 1).sum())
+
+
+def _need_sum(problem: VerticalProblem, network: SplitNetwork) -> None:
     """Refuse choices under which activations cannot be added up under encryption."""
     if problem.transforms:
         raise ConfigError(
             "encryption adds up activations as they are, so transforms cannot come before it: leave one of them out."
         )
-    if not isinstance(problem.network().head.cut, Sum):
+    if not isinstance(network.head.cut, Sum):
         raise ConfigError(
             "encryption lets the label holder see only the sum of activations, which needs a model with cut=sum: write "
             'model = "mlp(cut=sum)", or use linear.'
@@ -142,6 +162,7 @@ def split(
 
     With `encryption`, activations are added up under encryption, and the label holder sees only the sum over the other
     parties: by ckks, by paillier with 31 numbers per ciphertext, or by paillier-unpacked with one. The model needs
-    cut=sum. Activations are rounded to multiples of 2^-20. Gradients go back in the clear.
+    cut=sum. Activations are rounded to multiples of 2^-20, or of a larger power of two if more than four parties add
+    them up. Of a row that only one of these parties has, the sum shows its activations. Gradients go back in the clear.
     """
     return Split(defence or Defence(), solvers, encryption)

@@ -15,7 +15,7 @@ from silobench.method.types import Server, Vector, at
 from silobench.models import Network
 from silobench.rng import torch_seed
 from silobench.training.state import State
-from silobench.vertical.crossing import Batch, Carried, Crossing, present_rows, spread, taken
+from silobench.vertical.crossing import Batch, Carried, Crossing, sent_rows, spread, taken
 from silobench.vertical.leaks import CutView
 from silobench.vertical.methods.method import Trained, VerticalProblem
 from silobench.vertical.networks import SplitNetwork
@@ -98,7 +98,9 @@ class SplitTrainer:
         server = Server(torch.zeros(0), {}, {}, round, len(federation.names), knobs)
         rates = [at(solver.lr, server) for solver in self.solvers]
         timeline = Timeline(len(federation.names), has_server=False)
-        traffic = Traffic(problem.link, problem.clock, problem.seed, timeline)
+        traffic = Traffic(problem.link, problem.party_clock, problem.seed, timeline)
+        if round == 0:
+            traffic.add_keys(federation.others, self.crossing.key_size)
         rows, sizes = problem.solver.visits(federation.visitor, problem.seed, round)
         total_loss = torch.zeros(())
         with torch.random.fork_rng(devices=[]):
@@ -126,6 +128,8 @@ class SplitTrainer:
             traffic.timeline,
             {"train": traffic.train, "encode": sum(traffic.encode.values())},
             traffic.mean_reports,
+            slowest=traffic.slowest,
+            computing=traffic.computing,
         )
 
     def _solver_state(self, state: State, part: _Part) -> _SolverState:
@@ -191,7 +195,7 @@ class SplitTrainer:
             since = time.perf_counter()
             activations.append(bottom(network.part(x, party)))
             spent.append(time.perf_counter() - since)
-        sent = {party: self._sent_rows(x, party) for party in self.problem.federation.others}
+        sent = {party: sent_rows(network, x, party) for party in self.problem.federation.others}
         carried = self.crossing.up({p: taken(activations[p].detach(), rows) for p, rows in sent.items()}, batch)
         if traffic is not None:
             traffic.work(spent, len(x) / 2)
@@ -200,11 +204,6 @@ class SplitTrainer:
         for party, tensor in carried.arrived.items():
             leaves[party] = spread(tensor, sent[party], len(x)).detach()
         return _Forward(x, sent, activations, [leaf.requires_grad_() for leaf in leaves])
-
-    def _sent_rows(self, x: Tensor, party: int) -> Tensor | None:
-        """Return the rows of a batch that a party sends; None for all. Absent rows have a learnt embedding instead."""
-        has_embedding = str(party) in self.network.head.absence
-        return present_rows(self.network.flags(x), party) if has_embedding else None
 
     def _loss(self, cut: _Forward, y: Tensor) -> Tensor:
         """Return the loss that the label holder computes."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeAlias
 import torch
 from annotated_types import Ge
 from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 from torch import Tensor, nn
 
 from silobench.vertical.networks.cuts import CUTS, CutName, Sum
@@ -17,7 +18,15 @@ def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-Widths: TypeAlias = Annotated[tuple[Annotated[int, Ge(1)], ...], BeforeValidator(_as_tuple)]
+def _need_layer(value: Any) -> Any:
+    if value in ((), []):
+        raise PydanticCustomError("widths", "at least one width, such as [32, 16] or 32")
+    return _as_tuple(value)
+
+
+_Width: TypeAlias = Annotated[int, Ge(1)]
+Widths: TypeAlias = Annotated[tuple[_Width, ...], BeforeValidator(_as_tuple)]
+SomeWidths: TypeAlias = Annotated[tuple[_Width, ...], BeforeValidator(_need_layer)]  # at least one
 
 
 def dense(widths: Sequence[int], ends_active: bool = False) -> nn.Sequential:
@@ -55,7 +64,7 @@ def linear() -> VerticalModel:
 
 
 @VERTICAL_MODELS.register
-def mlp(hidden: Widths = (32, 16), top: Widths = (16,), cut: CutName = "concatenate") -> VerticalModel:
+def mlp(hidden: SomeWidths = (32, 16), top: Widths = (16,), cut: CutName = "concatenate") -> VerticalModel:
     """A perceptron with the layers `hidden` at each party, and one with the layers `top` over their activations."""
 
     def halves(sizes: VerticalSizes) -> Halves:

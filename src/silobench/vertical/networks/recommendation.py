@@ -8,7 +8,7 @@ from annotated_types import Ge
 from torch import Tensor, nn
 
 from silobench.errors import ConfigError
-from silobench.vertical.networks.basic import Widths, dense
+from silobench.vertical.networks.basic import SomeWidths, Widths, dense
 from silobench.vertical.networks.categories import Fields, Lookup, categories_of, columns_of, matches
 from silobench.vertical.networks.cuts import Concatenation, Sum
 from silobench.vertical.networks.network import VERTICAL_MODELS, Halves, VerticalModel, VerticalSizes
@@ -40,10 +40,11 @@ def dlrm(
         widths = [bottom.width for bottom in bottoms]
         if cut == "concatenate":
             return Halves(bottoms, widths, Concatenation(widths), dense((sum(widths), *top, sizes.outputs)))
-        first = [nn.Linear(width, top[0], bias=party == sizes.label) for party, width in enumerate(widths)]
+        layers = (*top, sizes.outputs)
+        first = [nn.Linear(width, layers[0], bias=party == sizes.label) for party, width in enumerate(widths)]
         parts = [nn.Sequential(bottom, layer) for bottom, layer in zip(bottoms, first, strict=True)]
-        sums = [top[0]] * len(parts)
-        return Halves(parts, sums, Sum(sums), nn.Sequential(nn.ReLU(), dense((*top, sizes.outputs))))
+        sums = [layers[0]] * len(parts)
+        return Halves(parts, sums, Sum(sums), nn.Sequential(nn.ReLU(), dense(layers)) if top else nn.Identity())
 
     return VerticalModel(halves)
 
@@ -87,7 +88,7 @@ class _NeuMF(nn.Module):
 
 
 @VERTICAL_MODELS.register
-def ncf(embedding: Width = 16, top: Widths = (32, 16), user: str = "user", item: str = "film") -> VerticalModel:
+def ncf(embedding: Width = 16, top: SomeWidths = (32, 16), user: str = "user", item: str = "film") -> VerticalModel:
     """Neural collaborative filtering (He et al., WWW 2017): embeddings of users and items at the party with both.
 
     Its bottom network has the element-wise product of two embeddings, and two other embeddings for a perceptron with
@@ -120,6 +121,11 @@ def _pair(sizes: VerticalSizes, user: str, item: str) -> tuple[int, list[int]]:
             places[0] for name in (user, item) for column, places in columns.items()
             if len(places) == 1 and matches(column, name)
         ]  # fmt: skip
+        if len(pair) == 2 and pair[0] == pair[1]:
+            raise ConfigError(
+                f"ncf has the column {features[pair[0]]} as the user and as the item: name two columns with user= and "
+                "item=."
+            )
         if len(pair) == 2:
             return party, pair
     raise ConfigError(

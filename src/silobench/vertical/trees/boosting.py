@@ -88,9 +88,9 @@ class Boosting:
         return [party.visits for party in self.parties]
 
     @property
-    def cipher_seconds(self) -> float:
-        """Seconds that the label holder took so far to encrypt and decrypt."""
-        return self._cipher.seconds if self._cipher else 0.0
+    def cipher_seconds(self) -> dict[str, float]:
+        """Seconds that the label holder took so far to encrypt and decrypt, by the phase of the messages."""
+        return self._cipher.seconds if self._cipher else {}
 
     def state(self) -> dict[str, Tensor]:
         """Return all that training needs to continue bit for bit."""

@@ -11,6 +11,7 @@ from silobench.privacy.encryption.paillier import Paillier, PaillierPublic, Pail
 from silobench.privacy.encryption.scheme import Ciphertexts
 from silobench.vertical.trees.binning import Floats
 from silobench.vertical.trees.cipher import HistogramCipher
+from silobench.vertical.trees.messages import Gradients, Histogram
 
 
 class PublicPaillier(HistogramCipher):
@@ -69,6 +70,6 @@ class PaillierHistograms(PublicPaillier):
         return len(self._secret.public.to_bytes())
 
     @property
-    def seconds(self) -> float:
+    def seconds(self) -> dict[str, float]:
         meter = self._secret.public.meter.seconds
-        return meter.get("encrypt", 0.0) + meter.get("decrypt", 0.0)
+        return {Gradients.phase: meter.get("encrypt", 0.0), Histogram.phase: meter.get("decrypt", 0.0)}

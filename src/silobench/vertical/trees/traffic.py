@@ -1,6 +1,6 @@
 """The messages of a round of boosted trees: bytes and seconds by phase, and the time that they take to cross."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -35,6 +35,8 @@ class TreeTraffic:
         self._phases: dict[str, _Sizes] = {}
         self.timeline = Timeline(parties, has_server=False)
         self.clock = self.party_seconds = 0.0
+        self.slowest = 0.0  # measured seconds of training, where parties work side by side
+        self.computing: float | None = None  # virtual seconds of training; None if these are measured
         self.dense = [0, 0]  # bytes to the label holder and back, if nothing were encrypted
         for _, step in groupby(exchanges, key=lambda exchange: exchange.step):
             self._add(list(step))
@@ -53,6 +55,7 @@ class TreeTraffic:
         self._cross([(exchange.party, exchange.down) for exchange in others], is_up=False)
         seconds = [exchange.seconds for exchange in step]
         self.party_seconds += sum(seconds)
+        self.slowest += max(seconds)
         if self._clock.speed is None:
             self.timeline.at_parties("train", seconds)
         self._cross([(exchange.party, exchange.up) for exchange in others], is_up=True)
@@ -74,18 +77,24 @@ class TreeTraffic:
         self.timeline.messages(crossing)
         self.clock += max(crossing, default=0.0)
 
-    def work(self, seconds: float, encrypted: float, visits: Sequence[int]) -> dict[str, float]:
+    def work(self, seconds: float, cipher: Mapping[str, float], visits: Sequence[int]) -> dict[str, float]:
         """Add the work of the label holder, or what the clock says for the visits of rows; return seconds by phase.
 
-        seconds: of the round, of all parties; encrypted: seconds of these for encryption and decryption; visits: rows
-        that each party added up.
+        seconds: of the round, of all parties; cipher: seconds of these for encryption and decryption, by phase; visits:
+        rows that each party added up.
         """
+        encrypted = sum(cipher.values())
+        for phase, spent in cipher.items():
+            if phase in self._phases:
+                self._phases[phase].seconds += spent
         at_holder = max(0.0, seconds - self.party_seconds - encrypted)
+        self.slowest += at_holder
         if self._clock.speed is None:
             self.timeline.at_parties("train", [at_holder])
         else:
             virtual = [self._clock.computing(rows, party, self._seed) for party, rows in enumerate(visits)]
             self.timeline.at_parties("train", virtual)
-            self.clock += max(virtual)
+            self.computing = max(virtual)
+            self.clock += self.computing
         self.timeline.at_parties("encrypt", [encrypted])
         return {"train": at_holder + self.party_seconds, "encode": encrypted}
