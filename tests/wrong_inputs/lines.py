@@ -35,7 +35,7 @@ CASES = [
     ),
     # values that are missing or too many
     command("run", "name of a suite, or an experiment file; write `silobench run SUITE|FILE.toml`."),
-    command("list", "servers, solvers, starts, suites, transforms; write `silobench list KIND`."),
+    command("list", "vertical-algorithms, vertical-measures, vertical-models; write `silobench list KIND`."),
     command("partition digits", "write `silobench partition DATASET SPEC`."),
     command("compare runs fedavg", "there is no directory runs: run an experiment first, or check the path."),
     command("predict runs", "rows as a CSV, Parquet or .npy file; write `silobench predict RUN FILE`."),
@@ -69,7 +69,7 @@ CASES = [
     command("run dem", "there is no suite 'dem', and an experiment file ends in .toml: did you mean demo?"),
     command("run nowhere.toml", "there is no experiment file nowhere.toml: check the path."),
     command("run .", ". is a folder, not an experiment file: give the path of a .toml file."),
-    command("run nothing", "niid-party-sampling, niid-table3, oarf-algorithms, oarf-baseline and 21 more."),
+    command("run nothing", "niid-party-sampling, niid-table3, oarf-algorithms, oarf-baseline and 23 more."),
     one("run", "", expected=". is a folder, not an experiment file: give the path of a .toml file."),
     one("run", "x" * 5_000, expected="check the path, disk space and permissions."),
     one("run", "x" * 5_000 + ".toml", expected="check the path."),
@@ -103,8 +103,8 @@ CASES = [
     ),
     command("run niid-table3 --scale huge", "there is no scale 'huge': choose from laptop, paper, smoke."),
     command("list algoritms", "there is no list of 'algoritms': did you mean algorithms?"),
-    command("list nothing", "partitions, schedules, selections, servers, solvers, starts, suites, transforms."),
-    one("list", "", expected="partitions, schedules, selections, servers, solvers, starts, suites, transforms."),
+    command("list nothing", "starts, suites, transforms, vertical-algorithms, vertical-measures, vertical-models."),
+    one("list", "", expected="starts, suites, transforms, vertical-algorithms, vertical-measures, vertical-models."),
     command("show nowhere", "there is no directory nowhere: run an experiment first, or check the path."),
     command(
         "show tiny.toml", "there is no directory tiny.toml: run an experiment first, or check the path.", files=TINY

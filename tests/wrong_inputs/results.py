@@ -423,7 +423,7 @@ CASES: list[Case] = [
     damaged(
         "intact results",
         intact,
-        "niid-3, niid-4, niid-5, niid-6, niid-7, niid-8, niid-9, oarf-1 and 50 more.",
+        "niid-3, niid-4, niid-5, niid-6, niid-7, niid-8, niid-9, oarf-1 and 54 more.",
         "claims runs --only nothing",
     ),
     damaged("intact results", intact, "choose another place.", "report runs --output nowhere/page.html"),
