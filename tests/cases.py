@@ -6,6 +6,7 @@ runs recorded. `undecided` are the numbers of `supported` with trials that scatt
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import permutations
 from typing import Any, TypeAlias
 
@@ -49,7 +50,12 @@ def pattern(size: float) -> Noise:
 
 
 def gauss(size: float, draw: int) -> Noise:
-    return lambda cell, seed, which: size * float(np.random.default_rng([draw, cell, seed, which]).standard_normal())
+    return lambda cell, seed, which: size * _normal(draw, cell, seed, which)
+
+
+@cache  # many claims have the same noise
+def _normal(*entropy: int) -> float:
+    return float(np.random.default_rng(entropy).standard_normal())
 
 
 def trial(number: Number, off: Callable[[int], float], seed: int, choices: dict[str, Any]) -> StoredRun:
