@@ -183,7 +183,7 @@ class Progress:
             self.score[run] = f": {event.metric.title} {event.metric.text(event.score)}"
         score = self.score.setdefault(run, "")
         if event.kind == "begin":
-            for note in event.notes:
+            for note in dict.fromkeys(event.notes):
                 if note not in self.notes:
                     self._print(f"note: {note}")
             self.notes |= set(event.notes)
