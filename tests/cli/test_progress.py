@@ -45,6 +45,8 @@ def test_a_file_has_its_short_name() -> None:
     assert short_name(f"{CSV} / by-group / fedavg / seed 0") == "patients / by-group / fedavg / seed 0"
     assert short_name("digits / iid / fedavg / seed 0") == "digits / iid / fedavg / seed 0"
     assert short_name("not (a spec / iid") == "not (a spec / iid"
+    linked = "linked(files=[data/bank.csv, shop.parquet], label=paid, key=id)"
+    assert short_name(f"{linked} / columns / split / seed 0") == "bank+shop / columns / split / seed 0"
 
 
 def _events(name: str) -> Iterator[Event]:
@@ -76,6 +78,14 @@ def test_lines_without_a_terminal_have_the_short_name(capsys: pytest.CaptureFixt
         for event in _events(f"{CSV} / by-group / fedavg / seed 0"):
             bars.show(event)
     assert capsys.readouterr().err == "[1/1] patients / by-group / fedavg / seed 0: accuracy 91.2%, 3.0 s\n"
+
+
+def test_notes_are_printed_once_and_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress(total=2, done=0) as bars:
+        for notes in (("rows were matched", "columns were scaled"), ("rows were matched", "a leak")):
+            bars.show(Event("begin", "1", "digits / iid / fedavg / seed 0", 3, notes=notes))
+    lines = ["note: rows were matched", "note: columns were scaled", "note: a leak"]
+    assert capsys.readouterr().err.splitlines() == lines
 
 
 def test_the_line_of_a_run_counts_lost_rounds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,17 +43,21 @@ def shortened(text: str, room: int) -> str:
 
 
 def short_name(run: str) -> str:
-    """Return the name of a run with the name of its file in place of a dataset spec with a path.
+    """Return the name of a run with the names of its files in place of a dataset spec with paths.
 
     >>> short_name("csv(path=data/patients.csv, label=outcome) / by-group / fedavg / seed 0")
     'patients / by-group / fedavg / seed 0'
+    >>> short_name("linked(files=[data/bank.csv, data/shop.csv], label=paid) / columns / split / seed 0")
+    'bank+shop / columns / split / seed 0'
     """
     dataset, *others = run.split(" / ")
     try:
-        path = dict(parse(dataset).kwargs).get("path")
+        arguments = dict(parse(dataset).kwargs)
     except SpecError:
-        path = None
-    return " / ".join([PurePath(str(path)).stem if path else dataset, *others])
+        return run
+    files = arguments.get("files") or arguments.get("path") or ()
+    stems = [PurePath(str(file)).stem for file in (files if isinstance(files, tuple) else (files,))]
+    return " / ".join(["+".join(stems) or dataset, *others])
 
 
 def _bars(console: Console, time_column: ProgressColumn, is_live: bool, redirects: bool = True) -> Bars:
@@ -179,8 +183,9 @@ class Progress:
             self.score[run] = f": {event.metric.title} {event.metric.text(event.score)}"
         score = self.score.setdefault(run, "")
         if event.kind == "begin":
-            for note in sorted(set(event.notes) - self.notes):
-                self._print(f"note: {note}")
+            for note in dict.fromkeys(event.notes):
+                if note not in self.notes:
+                    self._print(f"note: {note}")
             self.notes |= set(event.notes)
             self.spent[run], self.lost[run] = 0.0, []
             self.tasks[run] = self.bars.add_task(
