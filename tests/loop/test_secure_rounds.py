@@ -169,7 +169,7 @@ def test_too_few_answers_are_foreseen(toy, phase: Any) -> None:
 
 
 def test_small_cohorts_of_a_secure_sum_are_foreseen(toy) -> None:
-    note = notes(toy, secure_sum(range=4.0), selection=poisson(), participation=2)
+    note = notes(toy, secure_sum(range=4.0), selection=poisson(reproducible=True), participation=2)
     assert "fewer parties take part or answer than the transform secure-sum needs, so the run stops there: let" in note
     assert "drop" not in note
     assert not notes(toy, secure_sum(range=4.0), participation=2)
