@@ -13,8 +13,8 @@ from silobench.analysis.specs import arguments
 from silobench.analysis.statistics import deviation
 from silobench.analysis.tables import Table, entries, over_trials, shown, shown_choices, varying
 from silobench.analysis.units import duration, size
-from silobench.runs.facts import ColumnParty
 from silobench.runs.stored import RowSet, StoredRun, VerticalFacts
+from silobench.runs.vertical_facts import ColumnParty
 from silobench.spec import Spec
 
 LABELS, RECONSTRUCTION, DISTANCE = "label-leakage", "reconstruction", "distance-correlation"

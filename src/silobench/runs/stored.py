@@ -26,22 +26,22 @@ from silobench.errors import RecordError
 
 # "X as X" exports X again: readers of runs import only this module.
 from silobench.runs.facts import CalibrationFacts as CalibrationFacts
-from silobench.runs.facts import ColumnParty as ColumnParty
 from silobench.runs.facts import CrossFacts as CrossFacts
 from silobench.runs.facts import DatasetFacts as DatasetFacts
 from silobench.runs.facts import FinalFacts as FinalFacts
-from silobench.runs.facts import MaskFacts as MaskFacts
 from silobench.runs.facts import ObjectiveFacts as ObjectiveFacts
 from silobench.runs.facts import PartitionFacts as PartitionFacts
 from silobench.runs.facts import PartyResult as PartyResult
 from silobench.runs.facts import Records as Records
 from silobench.runs.facts import RoundRow as RoundRow
-from silobench.runs.facts import RowSet as RowSet
 from silobench.runs.facts import RunFacts as RunFacts
 from silobench.runs.facts import SharedRows as SharedRows
 from silobench.runs.facts import TargetFacts as TargetFacts
-from silobench.runs.facts import VerticalFacts as VerticalFacts
 from silobench.runs.label import Label
+from silobench.runs.vertical_facts import ColumnParty as ColumnParty
+from silobench.runs.vertical_facts import MaskFacts as MaskFacts
+from silobench.runs.vertical_facts import RowSet as RowSet
+from silobench.runs.vertical_facts import VerticalFacts as VerticalFacts
 from silobench.tasks.metrics import ACCURACY, BALANCED_ACCURACY, Metric
 
 FORMAT = 1

@@ -1,5 +1,6 @@
 """`SplitNetwork`: a bottom network per party, a cut that joins their activations, and a top network with the labels."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -30,7 +31,7 @@ class VerticalSizes:
     features: tuple[str, ...] = ()
 
 
-class Cut(nn.Module):
+class Cut(nn.Module, ABC):
     """A way to join activations: `forward` gets those of each party, [batch, widths[party]], in order.
 
     It returns [batch, width].
@@ -38,8 +39,9 @@ class Cut(nn.Module):
 
     width: int
 
+    @abstractmethod
     def forward(self, activations: Sequence[Tensor]) -> Tensor:
-        raise NotImplementedError
+        """Return the joint activations of a batch."""
 
 
 class Head(nn.Module):

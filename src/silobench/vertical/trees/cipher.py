@@ -10,15 +10,8 @@ from silobench.vertical.trees.bin_matrix import BinMatrix
 from silobench.vertical.trees.binning import Floats
 
 
-class HistogramCipher(ABC):
-    """An additively homomorphic encryption of pairs (first derivative, second derivative), one pair per row.
-
-    The label holder encrypts and decrypts. `for_parties` is what the others have: it only adds up.
-    """
-
-    @abstractmethod
-    def encrypt_pairs(self, g: NDArray[np.float32], h: NDArray[np.float32] | None) -> Any:
-        """Return an encrypted pair per row; h is None if all second derivatives are 1."""
+class HistogramAdder(ABC):
+    """What a party without the key has: it adds up pairs (first derivative, second derivative) that it cannot read."""
 
     @abstractmethod
     def sum_by_bin(self, pairs: Any, bins: NDArray[Any], n_bins: int) -> Any:
@@ -27,15 +20,23 @@ class HistogramCipher(ABC):
         bins: [rows, slots], the bins that a row belongs to; an entry of n_bins belongs to no bin.
         """
 
-    @abstractmethod
-    def decrypt_pairs(self, sums: Any) -> tuple[Floats, Floats]:
-        """Return sums of first and of second derivatives."""
-
     def take(self, pairs: Any, rows: NDArray[Any]) -> Any:
         """Return the pairs of some rows, by number or as a mask."""
         return pairs[rows]
 
-    def for_parties(self) -> "HistogramCipher":
+
+class HistogramCipher(HistogramAdder):
+    """An additively homomorphic encryption of pairs, one per row: the label holder encrypts and decrypts."""
+
+    @abstractmethod
+    def encrypt_pairs(self, g: NDArray[np.float32], h: NDArray[np.float32] | None) -> Any:
+        """Return an encrypted pair per row; h is None if all second derivatives are 1."""
+
+    @abstractmethod
+    def decrypt_pairs(self, sums: Any) -> tuple[Floats, Floats]:
+        """Return sums of first and of second derivatives."""
+
+    def for_parties(self) -> HistogramAdder:
         """Return what the other parties get; here the cipher itself."""
         return self
 

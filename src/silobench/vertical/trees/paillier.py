@@ -10,21 +10,15 @@ from numpy.typing import NDArray
 from silobench.privacy.encryption.paillier import Paillier, PaillierPublic, PaillierSecret
 from silobench.privacy.encryption.scheme import Ciphertexts
 from silobench.vertical.trees.binning import Floats
-from silobench.vertical.trees.cipher import HistogramCipher
+from silobench.vertical.trees.cipher import HistogramAdder, HistogramCipher
 from silobench.vertical.trees.messages import Gradients, Histogram
 
 
-class PublicPaillier(HistogramCipher):
+class PublicPaillier(HistogramAdder):
     """What parties without the key do: add up ciphertexts by bin."""
 
     def __init__(self, key: PaillierPublic) -> None:
         self.key = key
-
-    def encrypt_pairs(self, g: NDArray[np.float32], h: NDArray[np.float32] | None) -> Ciphertexts:
-        raise NotImplementedError("only the label holder encrypts gradients.")
-
-    def decrypt_pairs(self, sums: Ciphertexts) -> tuple[Floats, Floats]:
-        raise NotImplementedError("only the label holder has the key to decrypt sums of gradients.")
 
     def sum_by_bin(self, pairs: Ciphertexts, bins: NDArray[Any], n_bins: int) -> Ciphertexts:
         row, slot = np.nonzero(bins < n_bins)
@@ -37,7 +31,7 @@ class PublicPaillier(HistogramCipher):
         return replace(pairs, items=tuple(pairs.items[number] for number in numbers.tolist()), shape=(len(numbers), 2))
 
 
-class PaillierHistograms(PublicPaillier):
+class PaillierHistograms(PublicPaillier, HistogramCipher):
     """The label holder's side: a pair of a row is one ciphertext, and a sum has many pairs in one.
 
     Derivatives are scaled to magnitudes up to 1 by a power of two, and rounded to the fixed point of the scheme. Their

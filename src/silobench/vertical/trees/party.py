@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from silobench.vertical.trees.bin_matrix import slots_of
 from silobench.vertical.trees.binning import Ints, codes, sampled, thresholds
-from silobench.vertical.trees.cipher import Clear, HistogramCipher
+from silobench.vertical.trees.cipher import Clear, HistogramAdder
 from silobench.vertical.trees.messages import (
     Gradients,
     Histogram,
@@ -28,7 +28,7 @@ class TreeParty:
     columns: float [rows of the party, features]; bins: the largest number of bins of a feature.
     """
 
-    def __init__(self, columns: NDArray[Any], bins: int = 255, cipher: HistogramCipher | None = None) -> None:
+    def __init__(self, columns: NDArray[Any], bins: int = 255, cipher: HistogramAdder | None = None) -> None:
         sample = sampled(columns)
         self._limits = [thresholds(column, bins) for column in sample.T]
         self._codes = np.zeros(columns.shape, dtype=np.uint8, order="F")
