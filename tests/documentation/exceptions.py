@@ -50,8 +50,9 @@ COMMANDS = (
     Exempt("*", "silobench run niid-table3 *", "minutes", "shorten", f"{_ONE_ROUND} --only '*label-count*'"),
     Exempt("*", "silobench run zhao-sharing *", "a minute", "shorten", _ONE_ROUND),
     Exempt("*", "silobench run quagmire-skewscout *", "a minute", "shorten", _ONE_ROUND),
+    Exempt("*", "silobench run oarf-baseline *", "a minute", "shorten", "--trials 2 --only 'synthetic*'"),
     Exempt("*", "silobench run oarf-* *", "a minute", "shorten", _ONE_ROUND),
-    Exempt("docs/personal.md", "silobench run docs/results/personal.toml *", "minutes", "shorten", _ONE_ROUND),
+    Exempt("docs/personal.md", "silobench run docs/results/personal.toml *", "minutes", "shorten", f"{_ONE_ROUND} --only '*count*'"),
 )
 
 # Blocks that only make sense as parts of something larger, which a test puts together and executes.

@@ -14,18 +14,18 @@ from documentation.session import Session
 PAGES = [page for page in pages() if any(block.language not in ("text",) for block in blocks_of(page))]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("document", PAGES)
 def test_a_page_does_what_it_says(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SILOBENCH_DATA", str(tmp_path / "data"))
-    BEFORE.get(page, lambda: None)()
-    session = Session(page, capsys)
+    BEFORE.get(document, lambda: None)()
+    session = Session(document, capsys)
     outcomes = session.run()
-    assert list(outcomes) == blocks_of(page)
+    assert list(outcomes) == blocks_of(document)
     assert all(outcomes.values())
-    CHECKS.get(page, lambda session: None)(session)
+    CHECKS.get(document, lambda session: None)(session)
 
 
 def test_every_exception_is_needed() -> None:
