@@ -1,4 +1,4 @@
-"""How the documentation site is built: `make docs`. Nothing is downloaded, and the pages load nothing from elsewhere."""
+"""How `make docs` builds the documentation site. Nothing is downloaded, and pages load nothing from elsewhere."""
 
 import silobench
 

@@ -2,10 +2,13 @@
 
 import re
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_FENCE = re.compile(r"^(?P<fence>```+|:::+)(?P<language>[^\n]*)\n(?P<text>.*?)^(?P=fence)[ ]*$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(
+    r"^(?P<fence>```+|:::+)(?P<language>[^\n]*)\n(?P<text>.*?)^(?P=fence)[ ]*$", re.DOTALL | re.MULTILINE
+)
 # Blocks that show something: a picture in characters, a citation, an example of a record.
 ILLUSTRATIONS = ("text", "bibtex", "json")
 
@@ -50,10 +53,10 @@ def blocks_of(page: str) -> list[Block]:
     content = (ROOT / page).read_text(encoding="utf-8")
     matches = [match for match in _FENCE.finditer(content) if not match["language"].startswith("{")]
     blocks = []
-    for place, match in enumerate(matches):
-        line, before = content[: match.start()].count("\n") + 1, content[: match.start()].rstrip().rpartition("\n")[2]
-        after = matches[place + 1] if place + 1 < len(matches) else None
-        is_output = after is not None and after["language"] == "text" and not content[match.end() : after.start()].strip()
-        output = after["text"] if after is not None and is_output else None
-        blocks.append(Block(page, line, match["language"], match["text"], before, output))
+    for match, after in zip_longest(matches, matches[1:]):
+        above = content[: match.start()]
+        is_output = after and after["language"] == "text" and not content[match.end() : after.start()].strip()
+        output = after["text"] if is_output else None
+        before = above.rstrip().rpartition("\n")[2]
+        blocks.append(Block(page, above.count("\n") + 1, match["language"], match["text"], before, output))
     return blocks

@@ -108,7 +108,11 @@ def _models(session: Session) -> None:
     assert run.label["model"] == "two-layers(width=16)"
     assert run.facts.parameters == 65 * 16 + 17 * 10
     printed = {text: result.out for text, result in session.results}
-    assert printed["silobench predict runs/patients new.csv"].splitlines()[:3] == ["row,prediction", "1,alive", "2,died"]
+    assert printed["silobench predict runs/patients new.csv"].splitlines()[:3] == [
+        "row,prediction",
+        "1,alive",
+        "2,died",
+    ]
     assert Path("answers.csv").read_text().startswith("row,prediction,p(alive),p(died)\n1,alive,0.")
     programs = [out for text, out in printed.items() if text.startswith("silobench model ")]
     assert len(programs) == 2

@@ -30,7 +30,6 @@ class Session:
     capsys: pytest.CaptureFixture[str]
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "page"})
     results: list[tuple[str, Result]] = field(default_factory=list)
-    used: set[Exempt] = field(default_factory=set)
 
     def run(self) -> dict[Block, str]:
         """Return what was done with each block of the page."""
@@ -70,9 +69,9 @@ class Session:
 
     def _command(self, block: Block, command: Command) -> str:
         program, *arguments = shlex.split(command.text, comments=True)
-        rule = next((rule for rule in COMMANDS if fnmatch(self.page, rule.pages) and fnmatch(command.text, rule.command)), None)
+        rules = [rule for rule in COMMANDS if fnmatch(self.page, rule.pages) and fnmatch(command.text, rule.command)]
+        rule = rules[0] if rules else None
         if rule is not None:
-            self.used.add(rule)
             if rule.check != "shorten":
                 return self._check(rule, arguments)
             arguments += shlex.split(rule.more)
