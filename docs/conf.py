@@ -30,6 +30,7 @@ autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 maximum_signature_line_length = 100
+toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = "silobench"
@@ -58,6 +59,15 @@ def _plain(app: Any, what: str, name: str, value: Any, options: Any, lines: list
     lines[:] = [_literal(line) for line in lines]
 
 
+def _short(
+    app: Any, what: str, name: str, value: Any, options: Any, signature: str | None, returned: str | None
+) -> Any:
+    """Name types without their modules, and defaults that a dataclass makes anew as three dots."""
+    if signature is None:
+        return None
+    return re.sub(r"~?(?:\w+\.)+(\w+)", r"\1", signature).replace("<factory>", "..."), returned
+
+
 def _literal(line: str) -> str:
     parts = re.split(r"(``[^`]+``|`[^`]+`)", line)
     words = [re.sub(r"([*|_\\])", r"\\\1", part) for part in parts[::2]]
@@ -69,3 +79,4 @@ def setup(app: Any) -> None:
     app.add_lexer("csv", TextLexer)
     app.connect("source-read", _adapt)
     app.connect("autodoc-process-docstring", _plain)
+    app.connect("autodoc-process-signature", _short)
