@@ -134,7 +134,7 @@ def a_round() -> str:
     """Draw one round of a federation: five parties, three of which are in the cohort."""
     digits = sb.load("digits")
     federation = sb.federate(digits, "quantity-dirichlet(beta=2)", parties=5, seed=0)
-    cohort, body = {0, 2, 3}, [heads(), *box(220, 10, 160, 44, "server", "one model, no rows")]
+    cohort, body = {0, 2, 3}, [heads(), *box(230, 10, 140, 44, "server", "one model, no rows")]
     for party in federation.parties:
         x, chosen = 10 + 120 * party.id, party.id in cohort
         body += box(x, 150, 100, 44, f"party {party.id}", f"{party.samples} rows", DOT if chosen else INK)
