@@ -17,7 +17,7 @@ author = "The silobench developers"
 copyright = "2026, the silobench developers"  # the name that Sphinx asks for
 version = release = silobench.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 nitpicky = False  # type hints name torch and numpy, whose pages are elsewhere
@@ -38,6 +38,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
+html_use_index = False
+smartquotes = False  # quotes are as they were typed, and the build is faster
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0f5e9c", "color-brand-content": "#0f5e9c"},
     "dark_css_variables": {"color-brand-primary": "#6cb6f0", "color-brand-content": "#6cb6f0"},

@@ -5,6 +5,7 @@ import io
 import re
 import runpy
 import sys
+import warnings
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -38,45 +39,50 @@ class _Page(HTMLParser):
             self.links.append(options["href"] or "")
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as `make docs` builds it: a warning is an error."""
+def test_the_site_is_whole_and_local(tmp_path: Path) -> None:
+    """It is built once, as `make docs` builds it, and everything is checked on it: a build takes some seconds."""
+    _build(tmp_path)
+    pages = {file: _Page(file.read_text(encoding="utf-8")) for file in tmp_path.rglob("*.html")}
+    _need_every_page(tmp_path, pages)
+    _need_local(tmp_path, pages)
+    _need_targets(pages)
+    _need_public_names(tmp_path / "api.html")
+
+
+def _build(out: Path) -> None:
+    """Build the site; a warning is an error, except those of Python about Sphinx itself."""
     from sphinx.cmd.build import main
 
-    out, path, messages = tmp_path_factory.mktemp("site"), list(sys.path), io.StringIO()
-    with contextlib.redirect_stderr(messages), contextlib.redirect_stdout(messages):
-        code = main(["--quiet", "--fail-on-warning", "--keep-going", "--builder", "html", str(DOCS), str(out)])
+    path, messages = list(sys.path), io.StringIO()
+    options = ["--quiet", "--fail-on-warning", "--keep-going", "--builder", "html", "-d", str(out / ".trees")]
+    with contextlib.redirect_stderr(messages), contextlib.redirect_stdout(messages), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        code = main([*options, str(DOCS), str(out)])
     sys.path[:] = path
     assert code == 0, messages.getvalue()
-    return out
 
 
-@pytest.fixture(scope="module")
-def built(site: Path) -> dict[Path, _Page]:
-    return {file: _Page(file.read_text(encoding="utf-8")) for file in site.rglob("*.html")}
-
-
-def test_every_page_is_built_and_in_the_navigation(site: Path) -> None:
-    navigation = _Page((site / "index.html").read_text(encoding="utf-8")).links
+def _need_every_page(site: Path, pages: dict[Path, _Page]) -> None:
+    navigation = pages[site / "index.html"].links
     for page in DOCS.rglob("*.md"):
         name = page.relative_to(DOCS).with_suffix(".html")
         assert (site / name).is_file()
         assert str(name) in navigation or name == Path("index.html"), f"{name} is in no toctree of docs/index.md"
 
 
-def test_nothing_is_loaded_from_elsewhere(site: Path, built: dict[Path, _Page]) -> None:
-    for file, page in built.items():
+def _need_local(site: Path, pages: dict[Path, _Page]) -> None:
+    for file, page in pages.items():
         for source in page.loads:
             target = re.sub(r"[?#].*", "", source)
-            is_here = source.startswith("data:") or (file.parent / unquote(target)).resolve().is_file()
-            assert is_here or target in ("index.html", "genindex.html", "search.html"), f"{file.name} loads {source}"
+            is_here = not target or source.startswith("data:") or (file.parent / unquote(target)).resolve().is_file()
+            assert is_here, f"{file.name} loads {source}"
     for sheet in site.rglob("*.css"):
         assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", sheet.read_text(encoding="utf-8")), sheet.name
 
 
-def test_every_link_leads_to_a_page_and_a_place(built: dict[Path, _Page]) -> None:
-    places = {file.resolve(): page.places for file, page in built.items()}
-    for file, page in built.items():
+def _need_targets(pages: dict[Path, _Page]) -> None:
+    places = {file.resolve(): page.places for file, page in pages.items()}
+    for file, page in pages.items():
         for link in page.links:
             if re.match(r"(https?|mailto):", link):
                 continue
@@ -86,8 +92,8 @@ def test_every_link_leads_to_a_page_and_a_place(built: dict[Path, _Page]) -> Non
             assert not place or there not in places or unquote(place) in places[there], f"{file.name} links to {link}"
 
 
-def test_every_public_name_is_described(site: Path) -> None:
-    page = (site / "api.html").read_text(encoding="utf-8")
+def _need_public_names(file: Path) -> None:
+    page = file.read_text(encoding="utf-8")
     places = _Page(page).places
     missing = [name for name in sb.__all__ if name != "__version__" and f"silobench.{name}" not in places]
     assert not missing
