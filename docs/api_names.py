@@ -64,8 +64,10 @@ def page() -> str:
 
 
 def _section(title: str, names: list[str]) -> str:
-    entries = "\n".join(_entry(name, getattr(silobench, name)) for name in sorted(names, key=str.lower))
-    return f"## {title}\n\n```{{eval-rst}}\n{entries}\n```"
+    ordered = sorted(names, key=str.lower)
+    links = " · ".join(f":py:obj:`~silobench.{name}`" for name in ordered)
+    entries = "\n".join(_entry(name, getattr(silobench, name)) for name in ordered)
+    return f"## {title}\n\n```{{eval-rst}}\n{links}\n\n{entries}\n```"
 
 
 def _entry(name: str, value: Any) -> str:
