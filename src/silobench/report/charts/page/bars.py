@@ -8,6 +8,8 @@ from typing import Any
 
 from silobench.report.charts.page.frame import (
     LETTER,
+    LINE,
+    MOST_LETTERS,
     TOP,
     WIDE,
     Frame,
@@ -126,7 +128,8 @@ def _upright(chart: BarChart) -> str:
 def _lying(chart: BarChart) -> str:
     y = bar_ruler(chart)
     each = _BAR * (1 if chart.stacked else max(1, len(chart.bars))) / _SHARE
-    band = max(each, 20.0) if len(chart.groups) <= 60 else each
+    lines = 1 + (max(map(len, chart.groups), default=0) > MOST_LETTERS)
+    band = max(each, 6.0 + LINE * lines) if len(chart.groups) <= 60 else each
     height = round(band * len(chart.groups))
 
     def shape(box: Box) -> tuple[str, str, str]:

@@ -19,7 +19,7 @@ LINE = 14  # pixels of a line of text
 TOP = 8  # pixels above the marks
 COLOURS = 8
 _NARROW = 270  # pixels of a plot on a phone, where names must still fit
-_MOST_LETTERS = 22  # in a line of a name at an axis
+MOST_LETTERS = 22  # in a line of a name at an axis
 _MOST_LINES = 3
 
 
@@ -196,7 +196,7 @@ def _apart(number: str) -> str:
     return number if number.startswith("-") else f" {number}"
 
 
-def shortened(name: str, most: int = _MOST_LETTERS) -> str:
+def shortened(name: str, most: int = MOST_LETTERS) -> str:
     """Return a name with its middle left out where it is too long.
 
     >>> shortened("split(noise(deviation=1.0))", 16)
@@ -206,7 +206,7 @@ def shortened(name: str, most: int = _MOST_LETTERS) -> str:
     return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[len(name) - tail :]}"
 
 
-def wrapped(name: str, letters: int = _MOST_LETTERS, lines: int = _MOST_LINES) -> list[str]:
+def wrapped(name: str, letters: int = MOST_LETTERS, lines: int = _MOST_LINES) -> list[str]:
     """Return a name in lines; what does not fit is left out in its middle.
 
     >>> wrapped("quantity-dirichlet(beta=0.5) · 10 parties", 16)

@@ -32,7 +32,7 @@ from silobench.report.charts.values import Better, Mark, ScatterChart, pareto
 _HEIGHT = 240
 _MOST_NAMED = 30  # marks with a name beside them
 _WIDTHS = (280.0, 640.0)  # pixels of a plot on a phone and on a desk, in both of which names must not touch
-_PLACES = ((9, 4, ""), (-9, 4, "end"), (0, -9, "middle"), (0, 17, "middle"))  # of a name beside its mark
+_PLACES = ((0, -9, "middle"), (9, 4, ""), (-9, 4, "end"), (0, 17, "middle"))  # of a name beside its mark
 
 
 def scatter_markup(chart: ScatterChart) -> str:
