@@ -25,13 +25,13 @@ from markupsafe import Markup
 
 from silobench import __version__
 from silobench.atomic import replace_atomically
+from silobench.report.charts.page import markup
 from silobench.report.drawing import Drawing
 from silobench.report.page import Page
 from silobench.report.table_view import view
 
 STYLES = ("site.css", "charts.css")
 SCRIPTS = ("theme.js", "tables.js", "charts.js")  # the first runs before the page is drawn
-LIVE_SCRIPTS = ("live.js",)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Frame:
 
     @property
     def scripts(self) -> tuple[str, ...]:
-        return tuple(name for name in SCRIPTS + (LIVE_SCRIPTS if self.live else ()) if _has_asset(name))
+        return tuple(name for name in SCRIPTS if _has_asset(name))
 
     @property
     def policy(self) -> str:
@@ -101,8 +101,8 @@ def environment() -> Environment:
 
 
 def picture(drawing: Drawing) -> Markup:
-    """Return a chart as SVG."""
-    return Markup(f"<p>{drawing.chart.title}</p>")
+    """Return a chart as a part of a page."""
+    return Markup(drawing.chart if isinstance(drawing.chart, str) else markup(drawing.chart))
 
 
 def sentences(note: str) -> list[str]:
@@ -129,6 +129,7 @@ def _sentence(text: str) -> str:
 # --- assets -------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def asset(name: str) -> str:
     """Return the text of a style or a script."""
     return (files("silobench.report") / "assets" / name).read_text(encoding="utf-8")
@@ -142,14 +143,13 @@ def _digest(text: str) -> str:
     return b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def assets(live: bool = False) -> dict[str, str]:
+def assets() -> dict[str, str]:
     """Return all styles and scripts by the path that pages expect them at."""
-    names = (*STYLES, *SCRIPTS, *(LIVE_SCRIPTS if live else ()))
-    return {f"assets/{name}": asset(name) for name in names if _has_asset(name)}
+    return {f"assets/{name}": asset(name) for name in (*STYLES, *SCRIPTS) if _has_asset(name)}
 
 
-def copy_assets(folder: Path, live: bool = False) -> None:
+def copy_assets(folder: Path) -> None:
     """Write all styles and scripts into the folder of a site."""
     (folder / "assets").mkdir(parents=True, exist_ok=True)
-    for path, text in assets(live).items():
-        replace_atomically(folder / path, text.encode())
+    for path, text in assets().items():
+        replace_atomically(folder / path, text.encode(), durable=False)

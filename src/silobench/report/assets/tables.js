@@ -12,8 +12,15 @@
     return parseFloat(match[1].replaceAll(",", "").replace("−", "-")) * (UNITS[match[2]] ?? 1);
   }
 
-  const first = (cell) => (cell?.firstChild?.textContent ?? "").trim();
-  const whole = (cell) => [...cell.childNodes].map((node) => node.textContent.trim()).filter(Boolean).join(" ");
+  const first = (cell) => (cell?.textContent ?? "").trim();
+
+  // The text of a cell with a space between its parts.
+  function whole(cell) {
+    const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    const parts = [];
+    while (walker.nextNode()) parts.push(walker.currentNode.textContent.trim());
+    return parts.filter(Boolean).join(" ");
+  }
 
   function compare(a, b, numeric) {
     if (a === "" || b === "") return 0;
