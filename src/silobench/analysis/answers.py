@@ -46,16 +46,17 @@ class Lead:
 
     @property
     def text(self) -> str:
-        """The lead with its interval and its probability."""
-        unit = _unit(self.question.score)
+        """The lead with its interval and its probability; where it is not decided, also that of a practical tie."""
+        score, step = self.question.score, self.question.factor * self.question.rope
         interval = ""
         if self.pairs.posterior:
             low, high = (self.question.factor * end for end in self.pairs.posterior.interval())
             low, high = (low, high) if self.question.score.higher_is_better else (-high, -low)
             interval = f" (95% interval {_number(low)} to {_number(high)})"
-        step = f"{self.question.factor * self.question.rope:g} {unit}"
-        sure = f"the probability of a lead above {step} is {_probability(self.probability)}"
-        return f"{_number(self.size)} {unit}{interval}; {sure}"
+        sure = f"the probability of a lead above {step:g} {_unit(score, step)} is {_probability(self.probability)}"
+        tie = self.pairs.odds.equal if self.pairs.odds else 0.0
+        less = "" if self.probability > DECIDED else f", and that of a smaller difference {_probability(tie)}"
+        return f"{_number(self.size)} {_unit(score, self.size)}{interval}; {sure}{less}"
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def _of_metric(cells: Sequence[CellResult]) -> list[Sentence]:
         *(_verdict(judged, metric) if judged else []),
         *(_without_spread(blind, metric, some=bool(judged)) if blind else []),
         *(_alone(each, metric) if not compared else []),
-        *_harm(each, metric),
+        *(_harm(each, metric) if compared else []),
     ]
     return [*map(Sentence, sentences), *(Sentence(text, is_warning=True) for text in _warnings(each))]
 
@@ -151,7 +152,7 @@ def _verdict(judged: Sequence[Outcome], metric: Metric) -> list[str]:
         largest = max(leads, key=lambda outcome: outcome.lead.size if outcome.lead else 0.0)
         assert largest.lead
         return [
-            f"No method is shown to be better than the others in any of {len(judged)} settings: the leaders tie.",
+            f"No method is shown to be better than the others in any of the {len(judged)} settings that can be judged: the leaders tie.",
             f"The largest lead is that of {largest.lead.a} over {largest.lead.b} on {largest.setting.name}: "
             f"{largest.lead.text}.",
         ]
@@ -190,7 +191,7 @@ def _scores(outcome: Outcome, metric: Metric) -> str:
 def _without_spread(blind: Sequence[Outcome], metric: Metric, *, some: bool) -> list[str]:
     """Return that one trial has no spread, and which method has the best numbers in it."""
     where = f"{len(blind)} of the settings have" if some else "Every setting has" if len(blind) > 1 else "There is"
-    texts = [f"{where} one trial only, so nothing can be said about certainty: run --trials 3 or more."]
+    texts = [f"{where} one trial only, so nothing can be said about certainty: --trials 3 or more gives a spread."]
     wins = Counter(name for outcome in blind for name in outcome.leaders)
     top = [name for name, count in wins.items() if count == max(wins.values())]
     word = "highest" if metric.higher_is_better else "lowest"
@@ -218,14 +219,19 @@ def _alone(each: Sequence[Outcome], metric: Metric) -> list[str]:
         return [f"No setting has two methods, so none is compared with another: {listed(names, _MOST_NAMED)}."]
     if len(scores) == 1:
         return [f"{names[0]} is the only method: it has {_article(metric)} of {metric.text(scores[0][0])} on {scores[0][1]}."]
-    return [f"{names[0]} is the only method, in {len(scores)} settings, so no methods are compared."]
+    best, worst = (pick([score for score, _ in scores]) for pick in (metric.best, metric.worst))
+    (high, easy), (low, hard) = ((value, dict(scores)[value]) for value in (best, worst))
+    return [
+        f"{names[0]} is the only method, in {len(scores)} settings, so no methods are compared. Its {metric.title} is "
+        f"between {metric.text(low)} on {hard} and {metric.text(high)} on {easy}."
+    ]
 
 
 def _harm(each: Sequence[Outcome], metric: Metric) -> list[str]:
     """Return which partition costs most, among settings of one dataset that differ in the partition only."""
     families: dict[object, list[Outcome]] = {}
     for outcome in each:
-        if outcome.leaders:
+        if outcome.leaders and outcome.kind != "no better than constant":
             families.setdefault(outcome.setting.first.label.without("partition", *METHOD_KEYS), []).append(outcome)
     family = max(families.values(), key=len, default=[])
     if len(family) < 2:
@@ -257,8 +263,10 @@ def _warnings(each: Sequence[Outcome]) -> list[str]:
 # --- words --------------------------------------------------------------------------------------------
 
 
-def _unit(metric: Metric) -> str:
-    return "percentage points" if metric.is_share else metric.unit or f"of {metric.title}"
+def _unit(metric: Metric, size: float) -> str:
+    if metric.is_share:
+        return "percentage point" if size == 1 else "percentage points"
+    return metric.unit or f"of {metric.title}"
 
 
 def _article(metric: Metric) -> str:

@@ -6,12 +6,15 @@ from statistics import fmean
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells, grouped
-from silobench.analysis.tables import best_of_grids, folded, shown, varying
+from silobench.analysis.tables import folded, shown, varying
+from silobench.runs.label import Label
 
 METHOD_KEYS = (
     "algorithm", "transforms", "broadcast", "exchange", "aggregate", "server", "controller", "selection", "pace",
     "buffers",
 )  # fmt: skip
+_FIRST = ("dataset", "partition")  # choices that always name a setting
+_LAST = ("measure", "metric", "eval_every", "eval_on", "split", "rounds", "solver")  # choices that seldom need to
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,17 @@ def settings(cells: Cells) -> list[Setting]:
 
 
 def setting_choices(cells: Cells, but: Sequence[str] = METHOD_KEYS) -> list[str]:
-    """Return the choices that tell settings apart: the partition, the dataset if there are several, and others."""
+    """Return as few choices as tell settings apart: the partition, the dataset if there are several, and others."""
     names = [name for name in varying(cells) if name not in but] if cells else []
-    several = {name: len({shown(cell, name, cells) for cell in cells}) > 1 for name in names}
-    return [name for name in names if several[name]] or names[1:2]
+    names = [name for name in names if len({shown(cell, name, cells) for cell in cells}) > 1] or names[1:2]
+
+    def distinct(by: Sequence[str]) -> int:
+        return len({tuple(shown(cell, name, cells) for name in by) for cell in cells})
+
+    for name in [name for name in _LAST if name in names] + [name for name in names[::-1] if name not in _FIRST]:
+        others = [other for other in names if other != name]
+        names = others if others and distinct(others) == distinct(names) else names
+    return names
 
 
 def setting_name(cell: CellResult, names: Sequence[str], cells: Cells) -> str:
@@ -60,8 +70,13 @@ def _choice(cell: CellResult, name: str, cells: Cells) -> str:
 
 
 def _method(cell: CellResult, keys: Sequence[str]) -> str:
-    texts = [cell.label.text(key) or f"no {key}" for key in keys]
-    return " · ".join(text for text, key in zip(texts, keys, strict=True) if key == "algorithm" or not text.startswith("no ")) or texts[0]
+    """Return the choices that are not at their defaults, or the first one if all are."""
+    texts = {key: cell.label.text(key) for key in keys}
+    chosen = [text for key, text in texts.items() if text != _DEFAULTS.text(key)]
+    return " · ".join(chosen) or texts[keys[0]] or f"no {keys[0]}"
+
+
+_DEFAULTS = Label({})
 
 
 def by_harm(places: Sequence[Setting]) -> list[Setting]:

@@ -363,7 +363,7 @@ def report(
     results = _read(directory)
     _readable(results)
     with waiting("writing the report"):
-        page = write_report(results, output or directory / "report", f"silobench: {directory.resolve().name}")
+        page = write_report(results, output or directory / "report", directory.resolve().name)
     print(f"report: {page.resolve()}")
     print_missing(results)
     _report_damage(results)

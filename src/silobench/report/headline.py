@@ -8,23 +8,56 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import grouped
 from silobench.analysis.methods import METHOD_KEYS, Setting, by_harm, settings
 from silobench.analysis.statistics import deviation
-from silobench.report.charts.values import Axis, Level, Line, LineChart, Mark, Point, ScatterChart
+from silobench.report.charts.values import (
+    Axis,
+    Better,
+    Dots,
+    DotChart,
+    Level,
+    Line,
+    LineChart,
+    Mark,
+    Point,
+    ScatterChart,
+    Value,
+)
 from silobench.report.drawing import Drawing
 from silobench.runs.stored import StoredRun
 from silobench.tasks.metrics import Metric
 
 _MOST_SETTINGS = 30  # along an axis
+_MOST_CHARTS = 4
 _FAMILY = ("partition", "parties", *METHOD_KEYS)
 
 
 def headline(cells: Sequence[CellResult]) -> list[Drawing]:
-    """Return the main metric by setting, one chart per dataset and model; none for a single setting of one method.
+    """Return the main metric by setting, a chart for each dataset or model with several partitions.
 
-    Settings are in the order of their mean score: those on the right hurt most.
+    Settings are in the order of their mean score: those on the right hurt most. Without several partitions there is a
+    chart of the methods of the first setting, and none if it has one method.
     """
     families = grouped(settings(cells), lambda setting: setting.first.label.without(*_FAMILY))
-    many = [family for family in families if len(family) > 1 or len(family[0].cells) > 1]
-    return [_by_setting(by_harm(family)[:_MOST_SETTINGS], len(many) > 1) for family in many[:4]]
+    many = [family for family in families if len(family) > 1]
+    if many:
+        return [_by_setting(by_harm(family)[:_MOST_SETTINGS], len(families) > 1) for family in many[:_MOST_CHARTS]]
+    return [_by_method(family[0]) for family in families[:_MOST_CHARTS] if len(family[0].cells) > 1]
+
+
+def _by_method(setting: Setting) -> Drawing:
+    """Return the scores of the methods of one setting, the best first."""
+    metric = setting.first.metric
+    ordered = sorted(setting.cells, key=lambda name: metric.gain(setting.cells[name].score.mean, 0.0), reverse=True)
+    values = [_value(setting.cells[name]) for name in ordered]
+    title = f"{metric.title[:1].upper()}{metric.title[1:]} by method on {setting.name}"
+    chart = DotChart(title, ordered, _axis(metric), [Dots(metric.title, values)], levels=_levels(setting.first))
+    return Drawing(title, chart, "Bars are the standard deviation over trials." if len(setting.first.seeds) > 1 else "")
+
+
+def _value(cell: CellResult) -> Value | None:
+    factor, score = cell.metric.factor, cell.score
+    if not math.isfinite(score.mean):
+        return None
+    return Value(factor * score.mean, None if score.std is None else factor * score.std)
 
 
 def _by_setting(family: Sequence[Setting], named: bool) -> Drawing:
@@ -128,9 +161,9 @@ def _trade_offs(family: Sequence[Setting], named: bool) -> list[Drawing]:
             if len(known) == len(costs) and all(map(math.isfinite, scores)):
                 marks.append(Mark(name, fmean(known), metric.factor * fmean(scores), group=name))
         if len(marks) > 1:
-            better = ("lower", "higher" if metric.higher_is_better else "lower")
+            upwards: Better = "higher" if metric.higher_is_better else "lower"
             axis = Axis(f"{title} in a run", unit, low=0.0)
-            chart = ScatterChart(f"{metric.title} against {title}", axis, _axis(metric), marks, better)  # type: ignore[arg-type]
+            chart = ScatterChart(f"{metric.title} against {title}", axis, _axis(metric), marks, ("lower", upwards))
             drawings.append(Drawing(f"{metric.title[:1].upper()}{metric.title[1:]} against {title}: {where}", chart, _FRONT))
     return drawings
 

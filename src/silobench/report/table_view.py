@@ -91,9 +91,9 @@ def _entry(entry: Entry) -> EntryView:
 
 
 def _is_shared(table: Table, place: int) -> bool:
-    """Whether a column is a choice with the same value in all rows, which no footer uses."""
-    texts = {row[place].text for row in table.rows}
-    return table.columns[place] in _CHOICES and len(texts) == 1 and "" not in texts and not table.footer
+    """Whether a column is a choice with the same value in all rows, and empty in the footer."""
+    texts, below = {row[place].text for row in table.rows}, any(line[place].text for line in table.footer)
+    return table.columns[place] in _CHOICES and len(texts) == 1 and "" not in texts and not below
 
 
 def _is_number(table: Table, place: int) -> bool:
@@ -101,8 +101,22 @@ def _is_number(table: Table, place: int) -> bool:
     return bool(texts) and all(_NUMBER.match(text) for text in texts)
 
 
-def without_columns(table: Table, *titles: str) -> Table:
-    """Return a table without some of its columns."""
-    places = [place for place, title in enumerate(table.columns) if title not in titles]
-    rows, footer = ([[line[place] for place in places] for line in part] for part in (table.rows, table.footer))
-    return replace(table, columns=[table.columns[place] for place in places], rows=rows, footer=footer)
+def by_partition(table: Table) -> Table:
+    """Return a table of scores with the partition in front and its kind of skew below the name.
+
+    The partition is what tells rows apart, and the first column stays visible where a table scrolls.
+    """
+    if not {"skew", "partition"} <= set(table.columns):
+        return table
+    skew, partition = table.columns.index("skew"), table.columns.index("partition")
+    others = [place for place in range(len(table.columns)) if place not in (skew, partition)]
+    rows = [
+        [Entry(row[partition].text, paper=f"{row[skew].text} skew"), *(row[place] for place in others)]
+        for row in table.rows
+    ]
+    footer = []
+    for line in table.footer:  # it begins with the kind of skew and what is counted
+        words = " ".join(entry.text for entry in line[:2])
+        footer.append([Entry(words), *(Entry("") if place < 2 else line[place] for place in others)])
+    columns = ["partition", *(table.columns[place] for place in others)]
+    return replace(table, columns=columns, rows=rows, footer=footer)

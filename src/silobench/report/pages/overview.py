@@ -13,6 +13,7 @@ from silobench.report.contents import Contents
 from silobench.report.drawing import Section
 from silobench.report.headline import headline
 from silobench.report.page import Page
+from silobench.report.table_view import by_partition
 from silobench.runs.stored import StoredRun
 from silobench.tasks.metrics import ACCURACY
 
@@ -39,7 +40,7 @@ def _section(cells: Sequence[CellResult]) -> Section:
     """Return the scores by one metric: the main table, and those on own rows and of other metrics."""
     main, *more = score_tables(cells)
     title = cells[0].metric.title
-    return Section(title[:1].upper() + title[1:], (), main, more=more, is_stacked=True)
+    return Section(title[:1].upper() + title[1:], (), by_partition(main), more=more, is_stacked=True)
 
 
 def _missing(contents: Contents) -> list[Sentence]:
@@ -58,9 +59,10 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
     runs, cells = contents.runs, contents.cells
     datasets = {run.dataset.name: run.dataset for run in runs}
     trials = sorted({len(cell.seeds) for cell in cells})
-    many = f"{trials[0]} to {trials[-1]} trials" if len(trials) > 1 else f"{trials[-1]} trial{'s' * (trials[-1] > 1)}" if trials else ""
+    many = f"{trials[0]} to {trials[-1]} trials" if len(trials) > 1 else "one trial" if trials == [1] else f"{trials[-1]} trials"
+    counted = f"{len(runs)} runs, {len(contents.settings)} setting{'s' * (len(contents.settings) != 1)}"
     return [
-        ("runs", f"{len(runs)} in {len(contents.settings)} settings" + (f", {many} each" if many else "")),
+        ("runs", f"{counted}, {many} of each method" if trials else counted),
         *(("data", f"{name}: {data.train} training rows, {data.test} test rows") for name, data in datasets.items()),
         *(("objective", text) for text in dict.fromkeys(map(_objective, runs)) if text),
         *((key, ", ".join(dict.fromkeys(run.label.text(key) for run in runs))) for key in _choices(runs)),
@@ -83,8 +85,9 @@ def _provenance(runs: Sequence[StoredRun]) -> list[tuple[str, str]]:
 
 
 def _choices(runs: Sequence[StoredRun]) -> Sequence[str]:
-    """Return the keys to state; those that parties with columns do not have are left out if there are no others."""
-    return [key for key in _CHOICES if key not in _OF_ROWS or any(run.facts.vertical is None for run in runs)]
+    """Return the keys to state: those of parties that hold rows only if there are such, and not at their defaults."""
+    partly = any(run.label.participation != 1.0 for run in runs if run.facts.vertical is None)
+    return [key for key in _CHOICES if key not in _OF_ROWS or partly]
 
 
 def _objective(run: StoredRun) -> str:
