@@ -102,7 +102,7 @@ def environment() -> Environment:
 
 def picture(drawing: Drawing) -> Markup:
     """Return a chart as a part of a page."""
-    return Markup(drawing.chart if isinstance(drawing.chart, str) else markup(drawing.chart))
+    return Markup(markup(drawing.chart))
 
 
 def sentences(note: str) -> list[str]:

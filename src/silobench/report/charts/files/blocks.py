@@ -42,7 +42,11 @@ def bar_figure(chart: BarChart) -> Figure:
     lying = is_lying(chart)
     legend = Legend.of([bars.name for bars in chart.bars] if len(chart.bars) > 1 else [], WIDTH)
     each = 0.16 * (1 if chart.stacked else len(chart.bars)) + 0.1
-    size = (WIDTH + 0.8, min(_TALLEST, 0.7 + each * len(chart.groups)) + legend.height) if lying else (WIDTH, 2.5 + legend.height)
+    size = (
+        (WIDTH + 0.8, min(_TALLEST, 0.7 + each * len(chart.groups)) + legend.height)
+        if lying
+        else (WIDTH, 2.5 + legend.height)
+    )
     figure = figure_of(*size)
     axes = figure.add_subplot()
     draw_bars(axes, chart)
@@ -91,9 +95,7 @@ def dot_figure(chart: DotChart) -> Figure:
     """Return a figure of dots, a band per row and in it a line per method."""
     legend = Legend.of([dots.name for dots in chart.dots] if len(chart.dots) > 1 else [], WIDTH)
     step = 0.7 / max(1, len(chart.dots))
-    figure = figure_of(
-        WIDTH, min(_TALLEST, 0.7 + max(0.18, 0.08 * len(chart.dots)) * len(chart.rows)) + legend.height
-    )
+    figure = figure_of(WIDTH, min(_TALLEST, 0.7 + max(0.18, 0.08 * len(chart.dots)) * len(chart.rows)) + legend.height)
     axes, handles = figure.add_subplot(), []
     for place, dots in enumerate(chart.dots):
         known = [(row, value) for row, value in enumerate(dots.values) if value and math.isfinite(value.mean)]
@@ -126,7 +128,9 @@ def heatmap_figure(chart: Heatmap) -> Figure:
     longest = max((len(words(chart, field)) for field in every), default=1) if has_texts else 1
     wide = max(0.32, 0.055 * longest + 0.08) if has_texts else 0.14
     names = max(map(len, chart.rows), default=0)
-    figure = figure_of(min(_TALLEST, 1.3 + 0.05 * names + wide * columns), min(_TALLEST, 1.0 + 0.22 * rows))
+    figure = figure_of(
+        min(_TALLEST, 1.3 + 0.05 * names + wide * columns), min(_TALLEST, 1.0 + (0.22 if has_texts else 0.12) * rows)
+    )
     axes = figure.add_subplot()
     shades = [[math.nan] * columns for _ in range(rows)]
     for field in every:

@@ -22,7 +22,7 @@ from silobench.report.charts.files.style import (
 from silobench.report.charts.page.density import density_ruler, finite_points
 from silobench.report.charts.page.frame import fit_below, shortened
 from silobench.report.charts.page.lines import FEW, colour_of, line_rulers
-from silobench.report.charts.page.scatter import scatter_rulers
+from silobench.report.charts.page.scatter import is_drawn, named_marks, scatter_rulers
 from silobench.report.charts.rulers import thinned
 from silobench.report.charts.values import DensityChart, Line, LineChart, ScatterChart, pareto
 
@@ -100,11 +100,11 @@ def scatter_figure(chart: ScatterChart) -> Figure:
         xs, ys = ([*xs, x.high], [*ys, *ys[-1:]]) if lower else ([x.low, *xs], [*ys[:1], *ys])
         if best:
             axes.step(xs, ys, where="post" if lower else "pre", color=SOFT, linewidth=0.9, linestyle="--", zorder=0)
-    if len(chart.marks) <= 12:
-        for mark in chart.marks:
-            axes.annotate(
-                shortened(mark.name, 30), (mark.x, mark.y), xytext=(3, 4), textcoords="offset points", fontsize=6.5
-            )
+    for mark, (right, down, anchor) in named_marks([mark for mark in chart.marks if is_drawn(mark, chart)], x, y):
+        axes.annotate(
+            shortened(mark.name), (mark.x, mark.y), xytext=(right / 2, -down / 2), textcoords="offset points",
+            fontsize=6.5, ha={"": "left", "end": "right", "middle": "center"}[anchor],
+        )  # fmt: skip
     set_grid(axes, "both")
     draw_levels(axes, chart.levels)
     legend.draw(figure, handles)
@@ -124,7 +124,9 @@ def draw_density(axes: Axes, chart: DensityChart) -> None:
     ends = ((-math.inf, low), (low, high), (high, math.inf))
     for place, ((start, end), shade, (name, mass)) in enumerate(zip(ends, chart.colours, chart.parts, strict=True)):
         part = [point for point in points if start <= point.x <= end]
-        axes.fill_between([point.x for point in part], [point.y for point in part], color=colour(shade), alpha=0.4, lw=0)
+        axes.fill_between(
+            [point.x for point in part], [point.y for point in part], color=colour(shade), alpha=0.4, lw=0
+        )
         align = ("left", "center", "right")[place]
         words = f"p({name}) = {mass:.3f}"
         axes.text(place / 2, 1.02, words, color=colour(shade), ha=align, va="bottom", transform=axes.transAxes)

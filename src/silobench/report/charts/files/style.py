@@ -75,7 +75,12 @@ class Legend:
         """Add it to a figure; `handles` has the line or the bars of each name."""
         if self.names:
             figure.legend(
-                handles, self.names, loc="outside upper center", ncols=self.columns, frameon=False, fontsize=_LEGEND_SIZE
+                handles,
+                self.names,
+                loc="outside upper center",
+                ncols=self.columns,
+                frameon=False,
+                fontsize=_LEGEND_SIZE,
             )
 
 

@@ -239,9 +239,7 @@ def fit_below(names: Sequence[str], width: float = _NARROW) -> bool:
     return not names or LETTER * max(map(len, names)) + 8 <= width / len(names)
 
 
-def names_below(
-    names: Sequence[str], shares: Sequence[float], y: float, width: float = _NARROW
-) -> tuple[str, float]:
+def names_below(names: Sequence[str], shares: Sequence[float], y: float, width: float = _NARROW) -> tuple[str, float]:
     """Return the names of places below an axis, turned where they do not fit, and the height that they need."""
     if fit_below(names, width):
         texts = [text(percent(at), y + LINE, name, "tick", "middle") for name, at in zip(names, shares, strict=True)]
@@ -299,7 +297,10 @@ def y_grid(ruler: Ruler, height: float) -> str:
 
 def x_grid(ruler: Ruler, height: float) -> str:
     """Return upright lines at the ticks."""
-    lines = (f'<line x1="{(x := percent(ruler.share(at)))}" x2="{x}" y1="{TOP}" y2="{TOP + height:g}"/>' for at, _ in ruler.ticks)
+    lines = (
+        f'<line x1="{(x := percent(ruler.share(at)))}" x2="{x}" y1="{TOP}" y2="{TOP + height:g}"/>'
+        for at, _ in ruler.ticks
+    )
     return f'<g class="chart-grid">{"".join(lines)}</g>'
 
 
@@ -312,7 +313,8 @@ def x_axis(ruler: Ruler, height: float) -> tuple[str, float]:
         texts, below = names_below(ruler.axis.names, shares, y)
     else:
         texts = "".join(
-            text(percent(at), y + LINE + 2, words, "tick", "middle") for at, (_, words) in zip(shares, ruler.ticks, strict=True)
+            text(percent(at), y + LINE + 2, words, "tick", "middle")
+            for at, (_, words) in zip(shares, ruler.ticks, strict=True)
         )
         below = LINE + 6
     return base + texts, below

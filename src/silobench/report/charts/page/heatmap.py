@@ -119,4 +119,6 @@ def _data(chart: Heatmap, starts: Sequence[float], across: float) -> dict[str, A
         return facts | {"texts": [list(row) for row in chart.details or chart.texts]}
     known = {(field.row, field.column): rounded(field.value) for field in fields(chart)}
     table = [[known.get((row, column)) for column in range(len(chart.columns))] for row in range(len(chart.rows))]
-    return facts | {"values": [[int(one) if one is not None and one == int(one) else one for one in row] for row in table]}
+    return facts | {
+        "values": [[int(one) if one is not None and one == int(one) else one for one in row] for row in table]
+    }
