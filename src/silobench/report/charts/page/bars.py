@@ -121,8 +121,8 @@ def _upright(chart: BarChart) -> str:
         chart,
         Frame(
             "bar", _HEIGHT, [*_series(chart, y, shape), *levels], _keys(chart), left, left_width, heads=[y.label],
-            grid=[y_grid(y, _HEIGHT)], above=level_names, below=below, below_height=below_height, foot=chart.group_title,
-            data=_data(chart, y),
+            grid=[y_grid(y, _HEIGHT)], above=level_names, below=below, below_height=below_height,
+            foot=chart.group_title, data=_data(chart, y),
         ),
     )  # fmt: skip
 
@@ -152,8 +152,8 @@ def _lying(chart: BarChart) -> str:
     return framed(
         chart,
         Frame(
-            "row", height, [*_series(chart, y, shape), *marks], _keys(chart), left, left_width, grid=[x_grid(y, height)],
-            heads=[chart.group_title] if chart.group_title else [], above=[*_ends(chart, y, band), *names], below=below,
+            "row", height, [*_series(chart, y, shape), *marks], _keys(chart), left, left_width,
+            grid=[x_grid(y, height)], heads=[chart.group_title] if chart.group_title else [], above=[*_ends(chart, y, band), *names], below=below,
             below_height=below_height, foot=y.label, data=_data(chart, y),
         ),
     )  # fmt: skip

@@ -200,7 +200,7 @@ def shortened(name: str, most: int = MOST_LETTERS) -> str:
     """Return a name with its middle left out where it is too long.
 
     >>> shortened("split(noise(deviation=1.0))", 16)
-    'split(nois…=1.0)'
+    'split(nois…1.0))'
     """
     tail = (most - 1) // 3
     return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[len(name) - tail :]}"

@@ -54,8 +54,8 @@ def line_markup(chart: LineChart) -> str:
         Frame(
             "line", height, marks, _keys(drawn), left, left_width, side, side_width,
             "chart-right chart-y" if right else "chart-ends",
-            [y.label, *([right.label] if right else [])], [y_grid(y, height)], level_names, below, below_height, x.label,
-            _data(drawn, x, y, right), _SQUARE + 40 if chart.diagonal else None,
+            [y.label, *([right.label] if right else [])], [y_grid(y, height)], level_names, below, below_height,
+            x.label, _data(drawn, x, y, right), _SQUARE + 40 if chart.diagonal else None,
         ),
     )  # fmt: skip
 
