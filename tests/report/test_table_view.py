@@ -69,7 +69,7 @@ def test_the_partition_comes_first_with_its_skew() -> None:
     assert shown.columns == ["partition", "dataset", "fedavg"]
     assert [entry.text for entry in shown.rows[0]] == ["iid", "digits", "1"]
     assert shown.rows[0][0].paper == "label skew"
-    assert [entry.text for entry in shown.footer[0]] == ["label times best of 2", "", "7"]
+    assert [entry.text for entry in shown.footer[0]] == ["label skew: times best of 2", "", "7"]
 
 
 def test_markup_of_a_table() -> None:
