@@ -197,7 +197,7 @@
         const row = Math.floor(place / data.columns.length), column = place % data.columns.length;
         const value = data.texts ? data.texts[row][column] : data.values[row][column];
         const words = typeof value === "number" ? text(value) + (data.unit ? " " + data.unit : "") : value || "no value";
-        head = [[data.row, data.rows[row]], [data.column, data.columns[column]]].map((pair) => pair.filter(Boolean).join(" ")).join(", ");
+        head = [[data.row, data.rows[row]], [data.column, data.columns[column]]].map(([title, name]) => title && !name.startsWith(title) ? title + " " + name : name).join(", ");
         lines = [{ name: words, words: "" }];
         right = box.width * (data.starts[column] + 0.5 / data.columns.length);
         down = (row + 0.5) / data.rows.length * this.height;
