@@ -29,6 +29,7 @@ class Section:
     more: Sequence[Table] = ()  # further tables
     is_folded: bool = False  # opened by the reader
     is_stacked: bool = False  # on a phone, rows of the table are cards
+    is_dense: bool = False  # small figures, several in a row
 
 
 def caption(cell: CellResult, names: Sequence[str], cells: Sequence[CellResult]) -> str:
