@@ -23,6 +23,7 @@ from silobench.report.charts.values import (
     Value,
 )
 from silobench.report.drawing import Drawing
+from silobench.report.metric_axis import metric_axis
 from silobench.runs.stored import StoredRun
 from silobench.tasks.metrics import Metric
 
@@ -111,7 +112,9 @@ def curves(setting: Setting, title: str = "") -> LineChart:
         Line(method, band([run.curve() for run in cell.runs], metric), colour)
         for colour, (method, cell) in enumerate(setting.cells.items())
     ]
-    return LineChart(title or setting.name, Axis("round", scale="whole"), _axis(metric), lines, levels=_levels(setting.first))
+    scores = [score for cell in setting.cells.values() for run in cell.runs for _, score in run.curve()]
+    y = metric_axis(metric, scores, setting.first.baseline)
+    return LineChart(title or setting.name, Axis("round", scale="whole"), y, lines, levels=_levels(setting.first))
 
 
 def run_curve(run: StoredRun) -> LineChart:
