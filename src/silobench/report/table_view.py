@@ -13,7 +13,7 @@ _CHOICES = frozenset((
     "parties", "partition", "rounds", "selection", "server", "skew", "solver", "split", "start", "transforms",
     "validation",
 ))  # fmt: skip
-_LONG = 60  # letters of a text that needs room
+_SHORT, _LONG = 20, 60  # letters of texts that need little and much room
 _WIDE = 10  # columns of a table in small type
 _NEAR, _FAR = 1.0, 5.0  # percentage points: gaps below the first are neutral, gaps above the second are strong
 
@@ -28,8 +28,9 @@ class Column:
     def classes(self, entry: "EntryView") -> str:
         """Return the classes of a cell of the column."""
         names = {
-            "number": self.is_number, "best": entry.best, "long": len(entry.text) > _LONG and not self.is_number,
-            "blank": not entry.text,
+            "number": self.is_number, "best": entry.best, "blank": not entry.text,
+            "long": not self.is_number and len(entry.text) > _LONG,
+            "phrase": not self.is_number and _LONG >= len(entry.text) > _SHORT,
         }  # fmt: skip
         return " ".join(name for name, holds in names.items() if holds)
 

@@ -11,6 +11,7 @@ from silobench.report.contents import Contents
 from silobench.report.drawing import Drawing, Section
 from silobench.report.page import Page
 from silobench.report.partition_chart import partition_chart
+from silobench.report.partition_chart import partition_chart
 from silobench.runs.stored import PartitionFacts, StoredRun
 
 _AT_ONCE = 12  # heatmaps that a section shows
