@@ -347,22 +347,68 @@ def _print_claims(claims: "list[Claim]", evidence: bool, with_untested: bool) ->
 def report(
     directory: Directory,
     output: Annotated[
-        Path | None, typer.Option("--output", "--out", help="The page to write; DIR/report.html by default.")
+        Path | None,
+        typer.Option(
+            "--output", "--out",
+            help="The folder to write the pages into, DIR/report by default; or a file that ends in .html, to have "
+            "everything in one file.",
+        ),
+    ] = None,
+    figures: Annotated[
+        str | None,
+        typer.Option(metavar="pdf|svg|png", help="Write every figure as a file too, into DIR/figures, for papers."),
     ] = None,
     plugin: LoadedPlugins = None,
-) -> None:
-    """Write finished runs as one HTML file: tables, partitions and training curves. The page loads nothing."""
-    from silobench.papers import FINDINGS, collect_cells, other_measure_sections, paper_sections
-    from silobench.report.page import write_report
+) -> None:  # fmt: skip
+    """Write runs as HTML pages: the answer, tables, curves, partitions, costs, and a page for each run.
 
+    The pages open from disk and load nothing from a network.
+    """
     results = _read(directory)
-    cells = collect_cells(_readable(results))
-    path, title = output or directory / "report.html", f"silobench: {directory.name}"
+    _readable(results)
+    _check_place(output)
+    if figures:
+        from silobench.report.charts.forms import check_form
+
+        check_form(figures)
     with waiting("writing the report"):
-        page = write_report(cells, path, title, [*paper_sections(cells), *other_measure_sections(cells)], FINDINGS)
+        page = write_report(results, output or directory / "report", directory.resolve().name)
     print(f"report: {page.resolve()}")
+    if figures:
+        with waiting("drawing the figures"):
+            paths = _write_figures(results, directory, figures)
+        print(f"figures: {len(paths)} {figures} files in {(directory / 'figures').resolve()}")
     print_missing(results)
     _report_damage(results)
+
+
+def _write_figures(results: "Results", directory: Path, form: str) -> list[Path]:
+    from silobench.papers import FINDINGS, collect_cells, paper_pages
+    from silobench.report.figure_files import figure_sections, write_figures
+    from silobench.report.pages import pages_of
+    from silobench.report.site import contents_of
+
+    cells = collect_cells(results.runs)
+    contents = contents_of(results, directory.resolve().name, cells, FINDINGS, paper_pages(cells))
+    return write_figures(figure_sections(pages_of(contents)), directory / "figures", form)
+
+
+def _check_place(output: Path | None) -> None:
+    """Refuse a folder of runs as the place of a report: its pages would lie between them."""
+    if output and output.is_dir() and any(output.glob("*/run.json")):
+        raise RecordError(
+            f"{output} holds runs, and a report needs a folder of its own: choose another place, such as "
+            f"{output / 'report'}."
+        )
+
+
+def write_report(results: "Results", path: Path, title: str, *, live: bool = False) -> Path:
+    """Write the pages of some runs, with those of papers and measures, and return the first page."""
+    from silobench.papers import FINDINGS, collect_cells, paper_pages
+    from silobench.report.site import write_site
+
+    cells = collect_cells(results.runs)
+    return write_site(results, path, title, cells=cells, findings=FINDINGS, more=paper_pages(cells), live=live)
 
 
 def compare(
@@ -402,7 +448,7 @@ def compare(
     only: Annotated[str, typer.Option(help="Only settings that match this glob, as in 'digits / *dirichlet*'.")] = "*",
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw the posterior of each setting with the region of equivalence: a .png or .svg file."),
+        typer.Option(help="Draw the posterior of each setting with the region of equivalence: a .pdf, .svg or .png file."),
     ] = None,
     json_: Json = False,
     plugin: LoadedPlugins = None,

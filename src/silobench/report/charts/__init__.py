@@ -1,0 +1,1 @@
+"""Charts as values, their text alternatives, and two ways to draw them: `page` for HTML, `files` for papers."""
