@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.tables import Table, shown
+from silobench.report.charts.values import Chart
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure with its title, and a note on how to read it."""
+    """A chart with its title on the page, and a note on how to read it."""
 
     name: str
-    svg: str
+    chart: Chart
     note: str = ""
 
 
