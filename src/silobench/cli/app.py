@@ -18,6 +18,7 @@ from silobench.cli import leaderboard as cli_leaderboard
 from silobench.cli import models as cli_models
 from silobench.cli import results as cli_results
 from silobench.cli.busy import show_progress, waiting
+from silobench.cli.export import export
 from silobench.cli.options import DataDir, Device, Json, LoadedPlugins, Out, Plugins
 from silobench.cli.partitions import partition
 from silobench.cli.results import Profile
@@ -190,6 +191,7 @@ def run(
 for command in (cli_results.show, cli_results.claims, cli_results.report, cli_results.compare, partition):
     app.command()(command)
 app.command()(tune)
+app.command()(export)
 app.command()(cli_models.predict)
 app.command()(cli_models.model)
 

@@ -42,9 +42,20 @@ def resumable() -> Iterator[None]:
 
 
 def sweep_with_progress(
-    missing: "Sequence[Plan]", out: Path, engine: str, workers: int, plugins: Sequence[Path], total: int, live: bool
+    missing: "Sequence[Plan]",
+    out: Path,
+    engine: str,
+    workers: int,
+    plugins: Sequence[Path],
+    *,
+    total: int,
+    live: bool,
+    notes: set[str] | None = None,
 ) -> None:
-    """Do the missing runs of a total, and show the progress; with moving bars, if `live`."""
+    """Do the missing runs of a total, and show the progress; with moving bars, if `live`.
+
+    `notes` were printed before, and are not printed again; new ones are added to them.
+    """
     from silobench.cli.progress import Progress
     from silobench.runs.sweep import sweep
 
@@ -52,5 +63,6 @@ def sweep_with_progress(
         Progress(total=total, done=total - len(missing), live=live) as progress,
         closing(sweep(missing, out, engine, workers, plugins)) as events,
     ):
+        progress.notes = notes if notes is not None else progress.notes
         for event in events:
             progress.show(event)

@@ -31,10 +31,12 @@ def tune(
         Path, typer.Argument(metavar="FILE.toml", help="An experiment with one setting; a table [tune] has ranges.")
     ],
     space: Annotated[list[str] | None, typer.Option("--space", metavar="KEY=RANGE", help=_SPACE)] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Number of settings to try. The first is the experiment as it is.")] = 24,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Number of settings to try. The first is the experiment as it is.")
+    ] = 24,
     sampler: Annotated[str, typer.Option(help="tpe, random or grid.")] = "tpe",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sampler.")] = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs per trial; a trial is judged by their mean.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per trial; a trial is judged by their mean.")] = 3,
     validation: Annotated[
         str, typer.Option(metavar="A:B", help="Training rows and validation rows of a trial, as a ratio.")
     ] = "4:1",
@@ -43,16 +45,19 @@ def tune(
     ] = False,
     batch: Annotated[int, typer.Option(min=1, help="Trials that are suggested together and run side by side.")] = 4,
     repeats: Annotated[
-        int, typer.Option(min=0, help="Further seeds of the best trial and the defaults, on validation rows.")
+        int, typer.Option(min=0, help="Further seeds of the three best trials and of the defaults, on validation rows.")
     ] = 3,
-    confirm: Annotated[
-        int, typer.Option(min=0, help="Fresh seeds of both with all training rows, on test rows.")
-    ] = 3,
+    confirm: Annotated[int, typer.Option(min=0, help="Fresh seeds of both with all training rows, on test rows.")] = 3,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the experiment. Repeatable.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the experiment. Repeatable."),
     ] = None,
-    engine: Annotated[str, typer.Option(help="Engine that trains the parties: one of `silobench list engines`.")] = "auto",
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of worker processes. Default: one per core.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="Engine that trains the parties: one of `silobench list engines`.")
+    ] = "auto",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of worker processes. Default: one per core.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Directory of the study. Default: runs/tune-NAME, by the file.")
     ] = None,
@@ -81,7 +86,7 @@ def tune(
         study = open_study(definition, folder)
     for note in notes(definition):
         print(f"note: {note}", file=sys.stderr)
-    search = Search(folder, _runner(engine, workers, plugin or (), folder), tuple(plugin or ()), _announcer(folder))
+    search = Search(folder, _runner(engine, workers, plugin or ()), tuple(plugin or ()), _announcer(folder))
     study = search.until(study, trials)
     study = search.repeat(study, repeats) if repeats else study
     study = search.confirm(study, repeats, confirm) if confirm else study
@@ -102,8 +107,9 @@ def _ranges(choices: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     return {**flat, **given}
 
 
-def _runner(engine: str, workers: int | None, plugins: Sequence[Path], folder: Path) -> "Run":
+def _runner(engine: str, workers: int | None, plugins: Sequence[Path]) -> "Run":
     """Return a function that checks plans and runs them with progress bars."""
+    notes: set[str] = set()
 
     def run(plans: "Sequence[Plan]", out: Path) -> None:
         from silobench.engines import ENGINES
@@ -113,7 +119,7 @@ def _runner(engine: str, workers: int | None, plugins: Sequence[Path], folder: P
         with waiting(f"checking {len(plans)} runs"):
             check(plans, out, chosen)
         count = workers or chosen.workers or cores()
-        sweep_with_progress(plans, out, engine, count, plugins, total=len(plans), live=not chosen.is_debug)
+        sweep_with_progress(plans, out, engine, count, plugins, total=len(plans), live=not chosen.is_debug, notes=notes)
 
     return run
 

@@ -28,6 +28,7 @@ from silobench.tuning.study import (
 )
 from silobench.tuning.suggestions import SAMPLERS, Observation, grid_size, is_hopeless, need_optuna, suggestion
 
+FINALISTS = 3  # trials that are repeated on further seeds
 Run: TypeAlias = Callable[[Sequence[Plan], Path], None]  # runs plans into a directory
 
 
@@ -119,9 +120,7 @@ class Search:
         results = read_outcome(replace(study, trials=trials), self.out).trials
         return len(results) == len(numbers) and all(result.state != "unfinished" for result in results)
 
-    def _trial(
-        self, study: Study, cell: Cell, number: int, seen: Sequence[Observation], higher: bool
-    ) -> Trial | None:
+    def _trial(self, study: Study, cell: Cell, number: int, seen: Sequence[Observation], higher: bool) -> Trial | None:
         """Return a trial that was suggested before, or suggest it."""
         if number < len(study.trials):
             return study.trials[number]
@@ -131,7 +130,7 @@ class Search:
         )
         if values is None:
             return None
-        return Trial(number, values, tuple(plan.id for plan in self._plans(definition, values, number)))
+        return Trial(number, values, _ids(self._plans(definition, values, number)))
 
     def _judged(
         self, definition: Definition, batch: Sequence[Trial], earlier: Sequence[Observation], higher: bool
@@ -183,27 +182,41 @@ class Search:
     # --- the best setting against the defaults --------------------------------------------------------
 
     def repeat(self, study: Study, count: int) -> Study:
-        """Run the best trial and the defaults on further seeds, on validation rows."""
-        first = study.definition.first_seed + study.definition.seeds
-        return replace(study, repeats=self._pairs(study, range(first, first + count), TRIALS))
+        """Run the best few trials and the defaults on further seeds, on validation rows.
+
+        The best of many noisy scores is partly luck, and further seeds show how much.
+        """
+        definition, outcome = study.definition, read_outcome(study, self.out)
+        seeds = self._seeds(definition, 0, count)
+        finalists = {result.trial.number: result.trial for result in (outcome.default, *outcome.ranked[:FINALISTS])}
+        plans = {
+            number: runs_of(definition, trial.values, seeds, is_judged_by_validation=True, plugins=self.plugins)
+            for number, trial in finalists.items()
+        }
+        self._run([each for some in plans.values() for each in some])
+        return replace(study, repeats={number: _ids(some) for number, some in sorted(plans.items())})
 
     def confirm(self, study: Study, skip: int, count: int) -> Study:
         """Run the best trial and the defaults on fresh seeds with all training rows, on test rows."""
-        first = study.definition.first_seed + study.definition.seeds + skip
-        return replace(study, confirm=self._pairs(study, range(first, first + count), CONFIRM))
-
-    def _pairs(self, study: Study, seeds: range, folder: str) -> Pairs:
-        definition, on_validation = study.definition, folder == TRIALS
-        best = read_outcome(study, self.out).best.trial.values
+        definition, best = study.definition, read_outcome(study, self.out).best.trial.values
+        seeds = self._seeds(definition, skip, count)
         default, tuned = (
-            runs_of(definition, values, list(seeds), on_validation, self.plugins) for values in ({}, best)
+            runs_of(definition, values, seeds, is_judged_by_validation=False, plugins=self.plugins)
+            for values in ({}, best)
         )
-        self._run([*default, *tuned], folder)
-        ids = (tuple(each.id for each in plans) for plans in (default, tuned))
-        return Pairs(*ids)
+        self._run([*default, *tuned], CONFIRM)
+        return replace(study, confirm=Pairs(_ids(default), _ids(tuned)))
+
+    def _seeds(self, definition: Definition, skip: int, count: int) -> range:
+        first = definition.first_seed + definition.seeds + skip
+        return range(first, first + count)
 
 
 _NOTHING = Definition({}, {})
+
+
+def _ids(plans: Sequence[Plan]) -> tuple[str, ...]:
+    return tuple(each.id for each in plans)
 
 
 def _rungs(plans: Sequence[Plan]) -> tuple[int, ...]:

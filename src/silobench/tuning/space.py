@@ -25,7 +25,18 @@ _SINGLE = {
     "pace": "paces", "clock": "clocks", "adversary": "adversaries", "start": "starts",
 }  # fmt: skip
 _CHAINS: dict[str, Operator] = {"partition": "+", "transforms": "|", "broadcast": "|"}
-_JUDGING = ("dataset", "seed", "split", "validation", "objective", "metric", "measure", "eval_on", "eval_every", "device")
+_JUDGING = (
+    "dataset",
+    "seed",
+    "split",
+    "validation",
+    "objective",
+    "metric",
+    "measure",
+    "eval_on",
+    "eval_every",
+    "device",
+)
 # What is searched if nothing else is asked for: arguments that the specs of the experiment have.
 _DEFAULTS = {
     "solver.lr": "log(0.001, 1.0)",
@@ -118,7 +129,9 @@ def _refuse_argument(key: str, choices: Mapping[str, Any]) -> None:
     terms = _terms(choices, argument.key)
     known = [f"{argument.key}.{name}" for term, registry in terms for name in _parameters(term, registry)]
     text = choices[argument.key] or "nothing"
-    raise ConfigError(f"{argument.key} is {text}, which has no argument for '{key}': {suggest(key, known or ['solver.lr'])}")
+    raise ConfigError(
+        f"{argument.key} is {text}, which has no argument for '{key}': {suggest(key, known or ['solver.lr'])}"
+    )
 
 
 # --- specs of an experiment ---------------------------------------------------------------------------

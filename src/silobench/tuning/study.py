@@ -2,7 +2,7 @@
 
     study.json   the definition of the study, and the values and run ids of each trial
     tuned.toml   the experiment with the best values
-    trials/      runs on validation rows: the trials, and repeats of the best one and of the defaults
+    trials/      runs on validation rows: the trials, and repeats of the best few and of the defaults
     confirm/     runs of both with all training rows, on test rows
 
 No score is stored in study.json: all scores are read from the runs, so that nothing can disagree with them.
@@ -10,7 +10,7 @@ No score is stored in study.json: all scores are read from the runs, so that not
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -37,7 +37,7 @@ class Definition:
     space: Mapping[str, Range]
     sampler: str = "tpe"
     seed: int = 0  # of the sampler
-    seeds: int = 1  # per trial, counted from that of the experiment
+    seeds: int = 3  # per trial, counted from that of the experiment
     validation: str = "4:1"  # training rows, and rows that trials are scored on
     prune: bool = False
     batch: int = 4  # trials that are suggested together and run side by side
@@ -71,7 +71,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Runs of the defaults and of the tuned setting with the same seeds."""
+    """Ids of runs of the defaults and of the tuned setting with the same seeds."""
 
     default: tuple[str, ...]
     tuned: tuple[str, ...]
@@ -83,7 +83,7 @@ class Study:
 
     definition: Definition
     trials: tuple[Trial, ...] = ()
-    repeats: Pairs | None = None  # on validation rows
+    repeats: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # further runs of finalists, by trial
     confirm: Pairs | None = None  # on test rows
 
     def with_trial(self, trial: Trial) -> "Study":
@@ -92,12 +92,12 @@ class Study:
         return replace(self, trials=tuple(trials[number] for number in sorted(trials)))
 
     def write(self, out: Path) -> None:
-        pairs = {name: value and vars(value) for name, value in (("repeats", self.repeats), ("confirm", self.confirm))}
         facts = {
             "format": FORMAT,
             "definition": self.definition.as_json(),
             "trials": [trial.as_json() for trial in self.trials],
-            **{name: value for name, value in pairs.items() if value},
+            **({"repeats": {str(number): list(ids) for number, ids in self.repeats.items()}} if self.repeats else {}),
+            **({"confirm": vars(self.confirm)} if self.confirm else {}),
         }
         out.mkdir(parents=True, exist_ok=True)
         replace_atomically(out / STUDY, json.dumps(facts, indent=1, ensure_ascii=False).encode())
@@ -114,12 +114,11 @@ def read_study(out: Path) -> Study:
         trials = [
             Trial(each["number"], each["values"], tuple(each["runs"]), each.get("pruned")) for each in facts["trials"]
         ]
-        pairs = {
-            name: Pairs(*(tuple(facts[name][side]) for side in ("default", "tuned")))
-            for name in ("repeats", "confirm")
-            if name in facts
-        }
-        return Study(Definition.from_json(facts["definition"]), tuple(trials), **pairs)
+        repeats = {int(number): tuple(ids) for number, ids in facts.get("repeats", {}).items()}
+        confirm = (
+            Pairs(*(tuple(facts["confirm"][side]) for side in ("default", "tuned"))) if "confirm" in facts else None
+        )
+        return Study(Definition.from_json(facts["definition"]), tuple(trials), repeats, confirm)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordError(
             f"{file} is damaged (it is not a whole study): its runs are untouched, so delete this file, and the same "
@@ -158,10 +157,11 @@ def rungs_of(rounds: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """A trial with its runs; not all of these need be finished."""
+    """A trial with its runs, of which not all need be finished; a finalist has repeats on further seeds."""
 
     trial: Trial
     runs: tuple[StoredRun, ...]
+    repeats: tuple[StoredRun, ...] = ()
 
     @property
     def is_complete(self) -> bool:
@@ -173,12 +173,17 @@ class TrialResult:
 
     @cached_property
     def score(self) -> float:
-        """The mean of the main metric over seeds."""
+        """The mean of the main metric over the seeds of the search, by which samplers judge it."""
         return fmean(self.scores)
 
     @property
     def std(self) -> float | None:
         return deviation(self.scores)
+
+    @cached_property
+    def overall(self) -> float:
+        """The mean of the main metric over all seeds, those of repeats included."""
+        return fmean(map(final_score, (*self.runs, *self.repeats)))
 
     def at(self, round: int) -> float:
         """Return the mean of the main metric over seeds after a round."""
@@ -212,8 +217,7 @@ class Outcome:
 
     study: Study
     trials: tuple[TrialResult, ...]
-    repeats: tuple[list[StoredRun], list[StoredRun]]  # of the defaults and of the best trial, on validation rows
-    confirm: tuple[list[StoredRun], list[StoredRun]]  # on test rows
+    confirm: tuple[list[StoredRun], list[StoredRun]]  # of the defaults and of the best trial, on test rows
 
     @property
     def metric(self) -> Metric:
@@ -228,15 +232,22 @@ class Outcome:
         return self.trials[0]
 
     @property
+    def ranked(self) -> list[TrialResult]:
+        """The finished trials, the best score of the search first; of equal ones the earlier one."""
+        sign = -1 if self.metric.higher_is_better else 1
+        return sorted(self.finished, key=lambda trial: (sign * trial.score, trial.trial.number))
+
+    @property
     def best(self) -> TrialResult:
-        """The finished trial with the best score; of equal ones the first."""
-        sign = 1 if self.metric.higher_is_better else -1
-        return max(self.finished, key=lambda trial: (sign * trial.score, -trial.trial.number))
+        """The finalist with the best mean over all its seeds; without repeats, the trial with the best score."""
+        finalists = [trial for trial in self.ranked if trial.repeats] or self.ranked
+        sign = -1 if self.metric.higher_is_better else 1
+        return min(finalists, key=lambda trial: sign * trial.overall)
 
     @property
     def cost(self) -> Cost:
         """What the search cost: trials and repeats, without the runs on test rows."""
-        return Cost.of([*(run for trial in self.trials for run in trial.runs), *self.repeats[0], *self.repeats[1]])
+        return Cost.of([run for trial in self.trials for run in (*trial.runs, *trial.repeats)])
 
     @property
     def confirm_cost(self) -> Cost:
@@ -245,13 +256,15 @@ class Outcome:
 
 def read_outcome(study: Study, out: Path) -> Outcome:
     """Read the runs of a study; runs that were not started yet are left out."""
-    trials = [TrialResult(trial, tuple(_runs(out / TRIALS, trial.runs))) for trial in study.trials]
-    repeats, confirm = (
-        (_runs(out / folder, pairs.default), _runs(out / folder, pairs.tuned)) if pairs else ([], [])
-        for folder, pairs in ((TRIALS, study.repeats), (CONFIRM, study.confirm))
-    )
-    return Outcome(study, tuple(trial for trial in trials if trial.runs), repeats, confirm)
+    folder = out / TRIALS
+    trials = [
+        TrialResult(trial, _runs(folder, trial.runs), _runs(folder, study.repeats.get(trial.number, ())))
+        for trial in study.trials
+    ]
+    pairs = study.confirm or Pairs((), ())
+    confirm = list(_runs(out / CONFIRM, pairs.default)), list(_runs(out / CONFIRM, pairs.tuned))
+    return Outcome(study, tuple(trial for trial in trials if trial.runs), confirm)
 
 
-def _runs(folder: Path, ids: Sequence[str]) -> list[StoredRun]:
-    return [read_run(folder / id) for id in ids if (folder / id / "run.json").exists()]
+def _runs(folder: Path, ids: Sequence[str]) -> tuple[StoredRun, ...]:
+    return tuple(read_run(folder / id) for id in ids if (folder / id / "run.json").exists())

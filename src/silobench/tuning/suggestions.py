@@ -105,9 +105,7 @@ def _study(definition: Definition, number: int, earlier: Sequence[Observation], 
     optuna = need_optuna()
     seed = int(stream(definition.seed, "tuning", round=number).integers(2**31))
     samplers = {
-        "tpe": lambda: optuna.samplers.TPESampler(
-            n_startup_trials=_RANDOM_TRIALS, constant_liar=True, seed=seed
-        ),
+        "tpe": lambda: optuna.samplers.TPESampler(n_startup_trials=_RANDOM_TRIALS, constant_liar=True, seed=seed),
         "random": lambda: optuna.samplers.RandomSampler(seed=seed),
     }
     study = optuna.create_study(

@@ -31,7 +31,7 @@ def facts(outcome: Outcome) -> dict[str, Any]:
         "space": outcome.study.definition.as_json()["space"],
         "best": _trial(best),
         "default": _trial(outcome.default),
-        "repeats": _pairs(*outcome.repeats),
+        "repeats": _pairs(outcome.default.repeats, best.repeats),
         "confirm": _pairs(*outcome.confirm),
         "cost": asdict(outcome.cost),
         "confirm_cost": asdict(outcome.confirm_cost),
@@ -46,6 +46,7 @@ def _trial(result: TrialResult) -> dict[str, Any]:
         "state": result.state,
         "score": finite(result.score) if is_judged else None,
         "std": finite(result.std) if is_judged else None,
+        **({"repeats": [finite(final_score(run)) for run in result.repeats]} if result.repeats else {}),
     }
 
 
@@ -70,9 +71,9 @@ def sentences(outcome: Outcome) -> list[str]:
         f"{metric.title} on validation rows: {metric.text(best.score, best.std)} tuned, "
         f"{metric.text(default.score, default.std)} with the defaults.",
     ]
-    for name, (before, after) in (
-        ("repeated on validation rows", outcome.repeats),
-        ("confirmed on test rows", outcome.confirm),
+    for name, before, after in (
+        ("repeated on validation rows", default.repeats, best.repeats),
+        ("confirmed on test rows", *outcome.confirm),
     ):
         if before:
             lines.append(f"{name}, {_pairs_text(outcome, before, after)}")

@@ -127,7 +127,10 @@ def columns_of(table: TableName, runs: Iterable[StoredRun]) -> tuple[Column, ...
         for prefix in names if table == "rounds" else ("epsilon", "delta"):
             for row in run.rounds if table == "rounds" else run.rounds[-1:]:
                 names[prefix] |= set(_VARYING[prefix].names(row))
-    return (*_FIXED[table], *(_VARYING[prefix].column(prefix, name) for prefix in names for name in sorted(names[prefix])))
+    return (
+        *_FIXED[table],
+        *(_VARYING[prefix].column(prefix, name) for prefix in names for name in sorted(names[prefix])),
+    )
 
 
 @dataclass(frozen=True)

@@ -59,5 +59,7 @@ def _pandas() -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise ConfigError("results needs the package pandas, which is not installed: run pip install pandas.") from error
+        raise ConfigError(
+            "results needs the package pandas, which is not installed: run pip install pandas."
+        ) from error
     return pandas

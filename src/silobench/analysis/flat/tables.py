@@ -50,10 +50,7 @@ class Runs:
 def schema_of(columns: Sequence[Column]) -> pa.Schema:
     """Return the Arrow schema of columns; the unit and the meaning of each are in its metadata."""
     return pa.schema(
-        [
-            pa.field(each.name, _TYPES[each.kind], metadata={"unit": each.unit, "about": each.about})
-            for each in columns
-        ]
+        [pa.field(each.name, _TYPES[each.kind], metadata={"unit": each.unit, "about": each.about}) for each in columns]
     )
 
 
