@@ -372,9 +372,11 @@ def write_report(results: "Results", path: Path, title: str, *, live: bool = Fal
     """Write the pages of some runs, with those of papers and measures, and return the first page."""
     from silobench.papers import FINDINGS, collect_cells, paper_pages
     from silobench.report.site import write_site
+    from silobench.report.study import study_pages
 
     cells = collect_cells(results.runs)
-    return write_site(results, path, title, cells=cells, findings=FINDINGS, more=paper_pages(cells), live=live)
+    pages = [*paper_pages(cells), *study_pages(results.runs)]
+    return write_site(results, path, title, cells=cells, findings=FINDINGS, more=pages, live=live)
 
 
 def compare(
