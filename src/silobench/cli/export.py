@@ -46,7 +46,8 @@ def export(
         shown = paths if len(paths) <= len(FORMATS) else [folder]
         print("\n".join(f"wrote {path}" for path in shown))
     if problems:
-        raise RecordError(f"{len(problems)} of {count + len(problems)} runs are left out, the first because {problems[0]}")
+        total = count + len(problems)
+        raise RecordError(f"{len(problems)} of {total} runs are left out, the first because {problems[0]}")
 
 
 def _writer(form: str, directory: Path) -> "Callable[..., list[Path]]":

@@ -5,10 +5,18 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from silobench.analysis.tables import Table
-from silobench.report.charts.values import Axis, BarChart, Bars, Chart, Level, Line, LineChart, Mark, Point
-from silobench.report.charts.values import ScatterChart as ScatterChart
-from silobench.report.charts.values import Value
+from silobench.report.charts.values import (
+    Axis,
+    BarChart,
+    Bars,
+    Level,
+    Line,
+    LineChart,
+    Mark,
+    Point,
+    ScatterChart,
+    Value,
+)
 from silobench.report.drawing import Drawing, Section
 from silobench.report.page import Page
 from silobench.runs.stored import StoredRun
@@ -24,7 +32,8 @@ def study_pages(runs: Iterable[StoredRun]) -> list[Page]:
     """Return the page of the studies that runs belong to; none without a study."""
     folders = sorted({run.path.parents[1] for run in runs if len(run.path.parents) > 1})
     sections = [section for folder in folders if (folder / STUDY).is_file() for section in _sections(folder)]
-    return [Page("tuning.html", "Tuning", sections, "How the best setting was found, and what that cost.")] if sections else []
+    page = Page("tuning.html", "Tuning", sections, "How the best setting was found, and what that cost.")
+    return [page] if sections else []
 
 
 def study_sections(directory: Path) -> list[Section]:
@@ -38,13 +47,10 @@ def _sections(folder: Path) -> list[Section]:
         return []
     name = folder.resolve().name
     search = [_history(outcome), *_by_argument(outcome), *_importance(outcome)]
-    found = Table("", [], [], " ".join(line[:1].upper() + line[1:] for line in sentences(outcome)))
-    confirmed = confirm_table(outcome) if outcome.confirm[0] else found
-    return [
-        Section(f"Study {name}: the search", search, trials_table(outcome)),
-        *([Section(f"Study {name}: tuned and defaults", [_confirmed(outcome)], confirmed)] if outcome.confirm[0] else []),
-        Section(f"Study {name}: cost", [_spending(outcome)], cost_table(outcome)),
-    ]
+    sections = [Section(f"Study {name}: the search", search, trials_table(outcome))]
+    if outcome.confirm[0]:
+        sections.append(Section(f"Study {name}: tuned and defaults", [_confirmed(outcome)], confirm_table(outcome)))
+    return [*sections, Section(f"Study {name}: cost", [_spending(outcome)], cost_table(outcome))]
 
 
 def _axis(metric: Metric, rows: str = "validation rows") -> Axis:
@@ -58,15 +64,13 @@ def _shown(metric: Metric, score: float) -> float:
 def _history(outcome: Outcome) -> Drawing:
     """Return the score of each trial in order, and the best one so far."""
     metric, trials = outcome.metric, outcome.finished
-    points = [Point(each.trial.number, _shown(metric, each.score), _spread(metric, each)) for each in trials]
+    points = [Point(each.trial.number, _shown(metric, each.score)) for each in trials]
     best = list(accumulate((_shown(metric, each.score) for each in trials), lambda a, b: metric.best([a, b])))
     so_far = [Point(each.trial.number, value) for each, value in zip(trials, best, strict=True)]
     default = Level("defaults", _shown(metric, outcome.default.score))
     levels = [default] if math.isfinite(default.value) else []
-    chart = LineChart(
-        "Score by trial", Axis("trial", scale="whole"), _axis(metric), [Line("trial", points), Line("best so far", so_far)],
-        levels=levels,
-    )  # fmt: skip
+    lines = [Line("trial", points), Line("best so far", so_far)]
+    chart = LineChart("Score by trial", Axis("trial", scale="whole"), _axis(metric), lines, levels=levels)
     return Drawing("Score by trial", chart, "Trial 0 is the experiment as it was written: its defaults.")
 
 
@@ -82,8 +86,8 @@ def _by_argument(outcome: Outcome) -> list[Drawing]:
 def _against(outcome: Outcome, key: str) -> Drawing:
     metric, each = outcome.metric, outcome.study.definition.space[key]
     trials = [trial for trial in outcome.finished if key in trial.trial.values]
-    is_number = isinstance(each, Interval)
-    names = [] if is_number else list(dict.fromkeys(str(trial.trial.values[key]) for trial in trials))
+    used = [] if isinstance(each, Interval) else [*each.values, *(trial.trial.values[key] for trial in trials)]
+    names = list(dict.fromkeys(map(str, used)))
     marks = [
         Mark(
             f"trial {trial.trial.number}",
@@ -95,7 +99,7 @@ def _against(outcome: Outcome, key: str) -> Drawing:
         for trial in trials
     ]
     axis = Axis(key, scale="log" if isinstance(each, Interval) and each.is_log else "linear", names=names)
-    chart: Chart = ScatterChart(f"Score by {key}", axis, _axis(metric), marks)
+    chart = ScatterChart(f"Score by {key}", axis, _axis(metric), marks)
     return Drawing(f"Score by {key}", chart, "Each point is a finished trial; other arguments differ between them.")
 
 
@@ -105,7 +109,7 @@ def _place(trial: TrialResult, key: str, names: Sequence[str]) -> float:
 
 
 def _importance(outcome: Outcome) -> list[Drawing]:
-    """Return how much of the differences between trials each argument explains; nothing for one argument or few trials."""
+    """Return how much of the differences between trials each argument explains; nothing if that is not known."""
     shares = importances(outcome)
     if not shares:
         return []

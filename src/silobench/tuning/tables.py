@@ -4,23 +4,32 @@ from silobench.analysis.tables import Entry, Table, entries
 from silobench.analysis.units import duration, size
 from silobench.tuning.study import Cost, Outcome, TrialResult, final_score
 
+_ENDS = ("state", "rounds", "bytes", "seconds")
+
 
 def trials_table(outcome: Outcome) -> Table:
     """Return a row per trial: its values, its score on validation rows and what it cost."""
     metric, keys = outcome.metric, list(outcome.study.definition.space)
-    columns = ["trial", *keys, metric.heading, "state", "rounds", "bytes", "seconds"]
-    rows = [
-        [
-            *entries(_name(result), *(str(result.trial.values.get(key, "")) for key in keys)),
-            Entry(_score(outcome, result), best=result is outcome.best),
-            *entries(result.state, *_spent(result)),
-        ]
-        for result in outcome.trials
-    ]
-    many = outcome.study.definition.seeds
-    over = f"means over {many} seeds" if many > 1 else "one seed per trial"
-    note = f"Scores are on validation rows, which are cut from the training rows; {over}."
-    return Table(f"Trials by {metric.title} on validation rows", columns, rows, note)
+    has_repeats = any(result.repeats for result in outcome.trials)
+    columns = ["trial", *keys, metric.heading, *(["with repeats"] if has_repeats else []), *_ENDS]
+    rows = []
+    for result in outcome.trials:
+        is_best = result is outcome.best
+        scores = [Entry(_score(outcome, result), best=is_best and not has_repeats)]
+        if has_repeats:
+            scores.append(Entry(metric.number(result.overall) if result.repeats else "", best=is_best))
+        values = (str(result.trial.values.get(key, "")) for key in keys)
+        rows.append([*entries(_name(result), *values), *scores, *entries(result.state, *_spent(result))])
+    return Table(f"Trials by {metric.title} on validation rows", columns, rows, _note(outcome, has_repeats))
+
+
+def _note(outcome: Outcome, has_repeats: bool) -> str:
+    seeds = outcome.study.definition.seeds
+    over = f"means over {seeds} seeds" if seeds > 1 else "one seed per trial"
+    repeats = (
+        "; with repeats: the mean over all seeds of the best few trials and of the defaults" if has_repeats else ""
+    )
+    return f"Scores are on validation rows, which are cut from the training rows; {over}{repeats}."
 
 
 def _name(result: TrialResult) -> str:

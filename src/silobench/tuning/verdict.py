@@ -79,8 +79,8 @@ def sentences(outcome: Outcome) -> list[str]:
             lines.append(f"{name}, {_pairs_text(outcome, before, after)}")
     cost = outcome.cost
     lines.append(
-        f"the search cost {cost.runs} runs, {cost.rounds:,} rounds, {cost.bytes:,} bytes and {cost.seconds:.1f} seconds "
-        "of computing."
+        f"the search cost {cost.runs} runs, {cost.rounds:,} rounds, {cost.bytes:,} bytes and {cost.seconds:.1f} "
+        "seconds of computing."
     )
     return lines
 

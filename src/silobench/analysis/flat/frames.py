@@ -15,8 +15,8 @@ _TABLES = {"run": "runs", "round": "rounds", "party": "parties"}
 def results(directory: str | Path, by: By = "round and party") -> Any:
     """Return all runs under a directory, or of a file of records, as a pandas DataFrame.
 
-    `by` is what a row is: a "run", a "round" of a run, or a "party" in a round. By "round and party" it is both: rows of
-    rounds have no party. Every row has the choices of its run, as categories; an absent value is NA. docs/export.md
+    `by` is what a row is: a "run", a "round" of a run, or a "party" in a round. By "round and party" it is both: rows
+    of rounds have no party. Every row has the choices of its run, as categories; an absent value is NA. docs/export.md
     explains the columns.
     """
     pandas = _pandas()
@@ -34,7 +34,7 @@ def results(directory: str | Path, by: By = "round and party") -> Any:
 
 
 def _stacked(pandas: Any, parts: list[Any]) -> Any:
-    """Return rows of rounds and of parties below each other, in the order of runs and rounds, a round before its parties."""
+    """Return rows of rounds and of parties below each other, by run and round; a round comes before its parties."""
     both = pandas.concat(parts, ignore_index=True)
     places = {run: place for place, run in enumerate(both["run"].unique())}
     order = both.assign(place=both["run"].map(places)).sort_values(
