@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ SPACE = {"solver.lr": "log(0.001, 1.0)", "solver.batch": [16, 64]}
 
 
 def run(plans: Sequence[Plan], out: Path) -> None:
-    for _ in sweep(plans, out, "inline"):
+    for _ in sweep(plans, out):
         pass
 
 
@@ -69,7 +69,7 @@ def test_trials_are_the_same_whatever_the_test_rows_are(poisoned: str, tmp_path:
         study = searched(out, 6, choices={**CHOICES, "dataset": f"{poisoned}(rows={name})"}, seeds=2)
         study = Search(out, run).repeat(study, 1)
         rounds = [
-            {key: value for key, value in vars(row).items() if key not in ("seconds", "time", "computing", "clock")}
+            {key: value for key, value in asdict(row).items() if key not in ("seconds", "time", "computing", "clock")}
             for result in read_outcome(study, out).trials
             for each in (*result.runs, *result.repeats)
             for row in each.rounds
@@ -171,10 +171,13 @@ def test_a_grid_ends_when_it_is_empty(tmp_path: Path) -> None:
 
 def test_a_study_of_columns_and_one_of_numbers(tmp_path: Path) -> None:
     """Vertical runs, and a metric of which less is better."""
-    vertical = {"dataset": "digits", "partition": "columns", "parties": 2, "rounds": 2}
+    vertical = {"dataset": "digits", "partition": "columns(by=block)", "parties": 2, "rounds": 2}
     study = searched(tmp_path / "v", 2, {"solver.lr": [0.001, 0.01]}, vertical)
     assert len(read_outcome(study, tmp_path / "v").finished) == 2
-    numbers = {"dataset": "diabetes", "rounds": 3, "partition": "iid", "parties": 2}
+    lines = [f"{place % 7},{place % 5},{place % 7 + 2 * (place % 5)}" for place in range(100)]
+    file = write(tmp_path / "rows.csv", "\n".join(["a,b,age", *lines]))
+    numbers = {"dataset": f"csv(path={file}, label=age)", "rounds": 3, "partition": "iid", "parties": 2}
+    numbers["objective"] = "regression"
     outcome = read_outcome(searched(tmp_path / "n", 5, {"solver.lr": "log(0.0001, 0.1)"}, numbers), tmp_path / "n")
     assert not outcome.metric.higher_is_better
     assert outcome.best.score == min(result.score for result in outcome.finished)
