@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 from silobench.report.charts.describe import describe
@@ -18,7 +19,7 @@ LINE = 14  # pixels of a line of text
 TOP = 8  # pixels above the marks
 COLOURS = 8
 _NARROW = 270  # pixels of a plot on a phone, where names must still fit
-_MOST_LETTERS = 22  # in a line of a name at an axis
+MOST_LETTERS = 22  # in a line of a name at an axis
 _MOST_LINES = 3
 
 
@@ -72,6 +73,7 @@ def framed(chart: SingleChart, frame: Frame) -> str:
             *frame.marks,
             "</svg>",
             *frame.above,
+            *([] if frame.marks else [text("50%", TOP + frame.height / 2, "no data", "no-data", "middle")]),
             f'<g class="chart-x">{frame.below}</g></svg>',
         ]
     )
@@ -168,24 +170,43 @@ def _short(value: float | str) -> str:
 def coordinate(value: float) -> str:
     """Return a coordinate with one decimal at most.
 
-    >>> coordinate(12.04), coordinate(0.26), coordinate(-0.01)
-    ('12', '.3', '0')
+    >>> coordinate(12.04), coordinate(0.26), coordinate(-0.26), coordinate(-0.01)
+    ('12', '.3', '-.3', '0')
     """
     short = f"{value:z.1f}".removesuffix(".0")
-    return short.removeprefix("0") if short.startswith("0.") else short
+    return short.replace("0.", ".", 1) if short.startswith(("0.", "-0.")) else short
 
 
-def shortened(name: str, most: int = _MOST_LETTERS) -> str:
+def path(places: Sequence[tuple[float, float]]) -> str:
+    """Return a line through places, as steps from one to the next: these have fewer letters than the places.
+
+    >>> path([(0, 10), (5, 7.54), (6, 8)])
+    'M0 10l5-2.5 1 .5'
+    """
+    tenths = [(round(10 * x), round(10 * y)) for x, y in places]
+    steps = [((x - a) / 10, (y - b) / 10) for (a, b), (x, y) in pairwise(tenths)]
+    start = f"M{coordinate(tenths[0][0] / 10)}{_apart(coordinate(tenths[0][1] / 10))}"
+    if not steps:
+        return start
+    words = "".join(_apart(coordinate(value)) for step in steps for value in step)
+    return f"{start}l{words.removeprefix(' ')}"
+
+
+def _apart(number: str) -> str:
+    return number if number.startswith("-") else f" {number}"
+
+
+def shortened(name: str, most: int = MOST_LETTERS) -> str:
     """Return a name with its middle left out where it is too long.
 
     >>> shortened("split(noise(deviation=1.0))", 16)
-    'split(nois…=1.0)'
+    'split(nois…1.0))'
     """
     tail = (most - 1) // 3
     return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[len(name) - tail :]}"
 
 
-def wrapped(name: str, letters: int = _MOST_LETTERS, lines: int = _MOST_LINES) -> list[str]:
+def wrapped(name: str, letters: int = MOST_LETTERS, lines: int = _MOST_LINES) -> list[str]:
     """Return a name in lines; what does not fit is left out in its middle.
 
     >>> wrapped("quantity-dirichlet(beta=0.5) · 10 parties", 16)
@@ -218,9 +239,7 @@ def fit_below(names: Sequence[str], width: float = _NARROW) -> bool:
     return not names or LETTER * max(map(len, names)) + 8 <= width / len(names)
 
 
-def names_below(
-    names: Sequence[str], shares: Sequence[float], y: float, width: float = _NARROW
-) -> tuple[str, float]:
+def names_below(names: Sequence[str], shares: Sequence[float], y: float, width: float = _NARROW) -> tuple[str, float]:
     """Return the names of places below an axis, turned where they do not fit, and the height that they need."""
     if fit_below(names, width):
         texts = [text(percent(at), y + LINE, name, "tick", "middle") for name, at in zip(names, shares, strict=True)]
@@ -278,7 +297,10 @@ def y_grid(ruler: Ruler, height: float) -> str:
 
 def x_grid(ruler: Ruler, height: float) -> str:
     """Return upright lines at the ticks."""
-    lines = (f'<line x1="{(x := percent(ruler.share(at)))}" x2="{x}" y1="{TOP}" y2="{TOP + height:g}"/>' for at, _ in ruler.ticks)
+    lines = (
+        f'<line x1="{(x := percent(ruler.share(at)))}" x2="{x}" y1="{TOP}" y2="{TOP + height:g}"/>'
+        for at, _ in ruler.ticks
+    )
     return f'<g class="chart-grid">{"".join(lines)}</g>'
 
 
@@ -291,7 +313,8 @@ def x_axis(ruler: Ruler, height: float) -> tuple[str, float]:
         texts, below = names_below(ruler.axis.names, shares, y)
     else:
         texts = "".join(
-            text(percent(at), y + LINE + 2, words, "tick", "middle") for at, (_, words) in zip(shares, ruler.ticks, strict=True)
+            text(percent(at), y + LINE + 2, words, "tick", "middle")
+            for at, (_, words) in zip(shares, ruler.ticks, strict=True)
         )
         below = LINE + 6
     return base + texts, below
