@@ -2,7 +2,8 @@
 
 A method is called best in a setting only if it beats every other one there by more than the region of practical
 equivalence. It was picked for its mean, so the probability of each lead must be above 1 - 0.05 / methods (Bonferroni).
-Everything else is a tie, or cannot be said.
+Of many settings some have a best method by chance. Where there are no more of them than chance gives, the probability
+must be above 1 - 0.05 / (methods * settings). Everything else is a tie, or cannot be said.
 """
 
 import math
@@ -85,7 +86,21 @@ def answer(cells: Cells) -> list[Sentence]:
 
 def outcomes(cells: Cells) -> list[Outcome]:
     """Return what can be said about each setting; all cells have the same main metric."""
-    return [_outcome(setting) for setting in settings(cells)]
+    places, error = settings(cells), 1 - DECIDED
+    each = [_outcome(setting, error) for setting in places]
+    judged, best = (sum(outcome.kind in kinds for outcome in each) for kinds in (("best", "tie"), ("best",)))
+    if best and _by_chance(best, judged, error) > error:
+        return [_outcome(setting, error / judged) for setting in places]
+    return each
+
+
+def _by_chance(count: int, total: int, error: float) -> float:
+    """Return the probability of at least so many errors.
+
+    >>> round(_by_chance(1, 9, 0.05), 2), round(_by_chance(3, 9, 0.05), 3)
+    (0.37, 0.008)
+    """
+    return 1 - sum(math.comb(total, few) * error**few * (1 - error) ** (total - few) for few in range(count))
 
 
 def _of_metric(cells: Sequence[CellResult]) -> list[Sentence]:
@@ -110,7 +125,8 @@ def _rivals(setting: Setting) -> dict[str, CellResult]:
     return {name: cell for name, cell in setting.cells.items() if not is_baseline(str(cell.label["algorithm"]))}
 
 
-def _outcome(setting: Setting) -> Outcome:
+def _outcome(setting: Setting, error: float) -> Outcome:
+    """Return what can be said about a setting, where a wrong "best" may have this probability."""
     rivals, metric = _rivals(setting), setting.first.metric
     finite = {name: cell for name, cell in rivals.items() if math.isfinite(cell.score.mean) and not cell.diverged}
     failed = tuple(name for name in rivals if name not in finite)
@@ -127,7 +143,7 @@ def _outcome(setting: Setting) -> Outcome:
     leads = {name: Lead(ordered[0], name, pair, question) for name, pair in pairs.items() if pair and pair.odds}
     if len(leads) < len(pairs):
         return Outcome(setting, "one trial", _shown_best(ordered, finite, metric), diverged=failed)
-    level = 1 - (1 - DECIDED) / len(finite)
+    level = 1 - error / len(finite)
     ties = [name for name, lead in leads.items() if lead.probability <= level]
     kind: Kind = "tie" if ties else "best"
     return Outcome(setting, kind, (ordered[0], *ties), leads[ordered[1]], failed)
@@ -211,14 +227,14 @@ def _alone(each: Sequence[Outcome], metric: Metric) -> list[str]:
     if not names:
         return []
     scores = [
-        (outcome.setting.cells[name].score.mean, outcome.setting.name) for outcome in each for name in outcome.leaders
+        (outcome.setting.cells[name].score.mean, outcome.setting.name)
+        for outcome in each
+        for name in outcome.leaders
     ]
     if len(names) > 1:
         return [f"No setting has two methods, so none is compared with another: {listed(names, _MOST_NAMED)}."]
     if len(scores) == 1:
-        return [
-            f"{names[0]} is the only method: it has {_article(metric)} of {metric.text(scores[0][0])} on {scores[0][1]}."
-        ]
+        return [f"{names[0]} is the only method: it has {_article(metric)} of {metric.text(scores[0][0])} on {scores[0][1]}."]
     best, worst = (pick([score for score, _ in scores]) for pick in (metric.best, metric.worst))
     (high, easy), (low, hard) = ((value, dict(scores)[value]) for value in (best, worst))
     return [
@@ -240,9 +256,7 @@ def _harm(each: Sequence[Outcome], metric: Metric) -> list[str]:
     leaders = {outcome.setting.name: outcome.leaders[0] for outcome in family}
     easy, hard = ((place, place.cells[leaders[place.name]].score.mean) for place in (ordered[0], ordered[-1]))
     if not metric.gain(easy[1], hard[1]) > rope_of(metric):
-        return [
-            f"The partition makes little difference: {metric.text(easy[1])} on {easy[0].name}, {metric.text(hard[1])} on {hard[0].name}."
-        ]
+        return [f"The partition makes little difference: {metric.text(easy[1])} on {easy[0].name}, {metric.text(hard[1])} on {hard[0].name}."]
     return [
         f"{hard[0].name} hurts most: the leader there has {_article(metric)} of {metric.text(hard[1])}, against "
         f"{metric.text(easy[1])} on {easy[0].name}."
@@ -254,9 +268,9 @@ def _warnings(each: Sequence[Outcome]) -> list[str]:
     failed = [f"{name} on {outcome.setting.name}" for outcome in each for name in outcome.diverged]
     texts = []
     if unbeaten and len(unbeaten) == len(each):
-        texts.append("No method beats the best constant answer in any setting: nothing is shown to be learnt.")
+        texts.append("No method is shown to beat the best constant answer in any setting, so nothing is shown to be learnt.")
     elif unbeaten:
-        texts.append(f"No method beats the best constant answer on {listed(unbeaten, _MOST_NAMED)}.")
+        texts.append(f"No method is shown to beat the best constant answer on {listed(unbeaten, _MOST_NAMED)}.")
     if failed:
         texts.append(f"Diverged, so not compared: {listed(failed, _MOST_NAMED)}.")
     return texts
@@ -282,3 +296,5 @@ def _number(value: float) -> str:
 
 def _probability(value: float) -> str:
     return "above 0.999" if value > 0.999 else f"{value:.3f}" if value >= DECIDED else f"{value:.2f}"
+
+

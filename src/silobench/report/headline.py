@@ -68,11 +68,7 @@ def _by_setting(family: Sequence[Setting], named: bool) -> Drawing:
     where = f" on {first.dataset.name}" if named else ""
     title = f"{metric.title[:1].upper()}{metric.title[1:]}{where} by partition"
     trials = max(len(cell.seeds) for setting in family for cell in setting.cells.values())
-    bars = (
-        "Bars are the standard deviation over trials. "
-        if trials > 1
-        else "One trial each, so there are no error bars. "
-    )
+    bars = "Bars are the standard deviation over trials. " if trials > 1 else "One trial each, so there are no error bars. "
     chart = LineChart(title, Axis("partition", names=names), _axis(metric), lines, levels=_levels(first))
     order = "Partitions are ordered by the mean over methods: those on the right hurt most." if len(family) > 1 else ""
     return Drawing(title, chart, bars + order)
@@ -88,9 +84,7 @@ def _short(setting: Setting, family: Sequence[Setting]) -> str:
 def _points(method: str, family: Sequence[Setting], metric: Metric) -> list[Point]:
     cells = ((place, setting.cells.get(method)) for place, setting in enumerate(family))
     return [
-        Point(
-            place, metric.factor * cell.score.mean, None if cell.score.std is None else metric.factor * cell.score.std
-        )
+        Point(place, metric.factor * cell.score.mean, None if cell.score.std is None else metric.factor * cell.score.std)
         for place, cell in cells
         if cell and math.isfinite(cell.score.mean)
     ]
@@ -116,9 +110,7 @@ def curves(setting: Setting, title: str = "") -> LineChart:
         Line(method, band([run.curve() for run in cell.runs], metric), colour)
         for colour, (method, cell) in enumerate(setting.cells.items())
     ]
-    return LineChart(
-        title or setting.name, Axis("round", scale="whole"), _axis(metric), lines, levels=_levels(setting.first)
-    )
+    return LineChart(title or setting.name, Axis("round", scale="whole"), _axis(metric), lines, levels=_levels(setting.first))
 
 
 def run_curve(run: StoredRun) -> LineChart:
@@ -126,9 +118,7 @@ def run_curve(run: StoredRun) -> LineChart:
     line = Line(run.metric.title, band([run.curve()], run.metric), 0)
     constant = run.metric.constant
     levels = [] if constant is None else [Level("constant answer", run.metric.factor * constant)]
-    return LineChart(
-        f"{run.metric.heading} by round", Axis("round", scale="whole"), _axis(run.metric), [line], levels=levels
-    )
+    return LineChart(f"{run.metric.heading} by round", Axis("round", scale="whole"), _axis(run.metric), [line], levels=levels)
 
 
 def band(trials: Sequence[Sequence[tuple[int, float]]], metric: Metric) -> list[Point]:
@@ -174,9 +164,7 @@ def _trade_offs(family: Sequence[Setting], named: bool) -> list[Drawing]:
             upwards: Better = "higher" if metric.higher_is_better else "lower"
             axis = Axis(f"{title} in a run", unit, low=0.0)
             chart = ScatterChart(f"{metric.title} against {title}", axis, _axis(metric), marks, ("lower", upwards))
-            drawings.append(
-                Drawing(f"{metric.title[:1].upper()}{metric.title[1:]} against {title}: {where}", chart, _FRONT)
-            )
+            drawings.append(Drawing(f"{metric.title[:1].upper()}{metric.title[1:]} against {title}: {where}", chart, _FRONT))
     return drawings
 
 

@@ -47,9 +47,7 @@ def partitions_page(contents: Contents) -> Page:
 
 def _each_partition(cells: Sequence[CellResult]) -> list[CellResult]:
     """Return one cell per partition of a dataset."""
-    return list({tuple(str(cell.label.get(key)) for key in _OF_PARTITION): cell for cell in reversed(cells)}.values())[
-        ::-1
-    ]
+    return list({tuple(str(cell.label.get(key)) for key in _OF_PARTITION): cell for cell in reversed(cells)}.values())[::-1]
 
 
 def heatmap(run: StoredRun) -> Heatmap | None:
@@ -85,9 +83,7 @@ def words(run: StoredRun) -> str:
     if classes > 1 and partition.counts:
         texts.append(_classes(partition, classes))
     if partition.wasserstein is not None:
-        texts.append(
-            f"The target of a party is {partition.wasserstein:.2f} standard deviations away from that of all rows."
-        )
+        texts.append(f"The target of a party is {partition.wasserstein:.2f} standard deviations away from that of all rows.")
     if partition.shared:
         texts.append(f"All parties share {partition.shared.each} rows.")
     return " ".join(texts)

@@ -63,9 +63,7 @@ def is_lying(chart: BarChart) -> bool:
 
 def bar_ruler(chart: BarChart) -> Ruler:
     """Return the ruler of the lengths of bars."""
-    reach = [
-        value for box in boxes(chart) for value in (box.low, box.high, box.high + box.spread, box.high - box.spread)
-    ]
+    reach = [value for box in boxes(chart) for value in (box.low, box.high, box.high + box.spread, box.high - box.spread)]
     marks = [mark for bars in chart.bars for mark in bars.marks if mark is not None]
     return ruler(chart.y, [*reach, *marks, *(level.value for level in chart.levels)], from_zero=chart.y.scale != "log")
 
@@ -141,9 +139,7 @@ def _lying(chart: BarChart) -> str:
         at = None if box.mark is None else coordinate(x_of(y, _shown(box.mark, y)))
         return body, whisker, "" if at is None else f"M{at} {coordinate(top - 1)}v{coordinate(tall + 1)}"
 
-    left, left_width = names_left(
-        chart.groups, band, [TOP + band * (place + 0.5) for place in range(len(chart.groups))]
-    )
+    left, left_width = names_left(chart.groups, band, [TOP + band * (place + 0.5) for place in range(len(chart.groups))])
     below, below_height = x_axis(y, height)
     marks, names = lying_levels(chart.levels, y, height)
     return framed(

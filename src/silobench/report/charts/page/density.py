@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from silobench.report.charts.page.frame import Frame, Key, colour_class, coordinate, framed, x_axis, x_of
+from silobench.report.charts.page.frame import Frame, Key, colour_class, coordinate, framed, path, x_axis, x_of
 from silobench.report.charts.rulers import Ruler, ruler
 from silobench.report.charts.values import DensityChart, Point
 
@@ -20,12 +20,10 @@ def density_markup(chart: DensityChart) -> str:
     for colour, (start, end) in zip(chart.colours, ((-math.inf, low), (low, high), (high, math.inf)), strict=True):
         part = [(at, above) for value, at, above in places if start <= value <= end]
         if len(part) > 1:
-            outline = "L".join(f"{coordinate(at)} {coordinate(above)}" for at, above in part)
-            path = f"M{coordinate(part[0][0])} {_HEIGHT}L{outline}L{coordinate(part[-1][0])} {_HEIGHT}z"
-            marks.append(f'<path class="area {colour_class(colour)[0]}" d="{path}"/>')
+            outline = path([(part[0][0], _HEIGHT), *part, (part[-1][0], _HEIGHT)])
+            marks.append(f'<path class="area {colour_class(colour)[0]}" d="{outline}z"/>')
     if places:
-        outline = "L".join(f"{coordinate(at)} {coordinate(above)}" for _, at, above in places)
-        marks.append(f'<path class="line ink" d="M{outline}"/>')
+        marks.append(f'<path class="line ink" d="{path([(at, above) for _, at, above in places])}"/>')
     marks += [f'<path class="rope" d="M{coordinate(x_of(x, edge))} 0V{_HEIGHT}"/>' for edge in chart.rope]
     if chart.atom is not None:
         marks.append(f'<path class="line ink" d="M{coordinate(x_of(x, chart.atom))} 0V{_HEIGHT}"/>')
@@ -39,8 +37,7 @@ def density_markup(chart: DensityChart) -> str:
 def density_keys(chart: DensityChart) -> Sequence[Key]:
     """Return the legend: the probabilities of the parts, from left to right."""
     return [
-        Key(f"p({name}) = {mass:.3f}", colour, "box")
-        for (name, mass), colour in zip(chart.parts, chart.colours, strict=True)
+        Key(f"p({name}) = {mass:.3f}", colour, "box") for (name, mass), colour in zip(chart.parts, chart.colours, strict=True)
     ]
 
 
@@ -50,7 +47,9 @@ def density_ruler(chart: DensityChart) -> Ruler:
     low, high = min(values), max(values)
     margin = 0.0 if len(chart.points) > 1 else 0.1 * (high - low) or 1.0
     axis = chart.x
-    return ruler(type(axis)(axis.title, axis.unit, axis.scale, axis.names, low - margin, high + margin), values)
+    return ruler(
+        type(axis)(axis.title, axis.unit, axis.scale, axis.names, low - margin, high + margin), values
+    )
 
 
 def finite_points(chart: DensityChart) -> list[Point]:
