@@ -115,7 +115,7 @@ def show(
             *cross_tables(cells, cross), *privacy, *more,
         ]  # fmt: skip
         print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
-    _report_damage(results)
+    report_damage(results)
 
 
 def _check_form(form: str, has_own_form: bool, has_details: bool) -> None:
@@ -186,11 +186,11 @@ def _print_csv(cells: "list[CellResult]", every: bool, parties: bool, cross: boo
 def _readable(results: "Results") -> "list[StoredRun]":
     """Return the runs that can be read; raise what is wrong with the others if there are none."""
     if not results.runs:
-        _report_damage(results)
+        report_damage(results)
     return results.runs
 
 
-def _report_damage(results: "Results") -> None:
+def report_damage(results: "Results") -> None:
     """Raise an error about damaged runs, after everything else was shown."""
     damaged, total = len(results.problems), len(results.problems) + len(results.runs)
     if damaged == 1:
@@ -324,7 +324,7 @@ def claims(
         print(json.dumps([claim.as_json() for claim in verdicts], indent=1))
     else:
         _print_claims(verdicts, evidence or only != "*", all_ or only != "*")
-    _report_damage(results)
+    report_damage(results)
 
 
 def _print_claims(claims: "list[Claim]", evidence: bool, with_untested: bool) -> None:
@@ -366,7 +366,7 @@ def report(
         page = write_report(results, output or source.folder / "report", source.folder.resolve().name)
     print(f"report: {page.resolve()}")
     print_missing(results)
-    _report_damage(results)
+    report_damage(results)
 
 
 def _check_place(output: Path | None) -> None:
@@ -452,7 +452,7 @@ def compare(
         with waiting("comparing"):
             comparison = comparing.compare(cells, a, b, question, only, by)
     except SilobenchError:
-        _report_damage(results)  # what is asked for may be in a damaged run
+        report_damage(results)  # what is asked for may be in a damaged run
         raise
     if plot:
         from silobench.report.posteriors import plot_comparison  # loads matplotlib
@@ -464,7 +464,7 @@ def compare(
         print_table(comparison_table(comparison))
         if plot:
             print(f"wrote {plot}")
-    _report_damage(results)
+    report_damage(results)
 
 
 def _rope(text: str | None) -> "float | Ropes | None":

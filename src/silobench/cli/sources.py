@@ -1,5 +1,6 @@
 """Where commands read runs from: a directory, a file of records, or the records that come with silobench."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -69,3 +70,26 @@ class Source:
                 "with silobench."
             )
         return self.directory
+
+
+def read_all(directories: Sequence[Path], published: bool) -> "Results":
+    """Read the runs of several directories and archives, and the published ones beside them.
+
+    With `published`, a value that is no path is the name of a study, or a glob; without any, all studies are read.
+    """
+    studies = [path for path in directories if published and not path.exists()]
+    places = [path for path in directories if path not in studies]
+    if not places and not published:
+        return Source(None).read()  # which refuses it
+    names: list[Path | None] = [*studies] if studies or not published else [None]
+    parts = [*(Source(path).read() for path in places), *(Source(name, True).read() for name in names)]
+    return _joined(parts)
+
+
+def _joined(parts: "Sequence[Results]") -> "Results":
+    from silobench.runs.results import Results
+
+    runs = [run for part in parts for run in part.runs]
+    problems = [problem for part in parts for problem in part.problems]
+    absent = frozenset(run for part in parts for run in part.not_started)
+    return Results(runs, problems, absent - {run.facts.id for run in runs})
