@@ -31,7 +31,8 @@ NAMES = ["Köln/Süd", "a=b", "x,\"y\"\nz", "<script>"]
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return runs of many kinds: two seeds, diverged, private, regression, vertical, odd names, with other phases."""
     out = tmp_path_factory.mktemp("flat")
-    every = {"seconds": {"train": 0.1, "evaluate": 1 / 3, "slowest": 0.05}, "knobs": {"theta": 0.2}, "steps": 7, "rows": 9}
+    seconds = {"train": 0.1, "evaluate": 1 / 3, "slowest": 0.05}
+    every = {"seconds": seconds, "knobs": {"theta": 0.2}, "steps": 7, "rows": 9}
     for seed in (0, 1):
         stored([0.1, None, 0.7 + seed / 10], seed, every=every, out=out)
     stored([0.2, 0.3], 0, [{}, {"loss": None, "accuracy": None}], algorithm="scaffold", out=out)
@@ -42,8 +43,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     final = {"final": {"parties": {name: {"rows": 5, "own": 0.25, "all": None} for name in NAMES}}}
     by_party = [{"party_accuracy": [0.5, None, 0.25, 1.0], "validation": 0.6}, final]
     stored([0.3, 0.9], 0, by_party, parties=4, partition="by-group(level='a/b=c')", partition_facts=names, out=out)
-    vertical = columns_of_parties("bank", "shop")
-    stored([0.8], 0, parties=2, partition="columns", vertical=vertical, partition_facts={"parties": ["bank", "shop"]}, out=out)
+    owners = {"vertical": columns_of_parties("bank", "shop"), "partition_facts": {"parties": ["bank", "shop"]}}
+    stored([0.8], 0, parties=2, partition="columns", out=out, **owners)
     return out
 
 
@@ -80,9 +81,10 @@ def test_numbers_in_parquet_are_those_of_the_records(
 
 def test_kinds_of_runs(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = parquet(root, tmp_path, capsys)
-    by = {(row["algorithm"], row["solver"], row["partition"], row["dataset"], row["seed"]): row for row in content["runs"]}
+    keys = ("algorithm", "solver", "partition", "dataset", "seed")
+    by = {tuple(row[key] for key in keys): row for row in content["runs"]}
     plain = by["fedavg", "sgd", "iid", "mnist", 1]
-    assert (plain["score"], plain["rounds"], plain["kind"], plain["split"]) == (0.8, 3, "horizontal", "given")
+    assert (plain["score"], plain["rounds"], plain["kind"], plain["split"]) == (0.7 + 1 / 10, 3, "horizontal", "given")
     assert plain["seconds"] == pytest.approx(3 * (0.1 + 1 / 3))  # the slowest party is a part of training
     assert (plain["main_metric"], plain["unit"], plain["higher_is_better"]) == ("accuracy", "%", True)
     diverged = by["scaffold", "sgd", "iid", "mnist", 0]
@@ -133,7 +135,8 @@ def test_the_same_runs_give_the_same_bytes_and_columns_say_what_they_are(
     for form in ("parquet", "csv", "tensorboard"):
         for folder in ("a", "b"):
             assert call(capsys, "export", root, "--format", form, "--output", tmp_path / folder / form).code == 0
-    files = {path.relative_to(tmp_path / "a"): path.read_bytes() for path in sorted((tmp_path / "a").rglob("*.*")) if path.is_file()}
+    paths = [path for path in sorted((tmp_path / "a").rglob("*")) if path.is_file()]
+    files = {path.relative_to(tmp_path / "a"): path.read_bytes() for path in paths}
     assert files == {path: (tmp_path / "b" / path).read_bytes() for path in files}
     schema = pq.read_schema(tmp_path / "a" / "parquet" / "rounds.parquet")
     assert schema.field("bytes_up").metadata[b"unit"] == b"bytes"
@@ -162,10 +165,13 @@ def test_tensorboard_reads_its_event_files(root: Path, tmp_path: Path, capsys: p
     assert len({path.name for path in tmp_path.iterdir()}) == len(runs)
     for run in runs:
         events = EventAccumulator(str(tmp_path / file_name(run)), size_guidance={"tensors": 0}).Reload()
-        losses = {event.step: float(tensor_util.make_ndarray(event.tensor_proto)) for event in events.Tensors("round/loss")} if any(line["loss"] is not None for line in lines_of(run)) else {}
-        assert losses == {line["round"]: line["loss"] for line in lines_of(run) if line["loss"] is not None}
-        sent = {event.step: tensor_util.make_ndarray(event.tensor_proto) for event in events.Tensors("round/bytes_up")}
-        assert sent == {line["round"]: line["bytes_up"] for line in lines_of(run)}
+
+
+        def series(tag: str) -> dict[int, float]:
+            return {event.step: tensor_util.make_ndarray(event.tensor_proto).item() for event in events.Tensors(tag)}
+
+        assert series("round/loss") == {line["round"]: line["loss"] for line in lines_of(run) if line["loss"] is not None}
+        assert series("round/bytes_up") == {line["round"]: line["bytes_up"] for line in lines_of(run)}
         text = tensor_util.make_ndarray(events.Tensors("choices")[0].tensor_proto).item().decode()
         assert f"| algorithm | `{run.config['algorithm']}` |" in text
         assert "_hparams_/session_start_info" in events.Tags()["tensors"] or events.PluginTagToContent("hparams")
@@ -222,8 +228,8 @@ def test_means_of_a_frame_are_those_of_show(root: Path, capsys: pytest.CaptureFi
     for cell in cells:
         runs = frame[frame["run"].isin([Path(path).name for path in cell["runs"]])]
         assert len(runs) == cell["trials"]
-        mean = cell["metric"]["mean"]
-        assert (None if runs["score"].isna().any() else float(runs["score"].mean())) == (mean and pytest.approx(mean, abs=1e-15))
+        mean, score = cell["metric"]["mean"], runs["score"]
+        assert score.isna().any() if mean is None else float(score.mean()) == pytest.approx(mean, abs=1e-15)
         assert float(runs["bytes_up"].mean()) == cell["bytes_up"]
     two = frame[(frame["algorithm"] == "fedavg") & (frame["solver"] == "sgd") & (frame["partition"] == "iid")]
     assert float(two.loc[two["dataset"] == "mnist", "score"].mean()) == pytest.approx(0.75)
@@ -264,10 +270,10 @@ def test_a_frame_of_another_kind_or_without_pandas_is_refused(root: Path, monkey
 
 
 def test_an_archive_is_read_like_a_directory(root: Path, tmp_path: Path) -> None:
-    from silobench.runs.archive import SUFFIX, records_of, write_archive
+    from silobench.runs.archive import SUFFIX, pack, records_of
 
     file = tmp_path / f"all{SUFFIX}"
-    write_archive(file, "all", records_of(root))
+    pack(records_of(root), file)
     pd.testing.assert_frame_equal(
         sb.results(file, by="round").sort_values(["run", "round"], ignore_index=True),
         sb.results(root, by="round").sort_values(["run", "round"], ignore_index=True),
@@ -299,7 +305,7 @@ def test_a_run_without_a_round_is_a_row_without_numbers(tmp_path: Path, capsys: 
     facts = json.loads((run.path / "run.json").read_text(encoding="utf-8"))
     (run.path / "run.json").write_text(json.dumps({**facts, "status": "running"}), encoding="utf-8")
     (run.path / "rounds.jsonl").unlink()
-    for form in ("parquet", "csv", "tensorboard", "mlflow"):
+    for form in ("parquet", "csv", "tensorboard"):
         assert call(capsys, "export", tmp_path / "runs", "--format", form, "--output", tmp_path / form).code == 0
     (row,) = pq.read_table(tmp_path / "parquet" / "runs.parquet").to_pylist()
     assert (row["status"], row["score"], row["rounds"], row["diverged"]) == ("running", None, 0, None)

@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -21,10 +22,12 @@ _LONGEST = 6000  # characters of a parameter, which MLflow limits
 
 def write_tracking(runs: Runs, folder: Path, experiment: str) -> list[Path]:
     """Write runs into FOLDER/mlflow.db: choices as parameters, numbers by round as metrics, and the id as a tag."""
-    client = _client(folder)
-    number = _experiment(client, experiment, folder)
-    for run in runs:
-        _write(client, number, run)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MLflow uses what its database library calls deprecated
+        client = _client(folder)
+        number = _experiment(client, experiment, folder)
+        for run in runs:
+            _write(client, number, run)
     return [folder / DATABASE]
 
 
