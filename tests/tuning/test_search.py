@@ -229,7 +229,7 @@ def test_what_cannot_be_tuned_is_refused() -> None:
         definition_of({**CHOICES, "algorithm": ["fedavg", "fedprox"]}, SPACE)
     with pytest.raises(ConfigError, match="there is no sampler 'cmaes'"):
         definition_of(CHOICES, SPACE, sampler="cmaes")
-    with pytest.raises(ConfigError, match='write, for example, split = "tuning 4:1"'):
+    with pytest.raises(ConfigError, match="write, for example, --validation 4:1"):
         definition_of(CHOICES, SPACE, validation="0.2")
 
 

@@ -51,12 +51,22 @@ def definition_of(choices: Mapping[str, Any], space: Mapping[str, Any], **option
     need_optuna()
     single = single_setting(choices)
     definition = Definition(single, read_space(space, bind(single).cell), **options)
-    for_tuning(str(single.get("split", "given")), definition.validation)
+    _check_ratio(definition.validation)
     if definition.sampler not in SAMPLERS:
         raise ConfigError(f"there is no sampler '{definition.sampler}': choose from {', '.join(SAMPLERS)}.")
     if definition.sampler == "grid":
         grid_size(definition.space)
     return definition
+
+
+def _check_ratio(ratio: str) -> None:
+    try:
+        for_tuning("given", ratio)
+    except ConfigError as error:
+        raise ConfigError(
+            f"--validation takes two whole numbers above 0, for training rows and validation rows, but '{ratio}' was "
+            "given: write, for example, --validation 4:1."
+        ) from error
 
 
 def open_study(definition: Definition, out: Path) -> Study:
