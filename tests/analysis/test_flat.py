@@ -24,7 +24,7 @@ from stored import columns_of as columns_of_parties
 from stored import regression, stored
 
 PRIVACY = {"example": {"epsilon": 1.25, "delta": 1e-5, "noise": [1.0], "accountant": "rdp"}}
-NAMES = ["Köln/Süd", "a=b", "x,\"y\"\nz", "<script>"]
+NAMES = ["Köln/Süd", "a=b", 'x,"y"\nz', "<script>"]
 
 
 @pytest.fixture(scope="module")
@@ -166,15 +166,16 @@ def test_tensorboard_reads_its_event_files(root: Path, tmp_path: Path, capsys: p
     for run in runs:
         events = EventAccumulator(str(tmp_path / file_name(run)), size_guidance={"tensors": 0}).Reload()
 
-
-        def series(tag: str) -> dict[int, float]:
-            return {event.step: tensor_util.make_ndarray(event.tensor_proto).item() for event in events.Tensors(tag)}
-
-        assert series("round/loss") == {line["round"]: line["loss"] for line in lines_of(run) if line["loss"] is not None}
-        assert series("round/bytes_up") == {line["round"]: line["bytes_up"] for line in lines_of(run)}
+        series = {
+            tag: {event.step: tensor_util.make_ndarray(event.tensor_proto).item() for event in events.Tensors(tag)}
+            for tag in ("round/loss", "round/bytes_up")
+        }
+        known = [line for line in lines_of(run) if line["loss"] is not None]
+        assert series["round/loss"] == {line["round"]: line["loss"] for line in known}
+        assert series["round/bytes_up"] == {line["round"]: line["bytes_up"] for line in lines_of(run)}
         text = tensor_util.make_ndarray(events.Tensors("choices")[0].tensor_proto).item().decode()
         assert f"| algorithm | `{run.config['algorithm']}` |" in text
-        assert "_hparams_/session_start_info" in events.Tags()["tensors"] or events.PluginTagToContent("hparams")
+        assert events.PluginTagToContent("hparams")
 
 
 def test_mlflow_reads_its_database_and_nothing_is_there_twice(

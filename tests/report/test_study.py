@@ -47,13 +47,14 @@ def test_a_study_has_its_charts_and_tables(tmp_path: Path) -> None:
     history, by_rate, by_algorithm, importance = (drawing.chart for drawing in search.drawings)
     assert isinstance(history, LineChart)
     assert [point.y for point in history.lines[1].points] == [30, 50, 50, 90, 90, 90, 90, 90]
-    assert isinstance(by_rate, ScatterChart) and isinstance(by_algorithm, ScatterChart)
+    assert isinstance(by_rate, ScatterChart)
+    assert isinstance(by_algorithm, ScatterChart)
     assert (by_rate.x.scale, list(by_algorithm.x.names)) == ("log", ["fedavg", "fedprox"])
     assert [mark.group for mark in by_rate.marks].index("best") == 3
     assert isinstance(importance, BarChart)
     assert [row[0].text for row in search.table.rows][:2] == ["0 (defaults)", "1"]
     assert [row[3].best for row in search.table.rows].index(True) == 3
-    assert [[entry.text for entry in row] for row in confirmed.table.rows][0] == ["10", "30.0", "80.0", "+50.0"]
+    assert [entry.text for entry in confirmed.table.rows[0]] == ["10", "30.0", "80.0", "+50.0"]
     assert "tuned is better" in confirmed.drawings[0].note
     assert [entry.text for entry in cost.table.rows[0]][:3] == ["search", "8", "16"]
     (page,) = study_pages(read_runs(tmp_path))

@@ -202,7 +202,9 @@ def test_the_tuned_file_runs_what_was_confirmed(capsys: pytest.CaptureFixture[st
     tuned = read_experiment(out / "tuned.toml")
     assert tuned == tuned_choices(study.definition.choices, facts["best"]["values"])
     seeds = facts["confirm"]["seeds"]
-    again = call(capsys, "run", out / "tuned.toml", "--set", f"seed={seeds}", "--out", out / "confirm", "--workers", "1")
+    again = call(
+        capsys, "run", out / "tuned.toml", "--set", f"seed={seeds}", "--out", out / "confirm", "--workers", "1"
+    )
     assert again.code == 0
     assert "already finished" in again.err or "[" not in again.err  # the same runs
 

@@ -23,7 +23,8 @@ def test_a_range_is_written_as_it_is_read(text: str) -> None:
 
 def test_bounds_decide_whether_numbers_are_whole() -> None:
     whole, mixed = range_of("a", "log(1, 64)"), range_of("a", "range(0, 0.5)")
-    assert isinstance(whole, Interval) and isinstance(mixed, Interval)
+    assert isinstance(whole, Interval)
+    assert isinstance(mixed, Interval)
     assert (whole.is_whole, mixed.is_whole) == (True, False)
     assert range_of("a", "range(1, 10, step=4)").values == (1, 5, 9)
     assert range_of("a", "range(0.1, 0.3, step=0.1)").values == (0.1, 0.2, 0.3)

@@ -28,6 +28,8 @@ CASES: list[Case] = [
     one("tune", "tiny.toml", "--out", "study", expected="study.json is damaged", files=STUDY),
     # exports
     damaged("a format that does not exist", intact, "choose from csv, mlflow, parquet", "export runs --format excel"),
-    damaged("a file in place of a folder", intact, "is a file, but a folder is needed", "export runs --output tiny.toml"),
+    damaged(
+        "a file in place of a folder", intact, "is a file, but a folder is needed", "export runs --output tiny.toml"
+    ),
     one("export", "nowhere", expected="there is no directory nowhere"),
 ]
