@@ -55,7 +55,7 @@ def test_a_study_has_its_charts_and_tables(tmp_path: Path) -> None:
     assert [row[0].text for row in search.table.rows][:2] == ["0 (defaults)", "1"]
     assert [row[3].best for row in search.table.rows].index(True) == 3
     assert [entry.text for entry in confirmed.table.rows[0]] == ["10", "30.0", "80.0", "+50.0"]
-    assert "tuned is better" in confirmed.drawings[0].note
+    assert "tuned is better" in " ".join(search.lead)
     assert [entry.text for entry in cost.table.rows[0]][:3] == ["search", "8", "16"]
     (page,) = study_pages(read_runs(tmp_path))
     assert (page.file, len(page.sections)) == ("tuning.html", 3)

@@ -47,10 +47,11 @@ def _sections(folder: Path) -> list[Section]:
         return []
     name = folder.resolve().name
     search = [_history(outcome), *_by_argument(outcome), *_importance(outcome)]
-    sections = [Section(f"Study {name}: the search", search, trials_table(outcome))]
+    answer = [f"{line[:1].upper()}{line[1:]}" for line in sentences(outcome)]
+    sections = [Section(f"{name}: the search", search, trials_table(outcome), answer)]
     if outcome.confirm[0]:
-        sections.append(Section(f"Study {name}: tuned and defaults", [_confirmed(outcome)], confirm_table(outcome)))
-    return [*sections, Section(f"Study {name}: cost", [_spending(outcome)], cost_table(outcome))]
+        sections.append(Section(f"{name}: tuned and defaults", [_confirmed(outcome)], confirm_table(outcome)))
+    return [*sections, Section(f"{name}: cost", [_spending(outcome)], cost_table(outcome))]
 
 
 def _axis(metric: Metric, rows: str = "validation rows") -> Axis:
@@ -129,8 +130,7 @@ def _confirmed(outcome: Outcome) -> Drawing:
         for name, runs in zip(("defaults", "tuned"), outcome.confirm, strict=True)
     ]
     chart = BarChart("Tuned and defaults on test rows", groups, _axis(metric, "test rows"), bars)
-    lines = sentences(outcome)
-    return Drawing("Tuned and defaults on test rows", chart, " ".join(line[:1].upper() + line[1:] for line in lines))
+    return Drawing("Tuned and defaults on test rows", chart, "Fresh seeds, with all training rows.")
 
 
 def _spending(outcome: Outcome) -> Drawing:

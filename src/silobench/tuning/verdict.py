@@ -9,6 +9,7 @@ from typing import Any
 
 from silobench.analysis.cells import collect, finite
 from silobench.analysis.compare import Paired, checked_question, paired
+from silobench.analysis.units import duration, size
 from silobench.runs.stored import StoredRun
 from silobench.tuning.study import Outcome, TrialResult, final_score
 
@@ -78,10 +79,8 @@ def sentences(outcome: Outcome) -> list[str]:
         if before:
             lines.append(f"{name}, {_pairs_text(outcome, before, after)}")
     cost = outcome.cost
-    lines.append(
-        f"the search cost {cost.runs} runs, {cost.rounds:,} rounds, {cost.bytes:,} bytes and {cost.seconds:.1f} "
-        "seconds of computing."
-    )
+    spent = f"{cost.runs} runs, {cost.rounds:,} rounds, {size(cost.bytes)} of messages"
+    lines.append(f"the search cost {spent} and {duration(cost.seconds)} of computing.")
     return lines
 
 
