@@ -1,6 +1,7 @@
 """The command `leaderboard`: ranks of methods, checks of submissions, and records of many runs in one file."""
 
 import json
+import logging
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from silobench.cli.busy import waiting
-from silobench.cli.options import Json, LoadedPlugins, Out
+from silobench.cli.options import DataDir, Json, LoadedPlugins, Out, Plugins
 from silobench.cli.results import report_damage
 from silobench.cli.sources import read_all
 from silobench.errors import ConfigError, RecordError
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from silobench.analysis.leaderboard import Board
     from silobench.runs.results import Results
     from silobench.runs.stored import StoredRun
+    from silobench.runs.verdict import Verdict
 
+_LOG = logging.getLogger(__name__)
 _DEFAULT = "rank"
 
 
@@ -122,6 +125,46 @@ def _print(board: "Board") -> None:
     else:
         print("no setting has two methods with two shared seeds, so nothing is ranked: run with --trials 3 or more.")
     print_table(contests_table(board))
+
+
+@app.command()
+def check(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The submission: a directory of runs.")],
+    runs: Annotated[int, typer.Option(min=1, help="How many runs to repeat; they are chosen at random.")] = 3,
+    all_: Annotated[bool, typer.Option("--all", help="Repeat every run.")] = False,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Repeat only this many rounds of each run; to the end by default.")
+    ] = None,
+    json_: Json = False,
+    plugin: Plugins = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Check a submission: complete, untampered, and the same numbers if runs are repeated. Exit code 1 if refused."""
+    with waiting("loading"):
+        from silobench.runs.verdict import check_submission
+    total = "all" if all_ else str(runs)
+
+    def report(run: "StoredRun", place: int, number: int) -> None:
+        facts = {"step": f"repeating run {place + 1} of {total}, {run.path.name}", "done": number}
+        _LOG.info("", extra={**facts, "total": rounds or len(run.rounds)})
+
+    with waiting("checking the records"):
+        verdict = check_submission(directory, None if all_ else runs, rounds, plugin or (), report)
+    if json_:
+        print(json.dumps(verdict.as_json(), indent=1))
+    else:
+        _print_verdict(verdict, directory)
+    if not verdict.accepted:
+        raise typer.Exit(1)
+
+
+def _print_verdict(verdict: "Verdict", directory: Path) -> None:
+    from silobench.cli.terminal import print_lines
+
+    print_lines(f"{directory} is {'accepted' if verdict.accepted else 'refused'}", verdict.problems)
+    for title, lines in (("verified", verdict.verified()), ("not verified", verdict.not_verified())):
+        if lines:
+            print_lines(title, lines)
 
 
 @app.command()
