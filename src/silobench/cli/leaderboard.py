@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from silobench.errors import ConfigError, RecordError
 
 if TYPE_CHECKING:
     from silobench.analysis.budget import Budget
+    from silobench.analysis.contests import Choice
     from silobench.analysis.leaderboard import Board
     from silobench.runs.results import Results
     from silobench.runs.stored import StoredRun
@@ -85,14 +87,36 @@ def rank(
 
     budget = _budget(max_rounds, max_bytes, max_seconds, max_epsilon)
     results = read_all(directories or [], published)
+    choice = Choice(dataset, skew, method)
     with waiting("ranking the methods"):
-        settings = contests(finished(results), budget)
-        board = board_of(chosen(settings, Choice(dataset, skew, method)), budget)
+        runs = finished(results)
+        board = board_of(chosen(contests(runs, budget), choice), budget)
     if json_:
         print(json.dumps(board_json(board), indent=1))
     else:
         _print(board)
+    if output or not json_:
+        with waiting("writing the page"):
+            page = _write(runs, board, choice, output or _default_page(directories or []))
+        if not json_:
+            print(f"page: {page.resolve()}")
     report_damage(results)
+
+
+def _default_page(directories: Sequence[Path]) -> Path:
+    folder = next((path for path in directories if path.is_dir()), Path())
+    return folder / "leaderboard.html"
+
+
+def _write(runs: "Sequence[StoredRun]", board: "Board", choice: "Choice", path: Path) -> Path:
+    """Write the page, with further budgets to choose from if the command line has none."""
+    from silobench.analysis.contests import chosen, contests
+    from silobench.analysis.leaderboard import board_of
+    from silobench.report.leaderboard import budgets_of, write_board
+
+    budgets = [] if board.budget else budgets_of(runs)
+    others = [board_of(chosen(contests(runs, budget), choice), budget) for budget in budgets]
+    return write_board([board, *others], path)
 
 
 def finished(results: "Results") -> "list[StoredRun]":
@@ -105,6 +129,7 @@ def finished(results: "Results") -> "list[StoredRun]":
 
 def _budget(rounds: int | None, sent: str | None, seconds: float | None, epsilon: float | None) -> "Budget":
     from silobench.analysis.budget import Budget
+    from silobench.analysis.contests import Choice
     from silobench.analysis.units import bytes_of
 
     limit = None if sent is None else bytes_of(sent)

@@ -69,8 +69,8 @@ class Verdict:
         others = len(self.submission.runs) - len(self.repetitions)
         if others:
             texts.append(
-                f"{_runs(others)} {'was' if others == 1 else 'were'} not repeated: if one run was edited and its "
-                f"digests were computed anew, this check misses it with probability {self.escape:.3f}; --all repeats all runs"
+                f"{_runs(others)} {'was' if others == 1 else 'were'} not repeated: this check misses one edited run "
+                f"whose digests were computed anew with probability {self.escape:.3f}; --all repeats all runs"
             )
         if any(not one.is_whole and not one.problem for one in self.repetitions):
             texts.append(f"rounds after round {self.rounds} were not repeated: an edit there is not found")
