@@ -129,7 +129,6 @@ def finished(results: "Results") -> "list[StoredRun]":
 
 def _budget(rounds: int | None, sent: str | None, seconds: float | None, epsilon: float | None) -> "Budget":
     from silobench.analysis.budget import Budget
-    from silobench.analysis.contests import Choice
     from silobench.analysis.units import bytes_of
 
     limit = None if sent is None else bytes_of(sent)

@@ -80,14 +80,10 @@ def budgets_of(runs: Sequence[StoredRun]) -> list[Budget]:
 
 
 def write_board(boards: Sequence[Board], path: Path, title: str = "Leaderboard") -> Path:
-    """Write a page with a board for each budget, of which the first is shown; all have the same settings and methods."""
+    """Write a page with a board for each budget, of which the first is shown; all have the same settings."""
     page = Page(path.name, "Leaderboard", template="leaderboard.html", content=_content(boards, path))
-    frame = Frame(
-        title,
-        [Link("#standings", "Standings"), Link("#settings", "Settings"), Link("#rules", "Rules")],
-        is_alone=True,
-        more_scripts=(SCRIPT,),
-    )
+    links = [Link(f"#{part.lower()}", part) for part in ("Standings", "Settings", "Rules")]
+    frame = Frame(title, links, is_alone=True, more_scripts=(SCRIPT,))
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_atomically(path, render(page, frame).encode())
     return path
@@ -192,8 +188,8 @@ def _chart(board: Board) -> Drawing | None:
         row_title="method",
     )
     note = (
-        "1 is best. Bars are as wide as the 95% interval by resampling settings. Methods whose differences are not decided "
-        "share the mean of their places."
+        "1 is best. Bars are as wide as the 95% interval by resampling settings. Methods whose differences are not "
+        "decided share the mean of their places."
     )
     return Drawing("Mean rank over settings", chart, note)
 
