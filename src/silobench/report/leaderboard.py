@@ -19,13 +19,15 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.leaderboard import Board, RankedContest
 from silobench.analysis.units import duration, size
 from silobench.atomic import replace_atomically
-from silobench.report.charts.values import Axis, DotChart, Dots, Value
+from silobench.errors import listed
+from silobench.report.charts.values import Axis, DotChart, Dots, Heatmap, Value
 from silobench.report.drawing import Drawing
 from silobench.report.page import Page
 from silobench.report.rendering import Frame, Link, render
 from silobench.runs.stored import StoredRun
 
 SCRIPT = "leaderboard.js"
+_MOST_ROWS = 40  # settings of a heatmap
 _REFERENCE = "reference"  # in the place of a rank
 
 
@@ -95,7 +97,8 @@ def _content(boards: Sequence[Board], path: Path) -> dict[str, Any]:
     blocks = [_block(one, path) for one in first.contests]
     return {
         "standings": standings_table(first) if first.standings else None,
-        "chart": _chart(first),
+        "charts": [drawing for drawing in (_chart(first), _heatmap(first)) if drawing],
+        "answer": _answer(first),
         "blocks": blocks,
         "methods": methods,
         "datasets": sorted({block.dataset for block in blocks}),
@@ -192,6 +195,38 @@ def _chart(board: Board) -> Drawing | None:
         "decided share the mean of their places."
     )
     return Drawing("Mean rank over settings", chart, note)
+
+
+def _heatmap(board: Board) -> Drawing | None:
+    """Return the ranks by setting and method; None without ranks, or with more settings than a figure holds."""
+    ranked, names = board.ranked, [standing.method for standing in board.standings]
+    if not 2 <= len(ranked) <= _MOST_ROWS:
+        return None
+    places = [[one.places.get(name) for name in names] for one in ranked]
+    chart = Heatmap(
+        "Rank by setting",
+        [one.contest.name for one in ranked],
+        names,
+        [[None if place is None else place.above + 1 for place in row] for row in places],
+        column_title="method",
+        texts=[["" if place is None else rank_text(place) for place in row] for row in places],
+        low=1.0,
+        high=float(max(2, len(names))),
+        is_reversed=True,
+    )
+    return Drawing("Rank by setting", chart, "1 is best; = shares its rank, because no difference is decided.")
+
+
+def _answer(board: Board) -> str:
+    """Return who leads over all settings, in a sentence."""
+    first = [standing.method for standing in board.standings if standing.rank == 1]
+    if not first:
+        return ""
+    settings = f"{len(board.ranked)} setting{'s' * (len(board.ranked) != 1)}"
+    if len(first) == len(board.standings) > 1:
+        return f"No method is ahead over {settings}: all {len(first)} share the first place."
+    leads = "leads" if len(first) == 1 else "share the first place"
+    return f"{listed(first)} {leads} over {settings}, {board.budget.text}."
 
 
 def _value(mean: float, interval: tuple[float, float] | None) -> Value:
