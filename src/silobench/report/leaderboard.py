@@ -205,7 +205,7 @@ def _heatmap(board: Board) -> Drawing | None:
     places = [[one.places.get(name) for name in names] for one in ranked]
     chart = Heatmap(
         "Rank by setting",
-        [one.contest.name for one in ranked],
+        _row_names(ranked),
         names,
         [[None if place is None else place.above + 1 for place in row] for row in places],
         column_title="method",
@@ -215,6 +215,13 @@ def _heatmap(board: Board) -> Drawing | None:
         is_reversed=True,
     )
     return Drawing("Rank by setting", chart, "1 is best; = shares its rank, because no difference is decided.")
+
+
+def _row_names(settings: Sequence[RankedContest]) -> list[str]:
+    """Return the names of settings, without a dataset that all of them share."""
+    names = [one.contest.name for one in settings]
+    shared = len({one.contest.dataset for one in settings}) == 1
+    return [name.partition(" / ")[2] or name if shared else name for name in names]
 
 
 def _answer(board: Board) -> str:

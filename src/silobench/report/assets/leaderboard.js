@@ -151,6 +151,7 @@ document.addEventListener("DOMContentLoaded", () => {
       if (!block.hidden) visible.set(place, ranks);
     });
     count.textContent = whole ? "" : `${shown} of ${blocks.length} settings, ${chosen.size} of ${methods.length} methods`;
+    for (const part of document.querySelectorAll(".board .answer, .board .figures")) part.hidden = !whole; // about all runs
     if (!standings) return;
     const budget = form.elements.budget.selectedOptions[0].textContent;
     const ranked = [...visible.values()].filter((ranks) => ranks.size).length;
