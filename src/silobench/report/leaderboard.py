@@ -28,6 +28,7 @@ from silobench.runs.stored import StoredRun
 
 SCRIPT = "leaderboard.js"
 _MOST_ROWS = 40  # settings of a heatmap
+_COUNTS = ("rounds", "bytes")
 _REFERENCE = "reference"  # in the place of a rank
 
 
@@ -77,7 +78,7 @@ def budgets_of(runs: Sequence[StoredRun]) -> list[Budget]:
     chosen = []
     for name in ("rounds", "bytes", "seconds", "epsilon"):
         amounts = [getattr(last, name) for last in lasts if getattr(last, name) is not None]
-        chosen += [Budget(**{name: level}) for level in levels(amounts)]
+        chosen += [Budget(**{name: level}) for level in levels(amounts) if name not in _COUNTS or level >= 1]
     return chosen
 
 

@@ -72,7 +72,7 @@ def within_band(stored: Mapping[str, Any], repeated: Mapping[str, Any], metric: 
             return _words(name, stored.get(name), repeated.get(name))
     for name in (name for name in _SIZES if name in stored or name in _ALWAYS):
         one, other = stored.get(name), repeated.get(name)
-        if (one is None) != (other is None) or (one is not None and not math.isclose(one, other, rel_tol=_SIZE_BAND)):
+        if one is None or other is None or not math.isclose(one, other, rel_tol=_SIZE_BAND):
             return _words(name, one, other)
     band = band_of(int(repeated["round"]))
     values = [_score(row, metric.name) for row in (stored, repeated)]
@@ -86,8 +86,8 @@ def within_band(stored: Mapping[str, Any], repeated: Mapping[str, Any], metric: 
 def of_configuration(stored: Mapping[str, Any], repeated: Mapping[str, Any]) -> str:
     """Return the first difference in what follows from the configuration alone, for runs whose noise is secret."""
     names = [name for name in _OF_CONFIG if name in stored or name in _ALWAYS]
-    chosen = ({name: row.get(name) for name in names} for row in (stored, repeated))
-    return _difference(*map(_without_time, chosen), "")
+    one, other = (_without_time({name: row.get(name) for name in names}) for row in (stored, repeated))
+    return _difference(one, other, "")
 
 
 def _score(row: Mapping[str, Any], name: str) -> float | None:
