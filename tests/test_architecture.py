@@ -31,6 +31,7 @@ ORDER = (
     ("measures",),
     ("runs",),
     ("analysis",),
+    ("advice",),
     ("report",),
     ("papers",),
     ("cli",),
