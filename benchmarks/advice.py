@@ -50,7 +50,8 @@ def draw(regime_: str, rng: np.random.Generator, rows_per_party: int) -> Draw:
     """Return a random table of a regime."""
     parties, classes = int(rng.integers(6, 11)), int(rng.integers(2, 11))
     skews = {"none": (), "mixed": MIXTURES[rng.integers(len(MIXTURES))]}.get(regime_, (regime_,))
-    labels, numbers, categories = _rows(rng, parties * rows_per_party, classes)
+    surplus = 2 if "label" in skews else 1  # so that parties can draw the classes that they like
+    labels, numbers, categories = _rows(rng, surplus * parties * rows_per_party, classes)
     party_of_row = _parties(rng, labels, parties, skews)
     held = party_of_row >= 0
     labels, numbers, party_of_row = labels[held], numbers[held], party_of_row[held]
@@ -84,22 +85,54 @@ def _rows(rng: np.random.Generator, rows: int, classes: int) -> tuple[NDArray[np
 def _parties(
     rng: np.random.Generator, labels: NDArray[np.int64], parties: int, skews: tuple[str, ...]
 ) -> NDArray[np.int64]:
-    """Return the party of each row, dealt by the partitions of silobench, or at random."""
-    classes = int(labels.max()) + 1
-    terms = []
+    """Return the party of each row, -1 for a row that is left out."""
     if "label" in skews:
-        least = 1 if parties >= classes else 2
-        count = f"label-count(k={rng.integers(least, max(least + 1, min(4, classes)))})"
-        terms.append("label-dirichlet(beta=0.5)" if rng.random() < 0.6 else count)
+        return _by_label(rng, labels, parties, has_sizes="quantity" in skews)
     if "quantity" in skews:
-        terms.append("quantity-dirichlet(beta=0.5)")
-    if not terms:
-        sizes = rng.uniform(0.75, 1.25, parties)
-        return rng.choice(parties, len(labels), p=sizes / sizes.sum())
-    skew = reduce(add, [term.build() for term in bind_sum(" + ".join(terms))])
-    split = Split(np.zeros((len(labels), 1), np.float32), labels)
-    owner = np.full(len(labels), -1)  # rows of a class that no party holds are left out
-    for party, rows in enumerate(skew.cut(split, parties, rng).rows):
+        return _cut(rng, labels, parties, "quantity-dirichlet(beta=0.5)")
+    sizes = rng.uniform(0.75, 1.25, parties)
+    return rng.choice(parties, len(labels), p=sizes / sizes.sum())
+
+
+def _by_label(rng: np.random.Generator, labels: NDArray[np.int64], parties: int, has_sizes: bool) -> NDArray[np.int64]:
+    """Return the party of each row under a label skew: NIID-Bench's two kinds, or class shares drawn by party."""
+    classes = int(labels.max()) + 1
+    kind = rng.choice(["dirichlet", "party"] if has_sizes else ["dirichlet", "text", "count", "party"])
+    if kind == "party":
+        sizes = rng.dirichlet(np.full(parties, 0.5)) if has_sizes else np.full(parties, 1 / parties)
+        return _by_party(rng, labels, np.maximum(10, sizes * len(labels) / 2).astype(int))
+    spec = {
+        "dirichlet": "label-dirichlet(beta=0.5)",
+        "text": "label-dirichlet(beta=0.5, balance=false)",
+        "count": f"label-count(k={_held_classes(rng, parties, classes)})",
+    }[kind]
+    owner = np.full(len(labels), -1)
+    half = len(labels) // 2
+    spec = f"{spec} + quantity-dirichlet(beta=0.5)" if has_sizes else spec
+    owner[:half] = _cut(rng, labels[:half], parties, spec)
+    return owner
+
+
+def _held_classes(rng: np.random.Generator, parties: int, classes: int) -> int:
+    least = 1 if parties >= classes else 2  # or rows would be lost
+    return int(rng.integers(least, max(least + 1, min(4, classes))))
+
+
+def _by_party(rng: np.random.Generator, labels: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the party of each row: each party draws its class shares from Dir(0.5), and its rows by them."""
+    owner = np.full(len(labels), -1)
+    piles = [rng.permutation(np.flatnonzero(labels == label)).tolist() for label in range(int(labels.max()) + 1)]
+    for party, size in enumerate(sizes):
+        for label, wanted in enumerate(rng.multinomial(size, rng.dirichlet(np.full(len(piles), 0.5)))):
+            owner[[piles[label].pop() for _ in range(min(wanted, len(piles[label])))]] = party
+    return owner
+
+
+def _cut(rng: np.random.Generator, labels: NDArray[np.int64], parties: int, spec: str) -> NDArray[np.int64]:
+    """Return the party of each row by a partition of silobench."""
+    skew = reduce(add, [term.build() for term in bind_sum(spec)])
+    owner = np.full(len(labels), -1)
+    for party, rows in enumerate(skew.cut(Split(np.zeros((len(labels), 1), np.float32), labels), parties, rng).rows):
         owner[rows] = party
     return owner
 

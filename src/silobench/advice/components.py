@@ -4,6 +4,7 @@ Each test asks two questions. Is the difference between parties more than chance
 large enough to matter (an effect size and its threshold)? A skew is present if both answers are yes.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -26,6 +27,9 @@ from silobench.rng import stream
 Kind: TypeAlias = Literal["label", "feature", "quantity"]
 THRESHOLDS: dict[Kind, float] = {"label": 0.2, "feature": 0.1, "quantity": 0.2}
 LEVEL = 0.05  # the largest probability that some skew is seen where there is none
+# Of sizes beside a label skew, which makes them unequal too (see size_test): chosen so that few label skews alone are
+# called mixed (1 in 30) and most sizes from Dir(0.5) are seen (4 in 5).
+SIZE_LEVEL, SIZE_THRESHOLD, CERTAIN_SIZE = 0.2, 0.35, 0.5
 _DAMPING = 1.0  # added to expected counts of features by class, so that nearly empty cells do not decide
 
 
@@ -40,11 +44,13 @@ class Component:
     threshold: float  # of the effect, from which it matters
     visible: float  # the smallest effect that these counts can show
     statistic: str  # what was computed, in words
+    level: float = LEVEL  # the largest adjusted p-value that counts
+    certain: float = math.inf  # the effect from which a skew is present, whatever explains it
     largest: tuple[tuple[str, float], ...] = ()  # features with their effects, the largest first
 
     @property
     def is_present(self) -> bool:
-        return self.adjusted_p <= LEVEL and self.effect >= self.threshold
+        return (self.adjusted_p <= self.level and self.effect >= self.threshold) or self.effect >= self.certain
 
     @property
     def is_blind(self) -> bool:
@@ -155,7 +161,8 @@ def size_test(profiles: Profiles, has_label_skew: bool, seed: int = 0) -> Null:
     Without a skew of labels, sizes are compared with those of rows that are dealt at random to equal parties. With one,
     some inequality follows from the labels: parties that get many rows of one class are larger. Then sizes are compared
     with those that arise if each class is dealt to the parties on its own, that is, if the counts of each class are
-    permuted among the parties.
+    permuted among the parties. A table cannot prove how it arose: with two classes, sizes from Dir(1) and class
+    shares from Dir(0.5) give the same tables as NIID-Bench's label-dirichlet(beta=0.5).
     """
     rng, counts = stream(seed, "advice-size"), np.maximum(profiles.labels, 0)
     if has_label_skew:
@@ -205,28 +212,34 @@ def _feature_component(profiles: Profiles, seed: int) -> Component:
     tests = feature_tests(profiles, seed)
     threshold = THRESHOLDS["feature"]
     if not tests:
-        return Component("feature", 1.0, 1.0, 0.0, threshold, float("inf"), "no feature was profiled")
+        return Component("feature", 1.0, 1.0, 0.0, threshold, math.inf, "no feature was profiled")
     names = [bins.name for bins in profiles.schema.features]
     effects = sorted(zip(names, (effect for _, effect, _ in tests), strict=True), key=lambda pair: -pair[1])
     p = cauchy([p for p, _, _ in tests])
     words = f"chi-square distances of {len(tests)} features given the label, combined by Cauchy's method"
     visible = max(visible for _, _, visible in tests)
-    return Component("feature", p, p, effects[0][1], threshold, visible, words, tuple(effects))
+    return Component("feature", p, p, effects[0][1], threshold, visible, words, largest=tuple(effects))
 
 
 def _size_component(profiles: Profiles, has_label_skew: bool, seed: int) -> Component:
     null = size_test(profiles, has_label_skew, seed)
     against = "each class dealt to the parties on its own" if has_label_skew else "rows dealt at random to equal parties"
     words = f"Gini coefficient {null.value:.3f} of the sizes, {null.draws.mean():.3f} expected of {against}"
-    visible = null.threshold(LEVEL / 3)
-    return Component("quantity", null.p, null.p, null.value, THRESHOLDS["quantity"], visible, words)
+    shared: tuple[Kind, float, float, float] = ("quantity", null.p, null.p, null.value)
+    if has_label_skew:
+        visible = min(CERTAIN_SIZE, null.threshold(SIZE_LEVEL))
+        return Component(*shared, SIZE_THRESHOLD, visible, words, SIZE_LEVEL, CERTAIN_SIZE)
+    return Component(*shared, THRESHOLDS["quantity"], null.threshold(LEVEL / 3), words)
 
 
 def _adjusted(tests: Sequence[Component]) -> tuple[Component, ...]:
-    """Return the tests with p-values adjusted by Holm's method."""
-    order = sorted(range(len(tests)), key=lambda place: tests[place].p)
-    adjusted, floor = dict[int, float](), 0.0
-    for rank, place in enumerate(order):
-        floor = max(floor, min(1.0, (len(tests) - rank) * tests[place].p))
-        adjusted[place] = floor
-    return tuple(replace(test, adjusted_p=adjusted[place]) for place, test in enumerate(tests))
+    """Return the tests with p-values adjusted by Holm's method.
+
+    The test of sizes given a label skew is not adjusted: it is made only if there is a skew.
+    """
+    family = sorted((test for test in tests if test.level == LEVEL), key=lambda test: test.p)
+    adjusted, floor = dict[Kind, float](), 0.0
+    for rank, test in enumerate(family):
+        floor = max(floor, min(1.0, (len(tests) - rank) * test.p))
+        adjusted[test.kind] = floor
+    return tuple(replace(test, adjusted_p=adjusted.get(test.kind, test.p)) for test in tests)
