@@ -32,6 +32,7 @@ ORDER = (
     ("runs",),
     ("analysis",),
     ("advice",),
+    ("tuning",),
     ("report",),
     ("papers",),
     ("cli",),

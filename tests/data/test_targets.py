@@ -11,7 +11,7 @@ from scipy import sparse
 from silobench.data import DATASETS, Dataset, Split, load
 from silobench.data.bins import as_codes, quantile_bins
 from silobench.data.readers.targets import is_measurement
-from silobench.data.splits import pooled_split, ratio_of
+from silobench.data.splits import pooled_split, split_rule
 from silobench.errors import ConfigError, DataError
 from silobench.federation import federate
 
@@ -174,7 +174,7 @@ def test_a_party_keeps_a_row_for_training() -> None:
 @pytest.mark.parametrize("split", ["", "10", "10:0", "1:1:1:1", "a:b", "0.8:0.2", "-1:2"])
 def test_bad_splits_are_refused(split: str) -> None:
     with pytest.raises(ConfigError, match="two or three whole numbers"):
-        ratio_of(split)
+        split_rule(split)
 
 
 def test_splits_that_are_not_possible_are_refused() -> None:
