@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from silobench.advice.components import Regime
 
-NIID = "NIID-Bench (Li et al., ICDE 2022)"
+NIID = "NIID-Bench"
 HSIEH = "Hsieh et al., ICML 2020"
-ZHAO = "Zhao et al., 2018"
 UNEQUAL = 0.35  # Gini coefficient from which a mixed skew counts as one of sizes
 
 

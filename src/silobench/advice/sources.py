@@ -79,6 +79,13 @@ def table_rows(path: Path, label: str, party: str, drop: Sequence[str] = (), sch
     return BinnedRows(names, party_of_row, codes, tuple(codes for _, codes in features), schema, tuple(notes))
 
 
+def table_spec(path: str, label: str, drop: Sequence[str] = ()) -> str:
+    """Return the spec of the dataset of a table."""
+    form = "parquet" if Path(path).suffix.lower() in PARQUET else "csv"
+    arguments: dict[str, Any] = {"path": path, "label": label, **({"drop": tuple(drop)} if drop else {})}
+    return f"{form}({', '.join(write_spec(name, value) for name, value in arguments.items())})"
+
+
 def _stated_rows(path: Path, label: str, party: str, schema: Schema) -> BinnedRows:
     """Read the columns of a schema, and put their rows into its bins."""
     if schema.label.name != label:

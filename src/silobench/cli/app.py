@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from silobench import __version__
+from silobench.cli import advise as cli_advise
 from silobench.cli import data as cli_data
 from silobench.cli import leaderboard as cli_leaderboard
 from silobench.cli import models as cli_models
@@ -38,6 +39,7 @@ app = typer.Typer(
 
 app.add_typer(cli_data.app)
 app.add_typer(cli_leaderboard.app)
+app.add_typer(cli_advise.app)
 
 
 def main() -> None:
