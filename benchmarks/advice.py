@@ -5,8 +5,8 @@
 A draw is a table of 6 to 10 parties, 2 to 10 classes, 4 to 6 numeric features in [0, 1] and 1 or 2 categorical ones.
 Features depend on the class. The strengths are those of NIID-Bench: label-dirichlet(beta=0.5) or label-count(k),
 noise(sigma=0.1) on features in [0, 1], q ~ Dir(0.5). Feature skew is noise, a shift of some features, or a rotation of
-pairs of features; a mixed skew is a sum of two or three. Rows of an iid table go to random parties, whose expected sizes
-differ by up to a quarter. Thresholds were chosen on seeds below 1000.
+pairs of features; a mixed skew is a sum of two or three. Rows of an iid table go to random parties, whose expected
+sizes differ by up to a quarter. Thresholds were chosen on seeds below 1000.
 """
 
 import argparse
@@ -202,7 +202,9 @@ def main() -> None:
                     answers[kind][name, answer] += 1
                     if answer != name:
                         skews = " + ".join(one.skews) or "iid"
-                        print(f"{kind}: {skews}, {one.parties} parties, {one.classes} classes: {answer}", file=sys.stderr)
+                        print(
+                            f"{kind}: {skews}, {one.parties} parties, {one.classes} classes: {answer}", file=sys.stderr
+                        )
     for kind, counts in answers.items():
         right = sum(count for (truth, answer), count in counts.items() if truth == answer)
         print(f"{kind}: {right} of {sum(counts.values())} right")

@@ -70,8 +70,8 @@ class Answer:
         sizes, traits, counted = self.profiles.sizes, self.traits, "about " if self.profiles.is_private else ""
         features = len(self.profiles.features)
         lines = [
-            f"{len(sizes)} parties hold {counted}{sizes.sum():,.0f} rows, from {sizes.min():,.0f} to {sizes.max():,.0f} "
-            f"each (Gini coefficient {traits.gini:.2f}; 0 is equal).",
+            f"{len(sizes)} parties hold {counted}{sizes.sum():,.0f} rows, from {sizes.min():,.0f} to {sizes.max():,.0f}"
+            f" each (Gini coefficient {traits.gini:.2f}; 0 is equal).",
             f"The labels of {traits.emd / 2:.0%} of the rows would have to change to make all parties alike (EMD "
             f"{traits.emd:.2f} of 2); a party holds {traits.classes_held:.0%} of the classes, in effect.",
         ]
@@ -80,8 +80,8 @@ class Answer:
             name, effect = feature.largest[0]
             counted_features = "One feature was" if features == 1 else f"{features} features were"
             lines.append(
-                f"{counted_features} compared among rows of the same class; '{name}' differs most (effect {effect:.2f}; "
-                "0.1 is small, 0.3 medium, 0.5 large)."
+                f"{counted_features} compared among rows of the same class; '{name}' differs most (effect {effect:.2f};"
+                " 0.1 is small, 0.3 medium, 0.5 large)."
             )
         else:
             lines.append("No feature was compared.")

@@ -55,7 +55,7 @@ class Component:
     @property
     def is_blind(self) -> bool:
         """Whether a skew that matters could stay unseen, because there are too few rows or too much noise."""
-        return self.visible > self.threshold and not self.is_present
+        return self.level == LEVEL and self.visible > self.threshold and not self.is_present
 
 
 # --- distances of tables ------------------------------------------------------------------------------
@@ -223,7 +223,9 @@ def _feature_component(profiles: Profiles, seed: int) -> Component:
 
 def _size_component(profiles: Profiles, has_label_skew: bool, seed: int) -> Component:
     null = size_test(profiles, has_label_skew, seed)
-    against = "each class dealt to the parties on its own" if has_label_skew else "rows dealt at random to equal parties"
+    against = (
+        "each class dealt to the parties on its own" if has_label_skew else "rows dealt at random to equal parties"
+    )
     words = f"Gini coefficient {null.value:.3f} of the sizes, {null.draws.mean():.3f} expected of {against}"
     shared: tuple[Kind, float, float, float] = ("quantity", null.p, null.p, null.value)
     if has_label_skew:

@@ -222,7 +222,8 @@ def combine(profiles: Sequence[Profile]) -> Profiles:
         first.schema,
         np.stack([profile.labels for profile in profiles]).astype(np.float64),
         tuple(
-            np.stack(tables).astype(np.float64) for tables in zip(*(profile.features for profile in profiles), strict=True)
+            np.stack(tables).astype(np.float64)
+            for tables in zip(*(profile.features for profile in profiles), strict=True)
         ),
         np.array([profile.label_scale for profile in profiles]),
         np.array([profile.feature_scale for profile in profiles]),

@@ -141,8 +141,8 @@ def _from_paper(
 
 def _comparison(validation: Validation) -> str:
     return (
-        f"with {validation.left_out} left out, the tree loses {validation.tree:.2f} points of accuracy against the best "
-        f"method of each setting, the best constant method {validation.constant:.2f}, and Figure 7 "
+        f"with {validation.left_out} left out, the tree loses {validation.tree:.2f} points of accuracy against the "
+        f"best method of each setting, the best constant method {validation.constant:.2f}, and Figure 7 "
         f"{validation.figure7:.2f}"
     )
 
@@ -159,7 +159,8 @@ def _share_of_wins(evidence: Sequence[Setting], regime: Regime, method: str) -> 
     skew = "without a skew" if regime == "none" else f"with {regime} skew"
     if not tested:
         return f"no stored setting {skew} has it"
-    return f"it is best, or within a point of it, in {sum(not regret for regret in tested)} of {len(tested)} stored settings {skew}"
+    wins = sum(not regret for regret in tested)
+    return f"it is best, or within a point of the best, in {wins} of {len(tested)} stored settings {skew}"
 
 
 # --- the other choices --------------------------------------------------------------------------------

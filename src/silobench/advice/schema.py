@@ -182,9 +182,7 @@ def stated_bins(text: str, bins: int) -> ColumnBins:
     """
     name, equals, stated = (part.strip() for part in text.partition("="))
     if not (name and equals and stated):
-        raise ConfigError(
-            f"'{text}' states no bins: write COLUMN=LEAST:MOST for numbers, or COLUMN=CATEGORY,CATEGORY."
-        )
+        raise ConfigError(f"'{text}' states no bins: write COLUMN=LEAST:MOST for numbers, or COLUMN=CATEGORY,CATEGORY.")
     limits = _limits(stated)
     if limits is None:
         return CategoryBins(name, tuple(part.strip() for part in stated.split(",")))

@@ -52,7 +52,9 @@ class BinnedRows:
 # --- tables ------------------------------------------------------------------------------------------
 
 
-def table_rows(path: Path, label: str, party: str, drop: Sequence[str] = (), schema: Schema | None = None) -> BinnedRows:
+def table_rows(
+    path: Path, label: str, party: str, drop: Sequence[str] = (), schema: Schema | None = None
+) -> BinnedRows:
     """Read the rows of a CSV or Parquet table whose column `party` says where each row is.
 
     Without a schema, bins follow from all rows: numbers have quantile bins, and texts their categories.
@@ -142,7 +144,7 @@ def _binned_features(plan: Plan, notes: list[str]) -> Iterator[tuple[ColumnBins,
 
 
 def number_bins(name: str, numbers: NDArray[np.float64]) -> NumberBins | None:
-    """Return quantile bins of numbers; None if all are equal. Empty cells get a bin of their own, where there are any."""
+    """Return quantile bins of numbers; None if all are equal. Empty cells, where there are any, get one more bin."""
     known = numbers[~np.isnan(numbers)]
     if not len(known):
         return None

@@ -180,9 +180,7 @@ def validated(settings: Sequence[Setting]) -> Validation:
     return Validation("datasets" if by_dataset else "settings", len(folds), tree, constant_mean, figure)
 
 
-def _folds(
-    settings: Sequence[Setting], key: Callable[[Setting], str]
-) -> Iterator[tuple[list[Setting], list[Setting]]]:
+def _folds(settings: Sequence[Setting], key: Callable[[Setting], str]) -> Iterator[tuple[list[Setting], list[Setting]]]:
     for value in dict.fromkeys(map(key, settings)):
         rest = [setting for setting in settings if key(setting) != value]
         if len(rest) >= LEAST_LEAF:

@@ -15,7 +15,9 @@ _WIDTH, _HEIGHT = 2.3, 1.5  # inches of a leaf, and of a level
 def check_format(path: Path) -> None:
     """Refuse a file whose name says no known format."""
     if path.suffix.lower() not in FORMATS:
-        raise ConfigError(f"--tree {path} has no known format: end the name in {', '.join(FORMATS)}, or write - for text.")
+        raise ConfigError(
+            f"--tree {path} has no known format: end the name in {', '.join(FORMATS)}, or write - for text."
+        )
 
 
 def tree_text(node: Node) -> str:
@@ -99,7 +101,9 @@ def _places(
 
 def _draw(axes: Any, place: _Place) -> None:
     is_leaf = isinstance(place.node, Leaf)
-    text = f"{place.node.method}\n{_wrapped(_note(place.node))}" if isinstance(place.node, Leaf) else place.node.question
+    text = (
+        f"{place.node.method}\n{_wrapped(_note(place.node))}" if isinstance(place.node, Leaf) else place.node.question
+    )
     if place.parent is not None:
         axes.plot([place.parent.x, place.x], [place.parent.y, place.y], color="0.6", linewidth=1, zorder=1)
         middle = (place.parent.x + place.x) / 2, (place.parent.y + place.y) / 2

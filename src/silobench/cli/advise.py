@@ -46,7 +46,8 @@ Evidence = Annotated[
     typer.Option(help="Directory or file of stored runs to learn from. Default: those that come with silobench."),
 ]
 Tree = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Draw the decision tree to a .svg, .png, .pdf or .txt file; - prints it.")
+    str | None,
+    typer.Option(metavar="FILE", help="Draw the decision tree to a .svg, .png, .pdf or .txt file; - prints it."),
 ]
 Participation = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="Share of the parties that will take part in a round.")
@@ -77,7 +78,9 @@ def measure(
     schema: SchemaFile = None,
     evidence: Evidence = None,
     tree: Tree = None,
-    next_: Annotated[Path | None, typer.Option("--next", help="Write the proposed experiment to this TOML file.")] = None,
+    next_: Annotated[
+        Path | None, typer.Option("--next", help="Write the proposed experiment to this TOML file.")
+    ] = None,
     try_: Try = False,
     out: Out = Path("runs/advise"),
     json_: Json = False,
@@ -101,7 +104,9 @@ def measure(
 
 @app.command()
 def schema(
-    label: Annotated[str, typer.Option(help="The label with its classes, as in outcome=yes,no; or a range of numbers.")],
+    label: Annotated[
+        str, typer.Option(help="The label with its classes, as in outcome=yes,no; or a range of numbers.")
+    ],
     feature: Annotated[
         list[str] | None,
         typer.Option(help="A column with its range or categories, as in age=0:100 or sex=f,m. Repeatable."),
@@ -152,7 +157,9 @@ def combine_(
     participation: Participation = 1.0,
     evidence: Evidence = None,
     tree: Tree = None,
-    next_: Annotated[Path | None, typer.Option("--next", help="Write the proposed experiment to this TOML file.")] = None,
+    next_: Annotated[
+        Path | None, typer.Option("--next", help="Write the proposed experiment to this TOML file.")
+    ] = None,
     try_: Try = False,
     out: Out = Path("runs/advise"),
     json_: Json = False,
@@ -171,7 +178,9 @@ def combine_(
 
 def _check_output(tree: str | None, try_: bool, json_: bool) -> None:
     if try_ and json_:
-        raise ConfigError("--try prints tables of the runs, and --json prints facts and nothing else: give one of them.")
+        raise ConfigError(
+            "--try prints tables of the runs, and --json prints facts and nothing else: give one of them."
+        )
     if tree == "-" and json_:
         raise ConfigError("--json has the tree as text under `tree`: leave out --tree -.")
     if tree and tree != "-":
@@ -225,7 +234,9 @@ def _partitioned(
     if is_table and label is None:
         raise ConfigError("which column is to be predicted? Name it with --label.")
     if deals_columns(partition):
-        raise ConfigError(f"{partition} divides columns, but advice is about parties with rows: give another partition.")
+        raise ConfigError(
+            f"{partition} divides columns, but advice is about parties with rows: give another partition."
+        )
     spec = table_spec(data, str(label), drop) if is_table else data
     with waiting("reading and partitioning the dataset"):
         federation = federate(load(spec), partition, parties, seed)

@@ -83,9 +83,7 @@ def _print_privacy(console: Console, answer: Answer) -> None:
         return
     epsilons = sorted({epsilon for epsilon in answer.profiles.epsilons if epsilon is not None})
     exact = [
-        name
-        for name, epsilon in zip(answer.profiles.parties, answer.profiles.epsilons, strict=True)
-        if epsilon is None
+        name for name, epsilon in zip(answer.profiles.parties, answer.profiles.epsilons, strict=True) if epsilon is None
     ]
     text = f"Counts have noise: each party's profile is {epsilons[-1]:g}-differentially private for every row."
     more = f" Those of {listed(exact)} are exact." if exact else ""
@@ -100,12 +98,13 @@ def _print_tests(console: Console, answer: Answer) -> None:
             Item(f"{test.effect:.2f}"),
             Item(f"{test.threshold:g}"),
             Item(_p_text(test.adjusted_p)),
-            Item(test.statistic),
         ]
         for test in answer.tests
     ]
-    columns = ("skew", "present", "effect", "matters from", "p", "test")
+    columns = ("skew", "present", "effect", "matters from", "p")
     _grid(console, Grid(columns, rows, right=frozenset(("effect", "matters from", "p"))))
+    for test in answer.tests:
+        _paragraph(console, f"{test.kind}: {test.statistic}", "dim")
 
 
 def _p_text(p: float) -> str:
@@ -135,6 +134,6 @@ def print_trial(answer: Answer, runs: "Sequence[StoredRun]", out: Path) -> None:
     else:
         _paragraph(
             console,
-            f"The runs contradict the advice: {method} is {regrets[method]:.1f} points below {listed(ties)}. Use that, and "
-            f"keep {out} as evidence: --evidence {out}.",
+            f"The runs contradict the advice: {method} is {regrets[method]:.1f} points below {listed(ties)}. Use that, "
+            f"and keep {out} as evidence: --evidence {out}.",
         )
