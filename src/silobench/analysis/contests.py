@@ -177,14 +177,10 @@ def chosen(settings: Sequence[Contest], choice: Choice) -> list[Contest]:
     """Return the contests of a choice, with its methods only; a choice that nothing matches is refused."""
     datasets, skews = ({getattr(one, name) for one in settings} for name in ("dataset", "skew"))
     methods = {name for one in settings for name in (*one.methods, *one.outside)}
-    if not any(fnmatch(name, choice.dataset) for name in datasets):
-        raise ConfigError(
-            f"--dataset '{choice.dataset}' matches none of these runs: {suggest(choice.dataset, datasets)}"
-        )
-    if choice.skew is not None and choice.skew not in skews:
-        raise ConfigError(f"--skew '{choice.skew}' matches none of these runs: {suggest(choice.skew, skews)}")
-    if not any(fnmatch(name, choice.method) for name in methods):
-        raise ConfigError(f"--method '{choice.method}' matches none of these runs: {suggest(choice.method, methods)}")
+    for name, known in (("dataset", datasets), ("skew", skews), ("method", methods)):
+        pattern = getattr(choice, name)
+        if not any(fnmatch(one, pattern) for one in known):
+            raise ConfigError(f"--{name} '{pattern}' matches none of these runs: {suggest(pattern, known)}")
     places = [one for one in settings if fnmatch(one.dataset, choice.dataset) and fnmatch(one.skew, choice.skew)]
     filtered = [_with_methods(one, choice.method) for one in places]
     return [one for one in filtered if one.methods or one.outside]
