@@ -48,7 +48,9 @@ def _private(exact: list[Profile], epsilon: float) -> list[Profile]:
     return [profile.privatised(epsilon, randomness) for profile in exact]
 
 
-def iid_rows(rng: np.random.Generator, rows: int, parties: int = 6, classes: int = 4) -> tuple[Codes, Codes, list[Codes]]:
+def iid_rows(
+    rng: np.random.Generator, rows: int, parties: int = 6, classes: int = 4
+) -> tuple[Codes, Codes, list[Codes]]:
     """Return rows of random parties, whose features depend on the class and on each other."""
     labels = rng.integers(0, classes, rows)
     first = np.clip(labels + rng.integers(-1, 2, rows), 0, 3)
@@ -71,7 +73,9 @@ def test_the_p_value_of_labels_is_that_of_chi_square() -> None:
     """With enough rows the simulated null is a chi-square distribution, also far in its tail."""
     rng = np.random.default_rng(0)
     for shift in (0.0, 0.02, 0.05):
-        counts = np.stack([rng.multinomial(2000, [0.5 + shift * party, 0.3, 0.2 - shift * party]) for party in range(4)])
+        counts = np.stack(
+            [rng.multinomial(2000, [0.5 + shift * party, 0.3, 0.2 - shift * party]) for party in range(4)]
+        )
         tests, _ = label_test(_of_labels(counts))
         exact = stats.chi2_contingency(counts, correction=False).pvalue
         assert np.log10(tests.p + 1e-30) == pytest.approx(np.log10(exact + 1e-30), rel=0.25, abs=0.3)
@@ -106,7 +110,9 @@ def test_cauchy_combines_equal_values_to_themselves_and_keeps_small_ones() -> No
 
 
 def test_holms_method_by_hand() -> None:
-    tests = [Component(kind, p, p, 1.0, 0.1, 0.0, "") for kind, p in (("label", 0.02), ("feature", 0.01), ("quantity", 0.5))]
+    tests = [
+        Component(kind, p, p, 1.0, 0.1, 0.0, "") for kind, p in (("label", 0.02), ("feature", 0.01), ("quantity", 0.5))
+    ]
     assert [test.adjusted_p for test in _adjusted(tests)] == pytest.approx([0.04, 0.03, 0.5])
 
 

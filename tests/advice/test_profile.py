@@ -24,9 +24,7 @@ def columns(**values: Any) -> dict[str, RawColumn]:
 
 
 def example(party: str = "p") -> Profile:
-    return count(
-        party, columns(y=["a", "b", "b", "a"], x=[-5.0, 0.5, np.nan, 9.0], c=["u", "v", "other", "v"]), SCHEMA
-    )
+    return count(party, columns(y=["a", "b", "b", "a"], x=[-5.0, 0.5, np.nan, 9.0], c=["u", "v", "other", "v"]), SCHEMA)
 
 
 # --- counting ----------------------------------------------------------------------------------------
@@ -40,7 +38,9 @@ def test_counts_by_hand() -> None:
 
 
 def test_empty_cells_are_counted_where_the_schema_says_so() -> None:
-    schema = Schema(CategoryBins("y", ("a", "b")), (NumberBins("x", (0.0,), True), CategoryBins("c", ("u", "(missing)"))))
+    schema = Schema(
+        CategoryBins("y", ("a", "b")), (NumberBins("x", (0.0,), True), CategoryBins("c", ("u", "(missing)")))
+    )
     profile = count("p", columns(y=["a", "a"], x=[np.nan, 1.0], c=["u", ""]), schema)
     assert profile.features[0].tolist() == [[0, 1, 1], [0, 0, 0]]
     assert profile.features[1].tolist() == [[1, 1], [0, 0]]
@@ -70,7 +70,9 @@ def _counted(rows: list[tuple[int, int, int]]) -> Profile:
 
 @settings(max_examples=60, deadline=None)
 @given(Rows, st.tuples(st.integers(0, 1), st.integers(-1, 2), st.integers(-1, 1)))
-def test_one_row_changes_each_histogram_by_at_most_one(rows: list[tuple[int, int, int]], row: tuple[int, int, int]) -> None:
+def test_one_row_changes_each_histogram_by_at_most_one(
+    rows: list[tuple[int, int, int]], row: tuple[int, int, int]
+) -> None:
     """The sensitivity that the noise is for: 1 for labels, and 1 for each feature, in the l1 norm."""
     before, after = _counted(rows), _counted([*rows, row])
     assert np.abs(after.labels - before.labels).sum() == 1

@@ -26,7 +26,9 @@ SKEWED = Traits(emd=1.6, gini=0.1, feature_shift=0.4, classes_held=0.2, parties=
 LABEL, IID = "label-dirichlet(beta=0.1)", "iid"
 
 
-def runs_of(datasets: Sequence[str], *, skewed_winner: str = "scaffold", iid_winner: str = "fedavg") -> Iterator[StoredRun]:
+def runs_of(
+    datasets: Sequence[str], *, skewed_winner: str = "scaffold", iid_winner: str = "fedavg"
+) -> Iterator[StoredRun]:
     """Yield runs in which one algorithm wins with label skew and another one without, by ten points."""
     for dataset in datasets:
         for number in range(3):
@@ -113,7 +115,9 @@ def test_random_winners_give_no_tree() -> None:
         rng = np.random.default_rng(seed)
         names = ("fedavg", "scaffold", "fednova")
         evidence = [
-            Setting(f"d{place % 6} s{place}", f"d{place % 6}", "label", _random_traits(rng), _random_regrets(rng, names), 1)
+            Setting(
+                f"d{place % 6} s{place}", f"d{place % 6}", "label", _random_traits(rng), _random_regrets(rng, names), 1
+            )
             for place in range(36)
         ]
         result = validated(evidence)
@@ -149,7 +153,9 @@ def test_stored_runs_decide_where_a_tree_is_better_than_a_constant() -> None:
     assert advice.agreement > 0.9
 
 
-@pytest.mark.parametrize("runs", [[], list(runs_of(["mnist", "fmnist", "svhn"], iid_winner="scaffold"))], ids=["none", "constant"])
+@pytest.mark.parametrize(
+    "runs", [[], list(runs_of(["mnist", "fmnist", "svhn"], iid_winner="scaffold"))], ids=["none", "constant"]
+)
 def test_figure_7_decides_elsewhere_and_the_reason_is_stated(runs: list[StoredRun]) -> None:
     advice = recommend("label", SKEWED, runs, "these runs")
     assert advice.basis == PAPER

@@ -97,7 +97,9 @@ def test_dropped_columns_are_not_compared(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("label", "party"), [("outcom", "ward"), ("outcome", "wards"), ("outcome", "outcome")], ids=["label", "party", "both"]
+    ("label", "party"),
+    [("outcom", "ward"), ("outcome", "wards"), ("outcome", "outcome")],
+    ids=["label", "party", "both"],
 )
 def test_wrong_columns_are_refused(tmp_path: Path, label: str, party: str) -> None:
     with pytest.raises(SilobenchError):
@@ -122,7 +124,9 @@ def test_a_party_with_one_row_does_not_stop_the_tests(tmp_path: Path) -> None:
 # --- stated bins -------------------------------------------------------------------------------------
 
 
-SCHEMA = Schema(CategoryBins("outcome", ("no", "yes")), (NumberBins("age", (40.0, 60.0)), CategoryBins("sex", ("f", "m"))))
+SCHEMA = Schema(
+    CategoryBins("outcome", ("no", "yes")), (NumberBins("age", (40.0, 60.0)), CategoryBins("sex", ("f", "m")))
+)
 
 
 def test_files_of_parties_give_the_profiles_of_the_whole_table(tmp_path: Path) -> None:
