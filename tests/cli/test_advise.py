@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import call
-from stored import stored
 
+from commands import call
 from silobench.advice import next_step
 from silobench.runs.experiment import plan, read_experiment
+from stored import stored
 
 LABEL = "label-dirichlet(beta=0.1)"
 BASE = ("--label", "outcome", "--party", "ward")

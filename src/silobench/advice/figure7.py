@@ -22,20 +22,20 @@ def published_method(regime: Regime, participation: float = 1.0, gini: float = 0
     """Return the algorithm that NIID-Bench recommends for a skew.
 
     >>> published_method("feature").method, published_method("feature", participation=0.1).method
-    ('scaffold', 'fedprox(mu=0.01)')
+    ('scaffold', 'fedprox')
     """
     if regime == "none":
         return Advice("fedavg", "without a skew the algorithms differ by less than a point", f"{NIID}, Table III")
     if regime in ("label", "quantity"):
         reason = f"under {regime} skew FedProx usually has the best accuracy"
-        return Advice("fedprox(mu=0.01)", reason, f"{NIID}, Figure 7")
+        return Advice("fedprox", reason, f"{NIID}, Figure 7")
     if participation < 1:
         reason = "SCAFFOLD is best under feature skew, but does not work if only some parties take part in a round"
-        return Advice("fedprox(mu=0.01)", reason, f"{NIID}, Figure 7 and finding 6")
+        return Advice("fedprox", reason, f"{NIID}, Figure 7 and finding 6")
     if regime == "mixed":
         if gini >= UNEQUAL:
             reason = "SCAFFOLD and FedNova fail where sizes and features both differ, and FedProx does not"
-            return Advice("fedprox(mu=0.01)", reason, f"{NIID}, Table V")
+            return Advice("fedprox", reason, f"{NIID}, Table V")
         return Advice("scaffold", "SCAFFOLD is best where labels and features differ", f"{NIID}, Table V")
     return Advice("scaffold", "under feature skew SCAFFOLD usually has the best accuracy", f"{NIID}, Figure 7")
 

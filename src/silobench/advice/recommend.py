@@ -132,7 +132,7 @@ def _from_paper(
         why_this_basis=why,
         confidence=f"{confidence}; the paper states no probability",
         agreement=None,
-        alternative="fedavg" if advice.method != "fedavg" else "fedprox(mu=0.01)",
+        alternative="fedavg" if advice.method != "fedavg" else "fedprox",
         tree=figure7_tree(),
         validation=validation,
         settings=len(evidence),

@@ -122,7 +122,7 @@ def print_trial(answer: Answer, runs: "Sequence[StoredRun]", out: Path) -> None:
     """Say what the runs of the proposed experiment show about the recommended algorithm."""
     console, method = _console(), answer.recommendation.algorithm.value
     tested = settings(runs)
-    if not tested:
+    if not tested or method not in tested[0].regrets:
         _paragraph(console, f"The runs in {out} do not compare algorithms by accuracy: see the tables above.")
         return
     regrets = tested[0].regrets
