@@ -8,8 +8,9 @@ import pytest
 
 from silobench.advice.evidence import Setting, Traits, effective_classes, settings
 from silobench.advice.figure7 import published_communication, published_method, published_normalisation
-from silobench.advice.next_step import as_toml, next_experiment, stand_in, table_subject
+from silobench.advice.next_step import Subject, as_toml, next_experiment, stand_in
 from silobench.advice.recommend import PAPER, STORED, figure7_tree, recommend
+from silobench.advice.sources import table_spec
 from silobench.advice.tree import Branch, Leaf, agreement, derived_tree, methods_of, recommended, validated
 from silobench.advice.tree_drawing import draw_tree, tree_text
 from silobench.advice.varied import best_compression, best_epochs, best_normalisation
@@ -222,7 +223,7 @@ def test_the_next_experiment_can_be_planned(tmp_path: Path) -> None:
     lines = [f"{rng.normal():.3f},{'ab'[row % 2]},h{row % 3}" for row in range(90)]
     path.write_text("\n".join(["x,the label,ward", *lines]) + "\n")
     advice = recommend("label", SKEWED, [], "no runs")
-    subject = table_subject(str(path), "the label", "ward", 3, "csv")
+    subject = Subject(table_spec(str(path), "the label", (), "ward"), "by-group", 3)
     choices = next_experiment(subject, advice, 1.0)
     assert choices["algorithm"] == ["fedprox", "fedavg"]
     assert len(plan(choices)) == 2 * 3  # algorithms and trials

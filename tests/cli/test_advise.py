@@ -179,7 +179,7 @@ def test_the_proposed_experiment_can_be_planned(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "next.toml"
-    call(capsys, "advise", table, *BASE, "--next", path)
+    call(capsys, "advise", table, *BASE, "--evidence", _evidence(tmp_path / "runs"), "--next", path)
     assert len(plan(read_experiment(path))) == 6
 
 
@@ -189,7 +189,8 @@ def test_try_runs_the_experiment_and_resumes(
     monkeypatch.setattr(next_step, "ROUNDS", 1)
     monkeypatch.setattr(next_step, "TRIALS", 1)
     monkeypatch.setattr("silobench.cli.running.cores", lambda: 1)
-    options = ("advise", table, *BASE, "--try", "--out", tmp_path / "runs")
+    evidence = _evidence(tmp_path / "evidence")
+    options = ("advise", table, *BASE, "--evidence", evidence, "--try", "--out", tmp_path / "runs")
     first = call(capsys, *options)
     assert first.code == 0, first.err
     assert re.search(r"The runs (confirm|contradict) the advice", first.out)

@@ -49,7 +49,7 @@ def published_epochs(regime: Regime) -> Advice:
         )
         return Advice("10", reason, f"{NIID}, finding 5 and Figure 9")
     reason = "without a label skew parties drift apart little, so the paper's usual number serves"
-    return Advice("10", reason, f"{NIID}, section V-A")
+    return Advice("10", reason, f"{NIID}, section V")
 
 
 def published_normalisation(regime: Regime) -> Advice:

@@ -5,7 +5,6 @@ from typing import Any
 
 from silobench.advice.components import Regime
 from silobench.advice.recommend import Recommendation
-from silobench.spec.language import value_text
 
 TRIALS = 3
 ROUNDS = 20
@@ -27,13 +26,6 @@ class Subject:
     partition: str
     parties: int
     note: str = ""  # what the experiment cannot do
-
-
-def table_subject(path: str, label: str, party: str, parties: int, form: str, drop: tuple[str, ...] = ()) -> Subject:
-    """Return the subject of a table with a column of parties."""
-    arguments = {"path": path, "label": label, "group": party, **({"drop": drop} if drop else {})}
-    spec = ", ".join(f"{name}={value_text(value)}" for name, value in arguments.items())
-    return Subject(f"{form}({spec})", "by-group", parties)
 
 
 def stand_in(regime: Regime, parties: int) -> Subject:

@@ -63,7 +63,7 @@ def table_rows(
         return _stated_rows(path, label, party, schema)
     is_parquet = path.suffix.lower() in PARQUET
     table = read_parquet(path, drop=drop) if is_parquet else read_csv(path, (label, party))
-    choices = Choices(is_csv=not is_parquet, detects_dates="large", comma_separates=table.sep == ",", many="hash")
+    choices = Choices(is_csv=not is_parquet, detects_dates="all", comma_separates=table.sep == ",", many="hash")
     source = Source(str(path), path.stem, write_spec, "texts such as class-1")
     names = {"label": label, "group": (party,), "drop": tuple(drop), "dates": "auto"}
     planned = plan_table(source, table, names, choices)
@@ -81,10 +81,11 @@ def table_rows(
     return BinnedRows(names, party_of_row, codes, tuple(codes for _, codes in features), schema, tuple(notes))
 
 
-def table_spec(path: str, label: str, drop: Sequence[str] = ()) -> str:
-    """Return the spec of the dataset of a table."""
+def table_spec(path: str, label: str, drop: Sequence[str] = (), party: str = "") -> str:
+    """Return the spec of the dataset of a table; with a column of parties, these are its groups."""
     form = "parquet" if Path(path).suffix.lower() in PARQUET else "csv"
-    arguments: dict[str, Any] = {"path": path, "label": label, **({"drop": tuple(drop)} if drop else {})}
+    groups: dict[str, Any] = {"group": party} if party else {}
+    arguments = {"path": path, "label": label, **groups, **({"drop": tuple(drop)} if drop else {})}
     return f"{form}({', '.join(write_spec(name, value) for name, value in arguments.items())})"
 
 
@@ -140,7 +141,7 @@ def _binned_features(plan: Plan, notes: list[str]) -> Iterator[tuple[ColumnBins,
             categories = _frequent(part.name, column)
             yield categories, categories.codes(column)
         else:
-            notes.append(f"the column '{part.name}' has free texts, so it was not compared")
+            notes.append(f"the column '{part.name}' has too many different texts, so it was not compared")
 
 
 def number_bins(name: str, numbers: NDArray[np.float64]) -> NumberBins | None:

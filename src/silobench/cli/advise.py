@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from silobench.errors import ConfigError
 
 if TYPE_CHECKING:
     from silobench.advice.answer import Answer
+    from silobench.advice.evidence import Traits
     from silobench.advice.next_step import Subject
     from silobench.advice.profile import Profile
     from silobench.advice.sources import BinnedRows
@@ -88,18 +90,16 @@ def measure(
     data_dir: DataDir = None,
 ) -> None:
     """Measure the skew of a table with a column of parties, or of a partitioned dataset, and recommend a method."""
-    _check_output(tree, try_, json_)
+    output = _Output(participation, evidence, tree, next_, try_, out, json_)
     if private is not None:
         _check_private(private, schema, party)
     if party is not None:
         if partition is not None:
             raise ConfigError("--party and --partition both say where rows are: give one of them.")
-        rows, subject = _table(Path(data), label, party, tuple(drop or ()), schema)
-        traits = None
+        (rows, subject), traits = _table(Path(data), label, party, tuple(drop or ()), schema), None
     else:
         rows, subject, traits = _partitioned(data, label, tuple(drop or ()), partition, parties, seed)
-    profiles = _profiles(rows, private)
-    _finish(profiles, subject, rows.notes, traits, participation, evidence, tree, next_, try_, out, json_)
+    output.show(_profiles(rows, private), subject, rows.notes, traits)
 
 
 @app.command()
@@ -167,26 +167,13 @@ def combine_(
     """Join the profiles of all parties, and recommend a method."""
     from silobench.advice.profile import read_profile
 
-    _check_output(tree, try_, json_)
+    output = _Output(participation, evidence, tree, next_, try_, out, json_)
     with waiting("reading the profiles"):
         read = [read_profile(path) for path in profiles]
-    _finish(read, None, (), None, participation, evidence, tree, next_, try_, out, json_)
+    output.show(read)
 
 
 # --- what is measured ---------------------------------------------------------------------------------
-
-
-def _check_output(tree: str | None, try_: bool, json_: bool) -> None:
-    if try_ and json_:
-        raise ConfigError(
-            "--try prints tables of the runs, and --json prints facts and nothing else: give one of them."
-        )
-    if tree == "-" and json_:
-        raise ConfigError("--json has the tree as text under `tree`: leave out --tree -.")
-    if tree and tree != "-":
-        from silobench.advice.tree_drawing import check_format
-
-        check_format(Path(tree))
 
 
 def _check_private(epsilon: float, schema: Path | None, party: str | None) -> None:
@@ -205,21 +192,20 @@ def _check_private(epsilon: float, schema: Path | None, party: str | None) -> No
 def _table(
     path: Path, label: str | None, party: str, drop: tuple[str, ...], schema: Path | None
 ) -> "tuple[BinnedRows, Subject]":
-    from silobench.advice.next_step import table_subject
+    from silobench.advice.next_step import Subject
     from silobench.advice.schema import Schema
-    from silobench.advice.sources import table_rows
+    from silobench.advice.sources import table_rows, table_spec
 
     if label is None:
         raise ConfigError("which column is to be predicted? Name it with --label.")
     with waiting(f"reading {path}"):
         rows = table_rows(path, label, party, drop, Schema.read(schema) if schema else None)
-    form = "parquet" if path.suffix.lower() in (".parquet", ".pq") else "csv"
-    return rows, table_subject(str(path), label, party, len(rows.parties), form, drop)
+    return rows, Subject(table_spec(str(path), label, drop, party), "by-group", len(rows.parties))
 
 
 def _partitioned(
     data: str, label: str | None, drop: tuple[str, ...], partition: str | None, parties: int | None, seed: int
-) -> "tuple[BinnedRows, Subject, Any]":
+) -> "tuple[BinnedRows, Subject, Traits]":
     from silobench.advice.evidence import Traits, effective_classes
     from silobench.advice.next_step import Subject
     from silobench.advice.sources import federation_rows, table_spec
@@ -264,45 +250,67 @@ def _noisy(profiles: "list[Profile]", epsilon: float) -> "list[Profile]":
 # --- what is answered ---------------------------------------------------------------------------------
 
 
-def _finish(
-    profiles: "list[Profile]",
-    subject: "Subject | None",
-    notes: tuple[str, ...],
-    traits: Any,
-    participation: float,
-    evidence: Path | None,
-    tree: str | None,
-    next_: Path | None,
-    try_: bool,
-    out: Path,
-    json_: bool,
-) -> None:
-    """Print the answer, write what was asked for, and try it."""
-    from silobench.advice.answer import answer
-    from silobench.advice.profile import combine
+@dataclass(frozen=True)
+class _Output:
+    """What a command was asked to answer with."""
 
-    joined = combine(profiles)
-    runs, source = _evidence(evidence)
-    with waiting("testing for skew, and learning from stored runs"):
-        result = answer(joined, runs, source, subject, participation, notes, traits)
-    if next_:
-        next_.write_text(result.toml, encoding="utf-8")
-    if tree and tree != "-":
-        from silobench.advice.tree_drawing import draw_tree
+    participation: float
+    evidence: Path | None
+    tree: str | None
+    next: Path | None
+    is_tried: bool
+    out: Path
+    is_json: bool
 
-        draw_tree(result.recommendation.tree, Path(tree), f"Which algorithm? ({result.recommendation.basis})")
-    if json_:
-        print(json.dumps(result.as_json()))
-        return
-    from silobench.cli.advise_page import print_answer, print_tree
+    def __post_init__(self) -> None:
+        if self.is_tried and self.is_json:
+            raise ConfigError(
+                "--try prints tables of the runs, and --json prints facts and nothing else: give one of them."
+            )
+        if self.tree == "-" and self.is_json:
+            raise ConfigError("--json has the tree as text under `tree`: leave out --tree -.")
+        if self.tree and self.tree != "-":
+            from silobench.advice.tree_drawing import check_format
 
-    print_answer(result, str(next_) if next_ else "")
-    if tree == "-":
-        print_tree(result)
-    elif tree:
-        print(f"wrote {tree}")
-    if try_:
-        _try(result, out)
+            check_format(Path(self.tree))
+
+    def show(
+        self,
+        profiles: "list[Profile]",
+        subject: "Subject | None" = None,
+        notes: tuple[str, ...] = (),
+        traits: "Traits | None" = None,
+    ) -> None:
+        """Print the answer about some parties, write what was asked for, and try it."""
+        from silobench.advice.answer import answer
+        from silobench.advice.profile import combine
+
+        joined = combine(profiles)
+        runs, source = _evidence(self.evidence)
+        with waiting("testing for skew, and learning from stored runs"):
+            result = answer(joined, runs, source, subject, self.participation, notes, traits)
+        self._write(result)
+        if self.is_json:
+            print(json.dumps(result.as_json()))
+            return
+        from silobench.cli.advise_page import print_answer, print_tree
+
+        print_answer(result, str(self.next) if self.next else "")
+        if self.tree == "-":
+            print_tree(result)
+        elif self.tree:
+            print(f"wrote {self.tree}")
+        if self.is_tried:
+            _try(result, self.out)
+
+    def _write(self, result: "Answer") -> None:
+        """Write the experiment and the drawing, where these were asked for."""
+        if self.next:
+            self.next.write_text(result.toml, encoding="utf-8")
+        if self.tree and self.tree != "-":
+            from silobench.advice.tree_drawing import draw_tree
+
+            draw_tree(result.recommendation.tree, Path(self.tree), f"Which algorithm? ({result.recommendation.basis})")
 
 
 def _evidence(directory: Path | None) -> "tuple[list[StoredRun], str]":
