@@ -5,7 +5,7 @@
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,13 +30,16 @@ class Results:
         return sum(not run.complete for run in self.runs)
 
 
-def read_results(root: Path) -> Results:
-    """Read every run under a directory. A damaged run is reported, and does not keep others from being read."""
+def read_results(root: Path, read: Callable[[Path], StoredRun] = read_run) -> Results:
+    """Read every run under a directory. A damaged run is reported, and does not keep others from being read.
+
+    `read` returns the run in a directory; one that remembers runs may be used in place of `read_run`.
+    """
     runs, problems = [], []
     paths = run_paths(root)
     for path in paths:
         try:
-            runs.append(read_run(path))
+            runs.append(read(path))
         except RecordError as error:
             problems.append(str(error))
     planned = {run for folder in files_under(root, PLANS_FOLDER) for run in read_planned(folder.parent)}
