@@ -35,6 +35,8 @@ class Entry:
     text: str
     best: bool = False
     paper: str = ""
+    gap: float | None = None  # by how much it is better than the published number, as the text counts
+    href: str = ""  # what a page links it to
 
 
 @dataclass(frozen=True)
@@ -206,12 +208,12 @@ def _entry(cell: CellResult | None, best: bool, of_grid: bool) -> Entry:
     if cell is None:
         return Entry("")
     mu = f" [mu={arguments(cell.label.algorithm).get('mu', _DEFAULT_MU)}]" if of_grid else ""
-    return Entry(accuracy_text(cell) + (" †" if cell.diverged else "") + mu, best, beside(cell))
+    return Entry(accuracy_text(cell) + (" †" if cell.diverged else "") + mu, best, beside(cell), _gap(cell))
 
 
 def accuracy_entry(cell: CellResult) -> Entry:
     """Return the accuracy of a cell with the published number beside it."""
-    return Entry(accuracy_text(cell), paper=beside(cell))
+    return Entry(accuracy_text(cell), paper=beside(cell), gap=_gap(cell))
 
 
 def beside(cell: CellResult) -> str:
@@ -220,6 +222,11 @@ def beside(cell: CellResult) -> str:
         return ""
     published = percent(cell.paper.mean, cell.paper.std)
     return f"paper {published}, {100 * (cell.score.mean - cell.paper.mean):+z.1f}"
+
+
+def _gap(cell: CellResult) -> float | None:
+    """Return the percentage points by which a cell is better than the published number."""
+    return 100 * (cell.score.mean - cell.paper.mean) if cell.paper else None
 
 
 def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid: bool) -> str:

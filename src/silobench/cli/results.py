@@ -347,22 +347,35 @@ def _print_claims(claims: "list[Claim]", evidence: bool, with_untested: bool) ->
 def report(
     directory: Directory,
     output: Annotated[
-        Path | None, typer.Option("--output", "--out", help="The page to write; DIR/report.html by default.")
+        Path | None,
+        typer.Option(
+            "--output", "--out",
+            help="The folder to write the pages into, DIR/report by default; or a file that ends in .html, to have "
+            "everything in one file.",
+        ),
     ] = None,
     plugin: LoadedPlugins = None,
-) -> None:
-    """Write finished runs as one HTML file: tables, partitions and training curves. The page loads nothing."""
-    from silobench.papers import FINDINGS, collect_cells, other_measure_sections, paper_sections
-    from silobench.report.page import write_report
+) -> None:  # fmt: skip
+    """Write runs as HTML pages: the answer, tables, curves, partitions, costs, and a page for each run.
 
+    The pages open from disk and load nothing from a network.
+    """
     results = _read(directory)
-    cells = collect_cells(_readable(results))
-    path, title = output or directory / "report.html", f"silobench: {directory.name}"
+    _readable(results)
     with waiting("writing the report"):
-        page = write_report(cells, path, title, [*paper_sections(cells), *other_measure_sections(cells)], FINDINGS)
+        page = write_report(results, output or directory / "report", directory.resolve().name)
     print(f"report: {page.resolve()}")
     print_missing(results)
     _report_damage(results)
+
+
+def write_report(results: "Results", path: Path, title: str, *, live: bool = False) -> Path:
+    """Write the pages of some runs, with those of papers and measures, and return the first page."""
+    from silobench.papers import FINDINGS, collect_cells, paper_pages
+    from silobench.report.site import write_site
+
+    cells = collect_cells(results.runs)
+    return write_site(results, path, title, cells=cells, findings=FINDINGS, more=paper_pages(cells), live=live)
 
 
 def compare(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from silobench.analysis.attacks import CANARIES, MEMBERSHIP, attack_tables, party_attack_tables
+from silobench.analysis.attacks import CANARIES, MEMBERSHIP, attack_tables
 from silobench.analysis.cells import CellResult, Published, PublishedCost, collect
 from silobench.analysis.claims import Finding
 from silobench.analysis.groups import Cells, grouped
@@ -19,6 +19,7 @@ from silobench.analysis.vertical import LEAKS
 from silobench.errors import ConfigError
 from silobench.papers.paper import Paper
 from silobench.report.drawing import Section
+from silobench.report.page import Page
 from silobench.runs.label import Label
 from silobench.runs.stored import StoredRun
 
@@ -98,14 +99,19 @@ def other_measures(cells: Cells) -> list[Table]:
 
 
 def other_measure_sections(cells: Cells) -> list[Section]:
-    """Return sections of the HTML page for the measures that no section of a paper shows."""
-    from silobench.report.inversion import inversion_sections
-    from silobench.report.measures import measure_sections  # loads matplotlib
+    """Return sections of the report for the measures that no section of a paper shows, without attacks."""
+    from silobench.report.measures import measure_sections
 
     groups = grouped(cells, _measures_shown)
-    sections = [section for group in groups for section in measure_sections(group, _measures_shown(group[0]))]
-    attacks = [Section(table.title, [], table) for table in (*attack_tables(cells), *party_attack_tables(cells))]
-    return [*sections, *attacks, *inversion_sections(cells)]
+    return [section for group in groups for section in measure_sections(group, _measures_shown(group[0]))]
+
+
+def paper_pages(cells: Cells) -> list[Page]:
+    """Return the pages of the report about papers and about measures."""
+    return [
+        Page("papers.html", "Papers", paper_sections(cells), "Tables and figures as the studies have them."),
+        Page("measures.html", "Measures", other_measure_sections(cells), "What the runs measured about themselves."),
+    ]
 
 
 def paper_facts(cells: Cells) -> dict[str, list[dict[str, Any]]]:
@@ -115,7 +121,7 @@ def paper_facts(cells: Cells) -> dict[str, list[dict[str, Any]]]:
 
 
 def paper_sections(cells: Cells) -> list[Section]:
-    """Return the papers' sections of the HTML page that have rows for these cells."""
+    """Return the papers' sections of the report that have rows for these cells."""
     studied = _by_accuracy(cells)
     sections = [section for paper in PAPERS for section in paper.sections(studied)]
     tables = [table(_vertical(cells)) for paper in PAPERS for table in paper.vertical_tables]

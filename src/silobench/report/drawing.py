@@ -1,28 +1,34 @@
-"""Parts of the HTML page."""
+"""Parts of pages: drawings and sections."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.tables import Table, shown
+from silobench.report.charts.values import Chart
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure with its title, and a note on how to read it."""
+    """A chart with its title on the page, and a note on how to read it."""
 
     name: str
-    svg: str
+    chart: Chart
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Figures, and the table below them."""
+    """A part of a page: what it shows in words, figures, and tables below them."""
 
     title: str
-    drawings: Sequence[Drawing]
-    table: Table
+    drawings: Sequence[Drawing] = ()
+    table: Table = field(default_factory=lambda: Table("", [], []))
+    lead: Sequence[str] = ()  # sentences below the title
+    facts: Sequence[tuple[str, str]] = ()  # names and values
+    more: Sequence[Table] = ()  # further tables
+    is_folded: bool = False  # opened by the reader
+    is_stacked: bool = False  # on a phone, rows of the table are cards
 
 
 def caption(cell: CellResult, names: Sequence[str], cells: Sequence[CellResult]) -> str:

@@ -1,0 +1,218 @@
+"""Line charts on a page."""
+
+import math
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import pairwise
+from typing import Any
+
+from silobench.report.charts.page.frame import (
+    LETTER,
+    LINE,
+    TOP,
+    WIDE,
+    Frame,
+    Key,
+    axis_data,
+    colour_class,
+    coordinate,
+    framed,
+    levels_across,
+    shortened,
+    text,
+    x_axis,
+    x_of,
+    y_axis,
+    y_grid,
+    y_of,
+)
+from silobench.report.charts.rulers import Ruler, ruler, thinned
+from silobench.report.charts.values import Line, LineChart, Point
+
+HEIGHT = 200
+_SQUARE = 240  # pixels of a chart whose axes have the same unit
+FEW = 14  # points of a line with a dot at each of them, and with bars in place of a band
+_MOST_ENDS = 8  # lines with a name at their end
+
+
+def line_markup(chart: LineChart) -> str:
+    """Return a line chart as HTML."""
+    height = _SQUARE if chart.diagonal else HEIGHT
+    x, y, right = line_rulers(chart)
+    drawn = [Line(line.name, thinned(line.points), line.colour, line.published, line.right) for line in chart.lines]
+    marks, level_names = levels_across(chart.levels, y, height)
+    if chart.diagonal:
+        marks.append(f'<path class="level" d="M0 {height}L{WIDE} 0"/>')
+    marks += [_series(place, line, x, right if line.right and right else y, height) for place, line in enumerate(drawn)]
+    left, left_width = y_axis(y, height)
+    ends, ends_width = ("", 0.0) if right or chart.diagonal else _ends(drawn, y, height)
+    side, side_width = y_axis(right, height, is_right=True) if right else (ends, ends_width)
+    below, below_height = x_axis(x, height)
+    return framed(
+        chart,
+        Frame(
+            "line", height, marks, _keys(drawn), left, left_width, side, side_width,
+            "chart-right chart-y" if right else "chart-ends",
+            [y.label, *([right.label] if right else [])], [y_grid(y, height)], level_names, below, below_height, x.label,
+            _data(drawn, x, y, right), _SQUARE + 40 if chart.diagonal else None,
+        ),
+    )  # fmt: skip
+
+
+def line_rulers(chart: LineChart) -> tuple[Ruler, Ruler, Ruler | None]:
+    """Return the rulers of x, y and the axis on the right."""
+    points = [point for line in chart.lines for point in line.points]
+    x = ruler(chart.x, [point.x for point in points])
+    y = ruler(chart.y, [*_reach(chart, False), *(level.value for level in chart.levels)])
+    right = ruler(chart.right, _reach(chart, True), from_zero=True) if chart.right else None
+    return x, y, right
+
+
+def _reach(chart: LineChart, is_right: bool) -> list[float]:
+    """Return the values of the lines of one axis, with the ends of their spreads."""
+    points = [point for line in chart.lines if (line.right and chart.right is not None) == is_right for point in line.points]
+    return [point.y + sign * (point.spread or 0.0) for point in points for sign in (-1, 0, 1)]
+
+
+def colour_of(line: Line, place: int) -> int:
+    """Return a line's place in the palette."""
+    return place if line.colour is None else line.colour
+
+
+def _keys(lines: Sequence[Line]) -> list[Key]:
+    if len(lines) < 2:
+        return []
+    return [
+        Key(line.name, colour_of(line, place), "paper" if line.published else "line", place)
+        for place, line in enumerate(lines)
+    ]
+
+
+def _series(place: int, line: Line, x: Ruler, y: Ruler, height: float) -> str:
+    """Return the band or the bars of spreads, the line and its dots."""
+    stretches = list(_stretches(line.points, x, y))
+    colour, dash = colour_class(colour_of(line, place))
+    spots = [(x_of(x, point.x), y_of(y, point.y, height), point) for part in stretches for point in part]
+    has_dots = len(line.points) <= FEW or line.published or not any(len(part) > 1 for part in stretches)
+    kind = "paper" if line.published else dash
+    parts = [f'<g class="series {colour}" data-series="{place}"><title>{escape(line.name)}</title>']
+    parts += _spreads(stretches, x, y, height, is_band=len(line.points) > FEW)
+    if path := "".join(_path(part, x, y, height) for part in stretches if len(part) > 1):
+        parts.append(f'<path class="line {kind}" d="{path}"/>')
+    if has_dots and spots:
+        path = "".join(f"M{coordinate(at)} {coordinate(above)}h.01" for at, above, _ in spots)
+        parts.append(f'<path class="dots {dash}" d="{path}"/>')
+        parts += [f'<path class="dots hollow" d="{path}"/>'] if line.published else []
+    return "".join(parts) + "</g>"
+
+
+def _stretches(points: Sequence[Point], x: Ruler, y: Ruler) -> Iterator[list[Point]]:
+    """Yield runs of points without a gap: one that is not finite, or not positive on a logarithmic axis, is a gap."""
+    part: list[Point] = []
+    for point in points:
+        if math.isfinite(point.y) and (not y.is_log or point.y > 0) and (not x.is_log or point.x > 0):
+            part.append(point)
+        elif part:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _path(points: Sequence[Point], x: Ruler, y: Ruler, height: float) -> str:
+    places = (f"{coordinate(x_of(x, point.x))} {coordinate(_cut(y_of(y, point.y, height), height))}" for point in points)
+    return "M" + "L".join(places)
+
+
+def _cut(at: float, height: float) -> float:
+    """Return a coordinate that is not far outside: a line leaves the chart, but does not cross the page."""
+    return min(max(at, -4.0), height + 4.0)
+
+
+def _spreads(stretches: Sequence[Sequence[Point]], x: Ruler, y: Ruler, height: float, is_band: bool) -> list[str]:
+    band, bars = [], []
+    for part in stretches:
+        known = [point for point in part if point.spread and math.isfinite(point.spread)]
+        if is_band and len(known) > 1:
+            ways = [
+                f"{coordinate(x_of(x, point.x))} {coordinate(_cut(_edge(point, sign, y, height), height))}"
+                for sign, side in ((1, known), (-1, known[::-1]))
+                for point in side
+            ]
+            band.append(f"M{'L'.join(ways)}z")
+        else:
+            bars += [
+                f"M{coordinate(x_of(x, point.x))} {coordinate(_cut(_edge(point, -1, y, height), height))}"
+                f"V{coordinate(_cut(_edge(point, 1, y, height), height))}"
+                for point in known
+            ]
+    shapes = (("band", band), ("whisker", bars))
+    return [f'<path class="{name}" d="{"".join(path)}"/>' for name, path in shapes if path]
+
+
+def _edge(point: Point, sign: int, y: Ruler, height: float) -> float:
+    value = point.y + sign * (point.spread or 0.0)
+    return y_of(y, max(value, y.low) if y.is_log else value, height)
+
+
+def _ends(lines: Sequence[Line], y: Ruler, height: float) -> tuple[str, float]:
+    """Return the names of lines beside their ends, moved apart, and the width that they need; empty for many lines."""
+    ends = []
+    for place, line in enumerate(lines):
+        known = [point for point in line.points if math.isfinite(point.y) and (not y.is_log or point.y > 0)]
+        if known and not line.published:
+            ends.append((min(max(y_of(y, known[-1].y, height), 0.0), height), place, line.name))
+    if not 1 < len(ends) <= _MOST_ENDS:
+        return "", 0.0
+    ends.sort()
+    places = apart([at for at, _, _ in ends], LINE - 1, height)
+    names = [
+        text(7, TOP + at + 4, shortened(name, 18), f"end {colour_class(colour_of(lines[place], place))[0]}")
+        for at, (_, place, name) in zip(places, ends, strict=True)
+    ]
+    return "".join(names), round(LETTER * max(len(shortened(name, 18)) for _, _, name in ends) + 10)
+
+
+def apart(places: Sequence[float], gap: float, height: float) -> list[float]:
+    """Return sorted places moved apart as little as needed, inside of the height where there is room.
+
+    >>> apart([10, 12, 50], 10, 100), apart([95, 99], 10, 100)
+    ([6.0, 16.0, 50.0], [90.0, 100.0])
+    """
+    groups = [[float(at), 1.0] for at in places]  # the middle and the number of texts that touch
+    merged: list[list[float]] = []
+    for group in groups:
+        merged.append(group)
+        while len(merged) > 1 and merged[-1][0] - merged[-2][0] < gap * (merged[-1][1] + merged[-2][1]) / 2:
+            (at, count), (above, others) = merged.pop(), merged.pop()
+            merged.append([(at * count + above * others) / (count + others), count + others])
+    spread = []
+    for at, count in merged:
+        half = gap * (count - 1) / 2
+        middle = min(max(at, half), max(half, height - half))
+        spread += [middle - half + gap * place for place in range(int(count))]
+    for (above, at), place in zip(pairwise(spread), range(1, len(spread)), strict=True):
+        spread[place] = max(at, above)
+    return spread
+
+
+def _data(lines: Sequence[Line], x: Ruler, y: Ruler, right: Ruler | None) -> dict[str, Any]:
+    """Return the data for the script: x once if all lines share it; None where a line has no value."""
+    columns = [[x.shown(point.x) for point in line.points] for line in lines]
+    shared = all(column == columns[0] for column in columns)
+    series = []
+    for line, column in zip(lines, columns, strict=True):
+        scale = right if line.right and right else y
+        facts: dict[str, Any] = {
+            "name": line.name,
+            "y": [scale.shown(point.y) if math.isfinite(point.y) else None for point in line.points],
+        }
+        if any(point.spread for point in line.points):
+            facts["s"] = [
+                scale.shown(point.spread) if point.spread and math.isfinite(point.spread) else 0 for point in line.points
+            ]
+        facts |= {} if shared else {"x": column}
+        facts |= {"right": 1} if line.right and right else {}
+        series.append(facts)
+    data = {"axis": axis_data(x), "value": axis_data(y), "series": series}
+    return data | ({"x": columns[0] if columns else []} if shared else {}) | ({"right": axis_data(right)} if right else {})

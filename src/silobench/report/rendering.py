@@ -1,0 +1,155 @@
+"""Pages as text. Every page of silobench has the same frame, styles and scripts, and loads nothing from a network.
+
+One more page, such as a leaderboard, needs a `Page` and a `Frame`:
+
+    frame = Frame("My study", [Link("index.html", "Overview"), Link("board.html", "Leaderboard")], "board.html")
+    html = render(Page("board.html", "Leaderboard", [Section("By setting", drawings, table)]), frame)
+    copy_assets(folder)  # styles and scripts beside it, in folder/assets
+
+A page with a form of its own has a template that extends ``base.html``, fills the block `content`, and names itself in
+`Page.template`. ``macros.html`` has its parts: `table(table)`, `figure(drawing)`, `figures(drawings)`,
+`section(section)`, `facts(pairs)` and `code(text)`. Tables get sorting, filters and CSV from ``tables.js`` if they are
+in a ``<div class="table">``, as the macro writes them. `Frame(..., is_alone=True)` puts styles and scripts into the page.
+"""
+
+import functools
+import hashlib
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from silobench import __version__
+from silobench.atomic import replace_atomically
+from silobench.report.charts.page import markup
+from silobench.report.drawing import Drawing
+from silobench.report.page import Page
+from silobench.report.table_view import view
+
+STYLES = ("site.css", "charts.css")
+SCRIPTS = ("theme.js", "tables.js", "charts.js")  # the first runs before the page is drawn
+
+
+@dataclass(frozen=True)
+class Link:
+    """An entry of the navigation."""
+
+    href: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What surrounds a page: the name of the site, its navigation, and where its assets are."""
+
+    site: str
+    links: Sequence[Link] = ()
+    current: str = ""  # the link of the page itself
+    root: str = ""  # the way to the folder of the site, such as ../
+    is_alone: bool = False  # one file with styles and scripts inside
+    live: bool = False  # the page is served, and may ask its server for news
+
+    @property
+    def heading(self) -> str:
+        """The title of the window."""
+        title = next((link.title for link in self.links if link.href == self.current), "")
+        return f"{title} · {self.site}" if title else self.site
+
+    @property
+    def scripts(self) -> tuple[str, ...]:
+        return tuple(name for name in SCRIPTS if _has_asset(name))
+
+    @property
+    def policy(self) -> str:
+        """The content security policy: styles and scripts of the site itself, and nothing else.
+
+        Pages that are opened from disk have no origin in some browsers, so `file:` is named besides `'self'`.
+        """
+        hashes = " ".join(f"'sha256-{_digest(asset(name))}'" for name in self.scripts)
+        scripts = hashes if self.is_alone else "'self' file:"
+        styles = "'unsafe-inline'" if self.is_alone else "'self' file: 'unsafe-inline'"
+        connect = "'self'" if self.live else "'none'"
+        return (
+            f"default-src 'none'; script-src {scripts}; style-src {styles}; img-src data:; connect-src {connect}; "
+            "base-uri 'none'; form-action 'none'"
+        )
+
+
+def render(page: Page, frame: Frame) -> str:
+    """Return a page as HTML."""
+    template = environment().get_template(page.template)
+    return template.render(page=page, frame=frame, **page.content)
+
+
+@functools.cache
+def environment() -> Environment:
+    """Return the templates with the filters that they use."""
+    templates = Environment(
+        loader=PackageLoader("silobench.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    templates.filters |= {"view": view, "picture": picture, "sentences": sentences}
+    templates.globals |= {
+        "version": __version__, "asset": asset, "stylesheets": [name for name in STYLES if _has_asset(name)],
+        "styles": "\n".join(asset(name) for name in STYLES if _has_asset(name)),
+    }  # fmt: skip
+    return templates
+
+
+def picture(drawing: Drawing) -> Markup:
+    """Return a chart as a part of a page."""
+    return Markup(drawing.chart if isinstance(drawing.chart, str) else markup(drawing.chart))
+
+
+def sentences(note: str) -> list[str]:
+    """Return the parts of a note, each as a sentence.
+
+    >>> sentences("a: the first; b: (one; two)")
+    ['A: the first.', 'B: (one; two).']
+    """
+    parts, depth, start = [], 0, 0
+    for place, letter in enumerate(note):
+        depth += (letter == "(") - (letter == ")")
+        if letter == ";" and depth == 0:
+            parts.append(note[start:place])
+            start = place + 1
+    parts.append(note[start:])
+    return [_sentence(part.strip()) for part in parts if part.strip()]
+
+
+def _sentence(text: str) -> str:
+    is_word = text.partition(" ")[0].isalpha()
+    return (text[:1].upper() + text[1:] if is_word else text) + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+# --- assets -------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def asset(name: str) -> str:
+    """Return the text of a style or a script."""
+    return (files("silobench.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _has_asset(name: str) -> bool:
+    return (files("silobench.report") / "assets" / name).is_file()
+
+
+def _digest(text: str) -> str:
+    return b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def assets() -> dict[str, str]:
+    """Return all styles and scripts by the path that pages expect them at."""
+    return {f"assets/{name}": asset(name) for name in (*STYLES, *SCRIPTS) if _has_asset(name)}
+
+
+def copy_assets(folder: Path) -> None:
+    """Write all styles and scripts into the folder of a site."""
+    (folder / "assets").mkdir(parents=True, exist_ok=True)
+    for path, text in assets().items():
+        replace_atomically(folder / path, text.encode(), durable=False)

@@ -1,0 +1,145 @@
+"""A report as a folder of pages, or as one file to send. The same runs give the same bytes.
+
+The folder has a list of the files that silobench wrote. A report that is written again replaces these, deletes those
+that it no longer has, and refuses to touch any other file.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from silobench.analysis.cells import CellResult, collect
+from silobench.analysis.claims import Finding
+from silobench.atomic import replace_atomically
+from silobench.errors import RecordError
+from silobench.report.contents import Contents
+from silobench.report.page import Page
+from silobench.report.pages import pages_of
+from silobench.report.pages.runs import run_page
+from silobench.report.rendering import Frame, Link, assets, render
+from silobench.runs.results import Results
+from silobench.runs.stored import StoredRun
+
+WRITTEN = ".written-by-silobench.json"  # the list of files in the folder of a report
+_MOST_RUNS_ALONE = 200  # runs whose pages are in a report of one file
+_ALONE = "alone.html"
+
+
+def write_site(
+    results: Results | Sequence[CellResult],
+    path: Path,
+    title: str = "silobench report",
+    *,
+    cells: Sequence[CellResult] | None = None,
+    findings: Sequence[Finding] = (),
+    more: Sequence[Page] = (),
+    live: bool = False,
+) -> Path:
+    """Write the report of some runs and return its first page.
+
+    `path` is the folder of the pages, or a file that ends in .html for a report of one file. `cells` are those of the
+    runs with the papers' numbers; `findings` are judged by them, and `more` are further pages, such as those of papers.
+    With `live`, pages may ask their server for news.
+    """
+    contents = _contents(results, title, cells, findings, more, live)
+    if not contents.runs:
+        raise RecordError("there is no run to report: run the experiment first.")
+    if path.suffix.lower() in (".html", ".htm"):
+        return _write_alone(contents, path)
+    files = dict(site_files(contents))
+    _write_folder(files, path)
+    return path / "index.html"
+
+
+def _contents(
+    results: Results | Sequence[CellResult], title: str, cells: Sequence[CellResult] | None,
+    findings: Sequence[Finding], more: Sequence[Page], live: bool,
+) -> Contents:  # fmt: skip
+    if isinstance(results, Results):
+        known = collect(results.runs) if cells is None else cells
+        ordered = sorted(results.runs, key=lambda run: (run.facts.created, run.facts.id))
+        absent, problems = len(results.not_started), results.problems
+        return Contents(title, known, ordered, findings, more, absent, problems, live)
+    runs = [run for cell in results for run in cell.runs]
+    return Contents(title, results, runs, findings, more, live=live)
+
+
+# --- pages --------------------------------------------------------------------------------------------
+
+
+def site_files(contents: Contents) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a site by their path: pages, pages of runs with their experiment files, and assets."""
+    pages = pages_of(contents)
+    for page in pages:
+        yield page.file, render(page, _frame(contents, pages, page.file)).encode()
+    for run in contents.runs:
+        page = run_page(run)
+        yield page.file, render(page, _frame(contents, pages, "runs.html", root="../")).encode()
+        yield page.file.replace(".html", ".toml"), str(page.content["toml"]).encode()
+    for path, text in assets().items():
+        yield path, text.encode()
+
+
+def _frame(contents: Contents, pages: Sequence[Page], current: str, root: str = "") -> Frame:
+    links = [Link(root + page.file, page.title) for page in pages]
+    return Frame(contents.title, links, root + current, root, live=contents.live)
+
+
+def _write_alone(contents: Contents, path: Path) -> Path:
+    """Write all pages as one file."""
+    pages = pages_of(contents)
+    links = [Link(f"#{page.anchor}", page.title) for page in pages]
+    few = contents.runs[:_MOST_RUNS_ALONE]
+    content = {"pages": pages, "run_pages": [run_page(run) for run in few]}
+    whole = Page(path.name, contents.title, template=_ALONE, content=content)
+    text = render(whole, Frame(contents.title, links, is_alone=True, live=contents.live))
+    _write(path, text.encode())
+    return path
+
+
+# --- files --------------------------------------------------------------------------------------------
+
+
+def _write_folder(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write the files of a site. Those of an earlier report are replaced or deleted, and no others are touched."""
+    earlier = _written(folder)
+    foreign = [name for name in files if name not in earlier and (folder / name).exists()]
+    if foreign:
+        raise RecordError(
+            f"{folder / foreign[0]} exists and was not written by `silobench report`: move it away, or choose another "
+            "place with --output."
+        )
+    try:
+        for parent in sorted({(folder / name).parent for name in files}):
+            parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"{folder} cannot be written ({error.strerror}): choose another place.") from error
+    _write(folder / WRITTEN, _listing({*earlier, *files}))  # before the pages: a report that is cut off can go on
+    for name, content in files.items():
+        _write(folder / name, content)
+    for name in sorted(earlier - files.keys()):
+        (folder / name).unlink(missing_ok=True)
+    _write(folder / WRITTEN, _listing(set(files)))
+
+
+def _written(folder: Path) -> set[str]:
+    """Return the files of an earlier report in a folder; a list that is damaged or leads elsewhere counts as none."""
+    try:
+        names = json.loads((folder / WRITTEN).read_text(encoding="utf-8"))["files"]
+        return {str(name) for name in names if not Path(name).is_absolute() and ".." not in Path(name).parts}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+def _listing(names: set[str]) -> bytes:
+    return json.dumps({"files": sorted(names)}, indent=0).encode()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file that a reader sees whole; one that has this content already is left as it is."""
+    try:
+        if path.is_file() and path.read_bytes() == content:
+            return
+        replace_atomically(path, content, durable=False)
+    except OSError as error:
+        raise RecordError(f"{path} cannot be written ({error.strerror}): choose another place.") from error
