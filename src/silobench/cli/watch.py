@@ -13,7 +13,7 @@ from silobench.errors import RecordError
 
 if TYPE_CHECKING:
     from silobench.live.server import LiveServer
-    from silobench.live.site import LiveSite, Write
+    from silobench.live.site import LiveSite
 
 _PORT = 8642  # if it is free and no other is asked for, so that a page finds the server again after a restart
 
@@ -27,7 +27,9 @@ def watch(
     host: Annotated[
         str, typer.Option(help="Address of the pages. Others than 127.0.0.1 let other machines read them.")
     ] = "127.0.0.1",
-    every: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds between two looks at the directory.")] = 2.0,
+    every: Annotated[
+        float, typer.Option(min=0.1, max=3600, help="Seconds between two looks at the directory.")
+    ] = 2.0,
     open_: Annotated[bool, typer.Option("--open", help="Open the pages in a browser.")] = False,
     plugin: LoadedPlugins = None,
 ) -> None:
@@ -39,9 +41,10 @@ def watch(
         raise RecordError(
             f"there is no directory {directory}: start the experiment first, or create the directory to wait for it."
         )
+    from silobench.live.pages import live_pages
     from silobench.live.site import LiveSite
 
-    site = LiveSite(directory, _writer(directory))
+    site = LiveSite(directory, live_pages(directory.resolve().name))
     with waiting(f"reading the runs in {directory}"):
         site.refresh()
     server = _server(host, port, site)
@@ -80,17 +83,3 @@ def _print_address(directory: Path, host: str, address: str) -> None:
             f"warning: --host {host} lets everyone who can reach this machine read the results; there is no password.",
             file=sys.stderr,
         )
-
-
-def _writer(directory: Path) -> "Write":
-    """Return the function that writes the pages of runs into a folder."""
-    from silobench.papers import FINDINGS, collect_cells, other_measure_sections, paper_sections
-    from silobench.report.page import write_report
-    from silobench.runs.results import Results
-
-    def write(results: Results, folder: Path) -> None:
-        cells = collect_cells(results.runs)
-        sections = [*paper_sections(cells), *other_measure_sections(cells)]
-        write_report(cells, folder / "index.html", f"silobench: {directory.name}", sections, FINDINGS)
-
-    return write

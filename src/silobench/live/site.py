@@ -1,4 +1,4 @@
-"""The pages of the live view, in memory: written anew when records have changed, never into the directory of runs."""
+"""The pages of the live view, in memory: made anew when records have changed, and written nowhere."""
 
 import hashlib
 import json
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 from silobench.errors import SilobenchError
@@ -17,7 +16,7 @@ from silobench.live.progress import Progress, progress_of
 from silobench.live.records import Look, RecordReader, look_at
 from silobench.runs.results import Results
 
-Write: TypeAlias = Callable[[Results, Path], object]  # writes the pages of some runs into an empty folder
+Render: TypeAlias = Callable[[Results], Mapping[str, bytes]]  # from runs to the files of a site, by path
 LIVE_FILES = ("live.js", "live.css")  # what a page needs to renew itself
 STATE = "live.json"  # what a page asks for: version, progress, problems
 _BLANK = b'<!doctype html><html lang="en"><head><title>silobench</title></head><body></body></html>'
@@ -47,15 +46,17 @@ class Edition:
 class LiveSite:
     """The newest edition of the pages of a directory. One thread calls `refresh`; any thread may read `edition`.
 
-    `write` writes the pages of some runs into an empty folder.
+    `render` returns the files of the pages of some runs.
     """
 
     root: Path
-    write: Write
+    render: Render
     reader: RecordReader = field(init=False)
     edition: Edition = field(init=False)  # after the first call of `refresh`
     _look: Look | None = None
-    _pages: Mapping[str, bytes] = field(default_factory=lambda: {"index.html": _BLANK})  # as written
+    _pages: Mapping[str, bytes] = field(
+        default_factory=lambda: {"index.html": _BLANK}
+    )  # the newest, without the script
     _results: Results = field(default_factory=lambda: Results([], []))
 
     def __post_init__(self) -> None:
@@ -90,26 +91,19 @@ class LiveSite:
         return Edition(edition.files, edition.version, edition.updated, progress, edition.problems)
 
     def _files(self, results: Results) -> tuple[Mapping[str, bytes], list[str]]:
-        """Return the files of the site, and what went wrong; the pages of before stay if new ones cannot be written."""
+        """Return the files of the site, and what went wrong; the pages of before stay if there are no new ones."""
         try:
-            with TemporaryDirectory(prefix="silobench-") as folder:
-                self.write(results, Path(folder))
-                self._pages = _read_files(Path(folder))
-                return self._pages, []
+            self._pages = self.render(results)
         except Exception as error:
             what = str(error) if isinstance(error, SilobenchError) else f"{type(error).__name__}: {error}"
-            return self._pages, [f"the pages are not up to date, because they cannot be written ({what})."]
+            return self._pages, [f"the pages are not up to date, because new ones cannot be made ({what})."]
+        return self._pages, []
 
 
 def _digest(files: Mapping[str, bytes]) -> str:
     """Return a short digest of files and their names."""
     parts = (part for name in sorted(files) for part in (name.encode(), files[name]))
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
-
-
-def _read_files(folder: Path) -> dict[str, bytes]:
-    """Return the files under a folder, by their path in it."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def _with_script(files: Mapping[str, bytes], version: str) -> dict[str, bytes]:
