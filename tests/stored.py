@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Claim, judge
 from silobench.analysis.tables import Table
-from silobench.papers import FINDINGS, collect_cells, paper_sections
+from silobench.papers import FINDINGS, collect_cells, paper_pages
 from silobench.papers.zhao2018.sharing import sharing_of
-from silobench.report.figures import partition_svg
-from silobench.report.page import write_report
+from silobench.report.site import write_site
 from silobench.runs.label import Label
 from silobench.runs.stored import StoredRun, run_id
 
@@ -202,11 +200,5 @@ def texts(table: Table) -> list[dict[str, str]]:
 
 
 def page(found: Sequence[CellResult], file: Path) -> str:
-    """Return the HTML page as `silobench report` writes it; of many equal partitions, one is drawn."""
-    drawn: dict[str, str] = {}
-
-    def heatmap(*arguments: Any) -> str:
-        return drawn.get(repr(arguments)) or drawn.setdefault(repr(arguments), partition_svg(*arguments))
-
-    with patch("silobench.report.page.partition_svg", heatmap):
-        return write_report(found, file, sections=paper_sections(found), findings=FINDINGS).read_text()
+    """Return the report of some cells as one file, as `silobench report --output FILE.html` writes it."""
+    return write_site(found, file, findings=FINDINGS, more=paper_pages(found)).read_text()

@@ -2,7 +2,8 @@
 
 A method is called best in a setting only if it beats every other one there by more than the region of practical
 equivalence. It was picked for its mean, so the probability of each lead must be above 1 - 0.05 / methods (Bonferroni).
-Everything else is a tie, or cannot be said.
+Of many settings some have a best method by chance. Where there are no more of them than chance gives, the probability
+must be above 1 - 0.05 / (methods * settings). Everything else is a tie, or cannot be said.
 """
 
 import math
@@ -85,7 +86,21 @@ def answer(cells: Cells) -> list[Sentence]:
 
 def outcomes(cells: Cells) -> list[Outcome]:
     """Return what can be said about each setting; all cells have the same main metric."""
-    return [_outcome(setting) for setting in settings(cells)]
+    places, error = settings(cells), 1 - DECIDED
+    each = [_outcome(setting, error) for setting in places]
+    judged, best = (sum(outcome.kind in kinds for outcome in each) for kinds in (("best", "tie"), ("best",)))
+    if best and _by_chance(best, judged, error) > error:
+        return [_outcome(setting, error / judged) for setting in places]
+    return each
+
+
+def _by_chance(count: int, total: int, error: float) -> float:
+    """Return the probability of at least so many errors.
+
+    >>> round(_by_chance(1, 9, 0.05), 2), round(_by_chance(3, 9, 0.05), 3)
+    (0.37, 0.008)
+    """
+    return 1 - sum(math.comb(total, few) * error**few * (1 - error) ** (total - few) for few in range(count))
 
 
 def _of_metric(cells: Sequence[CellResult]) -> list[Sentence]:
@@ -110,7 +125,8 @@ def _rivals(setting: Setting) -> dict[str, CellResult]:
     return {name: cell for name, cell in setting.cells.items() if not is_baseline(str(cell.label["algorithm"]))}
 
 
-def _outcome(setting: Setting) -> Outcome:
+def _outcome(setting: Setting, error: float) -> Outcome:
+    """Return what can be said about a setting, where a wrong "best" may have this probability."""
     rivals, metric = _rivals(setting), setting.first.metric
     finite = {name: cell for name, cell in rivals.items() if math.isfinite(cell.score.mean) and not cell.diverged}
     failed = tuple(name for name in rivals if name not in finite)
@@ -127,7 +143,7 @@ def _outcome(setting: Setting) -> Outcome:
     leads = {name: Lead(ordered[0], name, pair, question) for name, pair in pairs.items() if pair and pair.odds}
     if len(leads) < len(pairs):
         return Outcome(setting, "one trial", _shown_best(ordered, finite, metric), diverged=failed)
-    level = 1 - (1 - DECIDED) / len(finite)
+    level = 1 - error / len(finite)
     ties = [name for name, lead in leads.items() if lead.probability <= level]
     kind: Kind = "tie" if ties else "best"
     return Outcome(setting, kind, (ordered[0], *ties), leads[ordered[1]], failed)
@@ -252,9 +268,9 @@ def _warnings(each: Sequence[Outcome]) -> list[str]:
     failed = [f"{name} on {outcome.setting.name}" for outcome in each for name in outcome.diverged]
     texts = []
     if unbeaten and len(unbeaten) == len(each):
-        texts.append("No method beats the best constant answer in any setting: nothing is shown to be learnt.")
+        texts.append("No method is shown to beat the best constant answer in any setting, so nothing is shown to be learnt.")
     elif unbeaten:
-        texts.append(f"No method beats the best constant answer on {listed(unbeaten, _MOST_NAMED)}.")
+        texts.append(f"No method is shown to beat the best constant answer on {listed(unbeaten, _MOST_NAMED)}.")
     if failed:
         texts.append(f"Diverged, so not compared: {listed(failed, _MOST_NAMED)}.")
     return texts
