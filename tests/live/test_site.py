@@ -12,7 +12,6 @@ from silobench.live.site import LiveSite
 from silobench.runs.results import Results
 from stored import stored
 
-
 PAGE = b"<html><head></head><body>%s</body></html>"
 
 

@@ -27,9 +27,7 @@ def watch(
     host: Annotated[
         str, typer.Option(help="Address of the pages. Others than 127.0.0.1 let other machines read them.")
     ] = "127.0.0.1",
-    every: Annotated[
-        float, typer.Option(min=0.1, max=3600, help="Seconds between two looks at the directory.")
-    ] = 2.0,
+    every: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds between two looks at the directory.")] = 2.0,
     open_: Annotated[bool, typer.Option("--open", help="Open the pages in a browser.")] = False,
     plugin: LoadedPlugins = None,
 ) -> None:
