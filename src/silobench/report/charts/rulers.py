@@ -39,9 +39,11 @@ class Ruler:
         low, high, at = (math.log10(max(one, 1e-300)) if self.is_log else one for one in (self.low, self.high, value))
         return (at - low) / (high - low)
 
-    def shown(self, value: float) -> float:
-        """Return a value in the shown unit, with as many digits as people read."""
-        return rounded(value / self.factor)
+    def shown(self, value: float, digits: int = 4) -> float | int:
+        """Return a value in the shown unit, with as many digits as people read, and all before the point."""
+        value = value / self.factor
+        short = float(f"{value:.{digits}g}") if abs(value) < 1000 else round(value)
+        return int(short) if short == int(short) else short
 
     def text(self, value: float) -> str:
         """Return a value as text: the name of a place, or a number in the shown unit."""

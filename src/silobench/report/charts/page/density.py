@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from silobench.report.charts.page.frame import Frame, Key, colour_class, coordinate, framed, x_axis, x_of
+from silobench.report.charts.page.frame import Frame, Key, colour_class, coordinate, framed, path, x_axis, x_of
 from silobench.report.charts.rulers import Ruler, ruler
 from silobench.report.charts.values import DensityChart, Point
 
@@ -20,12 +20,10 @@ def density_markup(chart: DensityChart) -> str:
     for colour, (start, end) in zip(chart.colours, ((-math.inf, low), (low, high), (high, math.inf)), strict=True):
         part = [(at, above) for value, at, above in places if start <= value <= end]
         if len(part) > 1:
-            outline = "L".join(f"{coordinate(at)} {coordinate(above)}" for at, above in part)
-            path = f"M{coordinate(part[0][0])} {_HEIGHT}L{outline}L{coordinate(part[-1][0])} {_HEIGHT}z"
-            marks.append(f'<path class="area {colour_class(colour)[0]}" d="{path}"/>')
+            outline = path([(part[0][0], _HEIGHT), *part, (part[-1][0], _HEIGHT)])
+            marks.append(f'<path class="area {colour_class(colour)[0]}" d="{outline}z"/>')
     if places:
-        outline = "L".join(f"{coordinate(at)} {coordinate(above)}" for _, at, above in places)
-        marks.append(f'<path class="line ink" d="M{outline}"/>')
+        marks.append(f'<path class="line ink" d="{path([(at, above) for _, at, above in places])}"/>')
     marks += [f'<path class="rope" d="M{coordinate(x_of(x, edge))} 0V{_HEIGHT}"/>' for edge in chart.rope]
     if chart.atom is not None:
         marks.append(f'<path class="line ink" d="M{coordinate(x_of(x, chart.atom))} 0V{_HEIGHT}"/>')

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 from silobench.report.charts.describe import describe
@@ -72,6 +73,7 @@ def framed(chart: SingleChart, frame: Frame) -> str:
             *frame.marks,
             "</svg>",
             *frame.above,
+            *([] if frame.marks else [text("50%", TOP + frame.height / 2, "no data", "no-data", "middle")]),
             f'<g class="chart-x">{frame.below}</g></svg>',
         ]
     )
@@ -168,11 +170,30 @@ def _short(value: float | str) -> str:
 def coordinate(value: float) -> str:
     """Return a coordinate with one decimal at most.
 
-    >>> coordinate(12.04), coordinate(0.26), coordinate(-0.01)
-    ('12', '.3', '0')
+    >>> coordinate(12.04), coordinate(0.26), coordinate(-0.26), coordinate(-0.01)
+    ('12', '.3', '-.3', '0')
     """
     short = f"{value:z.1f}".removesuffix(".0")
-    return short.removeprefix("0") if short.startswith("0.") else short
+    return short.replace("0.", ".", 1) if short.startswith(("0.", "-0.")) else short
+
+
+def path(places: Sequence[tuple[float, float]]) -> str:
+    """Return a line through places, as steps from one to the next: these have fewer letters than the places.
+
+    >>> path([(0, 10), (5, 7.54), (6, 8)])
+    'M0 10l5-2.5 1 .5'
+    """
+    tenths = [(round(10 * x), round(10 * y)) for x, y in places]
+    steps = [((x - a) / 10, (y - b) / 10) for (a, b), (x, y) in pairwise(tenths)]
+    start = f"M{coordinate(tenths[0][0] / 10)}{_apart(coordinate(tenths[0][1] / 10))}"
+    if not steps:
+        return start
+    words = "".join(_apart(coordinate(value)) for step in steps for value in step)
+    return f"{start}l{words.removeprefix(' ')}"
+
+
+def _apart(number: str) -> str:
+    return number if number.startswith("-") else f" {number}"
 
 
 def shortened(name: str, most: int = _MOST_LETTERS) -> str:

@@ -42,12 +42,19 @@ def heatmap_markup(chart: Heatmap) -> str:
     return framed(
         chart,
         Frame(
-            "heatmap", height, [*_shades(every, starts), *_frames(chart, starts)], (), left, left_width,
+            "heatmap", height, [_blank(chart, starts), *_shades(every, starts), *_frames(chart, starts)], (), left, left_width,
             heads=[chart.row_title] if chart.row_title else [], above=texts, below=below, below_height=below_height,
             foot=chart.column_title, data=_data(chart, starts, across), natural=natural * across, least=least * across,
             view=f"0 0 {across:g} {max(1, len(chart.rows))}", tail=_scale(chart),
         ),
     )  # fmt: skip
+
+
+def _blank(chart: Heatmap, starts: Sequence[float]) -> str:
+    """Return the ground of all fields, which those without a number show."""
+    parts = [(starts[0], len(starts) - chart.apart), (starts[-1] - chart.apart + 1, chart.apart)] if starts else []
+    boxes = "".join(f"M{start:g} 0h{wide}v{len(chart.rows)}h{-wide}z" for start, wide in parts if wide)
+    return f'<path class="blank" d="{boxes}"/>'
 
 
 def _shades(every: Sequence[Field], starts: Sequence[float]) -> list[str]:

@@ -18,6 +18,7 @@ from silobench.report.charts.page.frame import (
     coordinate,
     framed,
     levels_across,
+    path,
     shortened,
     text,
     x_axis,
@@ -97,12 +98,12 @@ def _series(place: int, line: Line, x: Ruler, y: Ruler, height: float) -> str:
     kind = "paper" if line.published else dash
     parts = [f'<g class="series {colour}" data-series="{place}"><title>{escape(line.name)}</title>']
     parts += _spreads(stretches, x, y, height, is_band=len(line.points) > FEW)
-    if path := "".join(_path(part, x, y, height) for part in stretches if len(part) > 1):
-        parts.append(f'<path class="line {kind}" d="{path}"/>')
+    if joined := "".join(_path(part, x, y, height) for part in stretches if len(part) > 1):
+        parts.append(f'<path class="line {kind}" d="{joined}"/>')
     if has_dots and spots:
-        path = "".join(f"M{coordinate(at)} {coordinate(above)}h.01" for at, above, _ in spots)
-        parts.append(f'<path class="dots {dash}" d="{path}"/>')
-        parts += [f'<path class="dots hollow" d="{path}"/>'] if line.published else []
+        places = "".join(f"M{coordinate(at)} {coordinate(above)}h.01" for at, above, _ in spots)
+        parts.append(f'<path class="dots {dash}" d="{places}"/>')
+        parts += [f'<path class="dots hollow" d="{places}"/>'] if line.published else []
     return "".join(parts) + "</g>"
 
 
@@ -120,8 +121,7 @@ def _stretches(points: Sequence[Point], x: Ruler, y: Ruler) -> Iterator[list[Poi
 
 
 def _path(points: Sequence[Point], x: Ruler, y: Ruler, height: float) -> str:
-    places = (f"{coordinate(x_of(x, point.x))} {coordinate(_cut(y_of(y, point.y, height), height))}" for point in points)
-    return "M" + "L".join(places)
+    return path([(x_of(x, point.x), _cut(y_of(y, point.y, height), height)) for point in points])
 
 
 def _cut(at: float, height: float) -> float:
@@ -134,12 +134,12 @@ def _spreads(stretches: Sequence[Sequence[Point]], x: Ruler, y: Ruler, height: f
     for part in stretches:
         known = [point for point in part if point.spread and math.isfinite(point.spread)]
         if is_band and len(known) > 1:
-            ways = [
-                f"{coordinate(x_of(x, point.x))} {coordinate(_cut(_edge(point, sign, y, height), height))}"
+            outline = [  # whole units are enough for the edge of a pale area
+                (round(x_of(x, point.x)), round(_cut(_edge(point, sign, y, height), height)))
                 for sign, side in ((1, known), (-1, known[::-1]))
                 for point in side
             ]
-            band.append(f"M{'L'.join(ways)}z")
+            band.append(f"{path(outline)}z")
         else:
             bars += [
                 f"M{coordinate(x_of(x, point.x))} {coordinate(_cut(_edge(point, -1, y, height), height))}"
@@ -209,7 +209,7 @@ def _data(lines: Sequence[Line], x: Ruler, y: Ruler, right: Ruler | None) -> dic
         }
         if any(point.spread for point in line.points):
             facts["s"] = [
-                scale.shown(point.spread) if point.spread and math.isfinite(point.spread) else 0 for point in line.points
+                scale.shown(point.spread, 2) if point.spread and math.isfinite(point.spread) else 0 for point in line.points
             ]
         facts |= {} if shared else {"x": column}
         facts |= {"right": 1} if line.right and right else {}

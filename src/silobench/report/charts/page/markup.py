@@ -52,7 +52,7 @@ def _pictures(chart: Pictures) -> str:
         for place, address in enumerate(addresses):
             words = f"<figcaption>{escape(texts[place])}</figcaption>" if texts else ""
             boxes.append(f"<figure>{_picture(address, f'{title} {place + 1}')}{words}</figure>")
-        rows.append(f'<p>{escape(title)}</p><div class="chart-row">{"".join(boxes)}</div>')
+        rows.append(f'<p>{escape(title)}</p><div class="chart-strip">{"".join(boxes)}</div>')
     return f'<div class="chart chart-pictures" data-chart="pictures">{"".join(rows)}</div>'
 
 
