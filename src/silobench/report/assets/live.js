@@ -86,7 +86,8 @@
   function replace(part, fresh) {
     const [values, focus] = [remember(part), focused(part)];
     part.replaceWith(fresh);
-    document.dispatchEvent(new CustomEvent("silobench:renewed", { detail: fresh }));
+    for (const tip of document.querySelectorAll(".chart-tip")) tip.hidden = true; // it may be that of a chart that is gone
+    for (const scripts of [window.silobenchTables, window.silobenchCharts]) scripts?.start(document);
     restore(fresh, values);
     if (focus) named(fresh, FOCUSED).find(([name]) => name === focus)?.[1].focus({ preventScroll: true });
   }
