@@ -362,11 +362,21 @@ def report(
     """
     results = _read(directory)
     _readable(results)
+    _check_place(output)
     with waiting("writing the report"):
         page = write_report(results, output or directory / "report", directory.resolve().name)
     print(f"report: {page.resolve()}")
     print_missing(results)
     _report_damage(results)
+
+
+def _check_place(output: Path | None) -> None:
+    """Refuse a folder of runs as the place of a report: its pages would lie between them."""
+    if output and output.is_dir() and any(output.glob("*/run.json")):
+        raise RecordError(
+            f"{output} holds runs, and a report needs a folder of its own: choose another place, such as "
+            f"{output / 'report'}."
+        )
 
 
 def write_report(results: "Results", path: Path, title: str, *, live: bool = False) -> Path:

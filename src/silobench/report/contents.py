@@ -23,6 +23,7 @@ class Contents:
     not_started: int = 0
     problems: Sequence[str] = ()  # what is wrong with runs that cannot be read
     live: bool = False
+    is_alone: bool = False  # all pages are in one file
 
     @cached_property
     def settings(self) -> list[Setting]:

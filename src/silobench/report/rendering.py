@@ -106,12 +106,13 @@ def picture(drawing: Drawing) -> Markup:
 
 
 def sentences(note: str) -> list[str]:
-    """Return the parts of a note, each as a sentence.
+    """Return the parts of a note, each as a sentence. The mark of the best is a star on pages.
 
     >>> sentences("a: the first; b: (one; two)")
     ['A: the first.', 'B: (one; two).']
     """
     parts, depth, start = [], 0, 0
+    note = note.replace("* best mean", "★ best mean")
     for place, letter in enumerate(note):
         depth += (letter == "(") - (letter == ")")
         if letter == ";" and depth == 0:

@@ -6,6 +6,7 @@ that it no longer has, and refuses to touch any other file.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from silobench.analysis.cells import CellResult, collect
@@ -15,13 +16,11 @@ from silobench.errors import RecordError
 from silobench.report.contents import Contents
 from silobench.report.page import Page
 from silobench.report.pages import pages_of
-from silobench.report.pages.runs import run_page
+from silobench.report.pages.runs import MOST_ALONE, run_page
 from silobench.report.rendering import Frame, Link, assets, render
 from silobench.runs.results import Results
-from silobench.runs.stored import StoredRun
 
 WRITTEN = ".written-by-silobench.json"  # the list of files in the folder of a report
-_MOST_RUNS_ALONE = 200  # runs whose pages are in a report of one file
 _ALONE = "alone.html"
 
 
@@ -45,7 +44,7 @@ def write_site(
     if not contents.runs:
         raise RecordError("there is no run to report: run the experiment first.")
     if path.suffix.lower() in (".html", ".htm"):
-        return _write_alone(contents, path)
+        return _write_alone(replace(contents, is_alone=True), path)
     files = dict(site_files(contents))
     _write_folder(files, path)
     return path / "index.html"
@@ -90,7 +89,7 @@ def _write_alone(contents: Contents, path: Path) -> Path:
     """Write all pages as one file."""
     pages = pages_of(contents)
     links = [Link(f"#{page.anchor}", page.title) for page in pages]
-    few = contents.runs[:_MOST_RUNS_ALONE]
+    few = contents.runs[:MOST_ALONE]
     content = {"pages": pages, "run_pages": [run_page(run) for run in few]}
     whole = Page(path.name, contents.title, template=_ALONE, content=content)
     text = render(whole, Frame(contents.title, links, is_alone=True, live=contents.live))

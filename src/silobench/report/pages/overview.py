@@ -58,17 +58,22 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
     """Return what the numbers rest on: data, runs, choices and notes."""
     runs, cells = contents.runs, contents.cells
     datasets = {run.dataset.name: run.dataset for run in runs}
-    trials = sorted({len(cell.seeds) for cell in cells})
-    many = f"{trials[0]} to {trials[-1]} trials" if len(trials) > 1 else "one trial" if trials == [1] else f"{trials[-1]} trials"
     counted = f"{len(runs)} runs, {len(contents.settings)} setting{'s' * (len(contents.settings) != 1)}"
     return [
-        ("runs", f"{counted}, {many} of each method" if trials else counted),
+        ("runs", ", ".join(filter(None, (counted, _trials(cells))))),
         *(("data", f"{name}: {data.train} training rows, {data.test} test rows") for name, data in datasets.items()),
         *(("objective", text) for text in dict.fromkeys(map(_objective, runs)) if text),
         *((key, ", ".join(dict.fromkeys(run.label.text(key) for run in runs))) for key in _choices(runs)),
         *(("note", f"{name}: {note}") for name, data in datasets.items() for note in data.notes),
         *(("note", note) for note in vertical_notes(cells)),
     ]
+
+
+def _trials(cells: Sequence[CellResult]) -> str:
+    trials = sorted({len(cell.seeds) for cell in cells})
+    if len(trials) > 1:
+        return f"{trials[0]} to {trials[-1]} trials of each method"
+    return f"{'one trial' if trials == [1] else f'{trials[0]} trials'} of each method" if trials else ""
 
 
 def _provenance(runs: Sequence[StoredRun]) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from silobench.runs.reproduction import command, experiment_text, plugins_of
 from silobench.runs.stored import RoundRow, StoredRun
 
 FOLDER = "runs"
+MOST_ALONE = 200  # runs whose pages are in a report of one file
 _MOST_ROUNDS = 200  # rows of the table of rounds
 _ALWAYS = ("dataset", "partition", "algorithm")
 
@@ -23,26 +24,28 @@ def runs_page(contents: Contents) -> Page:
     unfinished = f" {len(contents.unfinished)} of them are not finished." if contents.unfinished else ""
     planned = f" {contents.not_started} more were planned and not started." if contents.not_started else ""
     lead = f"Every run has a page with its configuration and the command that does it again.{unfinished}{planned}"
-    sections = [Section(f"{len(contents.runs)} runs", (), runs_table(contents.runs))] if contents.runs else []
+    title = f"{len(contents.runs)} run{'s' * (len(contents.runs) != 1)}"
+    sections = [Section(title, (), runs_table(contents.runs, contents.is_alone))] if contents.runs else []
     if contents.problems:
         problems = Table("Runs that cannot be read", ["problem"], [entries(text) for text in contents.problems])
         sections.append(Section(problems.title, (), problems))
     return Page("runs.html", "Runs", sections, lead)
 
 
-def runs_table(runs: Sequence[StoredRun]) -> Table:
-    """Return one row per run, with a link to its page."""
+def runs_table(runs: Sequence[StoredRun], is_alone: bool = False) -> Table:
+    """Return one row per run, with a link to its page, or to its part of a report of one file."""
     others = distinguishing([run.label for run in runs], but=(*_ALWAYS, "seed"))
     names = [*_ALWAYS, *others]
     rows = []
-    for run in runs:
+    for place, run in enumerate(runs):
         curve = run.curve()
+        anchor = f"#{FOLDER}/{run.facts.id}" if place < MOST_ALONE else ""
         score = run.metric.number(curve[-1][1]) if curve else ""
         state = "finished" if run.complete else f"{len(run.rounds)} of {run.label.rounds} rounds"
         sent = size(sum(row.bytes for row in run.rounds))
         spent = duration(sum(row.total_seconds for row in run.rounds))
         rows.append([
-            Entry(run.facts.id, href=address(run)), *entries(*(run.label.text(name) for name in names)),
+            Entry(run.facts.id, href=anchor if is_alone else address(run)), *entries(*(run.label.text(name) for name in names)),
             *entries(str(run.seed), score, run.metric.heading, state, str(len(run.rounds)), sent, spent),
         ])  # fmt: skip
     columns = ["run", *names, "seed", "score", "metric", "state", "rounds done", "bytes", "computing"]
