@@ -8,6 +8,7 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import grouped
 from silobench.analysis.methods import METHOD_KEYS, Setting, by_harm, settings
 from silobench.analysis.statistics import deviation
+from silobench.analysis.tables import is_baseline
 from silobench.report.charts.values import (
     Axis,
     Better,
@@ -144,7 +145,8 @@ def trade_offs(cells: Sequence[CellResult]) -> list[Drawing]:
 
 
 def _trade_offs(family: Sequence[Setting], named: bool) -> list[Drawing]:
-    methods = list(dict.fromkeys(name for setting in family for name in setting.cells))
+    rivals = (name for setting in family for name, cell in setting.cells.items() if not is_baseline(str(cell.label["algorithm"])))
+    methods = list(dict.fromkeys(rivals))  # baselines send nothing, so they would be on every front
     shared = [setting for setting in family if all(name in setting.cells for name in methods)]
     if len(methods) < 2 or not shared:
         return []

@@ -24,12 +24,15 @@ def runs_page(contents: Contents) -> Page:
     unfinished = f" {len(contents.unfinished)} of them are not finished." if contents.unfinished else ""
     planned = f" {contents.not_started} more were planned and not started." if contents.not_started else ""
     lead = f"Every run has a page with its configuration and the command that does it again.{unfinished}{planned}"
-    title = f"{len(contents.runs)} run{'s' * (len(contents.runs) != 1)}"
-    sections = [Section(title, (), runs_table(contents.runs, contents.is_alone))] if contents.runs else []
+    sections = [Section(runs_title(contents.runs), (), runs_table(contents.runs, contents.is_alone))] if contents.runs else []
     if contents.problems:
         problems = Table("Runs that cannot be read", ["problem"], [entries(text) for text in contents.problems])
         sections.append(Section(problems.title, (), problems))
     return Page("runs.html", "Runs", sections, lead)
+
+
+def runs_title(runs: Sequence[StoredRun]) -> str:
+    return f"{len(runs)} run{'s' * (len(runs) != 1)}"
 
 
 def runs_table(runs: Sequence[StoredRun], is_alone: bool = False) -> Table:
@@ -49,7 +52,7 @@ def runs_table(runs: Sequence[StoredRun], is_alone: bool = False) -> Table:
             *entries(str(run.seed), score, run.metric.heading, state, str(len(run.rounds)), sent, spent),
         ])  # fmt: skip
     columns = ["run", *names, "seed", "score", "metric", "state", "rounds done", "bytes", "computing"]
-    return Table("All runs", columns, rows, "score: of the last tested round")
+    return Table(runs_title(runs), columns, rows, "score: of the last tested round")
 
 
 def address(run: StoredRun) -> str:
