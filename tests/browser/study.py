@@ -36,7 +36,7 @@ def write_study(out: Path) -> Path:
     """Write all runs of the study into a directory."""
     write_known(out)
     for choices in REAL:
-        for one in plan({"rounds": 3, "trials": 2, **choices}):
+        for one in plan({"rounds": 3, **choices}):
             for _ in execute(prepare(one), out):
                 pass
     return out

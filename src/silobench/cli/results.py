@@ -354,6 +354,10 @@ def report(
             "everything in one file.",
         ),
     ] = None,
+    figures: Annotated[
+        str | None,
+        typer.Option(metavar="pdf|svg|png", help="Write every figure as a file too, into DIR/figures, for papers."),
+    ] = None,
     plugin: LoadedPlugins = None,
 ) -> None:  # fmt: skip
     """Write runs as HTML pages: the answer, tables, curves, partitions, costs, and a page for each run.
@@ -363,11 +367,30 @@ def report(
     results = _read(directory)
     _readable(results)
     _check_place(output)
+    if figures:
+        from silobench.report.charts.forms import check_form
+
+        check_form(figures)
     with waiting("writing the report"):
         page = write_report(results, output or directory / "report", directory.resolve().name)
     print(f"report: {page.resolve()}")
+    if figures:
+        with waiting("drawing the figures"):
+            paths = _write_figures(results, directory, figures)
+        print(f"figures: {len(paths)} {figures} files in {(directory / 'figures').resolve()}")
     print_missing(results)
     _report_damage(results)
+
+
+def _write_figures(results: "Results", directory: Path, form: str) -> list[Path]:
+    from silobench.papers import FINDINGS, collect_cells, paper_pages
+    from silobench.report.figure_files import figure_sections, write_figures
+    from silobench.report.pages import pages_of
+    from silobench.report.site import contents_of
+
+    cells = collect_cells(results.runs)
+    contents = contents_of(results, directory.resolve().name, cells, FINDINGS, paper_pages(cells))
+    return write_figures(figure_sections(pages_of(contents)), directory / "figures", form)
 
 
 def _check_place(output: Path | None) -> None:

@@ -52,9 +52,9 @@ def write_site(
 
 def contents_of(
     results: Results | Sequence[CellResult], title: str, cells: Sequence[CellResult] | None,
-    findings: Sequence[Finding], more: Sequence[Page], live: bool,
+    findings: Sequence[Finding], more: Sequence[Page], live: bool = False,
 ) -> Contents:  # fmt: skip
-    """Return what the pages of some runs are made from; the arguments are those of `write_site`."""
+    """Return what the pages of some runs are made from."""
     if isinstance(results, Results):
         known = collect(results.runs) if cells is None else cells
         ordered = sorted(results.runs, key=lambda run: (run.facts.created, run.facts.id))
