@@ -35,6 +35,7 @@ ORDER = (
     ("tuning",),
     ("report",),
     ("papers",),
+    ("live",),
     ("cli",),
 )
 LEVEL = {package: level for level, packages in enumerate(ORDER) for package in packages}

@@ -24,6 +24,7 @@ from silobench.cli.results import Profile
 from silobench.cli.running import run_all, settings_of
 from silobench.cli.tune import tune
 from silobench.cli.usage import UsageError, sentence
+from silobench.cli.watch import watch
 from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def run(
     cli_results.print_tables(runs, profile)
 
 
-for command in (cli_results.show, cli_results.claims, cli_results.report, cli_results.compare, partition):
+for command in (cli_results.show, cli_results.claims, cli_results.report, cli_results.compare, partition, watch):
     app.command()(command)
 app.command()(tune)
 app.command()(export)
