@@ -62,6 +62,13 @@ def _algorithms(session: Session) -> None:
     assert all(abs(smaller / larger - 0.5) < 0.02 for larger, smaller in pairwise(sizes))  # each size is floored
 
 
+def _clock(session: Session) -> None:
+    """Seconds of the clock are exact; those of the server are measured."""
+    bar = session.names["bar"]
+    assert bar["train"] == pytest.approx(0.64, abs=0.005)
+    assert bar["idle"] >= 0.32
+
+
 def _datasets(session: Session) -> None:
     assert len(session.names["data"].train) >= 80
     page = (ROOT / session.page).read_text(encoding="utf-8")
@@ -145,6 +152,7 @@ def _vertical(session: Session) -> None:
 CHECKS: dict[str, Callable[[Session], None]] = {
     "README.md": _readme,
     "docs/algorithms.md": _algorithms,
+    "docs/clock.md": _clock,
     "docs/datasets.md": _datasets,
     "docs/extending.md": _extending,
     "docs/hospital.md": _hospital,

@@ -176,7 +176,12 @@ def test_a_study_of_columns_and_one_of_numbers(tmp_path: Path) -> None:
     assert len(read_outcome(study, tmp_path / "v").finished) == 2
     lines = [f"{place % 7},{place % 5},{place % 7 + 2 * (place % 5)}" for place in range(100)]
     file = write(tmp_path / "rows.csv", "\n".join(["a,b,age", *lines]))
-    numbers = {"dataset": f"csv(path={file}, label=age, task=regression)", "rounds": 3, "partition": "iid", "parties": 2}
+    numbers = {
+        "dataset": f"csv(path={file}, label=age, task=regression)",
+        "rounds": 3,
+        "partition": "iid",
+        "parties": 2,
+    }
     outcome = read_outcome(searched(tmp_path / "n", 5, {"solver.lr": "log(0.0001, 0.1)"}, numbers), tmp_path / "n")
     assert not outcome.metric.higher_is_better
     assert outcome.best.score == min(result.score for result in outcome.finished)
