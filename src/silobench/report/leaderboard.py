@@ -7,7 +7,7 @@ ranks are counted from the pairs. The tables are complete without the script.
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,8 @@ def budgets_of(runs: Sequence[StoredRun]) -> list[Budget]:
     chosen = []
     for name in ("rounds", "bytes", "seconds", "epsilon"):
         amounts = [getattr(last, name) for last in lasts if getattr(last, name) is not None]
-        chosen += [Budget(**{name: level}) for level in levels(amounts) if name not in _COUNTS or level >= 1]
+        steps = [level for level in levels(amounts) if name not in _COUNTS or level >= 1]
+        chosen += [replace(Budget(), **{name: level}) for level in steps]
     return chosen
 
 
