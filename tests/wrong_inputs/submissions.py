@@ -18,6 +18,7 @@ def _packed(text: bytes) -> dict[str, str | bytes]:
     return {"a.runs.xz": lzma.compress(text)}
 
 
+_ZIP = {"a.runs.xz": b"PK\3\4" * 9}
 CASES: list[Case] = [
     command("leaderboard rank", "no directory of runs was given: write one, such as runs/demo, or --published"),
     command("leaderboard nowhere", "there is no directory nowhere: run an experiment first, or check the path."),
@@ -33,6 +34,6 @@ CASES: list[Case] = [
     command("leaderboard pack runs", "`silobench leaderboard pack` needs --output"),
     damaged("intact results", intact, "written into a file NAME.runs.xz", "leaderboard pack runs --output all.zip"),
     command("leaderboard unpack nowhere.runs.xz", "there is no directory nowhere.runs.xz"),
-    command("show a.runs.xz", "does not hold records of runs (it is not a whole .xz file)", files={"a.runs.xz": b"PK\3\4" * 9}),
+    command("show a.runs.xz", "does not hold records of runs (it is not a whole .xz file)", files=_ZIP),
     command("show a.runs.xz", "it has no header of silobench", files=_packed(b"hello\n")),
 ]  # fmt: skip
