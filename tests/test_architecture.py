@@ -33,6 +33,7 @@ ORDER = (
     ("analysis",),
     ("report",),
     ("papers",),
+    ("live",),
     ("cli",),
 )
 LEVEL = {package: level for level, packages in enumerate(ORDER) for package in packages}

@@ -23,6 +23,7 @@ from silobench.cli.options import DataDir, Device, Json, LoadedPlugins, Out, Plu
 from silobench.cli.partitions import partition
 from silobench.cli.results import Profile
 from silobench.cli.usage import UsageError, sentence
+from silobench.cli.watch import watch
 from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
 from silobench.processes import cores, start_server
 
@@ -186,7 +187,7 @@ def run(
     cli_results.print_tables(runs, profile)
 
 
-for command in (cli_results.show, cli_results.claims, cli_results.report, cli_results.compare, partition):
+for command in (cli_results.show, cli_results.claims, cli_results.report, cli_results.compare, partition, watch):
     app.command()(command)
 app.command()(cli_models.predict)
 app.command()(cli_models.model)

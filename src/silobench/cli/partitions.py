@@ -24,7 +24,7 @@ def partition(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random split.")] = 0,
     plot: Annotated[
-        Path | None, typer.Option(help="Write the party x class heatmap to this .png or .svg file.")
+        Path | None, typer.Option(help="Write the party x class heatmap to this .pdf, .svg or .png file.")
     ] = None,
     export: Annotated[
         Path | None,
@@ -48,10 +48,10 @@ def partition(
     with waiting("reading and partitioning the dataset"):
         cut = _cut(dataset, spec, parties, seed)
     if plot:
-        from silobench.report.figures import plot_partition
+        from silobench.report.partition_chart import partition_chart, plot_partition
 
         title, label = f"{cut.data.name}: {cut.spec}", "class" if cut.data.classes else cut.data.target or "bin"
-        plot_partition(cut.skew.counts, plot, title, cut.names, cut.classes, label)
+        plot_partition(partition_chart(cut.skew.counts, cut.names, cut.classes, label), plot, title)
     if export:
         from silobench.partitions.export import export_partition
 

@@ -352,6 +352,10 @@ def report(
         ),
     ] = None,
     published: Published = False,
+    figures: Annotated[
+        str | None,
+        typer.Option(metavar="pdf|svg|png", help="Write every figure as a file too, into DIR/figures, for papers."),
+    ] = None,
     plugin: LoadedPlugins = None,
 ) -> None:  # fmt: skip
     """Write runs as HTML pages: the answer, tables, curves, partitions, costs, and a page for each run.
@@ -362,11 +366,30 @@ def report(
     results = source.read()
     _readable(results)
     _check_place(output)
+    if figures:
+        from silobench.report.charts.forms import check_form
+
+        check_form(figures)
     with waiting("writing the report"):
         page = write_report(results, output or source.folder / "report", source.folder.resolve().name)
     print(f"report: {page.resolve()}")
+    if figures:
+        with waiting("drawing the figures"):
+            paths = _write_figures(results, source.folder, figures)
+        print(f"figures: {len(paths)} {figures} files in {(source.folder / 'figures').resolve()}")
     print_missing(results)
     report_damage(results)
+
+
+def _write_figures(results: "Results", directory: Path, form: str) -> list[Path]:
+    from silobench.papers import FINDINGS, collect_cells, paper_pages
+    from silobench.report.figure_files import figure_sections, write_figures
+    from silobench.report.pages import pages_of
+    from silobench.report.site import contents_of
+
+    cells = collect_cells(results.runs)
+    contents = contents_of(results, directory.resolve().name, cells, FINDINGS, paper_pages(cells))
+    return write_figures(figure_sections(pages_of(contents)), directory / "figures", form)
 
 
 def _check_place(output: Path | None) -> None:
@@ -424,7 +447,7 @@ def compare(
     only: Annotated[str, typer.Option(help="Only settings that match this glob, as in 'digits / *dirichlet*'.")] = "*",
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw the posterior of each setting with the region of equivalence: a .png or .svg file."),
+        typer.Option(help="Draw the posterior of each setting with the region of equivalence: a .pdf, .svg or .png file."),
     ] = None,
     published: Published = False,
     json_: Json = False,

@@ -9,16 +9,13 @@ from silobench.analysis.groups import Cells, grouped
 from silobench.analysis.posterior import duels, duels_table
 from silobench.analysis.tables import varying
 from silobench.analysis.time_tables import BARS, decomposition_table, phases_tables, time_table
-from silobench.analysis.units import duration
+from silobench.report.charts.values import Axis, BarChart, Bars, Value
 from silobench.report.drawing import Drawing, Section, caption
-from silobench.report.posteriors import posterior_svg
-from silobench.report.svg import GREY, LETTER, svg, text
+from silobench.report.posteriors import posterior_chart
 
 _MOST = 6  # posteriors; the table has all pairs
 _MOST_SETTINGS = 12  # figures of bars; the table has all settings
-_COLOURS = ("#1b6ca8", "#00a6a6", "#8d5fd3", "#d1495b", "#e09f3e", "#2e933c", "#d8dee3")  # of parts; idle is pale
-_LINE = 14  # pixels of a line of text
-_BAR = 12  # pixels
+_COLOURS = (0, 4, 6, 1, 3, 2, 5)  # of parts, in the palette; idle is grey
 _METHOD = ("algorithm", "transforms", "broadcast")  # what differs between the bars of one figure
 
 
@@ -28,7 +25,7 @@ def posterior_sections(cells: Cells) -> list[Section]:
     drawings = [
         Drawing(
             f"{caption(duel.a, names, cells)}: A = {duel.names[0]}, B = {duel.names[1]}: {duel.verdict}",
-            posterior_svg(duel.pairs, duel.question),
+            posterior_chart(duel.pairs, duel.question),
         )
         for duel in pairs[:_MOST]
     ]
@@ -41,7 +38,7 @@ def time_sections(cells: Cells) -> list[Section]:
     settings = grouped(cells, lambda cell: cell.label.without(*_METHOD))
     names = [name for name in varying(cells) if name not in _METHOD]
     drawings = [
-        Drawing(caption(setting[0], names, cells), stacked_svg(bars))
+        Drawing(caption(setting[0], names, cells), stacked_chart("time of server and parties, by part", bars))
         for setting in settings
         if (bars := _bars(setting))
     ]
@@ -63,28 +60,8 @@ def _bars(setting: list[CellResult]) -> dict[str, dict[str, float]]:
     return bars
 
 
-def stacked_svg(bars: Mapping[str, Mapping[str, float]]) -> str:
-    """Return bars below each other, each a row of parts in seconds; a part names itself under the pointer."""
+def stacked_chart(title: str, bars: Mapping[str, Mapping[str, float]]) -> BarChart:
+    """Return bars below each other, each a row of parts in seconds."""
     used = [part for part in PARTS if any(times[part] for times in bars.values())]
-    longest = max(sum(times.values()) for times in bars.values())
-    left, width, top = 10 + LETTER * max(map(len, bars)), 300, 2 * _LINE
-    bottom, marks = top + (_BAR + 4) * len(bars), []
-    end = 6.0  # of the legend
-    for part in used:
-        marks.append(f'<rect x="{end:g}" y="4" width="9" height="9" fill="{_COLOURS[PARTS.index(part)]}"/>')
-        marks.append(text(end + 12, 12, part))
-        end += 26 + LETTER * len(part)
-    for share in (0.0, 0.5, 1.0):
-        x = left + share * width
-        marks.append(f'<path d="M{x:g} {top - 4}V{bottom}" stroke="{GREY}"/>')
-        marks.append(text(x, bottom + _LINE, duration(share * longest), anchor="middle"))
-    for place, (name, times) in enumerate(bars.items()):
-        x, y = left, top + (_BAR + 4) * place
-        marks.append(text(left - 6, y + _BAR - 2, name, anchor="end"))
-        for part in used:
-            wide = width * times[part] / longest if longest else 0.0
-            title = f"<title>{part} {duration(times[part])}</title>"
-            colour = _COLOURS[PARTS.index(part)]
-            marks.append(f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{_BAR}" fill="{colour}">{title}</rect>')
-            x += wide
-    return svg(max(end, left + width + 24), bottom + _LINE + 6, marks)
+    series = [Bars(part, [Value(times[part]) for times in bars.values()], _COLOURS[PARTS.index(part)]) for part in used]
+    return BarChart(title, list(bars), Axis("time", "s"), series, stacked=True, horizontal=True)

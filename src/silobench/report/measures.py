@@ -6,8 +6,8 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells, settings_of
 from silobench.analysis.measured import cells_with, finding_curve, findings_of, measure_table, measures_of
 from silobench.analysis.tables import varying
+from silobench.report.charts.values import Axis, Line, LineChart, Point
 from silobench.report.drawing import Drawing, Section, caption
-from silobench.report.figures import Line, lines_svg
 
 _MOST = 12  # figures of one measure; the table has all findings
 
@@ -27,11 +27,12 @@ def _drawings(setting: list[CellResult], measure: str, cells: Cells) -> list[Dra
     drawings = []
     for name in dict.fromkeys(name for cell in setting for name in findings_of(cell, measure)):
         lines = [
-            Line(str(cell.label["algorithm"]), [(at, over.mean, over.std) for at, over in curve], place)
+            Line(str(cell.label["algorithm"]), [Point(at, over.mean, over.std) for at, over in curve], place)
             for place, cell in enumerate(setting)
             if (curve := finding_curve(cell, measure, name))
         ]
         if lines:
             title = " · ".join(filter(None, (caption(setting[0], varying(cells), cells), name)))
-            drawings.append(Drawing(title, lines_svg(lines, "round", name)))
+            chart = LineChart(f"{name} by round", Axis("round", scale="whole"), Axis(name), lines)
+            drawings.append(Drawing(title, chart))
     return drawings

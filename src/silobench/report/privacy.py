@@ -3,8 +3,8 @@
 from silobench.analysis.groups import Cells, settings_of
 from silobench.analysis.privacy import UNITS, epsilon_curve, privacy_table
 from silobench.analysis.tables import varying
+from silobench.report.charts.values import Axis, Line, LineChart, Point
 from silobench.report.drawing import Drawing, Section, caption
-from silobench.report.figures import Line, lines_svg
 
 _MOST = 12  # figures; the table has all settings
 _TITLES = {"example": "epsilon of each row", "party": "epsilon of each party"}
@@ -17,11 +17,13 @@ def privacy_sections(cells: Cells) -> list[Section]:
         for unit in UNITS:
             curves = {cell.label.text("algorithm"): epsilon_curve(cell, unit) for cell in setting}
             lines = [
-                Line(name, [(number, value, None) for number, value in curve], place)
+                Line(name, [Point(number, value) for number, value in curve], place)
                 for place, (name, curve) in enumerate(curves.items())
                 if curve
             ]
             if lines:
                 title = " · ".join(filter(None, (caption(setting[0], names, cells), _TITLES[unit])))
-                drawings.append(Drawing(title, lines_svg(lines, "round", "epsilon")))
+                name = f"{_TITLES[unit]} by round"
+                chart = LineChart(name, Axis("round", scale="whole"), Axis("epsilon", low=0.0), lines)
+                drawings.append(Drawing(title, chart))
     return [Section(table.title, drawings[:_MOST], table)] if table.rows else []

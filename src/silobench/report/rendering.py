@@ -28,6 +28,7 @@ from silobench.atomic import replace_atomically
 from silobench.report.charts.page import markup
 from silobench.report.drawing import Drawing
 from silobench.report.page import Page
+from silobench.report.table_markup import rows_markup
 from silobench.report.table_view import view
 
 STYLES = ("site.css", "charts.css")
@@ -93,7 +94,7 @@ def environment() -> Environment:
         loader=PackageLoader("silobench.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    templates.filters |= {"view": view, "picture": picture, "sentences": sentences}
+    templates.filters |= {"view": view, "rows": rows_markup, "picture": picture, "sentences": sentences}
     templates.globals |= {
         "version": __version__, "asset": asset, "stylesheets": [name for name in STYLES if _has_asset(name)],
         "styles": "\n".join(asset(name) for name in STYLES if _has_asset(name)),
@@ -103,7 +104,7 @@ def environment() -> Environment:
 
 def picture(drawing: Drawing) -> Markup:
     """Return a chart as a part of a page."""
-    return Markup(drawing.chart if isinstance(drawing.chart, str) else markup(drawing.chart))
+    return Markup(markup(drawing.chart))
 
 
 def sentences(note: str) -> list[str]:

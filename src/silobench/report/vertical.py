@@ -1,8 +1,6 @@
 """The parts of the page about vertical runs: parties and columns, alignment, sets of test rows, and leakage as bars."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from html import escape
 from typing import TypeAlias
 
 from silobench.analysis.cells import CellResult
@@ -23,14 +21,11 @@ from silobench.analysis.vertical import (
     parties_table,
     row_set_tables,
 )
+from silobench.report.charts.values import Axis, BarChart, Bars, Panels, Value
 from silobench.report.drawing import Drawing, Section, caption
-from silobench.report.svg import GREY, LETTER, svg, text
 
 _MOST = 12  # figures; the table has all cells
-_BAR, _GAP, _LINE = 12, 6, 14  # pixels of a bar, between two bars, and of a line of text
-_WIDTH, _BETWEEN = 120, 46  # pixels of a panel, and between two panels
-_ACROSS = 2  # panels side by side
-_SCORE, _LEAK, _NULL = "#2e933c", "#d1495b", "#1c2733"  # colours
+_SCORE, _LEAK = 2, 1  # colours: green and red
 _READING = (
     "A red bar is the largest value over parties and kinds of attack. Its black tick is what this attack achieves on "
     "shuffled labels, activations or rows; that of a green bar is a constant answer. The largest of several values is "
@@ -50,69 +45,40 @@ def leakage_sections(cells: Cells) -> list[Section]:
     attacked, table = leaking(cells), leakage_table(cells)
     names = [name for name in varying(attacked) if name not in _METHOD] if attacked else []
     settings = grouped(attacked, lambda cell: cell.label.without(*_METHOD))
-    drawings = [Drawing(caption(setting[0], names, attacked), leakage_svg(setting), _READING) for setting in settings]
+    drawings = [Drawing(caption(setting[0], names, attacked), leakage_chart(setting), _READING) for setting in settings]
     return [Section(table.title, drawings[:_MOST], table)] if table.rows else []
 
 
-@dataclass(frozen=True)
-class Panel:
-    """Bars of one number, from 0 to `limit`: the value of each cell, and that of a guess, where it is known."""
-
-    title: str
-    values: Sequence[float | None]
-    nulls: Sequence[float | None]
-    limit: float
-    colour: str
-    texts: Sequence[str]
-
-
-def leakage_svg(cells: Sequence[CellResult]) -> str:
+def leakage_chart(cells: Sequence[CellResult]) -> Panels:
     """Return bars by defence in a panel for each number: the task's metric, then the most successful attacks.
 
-    A black tick is what the same attack achieves on shuffled labels, activations or rows.
+    The tick of a bar is what the same attack achieves on shuffled labels, activations or rows.
     """
-    names = [defence_of(cell) for cell in cells]
     panels = [_score_panel(cells), *(panel for measure in LEAKS if (panel := _leak_panel(cells, measure)))]
-    left, height = 12 + LETTER * max(map(len, names)), (_BAR + _GAP) * len(cells) + 3.5 * _LINE
-    marks, lines = [], -(-len(panels) // _ACROSS)
-    for at, panel in enumerate(panels):
-        line, column = divmod(at, _ACROSS)
-        top = line * height + 1.5 * _LINE
-        if column == 0:
-            marks += [
-                text(left - 8, top + (_BAR + _GAP) * place + _BAR - 2, name, anchor="end")
-                for place, name in enumerate(names)
-            ]
-        marks += _panel(panel, left + column * (_WIDTH + _BETWEEN), top, top + (_BAR + _GAP) * len(cells))
-    return svg(left + min(len(panels), _ACROSS) * (_WIDTH + _BETWEEN), lines * height, marks)
+    return Panels("metric and leakage by defence", panels)
 
 
-def _panel(panel: Panel, x: float, top: float, bottom: float) -> list[str]:
-    scale = _WIDTH / panel.limit
-    marks = [text(x, top - 8, panel.title)]
-    for share in (0.0, 0.5, 1.0):
-        marks.append(f'<path d="M{x + share * _WIDTH:g} {top - 3:g}V{bottom:g}" stroke="{GREY}"/>')
-        marks.append(text(x + share * _WIDTH, bottom + _LINE - 3, f"{share * panel.limit:.3g}", anchor="middle"))
-    for place, (value, null, words) in enumerate(zip(panel.values, panel.nulls, panel.texts, strict=True)):
-        y = top + (_BAR + _GAP) * place
-        if value is not None:
-            wide = max(0.0, min(value, panel.limit)) * scale
-            title = f"<title>{escape(f'{panel.title}: {words}')}</title>"
-            bar = f'<rect x="{x:g}" y="{y:g}" width="{wide:.1f}" height="{_BAR}" fill="{panel.colour}">{title}</rect>'
-            marks += [bar, text(x + wide + 4, y + _BAR - 2, words)]
-        if null is not None:
-            mark = x + max(0.0, min(null, panel.limit)) * scale
-            marks.append(f'<path d="M{mark:.1f} {y - 2:g}v{_BAR + 4}" stroke="{_NULL}" stroke-width="1.5"/>')
-    return marks
+def _panel(
+    cells: Sequence[CellResult],
+    axis: Axis,
+    values: Sequence[float | None],
+    nulls: Sequence[float | None],
+    texts: Sequence[str],
+    colour: int,
+) -> BarChart:
+    """Return bars of one number: the value of each cell, and that of a guess, where it is known."""
+    shown = [None if value is None else Value(value) for value in values]
+    bars = Bars(axis.label, shown, colour, nulls, texts)
+    return BarChart(axis.label, [defence_of(cell) for cell in cells], axis, [bars], horizontal=True)
 
 
-def _score_panel(cells: Sequence[CellResult]) -> Panel:
+def _score_panel(cells: Sequence[CellResult]) -> BarChart:
     metric, means = cells[0].metric, [cell.score.mean for cell in cells]
     constant = cells[0].baseline
-    limit = metric.factor if metric.is_share else metric.factor * max([*means, constant or 0.0]) or 1.0
-    shown = [metric.factor * mean for mean in means]
+    axis = Axis(metric.title, metric.unit_text, low=0.0, high=metric.factor if metric.is_share else None)
     null = None if constant is None else metric.factor * constant
-    return Panel(metric.heading, shown, [null] * len(cells), limit, _SCORE, [metric.number(mean) for mean in means])
+    texts = [metric.number(mean) for mean in means]
+    return _panel(cells, axis, [metric.factor * mean for mean in means], [null] * len(cells), texts, _SCORE)
 
 
 _Path: TypeAlias = tuple[str, ...]  # the keys of a number in the facts of a party
@@ -125,7 +91,7 @@ _PANELS: dict[
 }
 
 
-def _leak_panel(cells: Sequence[CellResult], measure: str) -> Panel | None:
+def _leak_panel(cells: Sequence[CellResult], measure: str) -> BarChart | None:
     """Return the most successful attack on each cell, over parties and kinds of attack; None without a number."""
     title, paths = _PANELS[measure]
     best = []
@@ -136,4 +102,4 @@ def _leak_panel(cells: Sequence[CellResult], measure: str) -> Panel | None:
         return None
     values, nulls = [leak.mean if leak else None for leak in best], [leak.null if leak else None for leak in best]
     texts = [f"{leak.mean:z.2f}" if leak else "" for leak in best]
-    return Panel(title, values, nulls, 1.0, _LEAK, texts)
+    return _panel(cells, Axis(title, low=0.0, high=1.0), values, nulls, texts, _LEAK)

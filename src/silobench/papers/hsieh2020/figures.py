@@ -25,10 +25,12 @@ from silobench.papers.hsieh2020.diagnostics import (
 )
 from silobench.papers.hsieh2020.matching import contest_key, method_name
 from silobench.papers.hsieh2020.savings import Saving, savings, savings_table
+from silobench.report.charts.values import Axis, BarChart, Bars, Level, Line, LineChart, Point, Value
 from silobench.report.drawing import Drawing, Section, caption
-from silobench.report.figures import Bars, Line, bars_svg, lines_svg
 
-_SAVED = "BSP's traffic over its own"
+_SAVED = Axis("BSP's traffic over its own")
+_ACCURACY = Axis("test accuracy", "percent")
+_ROUND = Axis("round", scale="whole")
 
 
 def sections(cells: Sequence[CellResult]) -> list[Section]:
@@ -39,10 +41,10 @@ def sections(cells: Sequence[CellResult]) -> list[Section]:
         Section("Decisions of the controller", list(_decided(cells)), decisions_table(cells)),
         Section(
             "Loss of models on other parties' data",
-            list(_over_rounds(cells, TRAVELLING, "loss", "accuracy loss, points")), travelling_table(cells),
+            list(_over_rounds(cells, TRAVELLING, "loss", Axis("accuracy loss", "points"))), travelling_table(cells),
         ),
         Section(
-            "Local changes of parties", list(_over_rounds(cells, DELTA, "mean", "|Δw / w|, percent")),
+            "Local changes of parties", list(_over_rounds(cells, DELTA, "mean", Axis("|Δw / w|", "percent"))),
             delta_table(cells),
         ),
         Section("Each party's model by class", list(_by_class(cells)), replicas_table(cells)),
@@ -71,7 +73,8 @@ def _lost(cells: Sequence[CellResult]) -> Iterator[Drawing]:
             by_method |= {"bsp": study[0].reference} if partition == IID else {}
             bars.append(Bars(partition, [_height(by_method.get(method)) for method in methods], colour))
         level = 100 * study[0].reference.score.mean
-        yield Drawing(caption(study[0].cell, names, cells), bars_svg(methods, bars, "test accuracy, percent", level))
+        chart = BarChart("test accuracy by method", methods, _ACCURACY, bars, levels=[Level("BSP on iid data", level)])
+        yield Drawing(caption(study[0].cell, names, cells), chart)
 
 
 def _in_order(how: Exchange) -> tuple[int, str, float]:
@@ -79,10 +82,10 @@ def _in_order(how: Exchange) -> tuple[int, str, float]:
     return int(how.method != "bsp"), how.method, how.looseness
 
 
-def _height(cell: CellResult | None) -> tuple[float, float | None] | None:
+def _height(cell: CellResult | None) -> Value | None:
     if cell is None:
         return None
-    return 100 * cell.score.mean, None if cell.score.std is None else 100 * cell.score.std
+    return Value(100 * cell.score.mean, None if cell.score.std is None else 100 * cell.score.std)
 
 
 def _saved(cells: Sequence[CellResult]) -> Iterator[Drawing]:
@@ -100,12 +103,13 @@ def _saved(cells: Sequence[CellResult]) -> Iterator[Drawing]:
         if bars:
             groups = [str(one.cell.label["partition"]) for one in study]
             title = " · ".join((caption(study[0].cell, names, cells), study[0].method))
-            yield Drawing(title, bars_svg(groups, bars, _SAVED, 1.0))
+            levels = [Level("as much as BSP", 1.0)]
+            yield Drawing(title, BarChart("savings by partition", groups, _SAVED, bars, levels=levels))
 
 
-def _factor(one: Saving, cell: CellResult | None) -> tuple[float, float | None] | None:
+def _factor(one: Saving, cell: CellResult | None) -> Value | None:
     saved = one.saved_by(cell)
-    return None if saved is None else (saved, None)
+    return None if saved is None else Value(saved)
 
 
 def _decided(cells: Sequence[CellResult]) -> Iterator[Drawing]:
@@ -114,16 +118,18 @@ def _decided(cells: Sequence[CellResult]) -> Iterator[Drawing]:
     names = _names(controlled)
     for cell in controlled:
         path = decisions(cell.runs[0])
-        losses = Line("accuracy loss", [(one.round, 100 * one.accuracy_loss, None) for one in path], 1)
-        knob = Line(path[0].knob, [(one.round, one.theta, None) for one in path], 0, right=True)
+        losses = Line("accuracy loss", [Point(one.round, 100 * one.accuracy_loss) for one in path], 1)
+        knob = Line(path[0].knob, [Point(one.round, one.theta) for one in path], 0, right=True)
         title = f"{caption(cell, names, cells)} · {method_name(cell)}"
-        yield Drawing(title, lines_svg([losses, knob], "round", "accuracy loss, points", path[0].knob))
+        y = Axis("accuracy loss", "points")
+        chart = LineChart(f"accuracy loss and {path[0].knob} by round", _ROUND, y, [losses, knob], Axis(path[0].knob))
+        yield Drawing(title, chart)
 
 
 # --- diagnostics --------------------------------------------------------------------------------------
 
 
-def _over_rounds(cells: Sequence[CellResult], measure: str, key: str, y: str) -> Iterator[Drawing]:
+def _over_rounds(cells: Sequence[CellResult], measure: str, key: str, y: Axis) -> Iterator[Drawing]:
     """Yield a figure per partition and network with a line per method."""
     measured = cells_with(cells, measure)
     names = _names(measured, "controller")
@@ -131,12 +137,12 @@ def _over_rounds(cells: Sequence[CellResult], measure: str, key: str, y: str) ->
         lines = []
         for colour, cell in enumerate(study):
             points = [
-                (at, 100 * of.mean, None if of.std is None else 100 * of.std)
+                Point(at, 100 * of.mean, None if of.std is None else 100 * of.std)
                 for at, of in number_over_rounds(cell, measure, key)
             ]
             lines += [Line(method_name(cell), points, colour)] if points else []
         if lines:
-            yield Drawing(caption(study[0], names, cells), lines_svg(lines, "round", y))
+            yield Drawing(caption(study[0], names, cells), LineChart(f"{y.title} by round", _ROUND, y, lines))
 
 
 def _by_class(cells: Sequence[CellResult]) -> Iterator[Drawing]:
@@ -155,12 +161,12 @@ def _by_class(cells: Sequence[CellResult]) -> Iterator[Drawing]:
         if parties:
             groups = [f"model of {party}" for party in parties]
             title = f"{caption(cell, names, cells)} · {method_name(cell)}"
-            yield Drawing(title, bars_svg(groups, bars, "test accuracy, percent"))
+            yield Drawing(title, BarChart("test accuracy of each party's model", groups, _ACCURACY, bars))
 
 
-def _accuracy(values: Sequence[float]) -> tuple[float, float | None] | None:
+def _accuracy(values: Sequence[float]) -> Value | None:
     over = spread(values)
-    return None if over is None else (100 * over.mean, None if over.std is None else 100 * over.std)
+    return None if over is None else Value(100 * over.mean, None if over.std is None else 100 * over.std)
 
 
 def _channels(cells: Sequence[CellResult]) -> Iterator[Drawing]:
@@ -170,8 +176,8 @@ def _channels(cells: Sequence[CellResult]) -> Iterator[Drawing]:
     for study in grouped(measured, lambda cell: cell.label.without("partition")):
         lines = []
         for colour, cell in enumerate(study):
-            points = [(float(at), 100 * value, None) for at, value in enumerate(channels(cell.runs[0]))]
+            points = [Point(at, 100 * value) for at, value in enumerate(channels(cell.runs[0]))]
             lines += [Line(str(cell.label["partition"]), points, colour)] if points else []
         if lines:
-            svg = lines_svg(lines, "channel of the first layer", "divergence of minibatch means, percent")
-            yield Drawing(caption(study[0], names, cells), svg)
+            x, y = Axis("channel of the first layer", scale="whole"), Axis("divergence of minibatch means", "percent")
+            yield Drawing(caption(study[0], names, cells), LineChart("divergence by channel", x, y, lines))

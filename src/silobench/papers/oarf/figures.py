@@ -1,6 +1,5 @@
 """Sections of the HTML page for OARF: Figures 4 to 7 (skew, privacy, local epochs, the hybrid) and its tables."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from silobench.analysis import costs
@@ -13,9 +12,9 @@ from silobench.papers.oarf.privacy import ladders
 from silobench.papers.oarf.protection_tables import hybrid_cells, hybrid_table, privacy_table, sharing_table
 from silobench.papers.oarf.skew import skews
 from silobench.papers.oarf.tables import compression_table, cost_table, epochs_table, skew_table, source_table
+from silobench.report.charts.values import Axis, Level, Line, LineChart, Point
 from silobench.report.drawing import Drawing, Section
-from silobench.report.evidence import stacked_svg
-from silobench.report.figures import Line, Point, lines_svg
+from silobench.report.evidence import stacked_chart
 
 
 def sections(cells: Sequence[CellResult]) -> list[Section]:
@@ -39,19 +38,20 @@ def _skew(cells: Cells) -> Iterator[Drawing]:
         alphas = sorted(by_label.keys() | by_quantity.keys())
         if len(alphas) < 2:
             continue
-        for y, number in _NUMBERS.items():
+        for number, y in _NUMBERS.items():
             lines = [
                 Line(name, points, colour)
                 for colour, (name, ladder) in enumerate(ladders.items())
                 if (points := _points(ladder, number))
             ]
-            level = _points({alphas[0]: iid, alphas[-1]: iid}, number)
+            level = _value(iid, number)
             if lines and level:
-                yield Drawing(f"{dataset_name(iid)}: {y}", lines_svg([*lines, Line("iid", level, 5)], "alpha", y))
+                chart = LineChart(f"{y.title} by alpha", Axis("alpha"), y, lines, levels=[Level("iid", level[0])])
+                yield Drawing(f"{dataset_name(iid)}: {y.label}", chart)
 
 
 def _points(ladder: Mapping[float, CellResult], number: str) -> list[Point]:
-    return [(at, *value) for at, cell in ladder.items() if (value := _value(cell, number))]
+    return [Point(at, *value) for at, cell in ladder.items() if (value := _value(cell, number))]
 
 
 def _value(cell: CellResult, number: str) -> tuple[float, float | None] | None:
@@ -64,13 +64,18 @@ def _value(cell: CellResult, number: str) -> tuple[float, float | None] | None:
     return factor * mean.mean, None if mean.std is None else factor * mean.std
 
 
-_NUMBERS = {"accuracy, percent": "accuracy", "throughput, rows/s": "throughput", "overhead, percent": "overhead"}
+_NUMBERS = {
+    "accuracy": Axis("accuracy", "percent"),
+    "throughput": Axis("throughput", "rows/s"),
+    "overhead": Axis("overhead", "percent"),
+}
 
 
 def _epochs(cells: Cells) -> Iterator[Drawing]:
     for family in families_of_epochs(cells):
         line = Line("federated", _points(dict(sorted(family.items())), "accuracy"), 0)
-        yield Drawing(dataset_name(family[1]), lines_svg([line], "local epochs", "accuracy, percent"))
+        chart = LineChart("accuracy by local epochs", Axis("local epochs", scale="whole"), _NUMBERS["accuracy"], [line])
+        yield Drawing(dataset_name(family[1]), chart)
 
 
 def _privacy(cells: Cells) -> Iterator[Drawing]:
@@ -78,15 +83,15 @@ def _privacy(cells: Cells) -> Iterator[Drawing]:
     for ladder, plain in ladders(cells):
         if len(ladder) < 2:
             continue
-        places = {math.log2(epsilon): cell for epsilon, cell in ladder.items()}
-        lines = [Line("private", _points(places, "accuracy"), 0)]
+        lines = [Line("private", _points(ladder, "accuracy"), 0)]
         first = next(iter(ladder.values()))
         printed = {epsilon: privacy_row(first.label, first.parties, epsilon) for epsilon in ladder}
-        if paper := [(math.log2(epsilon), *_printed(row)) for epsilon, row in printed.items() if row]:
-            lines.append(Line("paper", paper, 1, paper=True))
-        if plain:
-            lines.append(Line("without noise", _points({min(places): plain, max(places): plain}, "accuracy"), 5))
-        yield Drawing(task_name(first), lines_svg(lines, "log2 of epsilon", "accuracy, percent"))
+        if paper := [Point(epsilon, *_printed(row)) for epsilon, row in printed.items() if row]:
+            lines.append(Line("paper", paper, 1, published=True))
+        accuracy = _value(plain, "accuracy") if plain else None
+        levels = [Level("without noise", accuracy[0])] if accuracy else []
+        x = Axis("epsilon", scale="log")
+        yield Drawing(task_name(first), LineChart("accuracy by epsilon", x, _NUMBERS["accuracy"], lines, levels=levels))
 
 
 def _printed(row: Mapping[str, str]) -> tuple[float, float]:
@@ -102,4 +107,7 @@ def _hybrid(cells: Cells) -> Iterator[Drawing]:
             for name, times in costs.mean_decomposition(cell.runs).items()
         }
         if bars:
-            yield Drawing(f"{task_name(group[0])}: seconds per round", stacked_svg(bars))
+            yield Drawing(
+                f"{task_name(group[0])}: seconds per round",
+                stacked_chart("seconds per round of server and parties, by part", bars),
+            )

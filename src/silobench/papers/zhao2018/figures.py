@@ -15,10 +15,10 @@ from silobench.papers.zhao2018.emd import accuracy_by_emd, by_kind, emd_table, h
 from silobench.papers.zhao2018.loss import loss_table
 from silobench.papers.zhao2018.numbers import dataset_of, table2
 from silobench.papers.zhao2018.sharing import SharingCell, sharing_studies, sharing_table
+from silobench.report.charts.values import Axis, Line, LineChart, Point
 from silobench.report.drawing import Drawing, Section, caption
-from silobench.report.figures import Line, Point, lines_svg
 
-_ACCURACY = "test accuracy, percent"
+_ACCURACY = Axis("test accuracy", "percent")
 _COLOURS = {"target-emd": 0, "iid and shards": 1}
 _GREY = 5
 
@@ -40,7 +40,7 @@ def _names(studies: Sequence[Sequence[CellResult]], cells: Sequence[CellResult])
 
 
 def _percent(at: float, mean: float, std: float | None) -> Point:
-    return at, 100 * mean, None if std is None else 100 * std
+    return Point(at, 100 * mean, None if std is None else 100 * std)
 
 
 def _accuracy_at(at: float, cell: CellResult) -> Point:
@@ -57,7 +57,7 @@ def _accuracy(cells: Sequence[CellResult]) -> Iterator[Drawing]:
             Line(kind, [_accuracy_at(cell.emd_weighted, cell) for cell in ladder], _COLOURS[kind])
             for kind, ladder in by_kind(study).items()
         ]
-        yield Drawing(name, lines_svg([*lines, *_papers(study)], "EMD", _ACCURACY))
+        yield Drawing(name, LineChart("test accuracy by EMD", Axis("EMD"), _ACCURACY, [*lines, *_papers(study)]))
 
 
 def _papers(study: Sequence[CellResult]) -> Iterator[Line]:
@@ -65,9 +65,9 @@ def _papers(study: Sequence[CellResult]) -> Iterator[Line]:
     known = [(cell.emd_weighted, cell.paper) for cell in study if cell.paper]
     if any(paper.table == "Zhao Table 2" for _, paper in known):
         points = [_percent(*point) for point in table2(dataset_of(study[0].label))]
-        yield Line("Zhao et al., Table 2", points, _COLOURS["target-emd"], paper=True)
+        yield Line("Zhao et al., Table 2", points, _COLOURS["target-emd"], published=True)
     if third := [_percent(at, paper.mean, None) for at, paper in known if paper.table == "Zhao Table 3"]:
-        yield Line("Zhao et al., Table 3", third, _COLOURS["iid and shards"], paper=True)
+        yield Line("Zhao et al., Table 3", third, _COLOURS["iid and shards"], published=True)
 
 
 # --- weight divergence --------------------------------------------------------------------------------
@@ -84,26 +84,26 @@ def _divergence(cells: Sequence[CellResult]) -> Iterator[Drawing]:
             yield Drawing(f"{name}: {worst.label['partition']}, over rounds", drawn)
 
 
-def _by_emd(ladder: Sequence[CellResult]) -> str:
+def _by_emd(ladder: Sequence[CellResult]) -> LineChart | None:
     points: dict[str, list[Point]] = {}
     for cell in ladder:
         for layer, over in divergence(cell, rounds_of(cell)[0]).layers.items():
-            points.setdefault(layer, []).append((cell.emd_weighted, over.mean, over.std))
-    return _by_layer(points, "EMD")
+            points.setdefault(layer, []).append(Point(cell.emd_weighted, over.mean, over.std))
+    return _by_layer(points, Axis("EMD"))
 
 
-def _by_round(cell: CellResult) -> str:
-    return _by_layer(
-        {name: [(at, s.mean, s.std) for at, s in of] for name, of in layers_over_rounds(cell).items()}, "round"
-    )
+def _by_round(cell: CellResult) -> LineChart | None:
+    layers = layers_over_rounds(cell).items()
+    points = {name: [Point(at, over.mean, over.std) for at, over in rounds] for name, rounds in layers}
+    return _by_layer(points, Axis("round", scale="whole"))
 
 
-def _by_layer(points: Mapping[str, list[Point]], x: str) -> str:
-    """Return a figure with a line per layer; empty if a run diverged and has no numbers."""
+def _by_layer(points: Mapping[str, list[Point]], x: Axis) -> LineChart | None:
+    """Return a chart with a line per layer; None if a run diverged and has no numbers."""
     if not points:
-        return ""
+        return None
     lines = [Line(layer, line, colour) for colour, (layer, line) in enumerate(points.items())]
-    return lines_svg(lines, x, "weight divergence")
+    return LineChart(f"weight divergence by {x.title}", x, Axis("weight divergence"), lines)
 
 
 # --- sharing ------------------------------------------------------------------------------------------
@@ -114,11 +114,11 @@ def _sharing(cells: Sequence[CellResult]) -> Iterator[Drawing]:
     for name, study in zip(_names([[one.cell for one in study] for study in studies], cells), studies, strict=True):
         if len({one.sharing.beta for one in _whole(study)} | ({0.0} if study[0].without else set())) > 1:
             lines, base = list(_by_beta(_whole(study), study[0].without)), study[0].sharing.base
-            yield Drawing(f"{name}: {base}, all of G to everyone", lines_svg(lines, "beta", _ACCURACY, "EMD"))
+            chart = LineChart("test accuracy by beta", Axis("beta"), _ACCURACY, lines, Axis("EMD"))
+            yield Drawing(f"{name}: {base}, all of G to everyone", chart)
         if lines := list(_by_alpha(study)):
-            yield Drawing(
-                f"{name}: {study[0].sharing.base}, a part of G to everyone", lines_svg(lines, "alpha", _ACCURACY)
-            )
+            chart = LineChart("test accuracy by alpha", Axis("alpha"), _ACCURACY, lines)
+            yield Drawing(f"{name}: {study[0].sharing.base}, a part of G to everyone", chart)
 
 
 def _whole(study: Sequence[SharingCell]) -> list[SharingCell]:
@@ -131,11 +131,11 @@ def _by_beta(whole: Sequence[SharingCell], without: CellResult | None) -> Iterat
         points = [(one.sharing.beta, one.cell) for one in whole if one.sharing.warmup == warmup]
         points = [(0.0, without), *points] if without and not warmup else points
         yield Line(_start(warmup), [_accuracy_at(*point) for point in points], colour)
-        if paper := [(at, 100 * cell.paper.mean, None) for at, cell in points if cell.paper]:
-            yield Line(f"Zhao et al., {_start(warmup)}", paper, colour, paper=True)
+        if paper := [Point(at, 100 * cell.paper.mean) for at, cell in points if cell.paper]:
+            yield Line(f"Zhao et al., {_start(warmup)}", paper, colour, published=True)
     distances = {one.sharing.beta: one.cell.emd_weighted for one in whole}
     distances |= {0.0: without.emd_weighted} if without else {}
-    yield Line("EMD", [(beta, emd, None) for beta, emd in sorted(distances.items())], _GREY, right=True)
+    yield Line("EMD", [Point(beta, emd) for beta, emd in sorted(distances.items())], _GREY, right=True)
 
 
 def _by_alpha(study: Sequence[SharingCell]) -> Iterator[Line]:
@@ -145,8 +145,8 @@ def _by_alpha(study: Sequence[SharingCell]) -> Iterator[Line]:
         beta, warmup = group[0].sharing.beta, group[0].sharing.warmup
         points = [(one.sharing.alpha, one.cell) for one in group]
         yield Line(f"beta={beta:g}, {_start(warmup)}", [_accuracy_at(*point) for point in points], colour)
-        if paper := [(at, 100 * cell.paper.mean, None) for at, cell in points if cell.paper]:
-            yield Line(f"Zhao et al., beta={beta:g}", paper, colour, paper=True)
+        if paper := [Point(at, 100 * cell.paper.mean) for at, cell in points if cell.paper]:
+            yield Line(f"Zhao et al., beta={beta:g}", paper, colour, published=True)
 
 
 def _start(warmup: int) -> str:

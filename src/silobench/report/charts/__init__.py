@@ -1,1 +1,1 @@
-"""Charts of the report: values (`values`), their text alternatives, and two ways to draw them, for pages and for files."""
+"""Charts as values, their text alternatives, and two ways to draw them: `page` for HTML, `files` for papers."""

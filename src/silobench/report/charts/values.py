@@ -90,7 +90,7 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class Bars:
-    """One bar per group; None where a group has no bar. `marks` are ticks across bars, such as what a guess achieves."""
+    """One bar per group; None where a group has no bar. `marks` are ticks across bars, such as the value of a guess."""
 
     name: str
     values: Sequence[Value | None]

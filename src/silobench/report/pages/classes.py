@@ -1,7 +1,11 @@
 """The page of final tests by class and by party: own test rows, cross-tests, confusions and reliability."""
 
+from dataclasses import replace
+
+from silobench.analysis.groups import settings_of
+from silobench.analysis.tables import varying
 from silobench.report.contents import Contents
-from silobench.report.drawing import Section
+from silobench.report.drawing import caption
 from silobench.report.final import final_section
 from silobench.report.page import Page
 
@@ -15,4 +19,9 @@ _LEAD = (
 
 def classes_page(contents: Contents) -> Page:
     """Return the page of classes and parties; empty if no run has a final test."""
-    return Page("classes.html", "Classes and parties", [], _LEAD)
+    cells = contents.cells
+    names = varying(cells) if cells else []
+    found = [final_section(setting, caption(setting[0], names, cells)) for setting in settings_of(cells)]
+    sections = [section for section in found if section]
+    shown = [replace(section, is_folded=place >= _OPEN) for place, section in enumerate(sections)]
+    return Page("classes.html", "Classes and parties", shown, _LEAD)

@@ -10,6 +10,7 @@ from silobench.report.charts.values import Heatmap
 from silobench.report.contents import Contents
 from silobench.report.drawing import Drawing, Section
 from silobench.report.page import Page
+from silobench.report.partition_chart import partition_chart
 from silobench.runs.stored import PartitionFacts, StoredRun
 
 _AT_ONCE = 12  # heatmaps that a section shows
@@ -62,8 +63,7 @@ def heatmap(run: StoredRun) -> Heatmap | None:
         labels = bin_labels(target.bins if target else (), columns)
         title = target.name if target else "bin"
     rows = list(parties) if len(parties) == len(counts) else [str(place) for place in range(len(counts))]
-    name = f"rows by party and {title}"
-    return Heatmap(name, rows, labels, [list(map(float, line)) for line in counts], "party", title, "rows", low=0.0)
+    return partition_chart(counts, rows, labels, title)
 
 
 def bin_labels(edges: Sequence[float], bins: int) -> list[str]:

@@ -1,11 +1,11 @@
 """Charts as parts of an HTML page. `markup` returns well-formed text that is readable without a script.
 
-Sizes: heights are pixels, and widths are what the page has. The marks of a chart are in a nested SVG whose x goes from 0
-to 1000 and is stretched to the width, with strokes and texts that are not stretched. So letters have the same size on a
-phone, and zooming is a change of the nested `viewBox`.
+Sizes: heights are pixels, and widths are what the page has. The marks of a chart are in a nested SVG whose x goes from
+0 to 1000 and is stretched to the width, with strokes and texts that are not stretched. So letters have the same size on
+a phone, and zooming is a change of the nested `viewBox`.
 
-Escaping: texts and attributes by `html.escape`; in the JSON for the script, `<`, `>` and `&` are `\\u003c`, `\\u003e` and
-`\\u0026`, so no text can end the script element. Colours are classes, which charts.css fills from custom properties.
+Escaping: texts and attributes by `html.escape`; in the JSON for the script, `<`, `>` and `&` are `\\u003c`,
+`\\u003e` and `\\u0026`, so no text can end the script element. Colours are classes, which charts.css fills from custom properties.
 
 Names for tests and styles, which stay the same:
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from silobench.report.charts.page.frame import (
     LETTER,
+    LINE,
+    MOST_LETTERS,
     TOP,
     WIDE,
     Frame,
@@ -63,7 +65,9 @@ def is_lying(chart: BarChart) -> bool:
 
 def bar_ruler(chart: BarChart) -> Ruler:
     """Return the ruler of the lengths of bars."""
-    reach = [value for box in boxes(chart) for value in (box.low, box.high, box.high + box.spread, box.high - box.spread)]
+    reach = [
+        value for box in boxes(chart) for value in (box.low, box.high, box.high + box.spread, box.high - box.spread)
+    ]
     marks = [mark for bars in chart.bars for mark in bars.marks if mark is not None]
     return ruler(chart.y, [*reach, *marks, *(level.value for level in chart.levels)], from_zero=chart.y.scale != "log")
 
@@ -117,8 +121,8 @@ def _upright(chart: BarChart) -> str:
         chart,
         Frame(
             "bar", _HEIGHT, [*_series(chart, y, shape), *levels], _keys(chart), left, left_width, heads=[y.label],
-            grid=[y_grid(y, _HEIGHT)], above=level_names, below=below, below_height=below_height, foot=chart.group_title,
-            data=_data(chart, y),
+            grid=[y_grid(y, _HEIGHT)], above=level_names, below=below, below_height=below_height,
+            foot=chart.group_title, data=_data(chart, y),
         ),
     )  # fmt: skip
 
@@ -126,7 +130,8 @@ def _upright(chart: BarChart) -> str:
 def _lying(chart: BarChart) -> str:
     y = bar_ruler(chart)
     each = _BAR * (1 if chart.stacked else max(1, len(chart.bars))) / _SHARE
-    band = max(each, 20.0) if len(chart.groups) <= 60 else each
+    lines = 1 + (max(map(len, chart.groups), default=0) > MOST_LETTERS)
+    band = max(each, 6.0 + LINE * lines) if len(chart.groups) <= 60 else each
     height = round(band * len(chart.groups))
 
     def shape(box: Box) -> tuple[str, str, str]:
@@ -139,14 +144,16 @@ def _lying(chart: BarChart) -> str:
         at = None if box.mark is None else coordinate(x_of(y, _shown(box.mark, y)))
         return body, whisker, "" if at is None else f"M{at} {coordinate(top - 1)}v{coordinate(tall + 1)}"
 
-    left, left_width = names_left(chart.groups, band, [TOP + band * (place + 0.5) for place in range(len(chart.groups))])
+    left, left_width = names_left(
+        chart.groups, band, [TOP + band * (place + 0.5) for place in range(len(chart.groups))]
+    )
     below, below_height = x_axis(y, height)
     marks, names = lying_levels(chart.levels, y, height)
     return framed(
         chart,
         Frame(
-            "row", height, [*_series(chart, y, shape), *marks], _keys(chart), left, left_width, grid=[x_grid(y, height)],
-            heads=[chart.group_title] if chart.group_title else [], above=[*_ends(chart, y, band), *names], below=below,
+            "row", height, [*_series(chart, y, shape), *marks], _keys(chart), left, left_width,
+            grid=[x_grid(y, height)], heads=[chart.group_title] if chart.group_title else [], above=[*_ends(chart, y, band), *names], below=below,
             below_height=below_height, foot=y.label, data=_data(chart, y),
         ),
     )  # fmt: skip

@@ -37,7 +37,8 @@ def density_markup(chart: DensityChart) -> str:
 def density_keys(chart: DensityChart) -> Sequence[Key]:
     """Return the legend: the probabilities of the parts, from left to right."""
     return [
-        Key(f"p({name}) = {mass:.3f}", colour, "box") for (name, mass), colour in zip(chart.parts, chart.colours, strict=True)
+        Key(f"p({name}) = {mass:.3f}", colour, "box")
+        for (name, mass), colour in zip(chart.parts, chart.colours, strict=True)
     ]
 
 
@@ -47,9 +48,7 @@ def density_ruler(chart: DensityChart) -> Ruler:
     low, high = min(values), max(values)
     margin = 0.0 if len(chart.points) > 1 else 0.1 * (high - low) or 1.0
     axis = chart.x
-    return ruler(
-        type(axis)(axis.title, axis.unit, axis.scale, axis.names, low - margin, high + margin), values
-    )
+    return ruler(type(axis)(axis.title, axis.unit, axis.scale, axis.names, low - margin, high + margin), values)
 
 
 def finite_points(chart: DensityChart) -> list[Point]:

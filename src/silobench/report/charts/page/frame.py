@@ -19,7 +19,7 @@ LINE = 14  # pixels of a line of text
 TOP = 8  # pixels above the marks
 COLOURS = 8
 _NARROW = 270  # pixels of a plot on a phone, where names must still fit
-_MOST_LETTERS = 22  # in a line of a name at an axis
+MOST_LETTERS = 22  # in a line of a name at an axis
 _MOST_LINES = 3
 
 
@@ -196,17 +196,17 @@ def _apart(number: str) -> str:
     return number if number.startswith("-") else f" {number}"
 
 
-def shortened(name: str, most: int = _MOST_LETTERS) -> str:
+def shortened(name: str, most: int = MOST_LETTERS) -> str:
     """Return a name with its middle left out where it is too long.
 
     >>> shortened("split(noise(deviation=1.0))", 16)
-    'split(nois…=1.0)'
+    'split(nois…1.0))'
     """
     tail = (most - 1) // 3
     return name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[len(name) - tail :]}"
 
 
-def wrapped(name: str, letters: int = _MOST_LETTERS, lines: int = _MOST_LINES) -> list[str]:
+def wrapped(name: str, letters: int = MOST_LETTERS, lines: int = _MOST_LINES) -> list[str]:
     """Return a name in lines; what does not fit is left out in its middle.
 
     >>> wrapped("quantity-dirichlet(beta=0.5) · 10 parties", 16)
@@ -239,9 +239,7 @@ def fit_below(names: Sequence[str], width: float = _NARROW) -> bool:
     return not names or LETTER * max(map(len, names)) + 8 <= width / len(names)
 
 
-def names_below(
-    names: Sequence[str], shares: Sequence[float], y: float, width: float = _NARROW
-) -> tuple[str, float]:
+def names_below(names: Sequence[str], shares: Sequence[float], y: float, width: float = _NARROW) -> tuple[str, float]:
     """Return the names of places below an axis, turned where they do not fit, and the height that they need."""
     if fit_below(names, width):
         texts = [text(percent(at), y + LINE, name, "tick", "middle") for name, at in zip(names, shares, strict=True)]
@@ -299,7 +297,10 @@ def y_grid(ruler: Ruler, height: float) -> str:
 
 def x_grid(ruler: Ruler, height: float) -> str:
     """Return upright lines at the ticks."""
-    lines = (f'<line x1="{(x := percent(ruler.share(at)))}" x2="{x}" y1="{TOP}" y2="{TOP + height:g}"/>' for at, _ in ruler.ticks)
+    lines = (
+        f'<line x1="{(x := percent(ruler.share(at)))}" x2="{x}" y1="{TOP}" y2="{TOP + height:g}"/>'
+        for at, _ in ruler.ticks
+    )
     return f'<g class="chart-grid">{"".join(lines)}</g>'
 
 
@@ -312,7 +313,8 @@ def x_axis(ruler: Ruler, height: float) -> tuple[str, float]:
         texts, below = names_below(ruler.axis.names, shares, y)
     else:
         texts = "".join(
-            text(percent(at), y + LINE + 2, words, "tick", "middle") for at, (_, words) in zip(shares, ruler.ticks, strict=True)
+            text(percent(at), y + LINE + 2, words, "tick", "middle")
+            for at, (_, words) in zip(shares, ruler.ticks, strict=True)
         )
         below = LINE + 6
     return base + texts, below

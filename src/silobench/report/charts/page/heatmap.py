@@ -42,8 +42,8 @@ def heatmap_markup(chart: Heatmap) -> str:
     return framed(
         chart,
         Frame(
-            "heatmap", height, [_blank(chart, starts), *_shades(every, starts), *_frames(chart, starts)], (), left, left_width,
-            heads=[chart.row_title] if chart.row_title else [], above=texts, below=below, below_height=below_height,
+            "heatmap", height, [_blank(chart, starts), *_shades(every, starts), *_frames(chart, starts)], (), left,
+            left_width, heads=[chart.row_title] if chart.row_title else [], above=texts, below=below, below_height=below_height,
             foot=chart.column_title, data=_data(chart, starts, across), natural=natural * across, least=least * across,
             view=f"0 0 {across:g} {max(1, len(chart.rows))}", tail=_scale(chart),
         ),
@@ -119,4 +119,6 @@ def _data(chart: Heatmap, starts: Sequence[float], across: float) -> dict[str, A
         return facts | {"texts": [list(row) for row in chart.details or chart.texts]}
     known = {(field.row, field.column): rounded(field.value) for field in fields(chart)}
     table = [[known.get((row, column)) for column in range(len(chart.columns))] for row in range(len(chart.rows))]
-    return facts | {"values": [[int(one) if one is not None and one == int(one) else one for one in row] for row in table]}
+    return facts | {
+        "values": [[int(one) if one is not None and one == int(one) else one for one in row] for row in table]
+    }

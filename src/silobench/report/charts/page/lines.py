@@ -54,8 +54,8 @@ def line_markup(chart: LineChart) -> str:
         Frame(
             "line", height, marks, _keys(drawn), left, left_width, side, side_width,
             "chart-right chart-y" if right else "chart-ends",
-            [y.label, *([right.label] if right else [])], [y_grid(y, height)], level_names, below, below_height, x.label,
-            _data(drawn, x, y, right), _SQUARE + 40 if chart.diagonal else None,
+            [y.label, *([right.label] if right else [])], [y_grid(y, height)], level_names, below, below_height,
+            x.label, _data(drawn, x, y, right), _SQUARE + 40 if chart.diagonal else None,
         ),
     )  # fmt: skip
 
@@ -71,7 +71,9 @@ def line_rulers(chart: LineChart) -> tuple[Ruler, Ruler, Ruler | None]:
 
 def _reach(chart: LineChart, is_right: bool) -> list[float]:
     """Return the values of the lines of one axis, with the ends of their spreads."""
-    points = [point for line in chart.lines if (line.right and chart.right is not None) == is_right for point in line.points]
+    points = [
+        point for line in chart.lines if (line.right and chart.right is not None) == is_right for point in line.points
+    ]
     return [point.y + sign * (point.spread or 0.0) for point in points for sign in (-1, 0, 1)]
 
 
@@ -209,10 +211,13 @@ def _data(lines: Sequence[Line], x: Ruler, y: Ruler, right: Ruler | None) -> dic
         }
         if any(point.spread for point in line.points):
             facts["s"] = [
-                scale.shown(point.spread, 2) if point.spread and math.isfinite(point.spread) else 0 for point in line.points
+                scale.shown(point.spread, 2) if point.spread and math.isfinite(point.spread) else 0
+                for point in line.points
             ]
         facts |= {} if shared else {"x": column}
         facts |= {"right": 1} if line.right and right else {}
         series.append(facts)
     data = {"axis": axis_data(x), "value": axis_data(y), "series": series}
-    return data | ({"x": columns[0] if columns else []} if shared else {}) | ({"right": axis_data(right)} if right else {})
+    return (
+        data | ({"x": columns[0] if columns else []} if shared else {}) | ({"right": axis_data(right)} if right else {})
+    )

@@ -32,12 +32,12 @@ from silobench.report.charts.values import Better, Mark, ScatterChart, pareto
 _HEIGHT = 240
 _MOST_NAMED = 30  # marks with a name beside them
 _WIDTHS = (280.0, 640.0)  # pixels of a plot on a phone and on a desk, in both of which names must not touch
-_PLACES = ((9, 4, ""), (-9, 4, "end"), (0, -9, "middle"), (0, 17, "middle"))  # of a name beside its mark
+_PLACES = ((0, -9, "middle"), (9, 4, ""), (-9, 4, "end"), (0, 17, "middle"))  # of a name beside its mark
 
 
 def scatter_markup(chart: ScatterChart) -> str:
     """Return a scatter chart as HTML."""
-    marks = [mark for mark in chart.marks if _is_drawn(mark, chart)]
+    marks = [mark for mark in chart.marks if is_drawn(mark, chart)]
     x, y = scatter_rulers(chart)
     groups = list(dict.fromkeys(mark.group for mark in marks))
     levels, level_names = levels_across(chart.levels, y, _HEIGHT)
@@ -55,14 +55,15 @@ def scatter_markup(chart: ScatterChart) -> str:
     )  # fmt: skip
 
 
-def _is_drawn(mark: Mark, chart: ScatterChart) -> bool:
+def is_drawn(mark: Mark, chart: ScatterChart) -> bool:
+    """Whether a mark has a place: its numbers are finite, and positive on logarithmic axes."""
     pairs = ((mark.x, chart.x), (mark.y, chart.y))
     return all(math.isfinite(value) and (axis.scale != "log" or value > 0) for value, axis in pairs)
 
 
 def scatter_rulers(chart: ScatterChart) -> tuple[Ruler, Ruler]:
     """Return the rulers of x and y, with room for spreads."""
-    marks = [mark for mark in chart.marks if _is_drawn(mark, chart)]
+    marks = [mark for mark in chart.marks if is_drawn(mark, chart)]
     signs = (-1, 0, 1)
     x = ruler(chart.x, [mark.x + sign * (mark.x_spread or 0.0) for mark in marks for sign in signs])
     levels = [level.value for level in chart.levels]
@@ -108,14 +109,23 @@ def _whiskers(marks: Sequence[Mark], x: Ruler, y: Ruler) -> Iterator[str]:
 
 
 def _names(marks: Sequence[Mark], groups: Sequence[str], x: Ruler, y: Ruler) -> list[str]:
-    """Return names beside marks, where they touch no other name or mark; the others are under the pointer."""
+    """Return names beside marks where there is room; the others are under the pointer."""
+    return [
+        f'<svg x="{percent(x.share(mark.x))}" y="{coordinate(TOP + y_of(y, mark.y, _HEIGHT))}" overflow="visible" '
+        f'data-of="{groups.index(mark.group)}">{text(right, down, shortened(mark.name), "mark-name", anchor)}</svg>'
+        for mark, (right, down, anchor) in named_marks(marks, x, y)
+    ]
+
+
+def named_marks(marks: Sequence[Mark], x: Ruler, y: Ruler) -> list[tuple[Mark, tuple[int, int, str]]]:
+    """Return the marks whose names touch no other name or mark, with the place of the name: pixels and anchor."""
     if len(marks) > _MOST_NAMED:
         return []
     spots = [(x.share(mark.x), y_of(y, mark.y, _HEIGHT)) for mark in marks]
     taken: list[list[tuple[float, float, float, float]]] = [
         [(width * share - 5, at - 5, width * share + 5, at + 5) for share, at in spots] for width in _WIDTHS
     ]
-    texts = []
+    named = []
     for mark, (share, at) in zip(marks, spots, strict=True):
         short = shortened(mark.name)
         for right, down, anchor in _PLACES:
@@ -123,13 +133,9 @@ def _names(marks: Sequence[Mark], groups: Sequence[str], x: Ruler, y: Ruler) -> 
             if all(_is_free(box, others, width) for box, others, width in zip(boxes, taken, _WIDTHS, strict=True)):
                 for box, others in zip(boxes, taken, strict=True):
                     others.append(box)
-                words = text(right, down, short, "mark-name", anchor)
-                series = groups.index(mark.group)
-                texts.append(
-                    f'<svg x="{percent(share)}" y="{coordinate(TOP + at)}" overflow="visible" data-of="{series}">{words}</svg>'
-                )
+                named.append((mark, (right, down, anchor)))
                 break
-    return texts
+    return named
 
 
 def _box(x: float, y: float, words: str, anchor: str) -> tuple[float, float, float, float]:
