@@ -46,7 +46,7 @@ CASES = [
     command("data fetch", "datasets of `silobench data list`; write `silobench data fetch NAME...`."),
     command("run tiny.toml --workers", "--workers needs a value: write --workers VALUE."),
     command("run tiny.toml extra.toml", "leave it out, or put quotation marks around a value with spaces."),
-    command("show", "directory of runs; write `silobench show DIRECTORY`."),
+    command("show", "no directory of runs was given: write one, such as runs/demo, or --published for the runs that"),
     command("show runs more", "leave it out, or put quotation marks around a value with spaces."),
     command("demo now", "leave it out, or put quotation marks around a value with spaces."),
     command("doctor --json=yes", "--json is a switch and takes no value: write --json without one."),

@@ -6,7 +6,7 @@ and the ranks of a setting always add up to the same sum.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
@@ -74,29 +74,48 @@ def ranking(
 
 
 @dataclass(frozen=True)
-class _Place:
-    rank: float
-    won: bool
-    shared: bool
+class Place:
+    """The place of an algorithm in one setting, by how many others are better, equal and worse."""
+
+    above: int
+    ties: int
+    below: int
+
+    @property
+    def rank(self) -> float:
+        """The place, where those that tie share the mean of theirs."""
+        return 1 + self.above + self.ties / 2
+
+    @property
+    def won(self) -> bool:
+        return self.above == self.ties == 0
+
+    @property
+    def shared(self) -> bool:
+        return self.above == 0 < self.ties
 
 
-def _places(setting: Mapping[str, CellResult], question: Question) -> dict[str, _Place]:
-    """Return the place of each algorithm in a setting."""
-    pairs = [(i, j) for i in setting for j in setting if i != j]
-    better = {(i, j) for i, j in pairs if _better(setting[i], setting[j], question)}
+def places_of(names: Iterable[str], better: Set[tuple[str, str]]) -> dict[str, Place]:
+    """Return the place of each name, by the pairs of which the first is better than the second."""
+    every = list(names)
     places = {}
-    for name in setting:
-        above = sum((other, name) in better for other in setting)
-        below = sum((name, other) in better for other in setting)
-        ties = len(setting) - 1 - above - below
-        places[name] = _Place(1 + above + ties / 2, won=above == ties == 0, shared=above == 0 < ties)
+    for name in every:
+        above = sum((other, name) in better for other in every)
+        below = sum((name, other) in better for other in every)
+        places[name] = Place(above, len(every) - 1 - above - below, below)
     return places
 
 
-def _standing(name: str, places: Sequence[_Place]) -> Standing:
+def _places(setting: Mapping[str, CellResult], question: Question) -> dict[str, Place]:
+    """Return the place of each algorithm in a setting."""
+    pairs = [(i, j) for i in setting for j in setting if i != j]
+    return places_of(setting, {(i, j) for i, j in pairs if _better(setting[i], setting[j], question)})
+
+
+def _standing(name: str, places: Sequence[Place]) -> Standing:
     ranks = [place.rank for place in places]
     won, shared = sum(place.won for place in places), sum(place.shared for place in places)
-    return Standing(name, ranks, fmean(ranks), _interval(ranks), won, shared)
+    return Standing(name, ranks, fmean(ranks), interval_of(ranks), won, shared)
 
 
 def _better(a: CellResult, b: CellResult, question: Question) -> bool:
@@ -111,7 +130,8 @@ def _better(a: CellResult, b: CellResult, question: Question) -> bool:
     return (gain(pairs.mean, 0.0) if pairs else gain(a.score.mean, b.score.mean)) > question.rope
 
 
-def _interval(ranks: Sequence[float]) -> tuple[float, float] | None:
+def interval_of(ranks: Sequence[float]) -> tuple[float, float] | None:
+    """Return the 95% interval of the mean of ranks, by resampling settings; None for one setting."""
     if len(ranks) < 2:
         return None
     import numpy as np

@@ -1,5 +1,8 @@
 """Bytes, seconds, fractions and other numbers as text."""
 
+import math
+import re
+
 
 def size(count: float) -> str:
     """Return bytes with a unit.
@@ -12,6 +15,16 @@ def size(count: float) -> str:
             return f"{count:.3g} {unit}" if count else "0"
         count /= 1000
     raise AssertionError
+
+
+def bytes_of(text: str) -> float:
+    """Return a number of bytes that a user writes; NaN if the text is none.
+
+    >>> bytes_of("500kB"), bytes_of("1.5 GB"), bytes_of("800"), bytes_of("many")
+    (500000.0, 1500000000.0, 800.0, nan)
+    """
+    match = re.fullmatch(r"([0-9]*\.?[0-9]+(?:e[0-9]+)?) *([kMGT]?)B?", text.strip())
+    return float(match[1]) * 1000.0 ** "_kMGT".find(match[2] or "_") if match else math.nan
 
 
 def duration(seconds: float) -> str:

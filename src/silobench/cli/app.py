@@ -15,6 +15,7 @@ import typer
 
 from silobench import __version__
 from silobench.cli import data as cli_data
+from silobench.cli import leaderboard as cli_leaderboard
 from silobench.cli import models as cli_models
 from silobench.cli import results as cli_results
 from silobench.cli.busy import show_progress, waiting
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 
 app.add_typer(cli_data.app)
+app.add_typer(cli_leaderboard.app)
 
 
 def main() -> None:
@@ -208,11 +210,17 @@ def doctor(json_: Json = False) -> None:
 KINDS = (
     "adversaries", "aggregates", "algorithms", "availabilities", "clocks", "codecs", "controllers", "datasets",
     "defences", "engines", "exchanges", "executors", "measures", "metrics", "models", "networks", "objectives", "paces",
-    "partitions", "schedules", "selections", "servers", "solvers", "starts", "suites", "transforms",
+    "partitions", "published", "schedules", "selections", "servers", "solvers", "starts", "suites", "transforms",
     "vertical-algorithms", "vertical-measures", "vertical-models",
 )  # fmt: skip
 
-_SINGULAR = {f"{kind[:-3]}y" if kind.endswith("ies") else kind[:-1]: kind for kind in KINDS}  # as keys are written
+_LIST_NOTES = {
+    "suites": "Run one with `silobench run SUITE --scale smoke|laptop|paper`; --json shows what each scale contains.",
+    "published": "Read one with `silobench show --published NAME`; so do claims, report, compare and leaderboard.",
+}
+_SINGULAR = {
+    f"{kind[:-3]}y" if kind.endswith("ies") else kind.removesuffix("s"): kind for kind in KINDS
+}  # as keys are written
 
 
 @app.command("list")
@@ -231,8 +239,7 @@ def list_(
         return
     from silobench.cli.terminal import print_list
 
-    run = "Run one with `silobench run SUITE --scale smoke|laptop|paper`; --json shows what each scale contains."
-    print_list(kind, rows, run if kind == "suites" else "")
+    print_list(kind, rows, _LIST_NOTES.get(kind, ""))
 
 
 def _describe(kind: str, is_extended: bool) -> list[dict[str, str]]:
@@ -241,6 +248,10 @@ def _describe(kind: str, is_extended: bool) -> list[dict[str, str]]:
         from silobench.papers import suites
 
         return suites.describe()
+    if kind == "published":
+        from silobench.runs.archive import describe_published
+
+        return describe_published()
     if not is_extended:
         from silobench.cli.names import built_in
 

@@ -10,6 +10,7 @@ import typer
 
 from silobench.cli.busy import waiting
 from silobench.cli.options import Json, LoadedPlugins
+from silobench.cli.sources import Directory, Published, Source
 from silobench.errors import ConfigError, RecordError, SilobenchError, suggest
 
 if TYPE_CHECKING:
@@ -26,12 +27,11 @@ _NO_CROSS = (
 )
 _NO_TIMES = "these runs have no time of server and parties, because they are from an earlier version"
 FORMATS = ("terminal", "markdown", "latex", "csv")
-Directory = Annotated[Path, typer.Argument(help="Directory of runs.")]
 Profile = Annotated[bool, typer.Option("--profile", help="Show where the time of each run went, phase by phase.")]
 
 
 def show(
-    directory: Directory,
+    directory: Directory = None,
     form: Annotated[
         str, typer.Option("--format", help="terminal, markdown, latex, or csv (one line per cell or party).")
     ] = "terminal",
@@ -76,6 +76,7 @@ def show(
             "spent their time.",
         ),
     ] = False,
+    published: Published = False,
     json_: Json = False,
     plugin: LoadedPlugins = None,
 ) -> None:
@@ -92,20 +93,21 @@ def show(
     from silobench.analysis.vertical import vertical_tables
 
     _check_form(form, json_ or profile, details or time or target is not None)
-    results = _read(directory)
+    source = Source(directory, published)
+    results = source.read()
     runs = _readable(results)
     checked_target(target, runs)
     if json_:
         _print_json(results, target, every, parties)
     elif form == "csv":
-        _print_csv(_finished(runs, directory), every, parties, cross)
+        _print_csv(_finished(runs, source), every, parties, cross)
     elif form == "terminal":
         print_tables(runs, profile, every, cross, time)
         print_missing(results)
         if details or parties or target is not None:
-            _print_more(_finished(runs, directory), details, target, parties)
+            _print_more(_finished(runs, source), details, target, parties)
     else:
-        cells = _finished(runs, directory)
+        cells = _finished(runs, source)
         more = [*_more_tables(cells, details, target, parties), *(_time_tables(cells, each=True) if time else [])]
         privacy = [table for table in (privacy_table(cells),) if table.rows]
         tables = [
@@ -113,7 +115,7 @@ def show(
             *cross_tables(cells, cross), *privacy, *more,
         ]  # fmt: skip
         print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
-    _report_damage(results)
+    report_damage(results)
 
 
 def _check_form(form: str, has_own_form: bool, has_details: bool) -> None:
@@ -181,21 +183,14 @@ def _print_csv(cells: "list[CellResult]", every: bool, parties: bool, cross: boo
     print(parties_csv(cells) if parties else cross_csv(cells) if cross else scores_csv(cells, every))
 
 
-def _read(directory: Path) -> "Results":
-    with waiting(f"reading the runs in {directory}"):
-        from silobench.runs.results import read_results
-
-        return read_results(directory)
-
-
 def _readable(results: "Results") -> "list[StoredRun]":
     """Return the runs that can be read; raise what is wrong with the others if there are none."""
     if not results.runs:
-        _report_damage(results)
+        report_damage(results)
     return results.runs
 
 
-def _report_damage(results: "Results") -> None:
+def report_damage(results: "Results") -> None:
     """Raise an error about damaged runs, after everything else was shown."""
     damaged, total = len(results.problems), len(results.problems) + len(results.runs)
     if damaged == 1:
@@ -251,12 +246,12 @@ def _print_json(results: "Results", target: float | None, every: bool, parties: 
     print(json.dumps(facts, indent=1))
 
 
-def _finished(runs: "list[StoredRun]", directory: Path) -> "list[CellResult]":
+def _finished(runs: "list[StoredRun]", source: Source) -> "list[CellResult]":
     from silobench.papers import collect_cells
 
     cells = collect_cells(runs)
     if not cells:
-        raise RecordError(f"no run in {directory} is finished: run the experiment to its end first.")
+        raise RecordError(f"no run in {source.name} is finished: run the experiment to its end first.")
     return cells
 
 
@@ -302,7 +297,7 @@ def print_tables(
 
 
 def claims(
-    directory: Directory,
+    directory: Directory = None,
     only: Annotated[
         str, typer.Option(help="Only claims whose id matches this glob, such as 'niid-6' or 'zhao-*'.")
     ] = "*",
@@ -310,6 +305,7 @@ def claims(
     all_: Annotated[
         bool, typer.Option("--all", help="List also the claims that these runs say nothing about.")
     ] = False,
+    published: Published = False,
     json_: Json = False,
     plugin: LoadedPlugins = None,
 ) -> None:
@@ -320,14 +316,15 @@ def claims(
     findings = [finding for finding in FINDINGS if fnmatch(finding.id, only)]
     if not findings:
         raise ConfigError(f"--only '{only}' matches no claim: {suggest(only, [f.id for f in FINDINGS])}")
-    results = _read(directory)
+    source = Source(directory, published)
+    results = source.read()
     with waiting("judging the claims"):
-        verdicts = judge(_finished(_readable(results), directory), findings)
+        verdicts = judge(_finished(_readable(results), source), findings)
     if json_:
         print(json.dumps([claim.as_json() for claim in verdicts], indent=1))
     else:
         _print_claims(verdicts, evidence or only != "*", all_ or only != "*")
-    _report_damage(results)
+    report_damage(results)
 
 
 def _print_claims(claims: "list[Claim]", evidence: bool, with_untested: bool) -> None:
@@ -345,7 +342,7 @@ def _print_claims(claims: "list[Claim]", evidence: bool, with_untested: bool) ->
 
 
 def report(
-    directory: Directory,
+    directory: Directory = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -354,6 +351,7 @@ def report(
             "everything in one file.",
         ),
     ] = None,
+    published: Published = False,
     figures: Annotated[
         str | None,
         typer.Option(metavar="pdf|svg|png", help="Write every figure as a file too, into DIR/figures, for papers."),
@@ -364,7 +362,8 @@ def report(
 
     The pages open from disk and load nothing from a network.
     """
-    results = _read(directory)
+    source = Source(directory, published)
+    results = source.read()
     _readable(results)
     _check_place(output)
     if figures:
@@ -372,14 +371,14 @@ def report(
 
         check_form(figures)
     with waiting("writing the report"):
-        page = write_report(results, output or directory / "report", directory.resolve().name)
+        page = write_report(results, output or source.folder / "report", source.folder.resolve().name)
     print(f"report: {page.resolve()}")
     if figures:
         with waiting("drawing the figures"):
-            paths = _write_figures(results, directory, figures)
-        print(f"figures: {len(paths)} {figures} files in {(directory / 'figures').resolve()}")
+            paths = _write_figures(results, source.folder, figures)
+        print(f"figures: {len(paths)} {figures} files in {(source.folder / 'figures').resolve()}")
     print_missing(results)
-    _report_damage(results)
+    report_damage(results)
 
 
 def _write_figures(results: "Results", directory: Path, form: str) -> list[Path]:
@@ -412,7 +411,7 @@ def write_report(results: "Results", path: Path, title: str, *, live: bool = Fal
 
 
 def compare(
-    directory: Directory,
+    directory: Directory = None,
     a: Annotated[
         str | None, typer.Argument(metavar="A", help='An algorithm of these runs, such as "fedprox(mu=0.1)".')
     ] = None,
@@ -452,6 +451,7 @@ def compare(
             help="Draw the posterior of each setting with the region of equivalence: a .pdf, .svg or .png file."
         ),
     ] = None,
+    published: Published = False,
     json_: Json = False,
     plugin: LoadedPlugins = None,
 ) -> None:
@@ -464,7 +464,9 @@ def compare(
     from silobench.analysis.comparison_table import comparison_table
     from silobench.cli.terminal import print_table
 
-    results = _read(directory)
+    if published and b is None:  # without the name of a study
+        directory, a, b = None, directory and str(directory), a
+    results = Source(directory, published).read()
     cells = collect(_readable(results))
     try:
         a, b = comparing.checked_names(a, b, cells, by)
@@ -473,7 +475,7 @@ def compare(
         with waiting("comparing"):
             comparison = comparing.compare(cells, a, b, question, only, by)
     except SilobenchError:
-        _report_damage(results)  # what is asked for may be in a damaged run
+        report_damage(results)  # what is asked for may be in a damaged run
         raise
     if plot:
         from silobench.report.posteriors import plot_comparison  # loads matplotlib
@@ -485,7 +487,7 @@ def compare(
         print_table(comparison_table(comparison))
         if plot:
             print(f"wrote {plot}")
-    _report_damage(results)
+    report_damage(results)
 
 
 def _rope(text: str | None) -> "float | Ropes | None":

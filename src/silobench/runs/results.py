@@ -1,5 +1,7 @@
 """A results directory: its runs, those that are damaged, and those that were planned and never started.
 
+An archive (`archive`) is read in the place of a directory.
+
 0123456789abcdef/   a run, as `stored` describes it
 .plans/             one file per experiment: the ids and names of the runs that it asks for
 """
@@ -12,6 +14,7 @@ from pathlib import Path
 
 from silobench.atomic import replace_atomically
 from silobench.errors import RecordError
+from silobench.runs.archive import is_archive, read_archive
 from silobench.runs.stored import StoredRun, files_under, read_run, run_paths, sha256
 
 PLANS_FOLDER = ".plans"
@@ -31,10 +34,13 @@ class Results:
 
 
 def read_results(root: Path, read: Callable[[Path], StoredRun] = read_run) -> Results:
-    """Read every run under a directory. A damaged run is reported, and does not keep others from being read.
+    """Read every run under a directory, or in an archive.
 
+    A damaged run of a directory is reported, and does not keep others from being read; a damaged archive is refused.
     `read` returns the run in a directory; one that remembers runs may be used in place of `read_run`.
     """
+    if is_archive(root):
+        return Results(read_archive(root), [])
     runs, problems = [], []
     paths = run_paths(root)
     for path in paths:

@@ -140,7 +140,11 @@ class StoredRun:
 
 def read_run(path: Path) -> StoredRun:
     """Read and verify a run directory; a torn or altered file is refused by name."""
-    facts, rows = read_json(path)
+    return typed_run(path, *read_json(path))
+
+
+def typed_run(path: Path, facts: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> StoredRun:
+    """Return a run from its verified JSON; a description with other types than a run's is refused."""
     try:
         return StoredRun.from_json(path, facts, rows)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -193,19 +197,31 @@ def read_json(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         commit = read_header(path)
         size, digest = (commit["bytes"], commit["sha256"]) if commit else (0, sha256(b""))
     content = read_bytes(lines) if size or lines.exists() else b""
+    return facts, verified_rows(content, size, digest, lines)
+
+
+def verified_rows(content: bytes, size: int, digest: str, file: Path) -> list[dict[str, Any]]:
+    """Return the first `size` bytes of rounds.jsonl as they are stored; other bytes than the digest's are refused."""
     if len(content) < size or sha256(content[:size]) != digest:
         raise RecordError(
-            f"{lines} is damaged (its first {size} bytes do not match the record, it has {len(content)}): {REMEDY}"
+            f"{file} is damaged (its first {size} bytes do not match the record, it has {len(content)}): {REMEDY}"
         )
-    rows: list[dict[str, Any]] = json.loads(b"[%s]" % b",".join(content[:size].splitlines()))
-    return facts, rows
+    try:
+        rows: list[dict[str, Any]] = json.loads(b"[%s]" % b",".join(content[:size].splitlines()))
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{file} is damaged (a line is not JSON): {REMEDY}") from error
+    return rows
 
 
 def read_facts(path: Path) -> dict[str, Any]:
     """Read run.json as it is stored; one that is not a whole description is refused."""
     if not (path / "run.json").exists():
         raise RecordError(f"{path} has no run.json beside its recorded rounds: {REMEDY}")
-    content = read_bytes(path / "run.json")
+    return verified_facts(read_bytes(path / "run.json"), path)
+
+
+def verified_facts(content: bytes, path: Path) -> dict[str, Any]:
+    """Return the description of the run in a directory, from the bytes of its run.json; a changed one is refused."""
     try:
         facts: dict[str, Any] = json.loads(content)
         whole = all(isinstance(facts[key], kind) for key, kind in _FACTS.items())

@@ -1,0 +1,210 @@
+"""A leaderboard: methods ranked in every setting, with ties where no difference is decided, and over all settings.
+
+In a setting, one method is better than another if the Bayesian correlated t-test of `bayes` says so with a probability
+above 0.95: better by more than the region of practical equivalence, over the seeds that both have. Everything else is
+a tie. docs/leaderboard.md states the rules.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import permutations
+from statistics import fmean
+from typing import Any
+
+from silobench.analysis.bayes import DECIDED
+from silobench.analysis.budget import Budget
+from silobench.analysis.cells import CellResult
+from silobench.analysis.compare import FEWEST_SETTINGS, Question, paired, rope_of
+from silobench.analysis.contests import Contest, contests
+from silobench.analysis.ranking import Place, interval_of, places_of
+from silobench.runs.stored import StoredRun
+
+FEWEST_TRIALS = 2  # with one, there is no spread to judge by
+
+
+@dataclass(frozen=True)
+class RankedContest:
+    """A setting with the pairs of methods of which the first is better than the second."""
+
+    contest: Contest
+    ranked: tuple[str, ...]  # methods with enough trials, the best mean first; empty if there is nothing to rank
+    better: frozenset[tuple[str, str]]
+
+    @cached_property
+    def places(self) -> dict[str, Place]:
+        """The place of each ranked method."""
+        return places_of(self.ranked, self.better)
+
+    @property
+    def listed(self) -> list[str]:
+        """All methods: the ranked ones by place and mean, then those with too few trials."""
+        places = self.places
+        first = sorted(self.ranked, key=lambda name: places[name].above)
+        return [*first, *(name for name in self.contest.methods if name not in places)]
+
+    def relative(self, name: str) -> float:
+        """Return the share of the rivals of a method that are better than it; a tie counts half."""
+        return (self.places[name].rank - 1) / (len(self.ranked) - 1)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One method over all settings in which it is ranked."""
+
+    method: str
+    rank: int  # 1 + the methods that are better over the settings that both have; equal for methods that tie
+    settings: int
+    mean_rank: float
+    interval: tuple[float, float] | None  # 95%, by resampling settings; None for one setting
+    beaten: float  # the mean share of rivals that are better; a tie counts half
+    first: int  # settings in which no other is better
+    alone: int  # of these, settings in which it is better than every other
+    wins: int  # pairs of a setting and a rival
+    ties: int
+    losses: int
+
+
+@dataclass(frozen=True)
+class Board:
+    """Contests with their ranks, the standings over them, and what was left out."""
+
+    contests: list[RankedContest]
+    standings: list[Standing]
+    budget: Budget = field(default_factory=Budget)
+
+    @property
+    def ranked(self) -> list[RankedContest]:
+        """The settings that have ranks."""
+        return [one for one in self.contests if one.ranked]
+
+    @property
+    def other_partition(self) -> int:
+        """Runs that were left out, because their parties have other rows than those of the same seed."""
+        return sum(one.contest.other_partition for one in self.contests)
+
+
+def leaderboard(runs: Iterable[StoredRun], budget: Budget = Budget()) -> Board:  # noqa: B008 - frozen
+    """Rank the methods of finished runs in each setting and over settings, by their scores within a budget."""
+    return board_of(contests(runs, budget), budget)
+
+
+def board_of(settings: Sequence[Contest], budget: Budget = Budget()) -> Board:  # noqa: B008 - frozen
+    """Rank the methods of some contests."""
+    ranked = [rank(contest) for contest in settings]
+    return Board(ranked, standings([one for one in ranked if one.ranked]), budget)
+
+
+# --- one setting --------------------------------------------------------------------------------------
+
+
+def rank(contest: Contest) -> RankedContest:
+    """Decide all pairs of methods of a setting that have two trials or more."""
+    metric = contest.metric
+    question = Question(metric.name, rope_of(metric), score=metric)
+    cells = {name: cell for name, cell in contest.methods.items() if len(cell.runs) >= FEWEST_TRIALS}
+    if len(cells) < 2:
+        return RankedContest(contest, (), frozenset())
+    names = sorted(cells, key=lambda name: metric.gain(cells[name].score.mean, 0.0), reverse=True)
+    pairs = permutations(names, 2)
+    better = frozenset((a, b) for a, b in pairs if _is_better(cells[a], cells[b], question))
+    return RankedContest(contest, tuple(names), better)
+
+
+def _is_better(a: CellResult, b: CellResult, question: Question) -> bool:
+    """Whether `a` is better than `b` beyond doubt; one with a trial without a score is worse."""
+    shared = set(a.seeds) & set(b.seeds)
+    if len(shared) < FEWEST_TRIALS:
+        return False
+    failures = [not math.isfinite(cell.score.mean) for cell in (a, b)]
+    if any(failures):
+        return failures == [False, True]
+    pairs = paired(a, b, question)
+    return bool(pairs and pairs.odds and pairs.odds.better_a > DECIDED)
+
+
+# --- over settings ------------------------------------------------------------------------------------
+
+
+def standings(settings: Sequence[RankedContest]) -> list[Standing]:
+    """Return the standing of each method over settings, the one with the fewest better rivals first."""
+    names = list(dict.fromkeys(name for setting in settings for name in setting.ranked))
+    relative = {name: _relative_ranks(name, settings) for name in names}
+    better = {(a, b) for a, b in permutations(names, 2) if _is_ahead(relative[a], relative[b])}
+    every = [_standing(name, settings, sum((other, name) in better for other in names)) for name in names]
+    return sorted(every, key=lambda standing: (standing.beaten, -standing.settings, standing.method))
+
+
+def _relative_ranks(name: str, settings: Sequence[RankedContest]) -> dict[int, float]:
+    return {place: setting.relative(name) for place, setting in enumerate(settings) if name in setting.places}
+
+
+def _is_ahead(a: dict[int, float], b: dict[int, float]) -> bool:
+    """Whether the mean share of better rivals of `a` is smaller, over six or more settings that both have."""
+    shared = sorted(a.keys() & b.keys())
+    if len(shared) < FEWEST_SETTINGS:
+        return False
+    interval = interval_of([a[place] - b[place] for place in shared])
+    return interval is not None and interval[1] < 0
+
+
+def _standing(name: str, settings: Sequence[RankedContest], ahead: int) -> Standing:
+    entered = [setting for setting in settings if name in setting.places]
+    places = [setting.places[name] for setting in entered]
+    ranks = [place.rank for place in places]
+    return Standing(
+        name,
+        1 + ahead,
+        len(places),
+        fmean(ranks),
+        interval_of(ranks),
+        fmean(setting.relative(name) for setting in entered),
+        sum(place.above == 0 for place in places),
+        sum(place.won for place in places),
+        sum(place.below for place in places),
+        sum(place.ties for place in places),
+        sum(place.above for place in places),
+    )
+
+
+# --- JSON ---------------------------------------------------------------------------------------------
+
+
+def board_json(board: Board) -> dict[str, Any]:
+    """Return a leaderboard as JSON."""
+    return {
+        "budget": vars(board.budget),
+        "standings": [vars(standing) for standing in board.standings],
+        "settings": [_contest_json(one) for one in board.contests],
+        "runs_on_another_partition": board.other_partition,
+    }
+
+
+def _contest_json(one: RankedContest) -> dict[str, Any]:
+    contest = one.contest
+    cells = {name: contest.methods[name] for name in one.listed} | contest.baselines
+    return {
+        **dict(contest.choices),
+        "skew": contest.skew,
+        "metric": contest.metric.name,
+        "higher_is_better": contest.metric.higher_is_better,
+        "rope": rope_of(contest.metric),
+        "entries": [_entry_json(name, cell, one.places.get(name)) for name, cell in cells.items()],
+        "better": sorted(map(list, one.better)),
+        "outside_budget": list(contest.outside),
+    }
+
+
+def _entry_json(name: str, cell: CellResult, place: Place | None) -> dict[str, Any]:
+    return {
+        "method": name,
+        "rank": place and place.above + 1,
+        "tied_with": place and place.ties,
+        **cell.score.as_json(),
+        "seeds": cell.seeds,
+        "rounds": cell.rounds,
+        "bytes": cell.bytes_up + cell.bytes_down,
+        "virtual_seconds": cell.virtual_seconds,
+        "runs": [str(run.path) for run in cell.runs],
+    }

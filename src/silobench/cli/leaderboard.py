@@ -1,0 +1,221 @@
+"""The command `leaderboard`: ranks of methods, checks of submissions, and records of many runs in one file."""
+
+import json
+import logging
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from silobench.cli.busy import waiting
+from silobench.cli.options import DataDir, Json, LoadedPlugins, Out, Plugins
+from silobench.cli.results import report_damage
+from silobench.cli.sources import read_all
+from silobench.errors import ConfigError, RecordError
+
+if TYPE_CHECKING:
+    from silobench.analysis.budget import Budget
+    from silobench.analysis.contests import Choice
+    from silobench.analysis.leaderboard import Board
+    from silobench.runs.results import Results
+    from silobench.runs.stored import StoredRun
+    from silobench.runs.verdict import Verdict
+
+_LOG = logging.getLogger(__name__)
+_DEFAULT = "rank"
+
+
+class _Ranking(TyperGroup):
+    """A group whose first word may be left out: `leaderboard DIR` is `leaderboard rank DIR`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        first = args[0] if args else ""
+        is_named = first in self.commands or first in ctx.help_option_names
+        return super().parse_args(ctx, args if is_named or not args else [_DEFAULT, *args])
+
+
+app = typer.Typer(
+    name="leaderboard",
+    cls=_Ranking,
+    help="Rank methods by stored runs: `leaderboard DIR...`. Check a submission, and pack records into one file.",
+    no_args_is_help=True,
+)
+
+
+@app.command()
+def rank(
+    directories: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="DIR...",
+            help="Directories of runs, or files of records; with --published, also names of studies, or globs.",
+        ),
+    ] = None,
+    published: Annotated[
+        bool, typer.Option("--published", help="Add the runs that come with silobench, or those of the named studies.")
+    ] = False,
+    dataset: Annotated[str, typer.Option(help="Only datasets whose name matches this glob.")] = "*",
+    skew: Annotated[str, typer.Option(help="Only settings with this kind of skew, such as label; a glob.")] = "*",
+    method: Annotated[str, typer.Option(help="Only methods that match this glob; ranks are among them.")] = "*",
+    max_rounds: Annotated[int | None, typer.Option(min=1, help="Count the score after this many rounds.")] = None,
+    max_bytes: Annotated[
+        str | None, typer.Option(help="Count the score before more is sent, such as 500kB or 2GB.")
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(help="Count the score before more virtual time has passed.")
+    ] = None,
+    max_epsilon: Annotated[
+        float | None,
+        typer.Option(help="Count the score before more privacy is spent; runs without a guarantee are out."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", help="The page to write. Default: leaderboard.html in the first directory."),
+    ] = None,
+    json_: Json = False,
+    plugin: LoadedPlugins = None,
+) -> None:
+    """Rank methods in each setting, with ties where no difference is decided, and over settings; write a page.
+
+    `leaderboard DIR...` is the same.
+    """
+    from silobench.analysis.contests import Choice, chosen, contests
+    from silobench.analysis.leaderboard import board_json, board_of
+
+    budget = _budget(max_rounds, max_bytes, max_seconds, max_epsilon)
+    results = read_all(directories or [], published)
+    choice = Choice(dataset, skew, method)
+    with waiting("ranking the methods"):
+        runs = finished(results)
+        board = board_of(chosen(contests(runs, budget), choice), budget)
+    if json_:
+        print(json.dumps(board_json(board), indent=1))
+    else:
+        _print(board)
+    if output or not json_:
+        with waiting("writing the page"):
+            page = _write(runs, board, choice, output or _default_page(directories or []))
+        if not json_:
+            print(f"page: {page.resolve()}")
+    report_damage(results)
+
+
+def _default_page(directories: Sequence[Path]) -> Path:
+    folder = next((path for path in directories if path.is_dir()), Path())
+    return folder / "leaderboard.html"
+
+
+def _write(runs: "Sequence[StoredRun]", board: "Board", choice: "Choice", path: Path) -> Path:
+    """Write the page, with further budgets to choose from if the command line has none."""
+    from silobench.analysis.contests import chosen, contests
+    from silobench.analysis.leaderboard import board_of
+    from silobench.report.leaderboard import budgets_of, write_board
+
+    budgets = [] if board.budget else budgets_of(runs)
+    others = [board_of(chosen(contests(runs, budget), choice), budget) for budget in budgets]
+    return write_board([board, *others], path)
+
+
+def finished(results: "Results") -> "list[StoredRun]":
+    """Return the finished runs; without one, raise what is wrong."""
+    if not (runs := [run for run in results.runs if run.complete]):
+        report_damage(results)
+        raise RecordError("none of these runs is finished: run the experiment to its end first.")
+    return runs
+
+
+def _budget(rounds: int | None, sent: str | None, seconds: float | None, epsilon: float | None) -> "Budget":
+    from silobench.analysis.budget import Budget
+    from silobench.analysis.units import bytes_of
+
+    limit = None if sent is None else bytes_of(sent)
+    if limit is not None and not 0 < limit < math.inf:
+        raise ConfigError(f"--max-bytes must be a size such as 500kB or 2GB, but '{sent}' was given.")
+    for name, value in (("--max-seconds", seconds), ("--max-epsilon", epsilon)):
+        if value is not None and not 0 < value < math.inf:
+            raise ConfigError(f"{name} must be a number above 0, but {value} was given.")
+    return Budget(rounds, limit, seconds, epsilon)
+
+
+def _print(board: "Board") -> None:
+    from silobench.analysis.board_tables import contests_table, standings_table
+    from silobench.cli.terminal import print_table
+
+    if board.standings:
+        print_table(standings_table(board))
+    else:
+        print("no setting has two methods with two shared seeds, so nothing is ranked: run with --trials 3 or more.")
+    print_table(contests_table(board))
+
+
+@app.command()
+def check(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The submission: a directory of runs.")],
+    runs: Annotated[int, typer.Option(min=1, help="How many runs to repeat; they are chosen at random.")] = 3,
+    all_: Annotated[bool, typer.Option("--all", help="Repeat every run.")] = False,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Repeat only this many rounds of each run; to the end by default.")
+    ] = None,
+    json_: Json = False,
+    plugin: Plugins = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Check a submission: complete, untampered, and the same numbers if runs are repeated. Exit code 1 if refused."""
+    with waiting("loading"):
+        from silobench.runs.verdict import check_submission
+    total = "all" if all_ else str(runs)
+
+    def report(run: "StoredRun", place: int, number: int) -> None:
+        facts = {"step": f"repeating run {place + 1} of {total}, {run.path.name}", "done": number}
+        _LOG.info("", extra={**facts, "total": rounds or len(run.rounds)})
+
+    with waiting("checking the records"):
+        verdict = check_submission(directory, None if all_ else runs, rounds, plugin or (), report)
+    if json_:
+        print(json.dumps(verdict.as_json(), indent=1))
+    else:
+        _print_verdict(verdict, directory)
+    if not verdict.accepted:
+        raise typer.Exit(1)
+
+
+def _print_verdict(verdict: "Verdict", directory: Path) -> None:
+    from silobench.cli.terminal import print_lines
+
+    print_lines(f"{directory} is {'accepted' if verdict.accepted else 'refused'}", verdict.problems)
+    for title, lines in (("verified", verdict.verified()), ("not verified", verdict.not_verified())):
+        if lines:
+            print_lines(title, lines)
+
+
+@app.command()
+def pack(
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Directories of runs, or files of records.")
+    ],
+    output: Annotated[Path, typer.Option("--output", help="The file to write: NAME.runs.xz.")],
+    title: Annotated[str, typer.Option(help="One line about these runs, which lists show.")] = "",
+) -> None:
+    """Pack the records of finished runs, without models, into one small file; equal runs give equal bytes."""
+    with waiting("packing the runs"):
+        from silobench.analysis.units import size
+        from silobench.runs import archive
+
+        count = archive.pack((one for root in directories for one in archive.records_of(root)), output, title)
+    print(f"packed {count} runs into {output} ({size(output.stat().st_size)})")
+
+
+@app.command()
+def unpack(
+    file: Annotated[Path, typer.Argument(help="File of records, NAME.runs.xz.")],
+    out: Out = Path("runs"),
+) -> None:
+    """Write the runs of a file of records as run directories, without models."""
+    with waiting("unpacking the runs"):
+        from silobench.runs import archive
+
+        count = archive.unpack(file, out)
+    print(f"wrote {count} runs into {out}")

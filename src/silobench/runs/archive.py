@@ -1,0 +1,235 @@
+"""Compact records: many finished runs, without their models, in one file. Nothing here needs torch.
+
+NAME.runs.xz is xz over text. The first line is a header with a title and the number of runs. Then comes each run: one
+line with the content of its run.json, and the lines of its rounds.jsonl, byte for byte. Runs are read from it as from
+their directories, with the same checks: run.json states its own digest and that of the rounds, and the id of a run is
+a hash of its configuration. Equal runs give equal bytes, in whatever order and from whatever directory they come.
+"""
+
+import json
+import lzma
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from silobench.atomic import replace_atomically
+from silobench.errors import ConfigError, RecordError, suggest
+from silobench.runs.stored import (
+    StoredRun,
+    read_bytes,
+    read_facts,
+    run_paths,
+    sha256,
+    typed_run,
+    verified_facts,
+    verified_rows,
+)
+
+SUFFIX = ".runs.xz"
+PUBLISHED_FOLDER = Path(__file__).with_name("published")
+_KIND = "silobench records"
+_VERSION = 1
+_MOST_PACKED = 64 * 2**20  # bytes of a file
+_MOST_UNPACKED = 1024 * 2**20  # bytes of its text: a small file must not fill the memory
+_MOST_MEMORY = 128 * 2**20  # bytes that unpacking itself may take
+_LEAST = 1 << 12  # bytes that are unpacked to read a header
+_GET_ANOTHER = "get the file again, or pack the runs again with `silobench leaderboard pack`."
+
+
+@dataclass(frozen=True)
+class Record:
+    """The record of a finished run, as it is stored: the facts of run.json and the bytes of rounds.jsonl."""
+
+    path: Path  # its directory, or its place in an archive
+    facts: Mapping[str, Any]
+    lines: bytes
+
+    @property
+    def id(self) -> str:
+        return str(self.facts["id"])
+
+    @property
+    def run(self) -> StoredRun:
+        """The run, verified and typed."""
+        seal = self.facts["records"]
+        rows = verified_rows(self.lines, seal["bytes"], seal["sha256"], self.path / "rounds.jsonl")
+        return typed_run(self.path, self.facts, rows)
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line of an archive."""
+
+    name: str  # of the file, without its suffix
+    title: str
+    runs: int
+
+
+# --- reading -----------------------------------------------------------------------------------------
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a path is that of an archive, by its name."""
+    return path.name.endswith(SUFFIX) and path.is_file()
+
+
+def read_archive(path: Path) -> list[StoredRun]:
+    """Read and verify every run of an archive, in the order of their ids. A run's path is the file's and its id."""
+    return [record.run for record in records_of(path)]
+
+
+def records_of(root: Path) -> list[Record]:
+    """Return the records of all finished runs in an archive or under a directory; a damaged one is refused."""
+    if is_archive(root):
+        return list(_records(_text(root), root))
+    return [Record(path, facts, _lines(path, facts)) for path, facts in _finished(root)]
+
+
+def published_runs(pattern: str = "*") -> list[StoredRun]:
+    """Return the runs that come with silobench; only those of studies whose names match a glob."""
+    return [run for file in published_files(pattern) for run in read_archive(file)]
+
+
+def published_files(pattern: str = "*") -> list[Path]:
+    """Return the archives that come with silobench whose names match a glob; a name that no study has is refused."""
+    files = {file.name.removesuffix(SUFFIX): file for file in sorted(PUBLISHED_FOLDER.glob(f"*{SUFFIX}"))}
+    chosen = [file for name, file in files.items() if fnmatch(name, pattern)]
+    if not chosen and pattern != "*":
+        others = suggest(pattern, files) if files else "this version of silobench has none."
+        raise ConfigError(f"no published study has the name '{pattern}': {others}")
+    return chosen
+
+
+def describe_published() -> list[dict[str, str]]:
+    """Return the names of the studies that come with silobench, with titles and numbers of runs, for a list."""
+    headers = map(read_header, published_files())
+    return [{"signature": header.name, "summary": f"{header.title} ({header.runs} runs)"} for header in headers]
+
+
+def read_header(path: Path) -> Header:
+    """Read the title of an archive and the number of its runs, without its runs."""
+    return _header(_text(path, most=_LEAST).partition(b"\n")[0], path)
+
+
+def _finished(root: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for path in run_paths(root):
+        facts = read_facts(path)
+        if facts["status"] == "complete":
+            yield path, facts
+
+
+def _lines(path: Path, facts: Mapping[str, Any]) -> bytes:
+    """Return the sealed bytes of rounds.jsonl."""
+    return read_bytes(path / "rounds.jsonl")[: facts["records"]["bytes"]]
+
+
+def _text(path: Path, most: int | None = None) -> bytes:
+    """Return the text of an archive, or its first `most` bytes."""
+    if path.is_file() and path.stat().st_size > _MOST_PACKED:
+        raise _damaged(path, f"it has more than {_MOST_PACKED} bytes")
+    content = read_bytes(path)
+    unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY)
+    try:
+        text = unpacker.decompress(content, max_length=most or _MOST_UNPACKED)
+    except lzma.LZMAError as error:
+        raise _damaged(path, "it is not a whole .xz file") from error
+    if most is None and not unpacker.eof:
+        is_cut = unpacker.needs_input
+        raise _damaged(path, "it is cut off" if is_cut else f"its text has more than {_MOST_UNPACKED} bytes")
+    if unpacker.unused_data:
+        raise _damaged(path, "something follows its end")
+    return text
+
+
+def _header(line: bytes, path: Path) -> Header:
+    try:
+        facts = json.loads(line)
+        header = Header(path.name.removesuffix(SUFFIX), facts["title"], facts["runs"])
+        is_ours = facts["silobench"] == _KIND and isinstance(header.title, str) and isinstance(header.runs, int)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(path, "it has no header of silobench") from error
+    if not is_ours:
+        raise _damaged(path, "it has no header of silobench")
+    if facts.get("version") != _VERSION:
+        raise RecordError(
+            f"{path} has records of version {facts.get('version')}, and this silobench reads {_VERSION}: update it."
+        )
+    return header
+
+
+def _records(text: bytes, path: Path) -> Iterator[Record]:
+    """Yield the records in the text of an archive."""
+    start = text.find(b"\n") + 1
+    header, ids = _header(text[:start], path), set[str]()
+    while start < len(text):
+        end = text.find(b"\n", start) + 1 or len(text)
+        place = path / str(len(ids))
+        facts = verified_facts(text[start:end], place)
+        size = facts.get("records", {}).get("bytes")
+        if facts["status"] != "complete" or not isinstance(size, int) or size < 0 or facts["id"] in ids:
+            raise _damaged(path, f"run {len(ids) + 1} is not a finished run, or is there twice")
+        ids.add(facts["id"])
+        start = end + size
+        yield Record(path / facts["id"], facts, text[end:start])
+    if len(ids) != header.runs:
+        raise _damaged(path, f"it has {len(ids)} of {header.runs} runs")
+
+
+def _damaged(path: Path, what: str) -> RecordError:
+    return RecordError(f"{path} does not hold records of runs ({what}): {_GET_ANOTHER}")
+
+
+# --- writing -----------------------------------------------------------------------------------------
+
+
+def pack(records: Iterable[Record], path: Path, title: str = "") -> int:
+    """Write the records of finished runs into one file and return how many; equal copies of a run count once.
+
+    Every record is verified first. Two different records of one run are refused.
+    """
+    unique: dict[str, Record] = {}
+    for record in records:
+        record.run  # noqa: B018 - reading verifies
+        other = unique.setdefault(record.id, record)
+        if other.lines != record.lines:
+            raise RecordError(
+                f"{other.path} and {record.path} are the same run with different rounds: pack one of the two."
+            )
+    if not unique:
+        raise RecordError("none of these runs is finished: run the experiment to its end, then pack it.")
+    header = {"silobench": _KIND, "version": _VERSION, "runs": len(unique), "title": " ".join(title.split())}
+    parts = [_line(header), *(part for _, record in sorted(unique.items()) for part in _parts(record))]
+    content = lzma.compress(b"".join(parts), lzma.FORMAT_XZ, preset=9 | lzma.PRESET_EXTREME)
+    if not path.name.endswith(SUFFIX):
+        raise ConfigError(f"records are written into a file NAME{SUFFIX}, but {path} was given: change its name.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_atomically(path, content)
+    return len(unique)
+
+
+def _parts(record: Record) -> tuple[bytes, bytes]:
+    return _line(record.facts), record.lines
+
+
+def _line(facts: Mapping[str, Any]) -> bytes:
+    return json.dumps(facts, ensure_ascii=False).encode() + b"\n"
+
+
+def unpack(path: Path, out: Path) -> int:
+    """Write the runs of an archive as run directories and return how many; another record of the same run is refused.
+
+    A directory then has run.json and rounds.jsonl, and neither a model nor an encoder.
+    """
+    records = records_of(path)
+    for record in records:
+        record.run  # noqa: B018 - nothing is written unless all of it is whole
+        if (other := out / record.id / "rounds.jsonl").exists() and sha256(read_bytes(other)) != sha256(record.lines):
+            raise RecordError(f"{other.parent} has other rounds than the run in {path}: choose another --out.")
+    for record in records:
+        folder = out / record.id
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_atomically(folder / "rounds.jsonl", record.lines)
+        replace_atomically(folder / "run.json", json.dumps(record.facts, indent=1, ensure_ascii=False).encode())
+    return len(records)
