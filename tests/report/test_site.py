@@ -1,5 +1,6 @@
 """A report as a folder of pages and as one file: what is written, replaced, deleted and left alone."""
 
+import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -67,7 +68,7 @@ def test_every_page_is_well_formed_and_has_landmarks_in_order(pages: dict[str, E
     for name, root in pages.items():
         assert len(list(root.each("h1"))) == 1, name
         levels = [int(one.tag[1]) for one in root.everything() if re.fullmatch("h[1-6]", one.tag)]
-        assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False)), (name, levels)
+        assert all(after <= before + 1 for before, after in itertools.pairwise(levels)), (name, levels)
         assert [len(list(root.each(tag))) for tag in ("main", "nav", "footer")] == [1, 1, 1], name
         assert root.of_class("skip")[0].attributes["href"] == "#content"
         current = [one for one in root.each("a") if one.attributes.get("aria-current") == "page"]
@@ -189,7 +190,7 @@ def test_one_file_has_everything_inside(tmp_path: Path) -> None:
     assert policy.count("'sha256-") == len([one for one in root.each("script") if "type" not in one.attributes])
     levels = [int(one.tag[1]) for one in root.everything() if re.fullmatch("h[1-6]", one.tag)]
     assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
 
 
 # --- files --------------------------------------------------------------------------------------------

@@ -106,6 +106,18 @@ def test_a_split_by_the_seed_is_told_of() -> None:
     assert not notes(definition_of(CHOICES, SPACE))
 
 
+def test_the_privacy_of_many_trials_is_told_of() -> None:
+    private = {**CHOICES, "solver": "dp-sgd(noise=1.0, clip=1.0, epochs=1)"}
+    assert "spends more than that" in notes(definition_of(private, {"solver.lr": "log(0.01, 1.0)"}))[0]
+
+
+@pytest.mark.parametrize("command", ["tune", "export"])
+def test_the_commands_have_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = call(capsys, command, "--help")
+    assert answer.code == 0
+    assert f"Usage: silobench {command}" in answer.out
+
+
 # --- the same study ------------------------------------------------------------------------------------
 
 

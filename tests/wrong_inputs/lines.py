@@ -46,7 +46,7 @@ CASES = [
     command("data fetch", "datasets of `silobench data list`; write `silobench data fetch NAME...`."),
     command("run tiny.toml --workers", "--workers needs a value: write --workers VALUE."),
     command("run tiny.toml extra.toml", "leave it out, or put quotation marks around a value with spaces."),
-    command("show", "directory of runs; write `silobench show DIRECTORY`."),
+    command("show", "no directory of runs was given: write one, such as runs/demo, or --published for the runs that"),
     command("show runs more", "leave it out, or put quotation marks around a value with spaces."),
     command("demo now", "leave it out, or put quotation marks around a value with spaces."),
     command("doctor --json=yes", "--json is a switch and takes no value: write --json without one."),
@@ -224,9 +224,7 @@ CASES = [
         "partition digits Dir(0.5) --parties 200",
         "but there are only 1438 rows: take fewer parties or a smaller min_size.",
     ),
-    command(
-        "partition digits iid --plot p.gif", "p.gif must end in .pdf, .svg or .png: the ending selects the format."
-    ),
+    command("partition digits iid --plot p.gif", "p.gif must end in .pdf, .svg or .png: the ending selects the format."),
     command(
         "partition digits iid --plot nowhere/p.png",
         "nowhere/p.png cannot be written (No such file or directory): choose another place.",

@@ -351,11 +351,11 @@ def report(
             "everything in one file.",
         ),
     ] = None,
+    published: Published = False,
     figures: Annotated[
         str | None,
         typer.Option(metavar="pdf|svg|png", help="Write every figure as a file too, into DIR/figures, for papers."),
     ] = None,
-    published: Published = False,
     plugin: LoadedPlugins = None,
 ) -> None:  # fmt: skip
     """Write runs as HTML pages: the answer, tables, curves, partitions, costs, and a page for each run.
@@ -449,7 +449,9 @@ def compare(
     only: Annotated[str, typer.Option(help="Only settings that match this glob, as in 'digits / *dirichlet*'.")] = "*",
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw the posterior of each setting with the region of equivalence: a .pdf, .svg or .png file."),
+        typer.Option(
+            help="Draw the posterior of each setting with the region of equivalence: a .pdf, .svg or .png file."
+        ),
     ] = None,
     published: Published = False,
     json_: Json = False,

@@ -6,7 +6,7 @@ ranks are counted from the pairs. The tables are complete without the script.
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,12 @@ from silobench.runs.stored import StoredRun
 
 SCRIPT = "leaderboard.js"
 _MOST_ROWS = 40  # settings of a heatmap
-_COUNTS = ("rounds", "bytes")
+_BUDGETS: dict[str, Callable[[float], Budget]] = {
+    "rounds": lambda level: Budget(rounds=int(level) or None),  # half a round is no budget
+    "bytes": lambda level: Budget(bytes=level),
+    "seconds": lambda level: Budget(seconds=level),
+    "epsilon": lambda level: Budget(epsilon=level),
+}
 _REFERENCE = "reference"  # in the place of a rank
 
 
@@ -75,10 +80,10 @@ class Block:
 def budgets_of(runs: Sequence[StoredRun]) -> list[Budget]:
     """Return a few budgets to choose from on a page: round numbers below what runs spend."""
     lasts = [list(spendings(run))[-1] for run in runs if run.complete and run.rounds]
-    chosen = []
-    for name in ("rounds", "bytes", "seconds", "epsilon"):
+    chosen: list[Budget] = []
+    for name, of in _BUDGETS.items():
         amounts = [getattr(last, name) for last in lasts if getattr(last, name) is not None]
-        chosen += [Budget(**{name: level}) for level in levels(amounts) if name not in _COUNTS or level >= 1]
+        chosen += [budget for budget in map(of, levels(amounts)) if budget]
     return chosen
 
 

@@ -146,7 +146,7 @@
       show();
       if (!state.paused) ask();
     });
-    bar.append(alarm, text, problems, pause);
+    bar.append(alarm, text, pause, problems);
     document.body.append(bar);
     show();
   }
