@@ -93,10 +93,8 @@ def _blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
-def test_every_kind_of_block_of_the_readme_is_tested() -> None:
+def test_the_readme_is_short() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    kinds = re.findall(r"^```(\w+)$", readme, re.MULTILINE)
-    assert sorted(kinds) == sorted(["console"] * 3 + ["python", "text", "toml", "bibtex"])
     assert len(readme.encode()) < 8000
     assert (ROOT / "docs/report.png").stat().st_size < 150_000
 

@@ -31,7 +31,7 @@ def _prompts(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     for prompt in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         first, *rest = prompt.splitlines()
         while first.endswith("\\") or (first.startswith("for ") and not first.endswith("done")):
-            first = f"{first.removesuffix(chr(92))} {rest.pop(0).strip()}"
+            first = f"{first.removesuffix(chr(92)).rstrip()} {rest.pop(0).strip()}"
         yield first, tuple(line for line in rest if line.strip())
 
 

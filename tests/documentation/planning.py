@@ -10,6 +10,7 @@ from unittest.mock import patch
 import typer
 
 from silobench.cli import app as cli
+from silobench.cli.running import settings_of
 from silobench.data import DATASETS, Dataset, load
 from silobench.errors import AbsentError, DataError
 from silobench.runs import plan as planning
@@ -36,7 +37,7 @@ def planned(arguments: Sequence[str]) -> int:
     """Return the number of runs that `silobench run` would do if all datasets were here; there must be some."""
     options = parsed(arguments)
     choices = cli._scaled(cli._read(cli._experiment_path(options["experiment"])), options["scale"])
-    changes = cli._overrides(options["set_"] or []) | ({"trials": options["trials"]} if options["trials"] else {})
+    changes = settings_of(options["set_"] or []) | ({"trials": options["trials"]} if options["trials"] else {})
     with _with_stand_ins():
         plans, absent = plan_present(override(choices, changes), options["only"], options["plugin"] or ())
     assert plans
