@@ -106,6 +106,18 @@ def test_a_split_by_the_seed_is_told_of() -> None:
     assert not notes(definition_of(CHOICES, SPACE))
 
 
+def test_the_privacy_of_many_trials_is_told_of() -> None:
+    private = {**CHOICES, "solver": "dp-sgd(noise=1.0, clip=1.0, epochs=1)"}
+    assert "spends more than that" in notes(definition_of(private, {"solver.lr": "log(0.01, 1.0)"}))[0]
+
+
+@pytest.mark.parametrize("command", ["tune", "export"])
+def test_the_commands_have_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = call(capsys, command, "--help")
+    assert answer.code == 0
+    assert f"Usage: silobench {command}" in answer.out
+
+
 # --- the same study ------------------------------------------------------------------------------------
 
 
@@ -176,7 +188,12 @@ def test_a_study_of_columns_and_one_of_numbers(tmp_path: Path) -> None:
     assert len(read_outcome(study, tmp_path / "v").finished) == 2
     lines = [f"{place % 7},{place % 5},{place % 7 + 2 * (place % 5)}" for place in range(100)]
     file = write(tmp_path / "rows.csv", "\n".join(["a,b,age", *lines]))
-    numbers = {"dataset": f"csv(path={file}, label=age, task=regression)", "rounds": 3, "partition": "iid", "parties": 2}
+    numbers = {
+        "dataset": f"csv(path={file}, label=age, task=regression)",
+        "rounds": 3,
+        "partition": "iid",
+        "parties": 2,
+    }
     outcome = read_outcome(searched(tmp_path / "n", 5, {"solver.lr": "log(0.0001, 0.1)"}, numbers), tmp_path / "n")
     assert not outcome.metric.higher_is_better
     assert outcome.best.score == min(result.score for result in outcome.finished)
