@@ -271,13 +271,19 @@ def shown(values: Mapping[str, Value]) -> str:
 
 def notes(definition: Definition) -> list[str]:
     """Return sentences that a reader of the results must know."""
-    split = str(definition.choices.get("split", "given"))
-    if not split_rule(split).ratio:
-        return []
-    return [
-        f"split {split} draws the test rows from the seed: test rows of one seed are training rows of another, so the "
-        "trials have seen rows that the fresh seeds are tested on"
-    ]
+    choices, sentences = definition.choices, []
+    split = str(choices.get("split", "given"))
+    if split_rule(split).ratio:
+        sentences.append(
+            f"split {split} draws the test rows from the seed: test rows of one seed are training rows of another, so "
+            "the trials have seen rows that the fresh seeds are tested on"
+        )
+    if bind(choices).is_private:
+        sentences.append(
+            "all trials use the same rows, and each states its own epsilon: whoever chooses the best of them spends "
+            "more than that"
+        )
+    return sentences
 
 
 def outcome_of(study: Study, out: Path) -> Outcome:
