@@ -330,11 +330,11 @@ def test_show_details_has_confusions(runs: Path, capsys: pytest.CaptureFixture[s
 def test_the_page_names_parties_and_draws_the_final_test(tmp_path: Path) -> None:
     found = cells([hospitals(), hospitals(seed=1)], [hospitals(algorithm="solo", everywhere=True)])
     html = page(found, tmp_path / "report.html")
-    assert "Parties, classes and calibration" in html
+    assert "<h2>Classes and parties</h2>" in html
     assert html.count("confusions of ") == 2
     assert "70.0 (Cork)" in html
     assert page(found, tmp_path / "again.html") == html
-    assert "Parties, classes and calibration" not in page(cells([stored([0.9])]), tmp_path / "earlier.html")
+    assert "<h2>Classes and parties</h2>" not in page(cells([stored([0.9])]), tmp_path / "earlier.html")
 
 
 def test_dots_with_equal_scores_do_not_hide_each_other() -> None:

@@ -301,9 +301,9 @@ def test_a_single_trial_or_a_diverged_one_has_no_posterior() -> None:
 def test_the_page_has_posteriors_and_bars(tmp_path: Path) -> None:
     found = cells(trials("fedavg", 0.7, 0.71, 0.72), trials("scaffold", 0.8, 0.81, 0.83))
     html = page(found, tmp_path / "page.html")
-    assert "<h2>Best against runner-up and baselines</h2>" in html
+    assert "<h3>Best against runner-up and baselines</h3>" in html
     assert "A = scaffold, B = fedavg: scaffold is better" in html
-    assert html.index("<h2>Cost</h2>") < html.index("<h2>Time and communication</h2>")
+    assert html.index("<h2>Cost</h2>") < html.index("<h3>Time and communication</h3>")
     assert "scaffold, mean party" in html
     assert page(found, tmp_path / "again.html") == html
 

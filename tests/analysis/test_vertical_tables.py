@@ -212,9 +212,9 @@ def test_the_page_of_vertical_runs_has_no_empty_parts(tmp_path: Path) -> None:
     ways = [trials(6.0, algorithm=name, partition_facts=facts) for name in ("combined", "split")]
     text = page(cells(*ways), tmp_path / "report.html")
     assert "<h2>Vertical</h2>" in text
-    assert "<h2>Training curves</h2>" in text
-    assert 'class="pair"' not in text  # there is no figure of rows by party beside the curves
-    for absent in ("participation", '<th scope="col">worst party</th>'):
+    assert "<h2>Curves</h2>" in text
+    assert "<h2>Partitions</h2>" not in text  # there are no rows by party
+    for absent in ("<dt>participation</dt>", '<th scope="col">worst party</th>'):
         assert absent not in text
     assert "billboard columns: rows were matched by psi" in text
     assert "MAE of a model that sees only which party has a row: 8.00 years, and of one answer" in text

@@ -542,7 +542,7 @@ def test_a_page_has_its_sections(tmp_path: Path) -> None:
     assert [section.title for section in made] == titles
     assert all(section.drawings for section in made)
     text = page(found, tmp_path / "report.html")
-    assert all(f"<h2>{title.replace(chr(39), '&#39;')}</h2>" in text for title in titles)
+    assert all(f"<h3>{title.replace(chr(39), '&#39;')}</h3>" in text for title in titles)
     assert "quagmire-14" in text
     assert len(paper_tables(found)) == 7
     json.dumps(paper_facts(found))

@@ -471,7 +471,7 @@ def test_baselines_are_no_rivals_in_a_row() -> None:
 def test_a_page_shows_them(tmp_path: Path) -> None:
     text = page(everything(), tmp_path / "report.html")
     for title in ("Accuracy against EMD", "Weight divergence against EMD", "Sharing a little data"):
-        assert f"<h2>{title}</h2>" in text
+        assert f"<h3>{title}</h3>" in text
     assert "zhao-2" in text
     plain = page(cells(trials(0.8)), tmp_path / "plain.html")
     assert "Accuracy against EMD" not in plain
@@ -505,7 +505,7 @@ def test_real_runs_are_shown_judged_and_reported(capsys: pytest.CaptureFixture[s
         "accuracy falls", "no step to a larger EMD raises accuracy", "accuracy falls faster at large EMDs",
     }  # fmt: skip
     assert call(capsys, "report", out).code == 0
-    page = (out / "report.html").read_text()
+    page = (out / "report/papers.html").read_text()
     assert "<h2>Accuracy against EMD</h2>" in page
     assert "Zhao et al., Table 2" not in page  # which has no digits
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 
 from silobench.analysis.tables import Entry, Table
 
-_NUMBER = re.compile(r"^[<>≥≤≈~]?[+\-−]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?\s*(%|[kMGT]?B|ms|s|min|h|bit|std|dB)?(\s*±.*)?( †)?( \[.*\])?$")
+_NUMBER = re.compile(
+    r"^[<>≥≤≈~]?[+\-−]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?\s*(%|[kMGT]?B|ms|s|min|h|bit|std|dB)?(\s*±.*)?( †)?( \[.*\])?$"
+)
 _CHOICES = frozenset((
     "adversary", "aggregate", "algorithm", "availability", "broadcast", "buffers", "clock", "controller", "dataset",
     "device", "eval_every", "eval_on", "exchange", "metric", "model", "network", "objective", "pace", "participation",

@@ -19,8 +19,8 @@ _MOST = 12  # charts; the table has all cells
 _SERVER = "star"
 _LINKS = "links: messages of a round, each from one party to another"
 _MODELS = (
-    "best and worst model: those of parties on all test rows, in the last round, as means over trials; where parties share "
-    "one model they are empty"
+    "best and worst model: those of parties on all test rows, in the last round, as means over trials; where parties "
+    "share one model they are empty"
 )
 
 
@@ -30,7 +30,11 @@ def decentralised_page(contents: Contents) -> Page:
     if not cells:
         return Page("decentralised.html", "Decentralised")
     drawings = [
-        Drawing(f"{setting.name}: {listed([line.name for line in chart.lines])}", chart, "0 is a perfect consensus: all parties' models have the same score.")
+        Drawing(
+            f"{setting.name}: {listed([line.name for line in chart.lines])}",
+            chart,
+            "0 is a perfect consensus: all parties' models have the same score.",
+        )
         for setting in contents.settings
         if (chart := _spread_chart(setting))
     ]
