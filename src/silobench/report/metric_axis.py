@@ -10,7 +10,9 @@ from silobench.tasks.metrics import Metric
 _FAR = 10  # times the distance from the best score to the median: scores beyond are cut off
 
 
-def metric_axis(metric: Metric, scores: Iterable[float] = (), constant: float | None = None, prefix: str = "test ") -> Axis:
+def metric_axis(
+    metric: Metric, scores: Iterable[float] = (), constant: float | None = None, prefix: str = "test "
+) -> Axis:
     """Return the axis of a metric for stored scores: from 0 to 100 for shares, else without scores far worse than most.
 
     >>> from silobench.tasks.metrics import ACCURACY
