@@ -129,7 +129,8 @@ def _feature_test(table: Array, scales: Array, seed: int, place: int) -> tuple[f
 
 
 def _expected(table: Array) -> Array:
-    return np.maximum(table.sum(-1, keepdims=True), 0) * as_shares(table.sum(-3, keepdims=True))
+    rows: Array = np.maximum(table.sum(-1, keepdims=True), 0)
+    return rows * as_shares(table.sum(-3, keepdims=True))
 
 
 def _summed(table: Array, draws: Array, noise: Array) -> Null:
