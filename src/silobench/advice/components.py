@@ -96,7 +96,8 @@ def label_test(profiles: Profiles, seed: int = 0) -> tuple[Null, float]:
 
 
 def _expected_labels(counts: Array) -> Array:
-    return np.maximum(counts.sum(-1, keepdims=True), 0) * as_shares(counts.sum(-2, keepdims=True))
+    rows: Array = np.maximum(counts.sum(-1, keepdims=True), 0)
+    return rows * as_shares(counts.sum(-2, keepdims=True))
 
 
 # --- features -----------------------------------------------------------------------------------------
