@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from silobench.advice.null import (
-    DRAWS,
     Array,
     Null,
     as_shares,
+    draw_count,
     multinomial_draws,
     noise_draws,
     noise_variances,
@@ -88,15 +88,17 @@ def label_test(profiles: Profiles, seed: int = 0) -> tuple[Null, float]:
     rng, counts = stream(seed, "advice-label"), profiles.labels
     noise = noise_variances(profiles.label_scales)[:, None]
     shares = as_shares(counts.sum(0))
-    draws = multinomial_draws(rng, profiles.sizes, shares)
-    draws += noise_draws(rng, profiles.label_scales, counts.shape[1:])
+    times = draw_count(counts.size)
+    draws = multinomial_draws(rng, profiles.sizes, shares, times)
+    draws += noise_draws(rng, profiles.label_scales, counts.shape[1:], times)
     value = float(table_distance(counts, _expected_labels(counts), noise))
     null = Null(value, table_distance(draws, _expected_labels(draws), noise))
     return null, _information(_expected_labels(counts), noise)
 
 
 def _expected_labels(counts: Array) -> Array:
-    return np.maximum(counts.sum(-1, keepdims=True), 0) * as_shares(counts.sum(-2, keepdims=True))
+    rows: Array = np.maximum(counts.sum(-1, keepdims=True), 0)
+    return rows * as_shares(counts.sum(-2, keepdims=True))
 
 
 # --- features -----------------------------------------------------------------------------------------
@@ -116,7 +118,8 @@ def feature_tests(profiles: Profiles, seed: int = 0) -> list[tuple[float, float,
 def _feature_test(table: Array, scales: Array, seed: int, place: int) -> tuple[float, float, float]:
     rng = stream(seed, "advice-feature", place)
     rows, shares = np.maximum(table.sum(-1), 0), as_shares(table.sum(0))
-    draws = multinomial_draws(rng, rows, shares) + noise_draws(rng, scales, table.shape[1:])
+    times = draw_count(table.size)
+    draws = multinomial_draws(rng, rows, shares, times) + noise_draws(rng, scales, table.shape[1:], times)
     noise = noise_variances(scales)
     summed, by_class = noise[:, None] * table.shape[1], noise[:, None, None] + _DAMPING
     tests = [
@@ -129,7 +132,8 @@ def _feature_test(table: Array, scales: Array, seed: int, place: int) -> tuple[f
 
 
 def _expected(table: Array) -> Array:
-    return np.maximum(table.sum(-1, keepdims=True), 0) * as_shares(table.sum(-3, keepdims=True))
+    rows: Array = np.maximum(table.sum(-1, keepdims=True), 0)
+    return rows * as_shares(table.sum(-3, keepdims=True))
 
 
 def _summed(table: Array, draws: Array, noise: Array) -> Null:
@@ -165,19 +169,20 @@ def size_test(profiles: Profiles, has_label_skew: bool, seed: int = 0) -> Null:
     shares from Dir(0.5) give the same tables as NIID-Bench's label-dirichlet(beta=0.5).
     """
     rng, counts = stream(seed, "advice-size"), np.maximum(profiles.labels, 0)
+    times = draw_count(counts.size)
     if has_label_skew:
-        sizes = _permuted(rng, counts).sum(-1)
+        sizes = _permuted(rng, counts, times).sum(-1)
     else:
         equal = np.full(len(counts), 1 / len(counts))
-        rows = multinomial_draws(rng, profiles.sizes.sum(keepdims=True), equal)[:, 0]
-        noise = noise_draws(rng, profiles.label_scales, (profiles.labels.shape[1],)).sum(-1)
+        rows = multinomial_draws(rng, profiles.sizes.sum(keepdims=True), equal, times)[:, 0]
+        noise = noise_draws(rng, profiles.label_scales, (profiles.labels.shape[1],), times).sum(-1)
         sizes = np.maximum(rows + noise, 0)
     return Null(gini(profiles.sizes), np.array([gini(each) for each in sizes]))
 
 
-def _permuted(rng: np.random.Generator, counts: Array) -> Array:
+def _permuted(rng: np.random.Generator, counts: Array, draws: int) -> Array:
     """Return tables in which each class is dealt to the parties in another order, [draws, parties, classes]."""
-    return rng.permuted(np.broadcast_to(counts, (DRAWS, *counts.shape)), axis=1)
+    return rng.permuted(np.broadcast_to(counts, (draws, *counts.shape)), axis=1)
 
 
 # --- the regime ---------------------------------------------------------------------------------------

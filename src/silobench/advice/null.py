@@ -9,6 +9,8 @@ from scipy import stats
 from silobench.privacy.geometric import variance
 
 DRAWS = 300
+_LEAST_DRAWS = 60
+_MOST_NUMBERS = 6_000_000  # of all draws together: with very many parties there are fewer draws
 _ENOUGH = 10  # draws beyond a value, to trust their share rather than a fitted tail
 
 Array = NDArray[np.float64]
@@ -48,7 +50,16 @@ class Null:
         return stats.gamma(mean**2 / spread, scale=spread / mean)
 
 
-def noise_draws(rng: np.random.Generator, scales: Array, shape: tuple[int, ...], draws: int = DRAWS) -> Array:
+def draw_count(numbers: int) -> int:
+    """Return how often a table with this many numbers is drawn.
+
+    >>> draw_count(500), draw_count(50_000), draw_count(10**6)
+    (300, 120, 60)
+    """
+    return max(_LEAST_DRAWS, min(DRAWS, _MOST_NUMBERS // numbers))
+
+
+def noise_draws(rng: np.random.Generator, scales: Array, shape: tuple[int, ...], draws: int) -> Array:
     """Return two-sided geometric noise, [draws, parties, *shape], with the scale of each party.
 
     It is for simulations only: what parties publish has the noise of `silobench.privacy.geometric`.
@@ -66,7 +77,7 @@ def noise_variances(scales: Array) -> Array:
     return np.array([variance(scale) for scale in scales])
 
 
-def multinomial_draws(rng: np.random.Generator, totals: Array, shares: Array, draws: int = DRAWS) -> Array:
+def multinomial_draws(rng: np.random.Generator, totals: Array, shares: Array, draws: int) -> Array:
     """Return counts of rows that have common shares: [draws, *totals.shape, bins].
 
     `shares` has the shape of a part of `totals`, and one more axis for bins: [classes, bins] for totals of

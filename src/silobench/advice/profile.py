@@ -193,7 +193,7 @@ class Profiles:
     @property
     def sizes(self) -> NDArray[np.float64]:
         """Rows by party, at least 0."""
-        return np.maximum(self.labels.sum(1), 0)
+        return np.asarray(np.maximum(self.labels.sum(1), 0))
 
     @property
     def is_private(self) -> bool:

@@ -74,7 +74,7 @@ def recommend(regime: Regime, traits: Traits, runs: Sequence[StoredRun], source:
     evidence, cells = settings(runs), collect(runs)
     validation = validated(evidence) if len(evidence) >= LEAST_SETTINGS else None
     aspects = _aspects(regime, traits, [cell for cell in cells if is_evidence(cell)], source)
-    if validation is not None and validation.tree_wins:
+    if validation is not None and validation.runs_win:
         return _from_runs(regime, traits, evidence, validation, aspects, source)
     return _from_paper(regime, traits, evidence, validation, aspects, source)
 
@@ -87,24 +87,24 @@ def _from_runs(
     aspects: dict[str, Choice],
     source: str,
 ) -> Recommendation:
-    leaf = recommended(evidence, traits)
-    share = agreement(evidence, traits, leaf.method)
-    reason = (
-        f"in the {leaf.settings} stored settings most like yours it is {leaf.regret:.1f} points of accuracy below the "
-        "best method on average"
-    )
-    confidence = (
-        f"{_share_of_wins(evidence, regime, leaf.method)}; {share:.0%} of trees from resampled settings recommend it"
-    )
+    is_divided = validation.tree_wins
+    leaf = recommended(evidence, traits, is_divided)
+    share = agreement(evidence, traits, leaf.method, is_divided)
+    where = f"the {leaf.settings} stored settings most like yours" if is_divided else f"all {leaf.settings} settings"
+    reason = f"in {where} it is {leaf.regret:.1f} points of accuracy below the best method on average"
+    same = f"{share:.0%} of resampled collections of settings give the same algorithm"
+    confidence = f"{_share_of_wins(evidence, regime, leaf.method)}; {same}"
+    verdict = "" if is_divided else "a tree does not beat one method for all, so the best single method is taken: "
+    form = "decision tree" if is_divided else "best method"
     return Recommendation(
-        algorithm=Choice(leaf.method, reason, f"decision tree from {len(evidence)} settings of {source}"),
+        algorithm=Choice(leaf.method, reason, f"{form} of {len(evidence)} settings in {source}"),
         **aspects,
         basis=STORED,
-        why_this_basis=_comparison(validation),
+        why_this_basis=verdict + _comparison(validation),
         confidence=confidence,
         agreement=share,
-        alternative=runner_up(evidence, traits, leaf.method),
-        tree=derived_tree(evidence),
+        alternative=runner_up(evidence, traits, leaf.method, is_divided),
+        tree=derived_tree(evidence, is_divided),
         validation=validation,
         settings=len(evidence),
     )
@@ -123,7 +123,7 @@ def _from_paper(
         few = "setting" if len(evidence) == 1 else "settings"
         why = f"{source} have {len(evidence)} {few} with several methods, and a tree needs {LEAST_SETTINGS}"
     else:
-        why = f"a tree from {source} does not beat one method for all: {_comparison(validation)}"
+        why = f"neither a tree from {source} nor one method for all beats it: {_comparison(validation)}"
     confidence = _share_of_wins(evidence, regime, advice.method)
     return Recommendation(
         algorithm=Choice(advice.method, advice.reason, advice.source),

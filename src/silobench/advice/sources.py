@@ -13,7 +13,7 @@ from silobench.advice.profile import Profile, count, count_codes
 from silobench.advice.schema import MISSING, CategoryBins, ColumnBins, NumberBins, Schema
 from silobench.data.bins import quantile_bins
 from silobench.data.encoder import CategoryColumn, DateColumn, NumberColumn
-from silobench.data.readers.user_tables import Source, label_targets, plan_table
+from silobench.data.readers.user_tables import Names, Source, label_targets, plan_table
 from silobench.data.table.cells import RawColumn
 from silobench.data.table.choices import Choices, Plan, write_spec
 from silobench.data.table.files import PARQUET, read_columns, read_csv, read_parquet
@@ -65,8 +65,8 @@ def table_rows(
     table = read_parquet(path, drop=drop) if is_parquet else read_csv(path, (label, party))
     choices = Choices(is_csv=not is_parquet, detects_dates="all", comma_separates=table.sep == ",", many="hash")
     source = Source(str(path), path.stem, write_spec, "texts such as class-1")
-    names = {"label": label, "group": (party,), "drop": tuple(drop), "dates": "auto"}
-    planned = plan_table(source, table, names, choices)
+    roles: dict[str, Names | None] = {"label": label, "group": (party,), "drop": tuple(drop), "dates": "auto"}
+    planned = plan_table(source, table, roles, choices)
     targets = label_targets(source, label, planned.label, "auto", planned.choices)
     if targets.classes:
         label_bins: ColumnBins = CategoryBins(label, targets.classes)

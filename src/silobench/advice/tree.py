@@ -53,7 +53,13 @@ class Validation:
 
     @property
     def tree_wins(self) -> bool:
+        """Whether the tree is better than one method for all."""
         return self.tree < self.constant
+
+    @property
+    def runs_win(self) -> bool:
+        """Whether stored runs, by the tree or by one method for all, are at least as good as Figure 7."""
+        return min(self.tree, self.constant) <= self.figure7
 
 
 # --- regrets as a table -------------------------------------------------------------------------------
@@ -91,19 +97,30 @@ def _fitted(table: Table) -> "DecisionTreeRegressor":
     )
 
 
-def _predicted(table: Table, traits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean regrets of the leaf that traits lead to, [settings, methods]."""
-    values = _fitted(table).predict(traits)
-    return np.asarray(values).reshape(len(traits), len(table.methods))
+def _predicted(table: Table, traits: Traits, is_divided: bool) -> NDArray[np.float64]:
+    """Return the mean regret of each method in the leaf that traits lead to, or in all settings if undivided."""
+    if not is_divided:
+        return np.asarray(table.regrets.mean(0))
+    return np.asarray(_fitted(table).predict(np.array([traits.vector]))).reshape(-1)
 
 
 # --- the tree as a value ------------------------------------------------------------------------------
 
 
-def derived_tree(settings: Sequence[Setting]) -> Node:
-    """Return the tree that these settings give. Branches that agree on the method are one leaf."""
+def derived_tree(settings: Sequence[Setting], is_divided: bool = True) -> Node:
+    """Return the tree that these settings give: one leaf, unless it `is_divided`.
+
+    Branches that agree on the method are one leaf.
+    """
     table = table_of(settings, methods_of(settings))
+    if not is_divided:
+        return _best(table, table.regrets.mean(0), len(settings))
     return _node(_fitted(table).tree_, 0, table.methods)
+
+
+def _best(table: Table, regrets: NDArray[np.float64], settings: int) -> Leaf:
+    best = int(np.argmin(regrets))
+    return Leaf(table.methods[best], float(regrets[best]), settings)
 
 
 def _node(tree: Any, place: int, methods: Sequence[str]) -> Node:
@@ -120,26 +137,25 @@ def _node(tree: Any, place: int, methods: Sequence[str]) -> Node:
     return Branch(TRAIT_WORDS[name], ((f"at most {cut:.3g}", below), (f"more than {cut:.3g}", above)))
 
 
-def recommended(settings: Sequence[Setting], traits: Traits) -> Leaf:
+def recommended(settings: Sequence[Setting], traits: Traits, is_divided: bool = True) -> Leaf:
     """Return the leaf that traits lead to."""
     table = table_of(settings, methods_of(settings))
-    fitted = _fitted(table)
-    wanted = np.array([traits.vector])
-    regrets = np.asarray(fitted.predict(wanted)).reshape(-1)
-    here = int((fitted.apply(table.traits) == fitted.apply(wanted)[0]).sum())
-    best = int(np.argmin(regrets))
-    return Leaf(table.methods[best], float(regrets[best]), here)
+    here = len(settings)
+    if is_divided:
+        fitted = _fitted(table)
+        here = int((fitted.apply(table.traits) == fitted.apply(np.array([traits.vector]))[0]).sum())
+    return _best(table, _predicted(table, traits, is_divided), here)
 
 
-def runner_up(settings: Sequence[Setting], traits: Traits, method: str) -> str:
+def runner_up(settings: Sequence[Setting], traits: Traits, method: str, is_divided: bool = True) -> str:
     """Return the method that loses least beside another one; empty if there is none."""
     table = table_of(settings, methods_of(settings))
-    regrets = _predicted(table, np.array([traits.vector]))[0]
+    regrets = _predicted(table, traits, is_divided)
     others = [name for name in table.methods if name != method]
     return min(others, key=lambda name: regrets[table.methods.index(name)], default="")
 
 
-def agreement(settings: Sequence[Setting], traits: Traits, method: str) -> float:
+def agreement(settings: Sequence[Setting], traits: Traits, method: str, is_divided: bool = True) -> float:
     """Return in which share of resampled collections of settings the tree recommends a method."""
     draw, table = stream(0, "advice-agreement"), table_of(settings, methods_of(settings))
     place = table.methods.index(method)
@@ -147,7 +163,7 @@ def agreement(settings: Sequence[Setting], traits: Traits, method: str) -> float
     for _ in range(RESAMPLES):
         rows = draw.integers(0, len(settings), len(settings))
         sample = Table(table.methods, table.traits[rows], table.regrets[rows])
-        regrets = _predicted(sample, np.array([traits.vector]))[0]
+        regrets = _predicted(sample, traits, is_divided)
         same += bool(regrets[place] <= regrets.min() + 1e-9)
     return same / RESAMPLES
 
@@ -167,7 +183,7 @@ def validated(settings: Sequence[Setting]) -> Validation:
         table = table_of(rest, methods_of(rest))
         constant = table.regrets.mean(0)
         for setting in held_out:
-            of_tree = _predicted(table, np.array([setting.traits.vector]))[0]
+            of_tree = _predicted(table, setting.traits, is_divided=True)
             rule = published_method(setting.regime, setting.traits.participation, setting.traits.gini).method
             regrets.append(
                 (
