@@ -4,7 +4,7 @@ Each case is a command and its files. `tests/cli/test_wrong_inputs.py` runs them
 `make errors` writes that page anew.
 """
 
-from wrong_inputs import datasets, experiments, lines, results, submissions, watching
+from wrong_inputs import datasets, experiments, figures, lines, results, submissions, watching
 from wrong_inputs.case import Answer, Case, answer, make_results, normalised
 from wrong_inputs.page import PAGE, page, row, rows_of
 
@@ -16,6 +16,7 @@ TABLE: dict[str, list[Case]] = {
     "Dataset specs and data files": datasets.CASES,
     "Command lines": lines.CASES,
     "Results directories": results.CASES,
+    "Figures": figures.CASES,
     "Leaderboards and submissions": submissions.CASES,
     "Live view": watching.CASES,
 }

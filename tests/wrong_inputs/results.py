@@ -430,7 +430,7 @@ CASES: list[Case] = [
     damaged(
         "intact results",
         intact,
-        "runs cannot be written (Is a directory): choose another place.",
+        "runs holds runs, and a report needs a folder of its own: choose another place, such as runs/report.",
         "report runs --output runs",
     ),
     damaged(

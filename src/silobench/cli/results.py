@@ -447,7 +447,9 @@ def compare(
     only: Annotated[str, typer.Option(help="Only settings that match this glob, as in 'digits / *dirichlet*'.")] = "*",
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw the posterior of each setting with the region of equivalence: a .pdf, .svg or .png file."),
+        typer.Option(
+            help="Draw the posterior of each setting with the region of equivalence: a .pdf, .svg or .png file."
+        ),
     ] = None,
     published: Published = False,
     json_: Json = False,

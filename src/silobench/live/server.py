@@ -81,7 +81,8 @@ class LiveServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+    """Answers one request. A connection is closed after it (HTTP/1.0), so that none outlives the server."""
+
     server_version, sys_version = "silobench", ""
     timeout = 30  # seconds that a silent connection stays open
     server: LiveServer
@@ -91,7 +92,6 @@ class _Handler(BaseHTTPRequestHandler):
         if not super().parse_request():
             return False
         if self.command not in _METHODS:
-            self.close_connection = True  # its body is not read
             self._answer(HTTPStatus.METHOD_NOT_ALLOWED, b"the live view is read-only\n", Allow=", ".join(_METHODS))
             return False
         try:
@@ -121,7 +121,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer with a sentence."""
-        self.close_connection = True
         self._answer(HTTPStatus(code), f"{message or HTTPStatus(code).phrase}\n".encode())
 
     def _answer(self, status: HTTPStatus, content: bytes, kind: str = "text/plain; charset=utf-8", **more: str) -> None:
@@ -131,8 +130,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(content)))
         for name, value in {**_HEADERS, **more}.items():
             self.send_header(name, value)
-        if self.close_connection:
-            self.send_header("Connection", "close")
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)

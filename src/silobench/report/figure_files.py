@@ -54,5 +54,7 @@ def slug(title: str, most: int = _MOST_LETTERS) -> str:
     >>> slug("label-count(k=1) · fedavg: A/B"), slug("<script>"), slug("β")
     ('label-count-k-1-fedavg-a-b', 'script', 'figure')
     """
-    words = re.sub(r"[^a-z0-9.]+", "-", title.lower().replace("..", "."))
-    return words[:most].strip("-.") or "figure"
+    words = re.sub(r"[^a-z0-9.]+", "-", title.lower().replace("..", ".")).strip("-.")
+    if len(words) > most:
+        words = words[: most + 1].rpartition("-")[0] or words[:most]  # whole words, unless the first is too long
+    return words.strip("-.") or "figure"

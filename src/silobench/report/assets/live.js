@@ -146,7 +146,7 @@
       show();
       if (!state.paused) ask();
     });
-    bar.append(alarm, text, problems, pause);
+    bar.append(alarm, text, pause, problems);
     document.body.append(bar);
     show();
   }
@@ -183,7 +183,7 @@
 
   async function loop() {
     if (!state.paused && !document.hidden) await ask();
-    setTimeout(loop, state.failures ? 2 * EVERY : EVERY);
+    setTimeout(loop, EVERY);
   }
 
   build();

@@ -153,8 +153,9 @@ def _lying(chart: BarChart) -> str:
         chart,
         Frame(
             "row", height, [*_series(chart, y, shape), *marks], _keys(chart), left, left_width,
-            grid=[x_grid(y, height)], heads=[chart.group_title] if chart.group_title else [], above=[*_ends(chart, y, band), *names], below=below,
-            below_height=below_height, foot=y.label, data=_data(chart, y),
+            grid=[x_grid(y, height)], heads=[chart.group_title] if chart.group_title else [],
+            above=[*_ends(chart, y, band), *names], below=below, below_height=below_height, foot=y.label,
+            data=_data(chart, y),
         ),
     )  # fmt: skip
 
@@ -207,14 +208,15 @@ def _series(chart: BarChart, y: Ruler, shape: Any) -> Iterator[str]:
 
 
 def _data(chart: BarChart, y: Ruler) -> dict[str, Any]:
-    series = []
-    for bars in chart.bars:
+    series, every = [], list(boxes(chart))
+    for place, bars in enumerate(chart.bars):
         facts: dict[str, Any] = {
             "name": bars.name,
             "y": [y.shown(value.mean) if value and math.isfinite(value.mean) else None for value in bars.values],
         }
-        if any(value and value.spread for value in bars.values):
-            facts["s"] = [y.shown(value.spread) if value and value.spread else 0 for value in bars.values]
+        spreads = {box.group: box.spread for box in every if box.series == place}
+        if any(spreads.values()):
+            facts["s"] = [y.shown(spreads.get(group, 0.0), 2) for group in range(len(chart.groups))]
         if any(mark is not None for mark in bars.marks):
             facts["mark"] = [None if mark is None else y.shown(mark) for mark in bars.marks]
         series.append(facts)

@@ -90,8 +90,9 @@ def _data(chart: DotChart, x: Ruler) -> dict[str, Any]:
     for dots in chart.dots:
         values = [None if value is None or not math.isfinite(value.mean) else value for value in dots.values]
         facts: dict[str, Any] = {"name": dots.name, "y": [value and x.shown(value.mean) for value in values]}
-        if any(value and value.spread for value in values):
-            facts["s"] = [x.shown(value.spread) if value and value.spread else 0 for value in values]
+        spreads = [value.spread if value and value.spread and math.isfinite(value.spread) else 0.0 for value in values]
+        if any(spreads):
+            facts["s"] = [x.shown(spread, 2) for spread in spreads]
         series.append(facts)
     names = {"title": chart.row_title, "names": list(chart.rows), "low": -0.5, "high": len(chart.rows) - 0.5}
     return {"axis": names, "value": axis_data(x), "x": list(range(len(chart.rows))), "series": series}

@@ -20,6 +20,7 @@ TOP = 8  # pixels above the marks
 COLOURS = 8
 _NARROW = 270  # pixels of a plot on a phone, where names must still fit
 MOST_LETTERS = 22  # in a line of a name at an axis
+_MOST_TURNED = 27  # in a name that is turned
 _MOST_LINES = 3
 
 
@@ -248,11 +249,11 @@ def names_below(names: Sequence[str], shares: Sequence[float], y: float, width: 
     marks = []
     for place, (name, at) in enumerate(zip(names, shares, strict=True)):
         if place % stride == 0:
-            short = shortened(name)
+            short = shortened(name, _MOST_TURNED)
             title = "" if short == name else f"<title>{escape(name)}</title>"
             words = f'<text class="tick turned" text-anchor="end">{title}{escape(short)}</text>'
             marks.append(f'<svg x="{percent(at)}" y="{y + 12:g}" overflow="visible">{words}</svg>')
-    longest = max(len(shortened(name)) for name in names)
+    longest = max(len(shortened(name, _MOST_TURNED)) for name in names)
     return "".join(marks), 18 + 0.64 * LETTER * longest
 
 
@@ -337,8 +338,10 @@ def axis_data(ruler: Ruler) -> dict[str, Any]:
     return facts
 
 
-def levels_across(levels: Iterable[Level], ruler: Ruler, height: float) -> tuple[list[str], list[str]]:
-    """Return level lines as marks, and their names as texts above them."""
+def levels_across(
+    levels: Iterable[Level], ruler: Ruler, height: float, is_left: bool = False
+) -> tuple[list[str], list[str]]:
+    """Return level lines as marks, and their names as texts above them, at the right end or at the left one."""
     marks, names = [], []
     for level in levels:
         y = y_of(ruler, level.value, height)
@@ -346,6 +349,7 @@ def levels_across(levels: Iterable[Level], ruler: Ruler, height: float) -> tuple
             marks.append(f'<path class="level" d="M0 {coordinate(y)}H{WIDE}"/>')
             low = y < 16
             words = f"{level.name} {ruler.text(level.value)}"
-            label = text("100%", TOP + y + (13 if low else -5), words, "level-name", "end")
+            place, anchor = (4, "") if is_left else ("100%", "end")
+            label = text(place, TOP + y + (13 if low else -5), words, "level-name", anchor)
             names.append(label.replace("<text", f'<text data-value="{ruler.shown(level.value):g}"', 1))
     return marks, names
