@@ -75,5 +75,8 @@ def read(html: str) -> Element:
 def table_texts(table: Element) -> list[dict[str, str]]:
     """Return the rows of a table by column."""
     columns = [head.text for head in next(table.each("thead")).each("th")]
-    rows = [[cell.text for cell in row.children if isinstance(cell, Element)] for row in next(table.each("tbody")).each("tr")]
+    rows = [
+        [cell.text for cell in row.children if isinstance(cell, Element)]
+        for row in next(table.each("tbody")).each("tr")
+    ]
     return [dict(zip(columns, row, strict=True)) for row in rows]

@@ -157,7 +157,7 @@ def test_the_commands_of_the_readme_work(
         "compare",
         "report",
     ]
-    assert (tmp_path / "runs/skew/report.html").exists()
+    assert (tmp_path / "runs/skew/report/index.html").exists()
 
 
 def _blocks(page: str, language: str) -> list[str]:
@@ -247,7 +247,7 @@ def test_the_examples_of_the_vertical_page_run(
         assert (name, result.code) == ("silobench", 0), f"{command}: {result.err}"
     runs = read_runs(tmp_path / "runs/columns")
     assert {str(run.label["algorithm"]) for run in runs} == {"split", "combined", "solo"}
-    assert (tmp_path / "runs/columns/report.html").exists()
+    assert (tmp_path / "runs/columns/report/index.html").exists()
 
 
 def test_the_vertical_page_states_the_default_solver() -> None:

@@ -85,7 +85,9 @@ def test_no_effect_is_hardly_ever_best() -> None:
     """
     draws, wrong = random.Random(7), 0
     for _ in range(200):
-        groups = [trials([round(draws.gauss(0.7, 0.05), 3) for _ in range(3)], algorithm=a) for a in ("fedavg", "fednova")]
+        groups = [
+            trials([round(draws.gauss(0.7, 0.05), 3) for _ in range(3)], algorithm=a) for a in ("fedavg", "fednova")
+        ]
         wrong += kinds(*groups) == ["best"]
     assert wrong <= 21
 
@@ -146,7 +148,9 @@ def test_a_diverged_method_is_named_and_not_compared() -> None:
 
 
 def test_all_methods_diverged() -> None:
-    broken = [stored([0.1, 0.1], seed, [{}, {"loss": None}], algorithm=a) for seed in range(3) for a in ("fedavg", "fednova")]
+    broken = [
+        stored([0.1, 0.1], seed, [{}, {"loss": None}], algorithm=a) for seed in range(3) for a in ("fedavg", "fednova")
+    ]
     assert kinds(broken) == ["diverged"]
     assert texts(answer(cells(broken))).startswith("Diverged, so not compared: fedavg on iid and fednova on iid")
 

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -15,7 +14,9 @@ import pytest
 from commands import call
 from silobench.analysis.cross_tests import MOST_PARTIES, cross_json, cross_lines, cross_tables, transfer
 from silobench.analysis.export import cross_csv
-from silobench.report.cross_tests import cross_drawing, cross_svg
+from silobench.report.charts.page import markup
+from silobench.report.charts.shades import fields
+from silobench.report.cross_tests import cross_chart, cross_drawing
 from silobench.runs.stored import StoredRun
 from silobench.tasks.metrics import ACCURACY, Metric
 from stored import cells, page, stored, texts
@@ -146,47 +147,40 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 # --- the heatmap --------------------------------------------------------------------------------------
 
 
-def fields(svg: str) -> dict[tuple[str, str], tuple[str, str]]:
-    """Return (fill, number) by the model and the test rows of a field."""
-    root = ElementTree.fromstring(svg.replace('xmlns="http://www.w3.org/2000/svg"', ""))
-    found = {}
-    for group in root.iter("g"):
-        title, box = group.find("title"), group.find("rect")
-        if title is not None and box is not None:
-            model, test, _ = re.split(" on |: ", title.text or "")
-            found[model, test] = (box.attrib["fill"], (group.findtext("text") or ""))
-    return found
-
-
-def brightness(fill: str) -> int:
-    return sum(bytes.fromhex(fill[1:]))
+def shades(metric: Metric) -> dict[tuple[str, str], float]:
+    """Return the shade by the model and the test rows of a field."""
+    chart = cross_chart(cross_lines(cells(reviews())), metric)
+    return {(chart.rows[field.row], chart.columns[field.column]): field.shade for field in fields(chart)}
 
 
 def test_a_better_field_is_darker_and_has_its_number() -> None:
-    found = fields(cross_svg(cross_lines(cells(reviews())), ACCURACY))
-    assert found["solo, imdb", "amazon"][1] == "81.0"
-    assert found["solo, amazon", "imdb"][1] == "71.0"
-    order = sorted(found, key=lambda key: -float(found[key][1]))
-    assert [brightness(found[key][0]) for key in order] == sorted(brightness(fill) for fill, _ in found.values())
-    error = Metric("mae", "MAE", False, "years")
-    found = fields(cross_svg(cross_lines(cells(reviews())), error))
-    assert brightness(found["combined", "imdb"][0]) > brightness(found["solo, amazon", "amazon"][0])
+    chart = cross_chart(cross_lines(cells(reviews())), ACCURACY)
+    numbers = {
+        (row, column): text
+        for row, texts in zip(chart.rows, chart.texts, strict=True)
+        for column, text in zip(chart.columns, texts, strict=True)
+    }
+    assert numbers["solo, imdb", "amazon"] == "81.0"
+    assert numbers["solo, amazon", "imdb"] == "71.0"
+    shade = shades(ACCURACY)
+    order = sorted(shade, key=lambda key: float(numbers[key]))
+    assert [shade[key] for key in order] == sorted(shade.values())
+    reverse = shades(Metric("mae", "MAE", False, "years"))
+    assert reverse["combined", "imdb"] < reverse["solo, amazon", "amazon"]
 
 
 def test_own_rows_have_a_frame() -> None:
-    svg = cross_svg(cross_lines(cells(reviews())), ACCURACY)
-    frames = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)"[^>]*fill="none"', svg)
-    fills = re.findall(r'<title>(.*?)</title><rect x="(\d+)" y="(\d+)"', svg)
-    titles = {(int(x) + 0.5, int(y) + 0.5): title.split(":")[0] for title, x, y in fills}
-    framed = [titles[float(x), float(y)] for x, y in frames]
-    assert framed == ["solo, imdb on imdb", "solo, amazon on amazon"]
+    chart = cross_chart(cross_lines(cells(reviews())), ACCURACY)
+    framed = [(chart.rows[row], chart.columns[column]) for row, column in chart.frames]
+    assert framed == [("solo, imdb", "imdb"), ("solo, amazon", "amazon")]
+    assert markup(chart).count('class="own"') == 1
 
 
 def test_many_parties_have_no_numbers_and_equal_values_no_scale() -> None:
     names = [f"p{place}" for place in range(20)]
-    svg = cross_svg(cross_lines(cells([run("solo", [[0.5] * 21] * 20, names=names)])), ACCURACY)
-    assert {number for _, number in fields(svg).values()} == {""}
-    assert len({fill for fill, _ in fields(svg).values()}) == 1
+    chart = cross_chart(cross_lines(cells([run("solo", [[0.5] * 21] * 20, names=names)])), ACCURACY)
+    assert 'class="field' not in markup(chart)
+    assert len({field.shade for field in fields(chart)}) == 1
 
 
 def test_the_page_has_it_where_models_differ_between_parties(tmp_path: Path) -> None:
@@ -198,6 +192,6 @@ def test_the_page_has_it_where_models_differ_between_parties(tmp_path: Path) -> 
 
 
 def test_names_are_escaped() -> None:
-    svg = cross_svg(cross_lines(cells([run("solo", SOLO, names=("<a>", "b&c"))])), ACCURACY)
-    ElementTree.fromstring(svg)
-    assert "&lt;a&gt;" in svg
+    drawn = markup(cross_chart(cross_lines(cells([run("solo", SOLO, names=("<a>", "b&c"))])), ACCURACY))
+    ElementTree.fromstring(drawn)
+    assert "&lt;a&gt;" in drawn

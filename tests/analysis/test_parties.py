@@ -21,7 +21,8 @@ from silobench.analysis.export import scores_csv
 from silobench.analysis.parties import MOST_PARTIES, fairness, parties_tables, party_results
 from silobench.analysis.tables import score_tables
 from silobench.errors import ConfigError
-from silobench.report.final import confusion_svg, final_section, parties_svg, reliability_svg
+from silobench.report.charts.page import markup
+from silobench.report.final import confusion_chart, final_section, parties_chart, reliability_chart
 from silobench.runs.stored import CalibrationFacts, PartyResult, StoredRun
 from silobench.tasks.metrics import ACCURACY, Metric
 from stored import cells, page, regression, stored, texts
@@ -329,56 +330,53 @@ def test_show_details_has_confusions(runs: Path, capsys: pytest.CaptureFixture[s
 def test_the_page_names_parties_and_draws_the_final_test(tmp_path: Path) -> None:
     found = cells([hospitals(), hospitals(seed=1)], [hospitals(algorithm="solo", everywhere=True)])
     html = page(found, tmp_path / "report.html")
-    assert "Parties, classes and calibration" in html
+    assert "<h2>Classes and parties</h2>" in html
     assert html.count("confusions of ") == 2
     assert "70.0 (Cork)" in html
     assert page(found, tmp_path / "again.html") == html
-    assert "Parties, classes and calibration" not in page(cells([stored([0.9])]), tmp_path / "earlier.html")
+    assert "<h2>Classes and parties</h2>" not in page(cells([stored([0.9])]), tmp_path / "earlier.html")
 
 
 def test_dots_with_equal_scores_do_not_hide_each_other() -> None:
-    svg = parties_svg({"fedavg": {"a": 0.9, "b": 0.8}, "solo": {"a": 0.9, "b": 0.8}}, ACCURACY)
-    dots = [(float(x), float(y)) for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', svg)]
-    keys = [dot for dot in dots if dot[1] < 2 * 14]
-    (first_a, first_b), (second_a, second_b) = dots[1:3], dots[4:6]
-    assert len(keys) == 2
+    drawn = markup(parties_chart({"fedavg": {"a": 0.9, "b": 0.8}, "solo": {"a": 0.9, "b": 0.8}}, ACCURACY))
+    series = re.findall(r'<path class="dots large d0" d="([^"]+)"', drawn)
+    dots = [[tuple(map(float, dot)) for dot in re.findall(r"M([\d.]+) ([\d.]+)h", path)] for path in series]
+    (first_a, first_b), (second_a, second_b) = dots
     assert (first_a[0], first_b[0]) == (second_a[0], second_b[0])
-    assert second_a[1] - first_a[1] == second_b[1] - first_b[1] == 7
+    assert second_a[1] - first_a[1] == second_b[1] - first_b[1] == 9
     assert second_a[1] < first_b[1]
-    assert "accuracy, percent" in svg
+    assert "accuracy, percent" in drawn
 
 
 def test_drawings_are_xml_with_escaped_names() -> None:
     curve = CalibrationFacts.from_json(CURVE)
     drawings = [
-        parties_svg({"a<b": {"x & y": 0.5, "z": None}}, ACCURACY),
-        parties_svg({"fedavg": {"a": 3.0, "b": 3.0}}, Metric("mae", "MAE", False, "years")),
-        parties_svg({"fedavg": {"a": None}}, ACCURACY),
-        reliability_svg({"a<b": curve}),
-        confusion_svg([[3, 1], [0, 0]], ["<no>", "yes"]),
-        confusion_svg([[1] * 40] * 40, [f"class {place}" for place in range(40)]),
+        parties_chart({"a<b": {"x & y": 0.5, "z": None}}, ACCURACY),
+        parties_chart({"fedavg": {"a": 3.0, "b": 3.0}}, Metric("mae", "MAE", False, "years")),
+        parties_chart({"fedavg": {"a": None}}, ACCURACY),
+        reliability_chart({"a<b": curve}),
+        confusion_chart([[3, 1], [0, 0]], ["<no>", "yes"]),
+        confusion_chart([[1] * 40] * 40, [f"class {place}" for place in range(40)]),
     ]
-    for svg in drawings:
-        root = ElementTree.fromstring(svg)
-        assert root.tag.endswith("svg")
-    assert "75" in drawings[4]
+    for chart in drawings:
+        ElementTree.fromstring(markup(chart))
+    assert drawings[4].texts == [["75", "25"], ["", ""]]
 
 
 def test_a_setting_without_a_final_test_has_no_section() -> None:
-    assert final_section(cells([stored([0.9])])) is None
-    section = final_section(cells([hospitals()]))
+    assert final_section(cells([stored([0.9])]), "iid") is None
+    section = final_section(cells([hospitals()]), "iid")
     assert section is not None
-    assert [name for name, _ in section["drawings"]] == [
-        "own test rows by party", "reliability, seed 0", "confusions of fedavg",
+    assert [drawing.name for drawing in section.drawings] == [
+        "own test rows by party, seed 0", "reliability, seed 0", "confusions of fedavg",
     ]  # fmt: skip
 
 
 def test_a_model_that_is_equally_sure_of_all_answers_is_a_dot() -> None:
     def drawn(rows: list[int]) -> str:
         curve = CalibrationFacts(0.1, 0.2, rows, [0.5, 0.9], [0.4, 0.8])
-        return reliability_svg({"fedavg": curve})
+        return markup(reliability_chart({"fedavg": curve}))
 
-    line = drawn([5, 5]), drawn([0, 5])
-    assert [drawing.count("<circle") for drawing in line] == [1, 2]  # one in the legend
-    assert [drawing.count('stroke-width="1.4"') for drawing in line] == [1, 0]
-    assert 'cx="173.0"' in line[1]  # 38 + 0.9 * 150
+    both, one = drawn([5, 5]), drawn([0, 5])
+    assert [text.count('class="line d0"') for text in (both, one)] == [1, 0]
+    assert "M900 48h" in one  # 90 percent across, and 20 percent of 240 pixels below the top

@@ -162,10 +162,12 @@ def test_labels_leave_out_arguments_without_a_value() -> None:
 
 
 def test_a_wide_table_of_the_page_is_set_smaller(tmp_path: Path) -> None:
-    attacks = {"membership": {"auc": 0.53, "low": 0.51, "high": 0.55}, "inversion": {"psnr": 7.25}}
+    success = {"auc": 0.53, "low": 0.51, "high": 0.55, "tpr": 0.02}
+    attacks = {"membership": {**success, "rows": 100, "difference": success}, "inversion": {"psnr": 7.25}}
     html = page(cells([private([1.0, 2.0], measures=attacks, epsilon_pld=1.5)]), tmp_path / "report.html")
     assert '<table class="wide">' in html
     assert "<table>" in html
+    assert "<h3>Membership inference</h3>" in html
 
 
 def test_a_table_of_a_measure_tells_transforms_apart() -> None:

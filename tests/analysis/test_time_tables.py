@@ -18,8 +18,10 @@ from silobench.analysis.tables import cost_table
 from silobench.analysis.time_tables import decomposition_table, phases_tables, time_table
 from silobench.cli.terminal import grid_of
 from silobench.errors import ConfigError
-from silobench.report.evidence import posterior_sections, stacked_svg, time_sections
-from silobench.report.posteriors import plot_comparison, posterior_svg
+from silobench.report.charts.page import markup
+from silobench.report.charts.values import Value
+from silobench.report.evidence import posterior_sections, stacked_chart, time_sections
+from silobench.report.posteriors import plot_comparison, posterior_chart
 from silobench.runs.stored import StoredRun
 from stored import cells, page, stored, texts
 
@@ -120,7 +122,7 @@ def test_a_run_without_time_has_no_shares() -> None:
     still = {"total": 0.0, "core": 0.0, "server": dict.fromkeys(SERVER, 0.0), "parties": dict.fromkeys(PARTIES, 0.0)}
     found = cells([timed(every={**ROUND, "time": still})])
     assert [row["round time"] for row in texts(decomposition_table(found))] == ["0", "0"]
-    ElementTree.fromstring(time_sections(found)[1].drawings[0].svg)
+    ElementTree.fromstring(markup(time_sections(found)[1].drawings[0].chart))
 
 
 def test_tables_fit_a_terminal() -> None:
@@ -197,7 +199,7 @@ def test_show_time_of_earlier_runs(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_compare_draws_what_it_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_runs(tmp_path / "runs")
     command = ("compare", tmp_path / "runs", "fedavg", "scaffold", "--rho", "0", "--plot")
-    for name in ("a.svg", "a.png"):
+    for name in ("a.svg", "a.png", "a.pdf"):
         assert f"wrote {tmp_path / name}" in call(capsys, *command, tmp_path / name).out.replace("\n", "")
     drawn = (tmp_path / "a.svg").read_text()
     ElementTree.fromstring(drawn)
@@ -207,16 +209,12 @@ def test_compare_draws_what_it_finds(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert f"p({name}) = {odds[key]:.3f}" in drawn
     assert "A = fedavg, B = scaffold: test accuracy" in drawn
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    wrong = call(capsys, *command, tmp_path / "a.pdf")
-    assert (wrong.code, "must end in .png or .svg" in wrong.err) == (2, True)
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+    wrong = call(capsys, *command, tmp_path / "a.gif")
+    assert (wrong.code, "must end in .pdf, .svg or .png" in wrong.err) == (2, True)
 
 
 # --- figures ------------------------------------------------------------------------------------------
-
-
-def positions(svg: str) -> list[str]:
-    """Return the names of the three probabilities from left to right."""
-    return re.findall(r"p\((\w+)\) = ", svg)
 
 
 def test_the_better_side_is_that_of_the_metric() -> None:
@@ -231,7 +229,9 @@ def test_the_better_side_is_that_of_the_metric() -> None:
         question = checked_question(metric, cells=found)
         pairs = paired(*found, question)
         assert pairs is not None
-        assert positions(posterior_svg(pairs, question)) == order
+        chart = posterior_chart(pairs, question)
+        assert [name for name, _ in chart.parts] == order
+        assert re.findall(r"p\((\w+)\) = ", markup(chart)) == order  # the legend, from left to right
 
 
 @pytest.mark.parametrize("rope", [0.0, 0.01, 5.0])
@@ -245,7 +245,9 @@ def test_any_spread_and_any_rope_can_be_drawn(scores: tuple[float, ...], rope: f
     question = checked_question("throughput", min(rope, 1.9), cells=found)
     pairs = paired(*found, question)
     assert pairs is not None
-    ElementTree.fromstring(posterior_svg(pairs, question))
+    chart = posterior_chart(pairs, question)
+    ElementTree.fromstring(markup(chart))
+    assert (chart.atom is None) == (len(set(scores)) > 1)
 
 
 def test_single_pairs_have_no_posterior_to_draw(tmp_path: Path) -> None:
@@ -259,10 +261,13 @@ def test_single_pairs_have_no_posterior_to_draw(tmp_path: Path) -> None:
 
 def test_a_bar_is_as_long_as_its_time() -> None:
     parts = dict.fromkeys(PARTS, 0.0)
-    drawn = stacked_svg({"a": {**parts, "train": 3.0, "idle": 1.0}, "b": {**parts, "train": 1.0}})
-    bars = [float(bar) for bar in re.findall(r'width="([0-9.]+)" height="12"', drawn)]
-    assert bars == [225, 75, 75, 0]
-    assert "train 3 s" in drawn
+    chart = stacked_chart("time", {"a": {**parts, "train": 3.0, "idle": 1.0}, "b": {**parts, "train": 1.0}})
+    assert [(bars.name, bars.values) for bars in chart.bars] == [
+        ("train", [Value(3.0), Value(1.0)]),
+        ("idle", [Value(1.0), Value(0.0)]),
+    ]
+    drawn = markup(chart)
+    assert re.findall(r"h(\d+)v", drawn) == ["750", "250", "250", "0"]  # of 1000 for 4 s
     assert "encrypt" not in drawn
 
 
@@ -296,9 +301,9 @@ def test_a_single_trial_or_a_diverged_one_has_no_posterior() -> None:
 def test_the_page_has_posteriors_and_bars(tmp_path: Path) -> None:
     found = cells(trials("fedavg", 0.7, 0.71, 0.72), trials("scaffold", 0.8, 0.81, 0.83))
     html = page(found, tmp_path / "page.html")
-    assert "<h2>Best against runner-up and baselines</h2>" in html
+    assert "<h3>Best against runner-up and baselines</h3>" in html
     assert "A = scaffold, B = fedavg: scaffold is better" in html
-    assert html.index("<h2>Cost</h2>") < html.index("<h2>Time and communication</h2>")
+    assert html.index("<h2>Cost</h2>") < html.index("<h3>Time and communication</h3>")
     assert "scaffold, mean party" in html
     assert page(found, tmp_path / "again.html") == html
 

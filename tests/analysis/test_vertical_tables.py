@@ -21,10 +21,11 @@ from silobench.analysis.vertical import (
     vertical_tables,
 )
 from silobench.papers import other_measures, paper_tables, rope_option
-from silobench.report.figures import Line, curves_svg, lines_svg
-from silobench.report.final import reliability_svg
+from silobench.report.charts.files import draw
+from silobench.report.charts.page import markup
+from silobench.report.charts.values import Axis, BarChart, Line, LineChart, Panels, Point
 from silobench.report.vertical import leakage_sections
-from silobench.runs.stored import CalibrationFacts, StoredRun
+from silobench.runs.stored import StoredRun
 from stored import cells, columns_of, page, regression, stored, texts
 
 LABELS, OTHER = "audio", "chart"
@@ -160,8 +161,10 @@ def test_a_value_within_two_standard_errors_of_the_null_is_marked() -> None:
 
 def test_the_figure_of_leakage_has_the_best_attack_beside_the_metric() -> None:
     (section,) = leakage_sections(cells(*leaks()))
-    root = ElementTree.fromstring(section.drawings[0].svg)
-    words = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    chart = section.drawings[0].chart
+    assert isinstance(chart, Panels)
+    root = ElementTree.fromstring(markup(chart))
+    words = [element.text for element in root.iter() if element.text]
     for expected in (
         "none",
         "noise(deviation=1.0)",
@@ -173,8 +176,9 @@ def test_the_figure_of_leakage_has_the_best_attack_beside_the_metric() -> None:
     ):
         assert expected in words
     assert "0.40" not in words  # the weaker attack
-    bars = [float(bar.get("width", "0")) for bar in root.iter("{http://www.w3.org/2000/svg}rect")]
-    assert bars[2] / bars[3] == pytest.approx(0.9 / 0.6, abs=0.01)  # pixels have one digit
+    (leak,) = [panel for panel in chart.charts if panel.title == "label leakage, AUC"]
+    assert isinstance(leak, BarChart)
+    assert [value and value.mean for value in leak.bars[0].values] == pytest.approx([0.9, 0.6])
     assert "black tick" in section.drawings[0].note
     assert leakage_sections(cells([stored([0.5])])) == []
 
@@ -208,23 +212,19 @@ def test_the_page_of_vertical_runs_has_no_empty_parts(tmp_path: Path) -> None:
     ways = [trials(6.0, algorithm=name, partition_facts=facts) for name in ("combined", "split")]
     text = page(cells(*ways), tmp_path / "report.html")
     assert "<h2>Vertical</h2>" in text
-    assert "<h2>Training curves</h2>" in text
-    assert 'class="pair"' not in text  # there is no figure of rows by party beside the curves
-    for absent in ("participation", '<th scope="col">worst party</th>'):
+    assert "<h2>Curves</h2>" in text
+    assert "<h2>Partitions</h2>" not in text  # there are no rows by party
+    for absent in ("<dt>participation</dt>", '<th scope="col">worst party</th>'):
         assert absent not in text
     assert "billboard columns: rows were matched by psi" in text
     assert "MAE of a model that sees only which party has a row: 8.00 years, and of one answer" in text
 
 
-def test_legends_of_long_names_fit(recwarn: pytest.WarningsRecorder) -> None:
+def test_legends_of_long_names_fit(recwarn: pytest.WarningsRecorder, tmp_path: Path) -> None:
     names = [f"split(noise(deviation={number}.25, at=both), solvers=['adam(lr=0.001)'])" for number in range(6)]
-    drawn = curves_svg({name: [(1, 0.5), (2, 0.6)] for name in names})
-    lines = [Line(name, [(1, 0.5, None), (2, 0.6, None)], place) for place, name in enumerate(names)]
-    assert all(svg.startswith("<svg") for svg in (drawn, lines_svg(lines, "round", "AUC")))
+    lines = [Line(name, [Point(1, 0.5), Point(2, 0.6)]) for name in names]
+    draw(LineChart("AUC by round", Axis("round", scale="whole"), Axis("AUC"), lines), tmp_path / "a.svg")
     assert not recwarn.list  # matplotlib warns if axes have no room
-    curve = CalibrationFacts(0.1, 0.2, (1, 1), (0.6, 0.9), (0.5, 0.8))
-    root = ElementTree.fromstring(reliability_svg({names[0]: curve}))
-    assert float(root.get("width", "0")) > 5 * len(f"{names[0]}, error 10.0 points")
 
 
 def test_the_rope_of_throughput_is_larger_for_columns_only() -> None:

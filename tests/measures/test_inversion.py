@@ -34,7 +34,9 @@ from silobench.method.transforms import bind_chain
 from silobench.models import Network
 from silobench.models.pooling import relu_of_pool
 from silobench.papers import other_measures
-from silobench.report.inversion import inversion_sections, pictures_svg
+from silobench.report.charts.page import markup
+from silobench.report.charts.values import Pictures
+from silobench.report.inversion import inversion_sections
 from silobench.runs.stored import read_runs
 from silobench.tasks.task import Task, task
 from silobench.training.setting import Setting
@@ -287,9 +289,10 @@ def test_a_page_shows_originals_beside_reconstructions(tmp_path: Path, capsys: A
     assert not any(PNG in text for row in texts for text in row)
     (section,) = inversion_sections(cells)
     (drawing,) = section.drawings
-    assert drawing.svg.count(f'href="{PNG}') == 2 * 3  # two originals once, and two reconstructions of each run
-    assert drawing.svg.count(">100.0 dB<") == 2
-    assert "no transforms: 100.0 dB" in drawing.svg
+    drawn = markup(drawing.chart)
+    assert drawn.count(f'src="{PNG}') == 2 * 3  # two originals once, and two reconstructions of each run
+    assert drawn.count(">100.0 dB<") == 2
+    assert "no transforms: 100.0 dB" in drawn
 
 
 def test_runs_that_were_not_attacked_have_no_section() -> None:
@@ -297,7 +300,8 @@ def test_runs_that_were_not_attacked_have_no_section() -> None:
 
 
 def test_a_picture_that_is_not_part_of_the_page_is_not_loaded() -> None:
-    drawing = pictures_svg([("original", ["https://example.org/a.png", as_png(torch.rand(1, 8, 8))], ["<b>", "2"])])
-    assert "example.org" not in drawing
-    assert drawing.count("<image") == 1
-    assert "<b>" not in drawing
+    rows = [("original", ["https://example.org/a.png", as_png(torch.rand(1, 8, 8))], ["<b>", "2"])]
+    drawn = markup(Pictures("pictures", rows))
+    assert "example.org" not in drawn
+    assert drawn.count("<img") == 1
+    assert "<b>" not in drawn

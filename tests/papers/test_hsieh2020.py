@@ -16,7 +16,6 @@ from silobench.papers.hsieh2020.decisions import decisions, decisions_table, ste
 from silobench.papers.hsieh2020.diagnostics import channels, class_accuracies, home_classes, norms_table, replicas_table
 from silobench.papers.hsieh2020.numbers import published_loss
 from silobench.papers.hsieh2020.savings import oracle, savings, savings_table
-from silobench.report.figures import Bars, bars_svg
 from silobench.runs.label import Label
 from silobench.runs.stored import StoredRun
 from stored import cells, claim, dealt_by_label, noises, page, stored, texts
@@ -523,13 +522,6 @@ def test_finding_16_looks_at_own_and_other_classes() -> None:
 # --- the page -----------------------------------------------------------------------------------------
 
 
-def test_bars_stand_in_their_groups() -> None:
-    svg = bars_svg(
-        ["bsp", "gaia"], [Bars("iid", [(80, 1.0), None], 0), Bars("split", [(70, None), (10, 2.0)], 1)], "accuracy", 80
-    )
-    assert all(f">{text}<" in svg for text in ("bsp", "gaia", "iid", "split", "accuracy"))
-
-
 def test_a_page_has_its_sections(tmp_path: Path) -> None:
     travelling = [
         measured(
@@ -550,7 +542,7 @@ def test_a_page_has_its_sections(tmp_path: Path) -> None:
     assert [section.title for section in made] == titles
     assert all(section.drawings for section in made)
     text = page(found, tmp_path / "report.html")
-    assert all(f"<h2>{title.replace(chr(39), '&#39;')}</h2>" in text for title in titles)
+    assert all(f"<h3>{title.replace(chr(39), '&#39;')}</h3>" in text for title in titles)
     assert "quagmire-14" in text
     assert len(paper_tables(found)) == 7
     json.dumps(paper_facts(found))

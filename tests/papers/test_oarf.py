@@ -593,7 +593,7 @@ def test_the_table_of_epsilons_has_the_papers_numbers(tmp_path: Path) -> None:
     assert "the paper's network for object" in table.note
     html = page(found, tmp_path / "page.html")
     assert "Accuracy by epsilon" in html
-    assert "log2 of epsilon" in html
+    assert "accuracy by epsilon" in html
 
 
 def test_a_ladder_has_one_training_but_for_epsilon() -> None:

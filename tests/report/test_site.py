@@ -1,5 +1,6 @@
 """A report as a folder of pages and as one file: what is written, replaced, deleted and left alone."""
 
+import itertools
 import json
 import re
 from collections.abc import Sequence
@@ -67,7 +68,7 @@ def test_every_page_is_well_formed_and_has_landmarks_in_order(pages: dict[str, E
     for name, root in pages.items():
         assert len(list(root.each("h1"))) == 1, name
         levels = [int(one.tag[1]) for one in root.everything() if re.fullmatch("h[1-6]", one.tag)]
-        assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False)), (name, levels)
+        assert all(after <= before + 1 for before, after in itertools.pairwise(levels)), (name, levels)
         assert [len(list(root.each(tag))) for tag in ("main", "nav", "footer")] == [1, 1, 1], name
         assert root.of_class("skip")[0].attributes["href"] == "#content"
         current = [one for one in root.each("a") if one.attributes.get("aria-current") == "page"]
@@ -138,14 +139,19 @@ def test_pages_without_content_do_not_exist(site: Path, tmp_path: Path) -> None:
         assert not (site / name).exists(), name
     write(with_ids([stored([0.5, 0.6], seed, exchange="gossip(graph=ring)") for seed in range(2)]), tmp_path / "a")
     assert (tmp_path / "a/decentralised.html").exists()
-    write(with_ids([stored([0.5, 0.6], 0, vertical=columns_of("bank", "shop"), partition="columns", parties=2)]), tmp_path / "b")
+    write(
+        with_ids([stored([0.5, 0.6], 0, vertical=columns_of("bank", "shop"), partition="columns", parties=2)]),
+        tmp_path / "b",
+    )
     assert (tmp_path / "b/vertical.html").exists()
 
 
 def test_a_class_that_is_markup_is_shown_as_text(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     facts = {"name": evil, "classes": [evil, "b"], "notes": [evil]}
-    runs = with_ids([stored([0.5, 0.6], seed, dataset_facts=facts, algorithm=name) for seed in range(2) for name in ("a", "b")])
+    runs = with_ids(
+        [stored([0.5, 0.6], seed, dataset_facts=facts, algorithm=name) for seed in range(2) for name in ("a", "b")]
+    )
     write(runs, tmp_path / "report")
     write(runs, tmp_path / "one.html")
     for file in tmp_path.rglob("*.html"):
@@ -156,7 +162,11 @@ def test_a_class_that_is_markup_is_shown_as_text(tmp_path: Path) -> None:
 
 
 def test_errors_are_shown_in_their_unit(tmp_path: Path) -> None:
-    runs = [regression([20.0, error + 0.1 * seed], seed, algorithm=name) for seed in range(3) for name, error in (("fedavg", 8.0), ("scaffold", 5.0))]
+    runs = [
+        regression([20.0, error + 0.1 * seed], seed, algorithm=name)
+        for seed in range(3)
+        for name, error in (("fedavg", 8.0), ("scaffold", 5.0))
+    ]
     write(with_ids(runs), tmp_path / "report")
     root = read((tmp_path / "report/index.html").read_text())
     assert "MAE" in [one.text for one in root.each("h2")]
@@ -180,7 +190,7 @@ def test_one_file_has_everything_inside(tmp_path: Path) -> None:
     assert policy.count("'sha256-") == len([one for one in root.each("script") if "type" not in one.attributes])
     levels = [int(one.tag[1]) for one in root.everything() if re.fullmatch("h[1-6]", one.tag)]
     assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
 
 
 # --- files --------------------------------------------------------------------------------------------
@@ -222,7 +232,9 @@ def test_a_list_of_files_that_leads_elsewhere_deletes_nothing(tmp_path: Path) ->
     folder = tmp_path / "report"
     write(with_ids(study()), folder)
     (tmp_path / "precious.txt").write_text("mine")
-    (folder / WRITTEN).write_text(json.dumps({"files": ["../precious.txt", str(tmp_path / "precious.txt"), "index.html"]}))
+    (folder / WRITTEN).write_text(
+        json.dumps({"files": ["../precious.txt", str(tmp_path / "precious.txt"), "index.html"]})
+    )
     with pytest.raises(RecordError):  # its own pages now look foreign
         write(with_ids(study()), folder)
     assert (tmp_path / "precious.txt").read_text() == "mine"

@@ -2,12 +2,12 @@
 
 import pytest
 
+from markup import read, table_texts
 from silobench.analysis.tables import Entry, Table, entries
 from silobench.report.drawing import Section
 from silobench.report.page import Page
 from silobench.report.rendering import Frame, render
 from silobench.report.table_view import by_partition, view
-from markup import read, table_texts
 
 
 def table(columns: list[str], *rows: list[str], **more: object) -> Table:
@@ -53,7 +53,14 @@ def test_numbers_are_told_from_texts(text: str, is_number: bool) -> None:
 
 @pytest.mark.parametrize(
     ("gap", "shown", "colour"),
-    [(-7.0, "−7.0", "m2"), (-2.0, "−2.0", "m1"), (-0.04, "+0.0", ""), (0.9, "+0.9", ""), (3.0, "+3.0", "p1"), (9.0, "+9.0", "p2")],
+    [
+        (-7.0, "−7.0", "m2"),
+        (-2.0, "−2.0", "m1"),
+        (-0.04, "+0.0", ""),
+        (0.9, "+0.9", ""),
+        (3.0, "+3.0", "p1"),
+        (9.0, "+9.0", "p2"),
+    ],
 )
 def test_the_gap_to_the_paper_has_a_sign_a_text_and_a_colour(gap: float, shown: str, colour: str) -> None:
     entry = Entry("90.0", paper=f"paper 97.0, {gap:+.1f}", gap=gap)
@@ -75,7 +82,9 @@ def test_the_partition_comes_first_with_its_skew() -> None:
 def test_markup_of_a_table() -> None:
     """Headers have scopes, the best has a mark, and texts are escaped."""
     rows = [[Entry("<b>"), Entry("90.1 ± 0.2", best=True)], [Entry("b"), Entry("80.0 ± 0.1")]]
-    html = render(Page("a.html", "A", [Section("S", (), Table("T", ["class", "fedavg"], rows, "one; two"))]), Frame("s"))
+    html = render(
+        Page("a.html", "A", [Section("S", (), Table("T", ["class", "fedavg"], rows, "one; two"))]), Frame("s")
+    )
     root = read(html)
     assert table_texts(next(root.each("table"))) == [
         {"class": "<b>", "fedavg": "90.1 ± 0.2 ★"}, {"class": "b", "fedavg": "80.0 ± 0.1"}

@@ -136,7 +136,7 @@ def test_own_measures_are_in_tables_and_in_the_report(capsys, tmp_path: Path) ->
         for seed in (0, 1):
             assert cell["measures"]["step-length"][str(seed)] == stored[cell["algorithm"], seed]
     assert call(capsys, "report", runs, *plugins).code == 0
-    page = (runs / "report.html").read_text(encoding="utf-8")
+    page = (runs / "report/measures.html").read_text(encoding="utf-8")
     for text in ("Measure step-length", "octants · length", "Measure shares", "by party, party 3", "two, 2", "good"):
         assert text in page
 

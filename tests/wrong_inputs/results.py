@@ -430,12 +430,6 @@ CASES: list[Case] = [
     damaged(
         "intact results",
         intact,
-        "runs cannot be written (Is a directory): choose another place.",
-        "report runs --output runs",
-    ),
-    damaged(
-        "intact results",
-        intact,
         "there is no format 'pickle': choose from onnx, safetensors, torch.",
         "model runs --format pickle --only *fedavg*",
     ),

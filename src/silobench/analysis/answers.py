@@ -168,7 +168,8 @@ def _verdict(judged: Sequence[Outcome], metric: Metric) -> list[str]:
         largest = max(leads, key=lambda outcome: outcome.lead.size if outcome.lead else 0.0)
         assert largest.lead
         return [
-            f"No method is shown to be better than the others in any of the {len(judged)} settings that can be judged: the leaders tie.",
+            f"No method is shown to be better than the others in any of the {len(judged)} settings that can be judged: "
+            "the leaders tie.",
             f"The largest lead is that of {largest.lead.a} over {largest.lead.b} on {largest.setting.name}: "
             f"{largest.lead.text}.",
         ]
@@ -191,7 +192,8 @@ def _only_setting(outcome: Outcome, metric: Metric) -> str:
     lead = outcome.lead
     assert lead
     if outcome.kind == "best":
-        return f"{outcome.leaders[0]} is best on {outcome.setting.name}: {_scores(outcome, metric)}. Its lead is {lead.text}."
+        best = f"{outcome.leaders[0]} is best on {outcome.setting.name}"
+        return f"{best}: {_scores(outcome, metric)}. Its lead is {lead.text}."
     names = listed(outcome.leaders, _MOST_NAMED)
     return f"{names} tie on {outcome.setting.name}: {_scores(outcome, metric)}. The lead of {lead.a} is {lead.text}."
 
@@ -227,14 +229,15 @@ def _alone(each: Sequence[Outcome], metric: Metric) -> list[str]:
     if not names:
         return []
     scores = [
-        (outcome.setting.cells[name].score.mean, outcome.setting.name)
-        for outcome in each
-        for name in outcome.leaders
+        (outcome.setting.cells[name].score.mean, outcome.setting.name) for outcome in each for name in outcome.leaders
     ]
     if len(names) > 1:
         return [f"No setting has two methods, so none is compared with another: {listed(names, _MOST_NAMED)}."]
     if len(scores) == 1:
-        return [f"{names[0]} is the only method: it has {_article(metric)} of {metric.text(scores[0][0])} on {scores[0][1]}."]
+        return [
+            f"{names[0]} is the only method: it has {_article(metric)} of {metric.text(scores[0][0])} on "
+            f"{scores[0][1]}."
+        ]
     best, worst = (pick([score for score, _ in scores]) for pick in (metric.best, metric.worst))
     (high, easy), (low, hard) = ((value, dict(scores)[value]) for value in (best, worst))
     return [
@@ -256,7 +259,10 @@ def _harm(each: Sequence[Outcome], metric: Metric) -> list[str]:
     leaders = {outcome.setting.name: outcome.leaders[0] for outcome in family}
     easy, hard = ((place, place.cells[leaders[place.name]].score.mean) for place in (ordered[0], ordered[-1]))
     if not metric.gain(easy[1], hard[1]) > rope_of(metric):
-        return [f"The partition makes little difference: {metric.text(easy[1])} on {easy[0].name}, {metric.text(hard[1])} on {hard[0].name}."]
+        return [
+            f"The partition makes little difference: {metric.text(easy[1])} on {easy[0].name}, {metric.text(hard[1])} "
+            f"on {hard[0].name}."
+        ]
     return [
         f"{hard[0].name} hurts most: the leader there has {_article(metric)} of {metric.text(hard[1])}, against "
         f"{metric.text(easy[1])} on {easy[0].name}."
@@ -268,7 +274,9 @@ def _warnings(each: Sequence[Outcome]) -> list[str]:
     failed = [f"{name} on {outcome.setting.name}" for outcome in each for name in outcome.diverged]
     texts = []
     if unbeaten and len(unbeaten) == len(each):
-        texts.append("No method is shown to beat the best constant answer in any setting, so nothing is shown to be learnt.")
+        texts.append(
+            "No method is shown to beat the best constant answer in any setting, so nothing is shown to be learnt."
+        )
     elif unbeaten:
         texts.append(f"No method is shown to beat the best constant answer on {listed(unbeaten, _MOST_NAMED)}.")
     if failed:
@@ -287,7 +295,8 @@ def _unit(metric: Metric, size: float) -> str:
 
 def _article(metric: Metric) -> str:
     """Return the metric as "an accuracy of ..." begins."""
-    return f"{'an' if metric.title[0].lower() in 'aeiou' or metric.title[:3] in ('MAE', 'RMS', 'F1') else 'a'} {metric.title}"
+    is_spelt = metric.title.isupper() and metric.title[0] in "AEFHILMNORSX"  # as in MAE, RMSE, R2
+    return f"{'an' if is_spelt or metric.title[0].lower() in 'aeiou' else 'a'} {metric.title}"
 
 
 def _number(value: float) -> str:
@@ -296,5 +305,3 @@ def _number(value: float) -> str:
 
 def _probability(value: float) -> str:
     return "above 0.999" if value > 0.999 else f"{value:.3f}" if value >= DECIDED else f"{value:.2f}"
-
-

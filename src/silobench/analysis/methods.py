@@ -39,7 +39,8 @@ def settings(cells: Cells) -> list[Setting]:
     names = setting_choices(chosen, keys)
     groups = grouped(chosen, lambda cell: cell.label.without(*METHOD_KEYS))
     return [
-        Setting(setting_name(group[0], names, chosen), {_method(cell, keys): cell for cell in group}) for group in groups
+        Setting(setting_name(group[0], names, chosen), {_method(cell, keys): cell for cell in group})
+        for group in groups
     ]
 
 

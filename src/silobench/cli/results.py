@@ -1,7 +1,7 @@
 """The commands that read runs: show, claims, report, compare. They train nothing and do not load torch."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from silobench.analysis.claims import Claim
     from silobench.analysis.compare import Ropes
     from silobench.analysis.tables import Table
+    from silobench.report.page import Page
     from silobench.runs.results import Results
     from silobench.runs.stored import StoredRun
 
@@ -351,6 +352,10 @@ def report(
             "everything in one file.",
         ),
     ] = None,
+    figures: Annotated[
+        str | None,
+        typer.Option(metavar="pdf|svg|png", help="Write every figure as a file too, into DIR/figures, for papers."),
+    ] = None,
     published: Published = False,
     plugin: LoadedPlugins = None,
 ) -> None:  # fmt: skip
@@ -362,11 +367,32 @@ def report(
     results = source.read()
     _readable(results)
     _check_place(output)
+    if figures:
+        from silobench.report.charts.forms import check_form
+
+        check_form(figures)
     with waiting("writing the report"):
         page = write_report(results, output or source.folder / "report", source.folder.resolve().name)
     print(f"report: {page.resolve()}")
+    if figures:
+        with waiting("drawing the figures"):
+            paths = _write_figures(results, source.folder, figures)
+        print(f"figures: {len(paths)} {figures} files in {(source.folder / 'figures').resolve()}")
     print_missing(results)
     report_damage(results)
+
+
+def _write_figures(results: "Results", directory: Path, form: str) -> list[Path]:
+    from silobench.papers import FINDINGS, collect_cells, paper_pages
+    from silobench.report.figure_files import figure_sections, write_figures
+    from silobench.report.pages import pages_of
+    from silobench.report.site import contents_of
+    from silobench.report.study import study_pages
+
+    cells = collect_cells(results.runs)
+    pages = [*paper_pages(cells), *study_pages(results.runs)]
+    contents = contents_of(results, directory.resolve().name, cells, FINDINGS, pages)
+    return write_figures(figure_sections(pages_of(contents)), directory / "figures", form)
 
 
 def _check_place(output: Path | None) -> None:
@@ -378,14 +404,16 @@ def _check_place(output: Path | None) -> None:
         )
 
 
-def write_report(results: "Results", path: Path, title: str, *, live: bool = False) -> Path:
-    """Write the pages of some runs, with those of papers and measures, and return the first page."""
+def write_report(
+    results: "Results", path: Path, title: str, more: "Sequence[Page]" = (), *, live: bool = False
+) -> Path:
+    """Write the pages of some runs, with those of papers and measures and `more`, and return the first page."""
     from silobench.papers import FINDINGS, collect_cells, paper_pages
     from silobench.report.site import write_site
     from silobench.report.study import study_pages
 
     cells = collect_cells(results.runs)
-    pages = [*paper_pages(cells), *study_pages(results.runs)]
+    pages = [*paper_pages(cells), *study_pages(results.runs), *more]
     return write_site(results, path, title, cells=cells, findings=FINDINGS, more=pages, live=live)
 
 
@@ -426,7 +454,9 @@ def compare(
     only: Annotated[str, typer.Option(help="Only settings that match this glob, as in 'digits / *dirichlet*'.")] = "*",
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw the posterior of each setting with the region of equivalence: a .pdf, .svg or .png file."),
+        typer.Option(
+            help="Draw the posterior of each setting with the region of equivalence: a .pdf, .svg or .png file."
+        ),
     ] = None,
     published: Published = False,
     json_: Json = False,

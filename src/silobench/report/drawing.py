@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.tables import Table, shown
-from silobench.report.charts.values import Chart
+from silobench.report.charts.values import Chart, Heatmap
+
+_MANY = 10  # columns of a heatmap
 
 
 @dataclass(frozen=True)
@@ -15,6 +17,11 @@ class Drawing:
     name: str
     chart: Chart
     note: str = ""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it needs the room of two small figures."""
+        return isinstance(self.chart, Heatmap) and len(self.chart.columns) > _MANY
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,7 @@ class Section:
     more: Sequence[Table] = ()  # further tables
     is_folded: bool = False  # opened by the reader
     is_stacked: bool = False  # on a phone, rows of the table are cards
+    is_dense: bool = False  # small figures, several in a row
 
 
 def caption(cell: CellResult, names: Sequence[str], cells: Sequence[CellResult]) -> str:

@@ -4,18 +4,23 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from silobench.errors import ConfigError, RecordError
-from silobench.report.charts.files import FORMS, draw
+from silobench.errors import RecordError
+from silobench.report.charts.files import draw
+from silobench.report.charts.forms import check_form
 from silobench.report.drawing import Drawing, Section
-from silobench.spec.names import suggest
+from silobench.report.page import Page
 
 _MOST_LETTERS = 70  # of a title in a file name
 
 
-def check_form(form: str) -> None:
-    """Refuse a format that is not PDF, SVG or PNG."""
-    if form not in FORMS:
-        raise ConfigError(f"there is no format '{form}' of figures: {suggest(form, FORMS)}")
+def figure_sections(pages: Sequence[Page]) -> list[Section]:
+    """Return the sections with charts of some pages, and the charts above the first section of a page as one."""
+    sections = []
+    for page in pages:
+        if charts := page.content.get("charts"):
+            sections.append(Section(page.title, charts))
+        sections += [section for section in page.sections if section.drawings]
+    return sections
 
 
 def write_figures(sections: Sequence[Section], folder: Path, form: str) -> list[Path]:
@@ -24,7 +29,6 @@ def write_figures(sections: Sequence[Section], folder: Path, form: str) -> list[
     A file is named by the number of the section, its title, the number of the chart and its title.
     """
     check_form(form)
-    drawn = [section for section in sections if section.drawings]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(f"[0-9][0-9]-*.{form}"):
@@ -32,7 +36,7 @@ def write_figures(sections: Sequence[Section], folder: Path, form: str) -> list[
     except OSError as error:
         raise RecordError(f"{folder} cannot be written ({error.strerror}): choose another place.") from error
     paths = []
-    for place, section in enumerate(drawn, 1):
+    for place, section in enumerate(sections, 1):
         for number, drawing in enumerate(section.drawings, 1):
             path = folder / f"{place:02d}-{slug(section.title, 30)}-{number:02d}-{slug(_name(drawing))}.{form}"
             draw(drawing.chart, path)
@@ -50,5 +54,7 @@ def slug(title: str, most: int = _MOST_LETTERS) -> str:
     >>> slug("label-count(k=1) · fedavg: A/B"), slug("<script>"), slug("β")
     ('label-count-k-1-fedavg-a-b', 'script', 'figure')
     """
-    words = re.sub(r"[^a-z0-9.]+", "-", title.lower().replace("..", "."))
-    return words[:most].strip("-.") or "figure"
+    words = re.sub(r"[^a-z0-9.]+", "-", title.lower().replace("..", ".")).strip("-.")
+    if len(words) > most:
+        words = words[: most + 1].rpartition("-")[0] or words[:most]  # whole words, unless the first is too long
+    return words.strip("-.") or "figure"

@@ -12,8 +12,8 @@ from silobench.analysis.tables import is_baseline
 from silobench.report.charts.values import (
     Axis,
     Better,
-    Dots,
     DotChart,
+    Dots,
     Level,
     Line,
     LineChart,
@@ -23,6 +23,7 @@ from silobench.report.charts.values import (
     Value,
 )
 from silobench.report.drawing import Drawing
+from silobench.report.metric_axis import metric_axis
 from silobench.runs.stored import StoredRun
 from silobench.tasks.metrics import Metric
 
@@ -69,7 +70,11 @@ def _by_setting(family: Sequence[Setting], named: bool) -> Drawing:
     where = f" on {first.dataset.name}" if named else ""
     title = f"{metric.title[:1].upper()}{metric.title[1:]}{where} by partition"
     trials = max(len(cell.seeds) for setting in family for cell in setting.cells.values())
-    bars = "Bars are the standard deviation over trials. " if trials > 1 else "One trial each, so there are no error bars. "
+    bars = (
+        "Bars are the standard deviation over trials. "
+        if trials > 1
+        else "One trial each, so there are no error bars. "
+    )
     chart = LineChart(title, Axis("partition", names=names), _axis(metric), lines, levels=_levels(first))
     order = "Partitions are ordered by the mean over methods: those on the right hurt most." if len(family) > 1 else ""
     return Drawing(title, chart, bars + order)
@@ -85,7 +90,9 @@ def _short(setting: Setting, family: Sequence[Setting]) -> str:
 def _points(method: str, family: Sequence[Setting], metric: Metric) -> list[Point]:
     cells = ((place, setting.cells.get(method)) for place, setting in enumerate(family))
     return [
-        Point(place, metric.factor * cell.score.mean, None if cell.score.std is None else metric.factor * cell.score.std)
+        Point(
+            place, metric.factor * cell.score.mean, None if cell.score.std is None else metric.factor * cell.score.std
+        )
         for place, cell in cells
         if cell and math.isfinite(cell.score.mean)
     ]
@@ -111,7 +118,9 @@ def curves(setting: Setting, title: str = "") -> LineChart:
         Line(method, band([run.curve() for run in cell.runs], metric), colour)
         for colour, (method, cell) in enumerate(setting.cells.items())
     ]
-    return LineChart(title or setting.name, Axis("round", scale="whole"), _axis(metric), lines, levels=_levels(setting.first))
+    scores = [score for cell in setting.cells.values() for run in cell.runs for _, score in run.curve()]
+    y = metric_axis(metric, scores, setting.first.baseline)
+    return LineChart(title or setting.name, Axis("round", scale="whole"), y, lines, levels=_levels(setting.first))
 
 
 def run_curve(run: StoredRun) -> LineChart:
@@ -119,7 +128,9 @@ def run_curve(run: StoredRun) -> LineChart:
     line = Line(run.metric.title, band([run.curve()], run.metric), 0)
     constant = run.metric.constant
     levels = [] if constant is None else [Level("constant answer", run.metric.factor * constant)]
-    return LineChart(f"{run.metric.heading} by round", Axis("round", scale="whole"), _axis(run.metric), [line], levels=levels)
+    return LineChart(
+        f"{run.metric.heading} by round", Axis("round", scale="whole"), _axis(run.metric), [line], levels=levels
+    )
 
 
 def band(trials: Sequence[Sequence[tuple[int, float]]], metric: Metric) -> list[Point]:
@@ -145,7 +156,12 @@ def trade_offs(cells: Sequence[CellResult]) -> list[Drawing]:
 
 
 def _trade_offs(family: Sequence[Setting], named: bool) -> list[Drawing]:
-    rivals = (name for setting in family for name, cell in setting.cells.items() if not is_baseline(str(cell.label["algorithm"])))
+    rivals = (
+        name
+        for setting in family
+        for name, cell in setting.cells.items()
+        if not is_baseline(str(cell.label["algorithm"]))
+    )
     methods = list(dict.fromkeys(rivals))  # baselines send nothing, so they would be on every front
     shared = [setting for setting in family if all(name in setting.cells for name in methods)]
     if len(methods) < 2 or not shared:
@@ -166,7 +182,9 @@ def _trade_offs(family: Sequence[Setting], named: bool) -> list[Drawing]:
             upwards: Better = "higher" if metric.higher_is_better else "lower"
             axis = Axis(f"{title} in a run", unit, low=0.0)
             chart = ScatterChart(f"{metric.title} against {title}", axis, _axis(metric), marks, ("lower", upwards))
-            drawings.append(Drawing(f"{metric.title[:1].upper()}{metric.title[1:]} against {title}: {where}", chart, _FRONT))
+            drawings.append(
+                Drawing(f"{metric.title[:1].upper()}{metric.title[1:]} against {title}: {where}", chart, _FRONT)
+            )
     return drawings
 
 

@@ -9,7 +9,8 @@ One more page, such as a leaderboard, needs a `Page` and a `Frame`:
 A page with a form of its own has a template that extends ``base.html``, fills the block `content`, and names itself in
 `Page.template`. ``macros.html`` has its parts: `table(table)`, `figure(drawing)`, `figures(drawings)`,
 `section(section)`, `facts(pairs)` and `code(text)`. Tables get sorting, filters and CSV from ``tables.js`` if they are
-in a ``<div class="table">``, as the macro writes them. `Frame(..., is_alone=True)` puts styles and scripts into the page.
+in a ``<div class="table">``, as the macro writes them. `Frame(..., is_alone=True)` puts styles and scripts into the
+page.
 """
 
 import functools
@@ -62,7 +63,7 @@ class Frame:
 
     @property
     def scripts(self) -> tuple[str, ...]:
-        return tuple(name for name in SCRIPTS if _has_asset(name))
+        return SCRIPTS
 
     @property
     def policy(self) -> str:
@@ -95,8 +96,8 @@ def environment() -> Environment:
     )  # fmt: skip
     templates.filters |= {"view": view, "rows": rows_markup, "picture": picture, "sentences": sentences}
     templates.globals |= {
-        "version": __version__, "asset": asset, "stylesheets": [name for name in STYLES if _has_asset(name)],
-        "styles": "\n".join(asset(name) for name in STYLES if _has_asset(name)),
+        "version": __version__, "asset": asset, "stylesheets": STYLES,
+        "styles": "\n".join(asset(name) for name in STYLES),
     }  # fmt: skip
     return templates
 
@@ -137,17 +138,13 @@ def asset(name: str) -> str:
     return (files("silobench.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def _has_asset(name: str) -> bool:
-    return (files("silobench.report") / "assets" / name).is_file()
-
-
 def _digest(text: str) -> str:
     return b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def assets() -> dict[str, str]:
     """Return all styles and scripts by the path that pages expect them at."""
-    return {f"assets/{name}": asset(name) for name in (*STYLES, *SCRIPTS) if _has_asset(name)}
+    return {f"assets/{name}": asset(name) for name in (*STYLES, *SCRIPTS)}
 
 
 def copy_assets(folder: Path) -> None:

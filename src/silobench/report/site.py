@@ -40,7 +40,7 @@ def write_site(
     runs with the papers' numbers; `findings` are judged by them, and `more` are further pages, such as those of papers.
     With `live`, pages may ask their server for news.
     """
-    contents = _contents(results, title, cells, findings, more, live)
+    contents = contents_of(results, title, cells, findings, more, live)
     if not contents.runs:
         raise RecordError("there is no run to report: run the experiment first.")
     if path.suffix.lower() in (".html", ".htm"):
@@ -50,10 +50,11 @@ def write_site(
     return path / "index.html"
 
 
-def _contents(
+def contents_of(
     results: Results | Sequence[CellResult], title: str, cells: Sequence[CellResult] | None,
-    findings: Sequence[Finding], more: Sequence[Page], live: bool,
+    findings: Sequence[Finding], more: Sequence[Page], live: bool = False,
 ) -> Contents:  # fmt: skip
+    """Return what the pages of some runs are made from."""
     if isinstance(results, Results):
         known = collect(results.runs) if cells is None else cells
         ordered = sorted(results.runs, key=lambda run: (run.facts.created, run.facts.id))

@@ -6,14 +6,16 @@ from dataclasses import dataclass, replace
 
 from silobench.analysis.tables import Entry, Table
 
-_NUMBER = re.compile(r"^[<>≥≤≈~]?[+\-−]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?\s*(%|[kMGT]?B|ms|s|min|h|bit|std|dB)?(\s*±.*)?( †)?( \[.*\])?$")
+_NUMBER = re.compile(
+    r"^[<>≥≤≈~]?[+\-−]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?\s*(%|[kMGT]?B|ms|s|min|h|bit|std|dB)?(\s*±.*)?( †)?( \[.*\])?$"
+)
 _CHOICES = frozenset((
     "adversary", "aggregate", "algorithm", "availability", "broadcast", "buffers", "clock", "controller", "dataset",
     "device", "eval_every", "eval_on", "exchange", "metric", "model", "network", "objective", "pace", "participation",
     "parties", "partition", "rounds", "selection", "server", "skew", "solver", "split", "start", "transforms",
     "validation",
 ))  # fmt: skip
-_LONG = 60  # letters of a text that needs room
+_SHORT, _LONG = 20, 60  # letters of texts that need little and much room
 _WIDE = 10  # columns of a table in small type
 _NEAR, _FAR = 1.0, 5.0  # percentage points: gaps below the first are neutral, gaps above the second are strong
 
@@ -28,8 +30,9 @@ class Column:
     def classes(self, entry: "EntryView") -> str:
         """Return the classes of a cell of the column."""
         names = {
-            "number": self.is_number, "best": entry.best, "long": len(entry.text) > _LONG and not self.is_number,
-            "blank": not entry.text,
+            "number": self.is_number, "best": entry.best, "blank": not entry.text,
+            "long": not self.is_number and len(entry.text) > _LONG,
+            "phrase": not self.is_number and _LONG >= len(entry.text) > _SHORT,
         }  # fmt: skip
         return " ".join(name for name, holds in names.items() if holds)
 

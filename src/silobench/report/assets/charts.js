@@ -197,7 +197,7 @@
         const row = Math.floor(place / data.columns.length), column = place % data.columns.length;
         const value = data.texts ? data.texts[row][column] : data.values[row][column];
         const words = typeof value === "number" ? text(value) + (data.unit ? " " + data.unit : "") : value || "no value";
-        head = [[data.row, data.rows[row]], [data.column, data.columns[column]]].map((pair) => pair.filter(Boolean).join(" ")).join(", ");
+        head = [[data.row, data.rows[row]], [data.column, data.columns[column]]].map(([title, name]) => title && !name.startsWith(title) ? title + " " + name : name).join(", ");
         lines = [{ name: words, words: "" }];
         right = box.width * (data.starts[column] + 0.5 / data.columns.length);
         down = (row + 0.5) / data.rows.length * this.height;
@@ -213,16 +213,15 @@
         lines = this.lines(stop);
         right = this.isLying() ? box.width / 2 : this.onPlot(part) * box.width;
         down = this.isLying() ? part * this.height : this.height / 3;
-        this.cross(right, down);
+        this.cross(right);
       }
       showTip(head, lines, x ?? box.left + right, y ?? box.top + TOP + down);
       if (isSpoken) this.live.textContent = head + ": " + lines.map((line) => (line.name + " " + line.words).trim()).join(", ");
     }
 
-    cross(right, down) {
+    cross(right) {
       this.clear();
-      const ends = this.isLying() ? { x1: 0, x2: "100%", y1: TOP + down, y2: TOP + down } : { x1: right, x2: right, y1: TOP, y2: TOP + this.height };
-      this.pointer = this.isLying() ? null : make("line", { class: "chart-cross", ...ends }, this.plot);
+      if (!this.isLying()) this.pointer = make("line", { class: "chart-cross", x1: right, x2: right, y1: TOP, y2: TOP + this.height }, this.plot);
     }
 
     ring(right, down) { this.clear(); this.pointer = make("circle", { class: "chart-ring", cx: right, cy: TOP + down, r: 8 }, this.plot); }

@@ -138,7 +138,7 @@
       const button = document.createElement("button");
       button.textContent = "Copy";
       copying(button, () => holder.querySelector("pre").textContent);
-      holder.append(button);
+      holder.prepend(button);
     }
   });
 })();

@@ -10,7 +10,7 @@
   const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 
   document.addEventListener("DOMContentLoaded", () => {
-    root.dataset.scripted = "";
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center", behavior: "instant" });
     const button = document.querySelector("[data-theme-toggle]");
     if (!button) return;
     const label = () => { button.textContent = isDark() ? "Light" : "Dark"; };

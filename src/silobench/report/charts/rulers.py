@@ -11,6 +11,7 @@ _PREFIXES = {"B": ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")), "s": ((
 _SECONDS = {"h": 3600.0, "min": 60.0, "s": 1.0}
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _SMALL = 0.4  # an axis starts at 0 if its smallest value is below this share of its largest
+_LEAST = 1e-250  # the smallest number of a logarithmic axis
 MOST_POINTS = 200  # of a drawn line
 
 
@@ -36,7 +37,7 @@ class Ruler:
 
     def share(self, value: float) -> float:
         """Return where a value is between the low end, 0, and the high end, 1."""
-        low, high, at = (math.log10(max(one, 1e-300)) if self.is_log else one for one in (self.low, self.high, value))
+        low, high, at = (math.log10(max(one, _LEAST)) if self.is_log else one for one in (self.low, self.high, value))
         return (at - low) / (high - low)
 
     def shown(self, value: float, digits: int = 4) -> float | int:
@@ -63,14 +64,15 @@ def ruler(axis: Axis, values: Iterable[float], from_zero: bool = False, most: in
     if axis.names:
         ticks = [(float(place), name) for place, name in enumerate(axis.names)]
         return Ruler(axis, -0.5, len(axis.names) - 0.5, ticks)
-    usable = [value for value in values if math.isfinite(value) and (axis.scale != "log" or value > 0)]
+    usable = [value for value in values if math.isfinite(value) and (axis.scale != "log" or value >= _LEAST)]
     if axis.scale == "log":
         return _log_ruler(axis, usable)
     low, high = _ends(axis, usable, from_zero)
     factor, unit = _prefix(axis.unit, max(abs(low), abs(high)))
-    step = _step((high - low) / factor, most, axis.scale == "whole")
+    step = _step(low / factor, high / factor, most, axis.scale == "whole")
     if axis.high is None and axis.scale != "whole":  # the last tick is at the end or beyond the data
-        high = max(high, step * factor * math.ceil(high / (step * factor) - 0.35))
+        end = step * factor * math.ceil(high / (step * factor) - 0.35)
+        high = high if high <= _most(axis, usable) < end else max(high, end)
     first, last = math.ceil(low / factor / step - 1e-9), math.floor(high / factor / step + 1e-9)
     digits = max(0, math.ceil(-math.log10(step) - 1e-9) + (step / 10 ** math.floor(math.log10(step)) == 2.5))
     ticks = [(place * step * factor, f"{place * step:z,.{digits}f}") for place in range(first, last + 1)]
@@ -86,9 +88,14 @@ def _ends(axis: Axis, values: Sequence[float], from_zero: bool) -> tuple[float, 
         low, high = min(low, 0.0), max(high, 0.0)
     else:
         margin = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
-        low, high = low - margin, high + margin
+        low, high = low - margin, min(high + margin, _most(axis, values))
     low, high = (low if axis.low is None else axis.low), (high if axis.high is None else axis.high)
     return (low, high) if high > low else (low, low + 1.0)
+
+
+def _most(axis: Axis, values: Sequence[float]) -> float:
+    """Return where an axis ends at the latest: percentages of a whole end at 100."""
+    return 100.0 if axis.unit == "percent" and max(values, default=0.0) <= 100 else math.inf
 
 
 def _log_ruler(axis: Axis, values: Sequence[float]) -> Ruler:
@@ -99,7 +106,8 @@ def _log_ruler(axis: Axis, values: Sequence[float]) -> Ruler:
     margin = (high / low) ** 0.04
     low, high = low / margin, high * margin
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    factors = (1,) if len(decades) > 4 else (1, 3) if len(decades) > 3 else (1, 2, 5)
+    width = math.log10(high / low)
+    factors = (1,) if width > 3 else (1, 3) if width > 1.5 else (1, 2, 5)
     stride = max(1, len(decades) // 6)
     places = [factor * 10.0**power for power in decades if not power % stride for factor in factors]
     empty = Ruler(axis, low, high, ())
@@ -118,18 +126,18 @@ def _prefix(unit: str, largest: float) -> tuple[float, str]:
     return 1.0, unit
 
 
-def _step(width: float, most: int, is_whole: bool) -> float:
+def _step(low: float, high: float, most: int, is_whole: bool) -> float:
     """Return the smallest round step that needs at most so many ticks.
 
-    >>> _step(100, 6, False), _step(7, 6, True), _step(0.3, 6, False)
+    >>> _step(0, 100, 6, False), _step(1, 8, 6, True), _step(-0.33, 0.23, 6, False)
     (20.0, 2.0, 0.1)
     """
-    raw = width / max(1, most - 1)
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(factor * power for factor in _STEPS if factor * power >= raw * (1 - 1e-9))
-    if is_whole and (step < 1 or step % 1):
-        step = float(math.ceil(step))
-    return rounded(step)
+    power = 10.0 ** math.floor(math.log10((high - low) / most))
+    for step in (factor * scale for scale in (power, 10 * power) for factor in _STEPS):
+        fits = math.floor(high / step + 1e-9) - math.ceil(low / step - 1e-9) + 1 <= most
+        if fits and (not is_whole or (step >= 1 and step % 1 == 0)):
+            return rounded(step)
+    return 1.0 if is_whole else high - low
 
 
 def rounded(value: float) -> float:

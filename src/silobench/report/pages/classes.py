@@ -9,7 +9,7 @@ from silobench.report.drawing import caption
 from silobench.report.final import final_section
 from silobench.report.page import Page
 
-_OPEN = 3  # settings that are shown at once
+_OPEN = 1  # settings that are shown at once
 _LEAD = (
     "The final test of each setting. A reliability line below the diagonal is a model that is too sure of its answers. "
     "Of a confusion matrix, lines are classes, columns are answers, and numbers are percent of the rows of the class, "
@@ -23,5 +23,5 @@ def classes_page(contents: Contents) -> Page:
     names = varying(cells) if cells else []
     found = [final_section(setting, caption(setting[0], names, cells)) for setting in settings_of(cells)]
     sections = [section for section in found if section]
-    shown = [replace(section, is_folded=place >= _OPEN) for place, section in enumerate(sections)]
+    shown = [replace(section, is_folded=place >= _OPEN, is_dense=True) for place, section in enumerate(sections)]
     return Page("classes.html", "Classes and parties", shown, _LEAD)

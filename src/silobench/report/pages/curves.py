@@ -40,4 +40,6 @@ def _running(runs: Sequence[StoredRun]) -> Section:
         Drawing(f"{run.label.text('partition')} · {run.label.text('algorithm')} · seed {run.seed}", run_curve(run))
         for run in runs[:_AT_ONCE]
     ]
-    return Section("Not finished", drawings, lead=[f"{len(runs)} runs are not finished; these are their rounds so far."])
+    return Section(
+        "Not finished", drawings, lead=[f"{len(runs)} runs are not finished; these are their rounds so far."]
+    )

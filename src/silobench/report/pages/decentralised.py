@@ -7,6 +7,7 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.methods import Setting
 from silobench.analysis.tables import Table, entries, shown_choices, varying
 from silobench.analysis.units import size
+from silobench.errors import listed
 from silobench.report.charts.values import Axis, Line, LineChart, Point
 from silobench.report.contents import Contents
 from silobench.report.drawing import Drawing, Section
@@ -16,9 +17,10 @@ from silobench.tasks.metrics import Metric
 
 _MOST = 12  # charts; the table has all cells
 _SERVER = "star"
-_NOTE = (
-    "links: messages of a round, each from one party to another; the best and the worst model are those of parties on all "
-    "test rows, in the last round, as means over trials; where there is one shared model they are the same"
+_LINKS = "links: messages of a round, each from one party to another"
+_MODELS = (
+    "best and worst model: those of parties on all test rows, in the last round, as means over trials; where parties "
+    "share one model they are empty"
 )
 
 
@@ -28,7 +30,11 @@ def decentralised_page(contents: Contents) -> Page:
     if not cells:
         return Page("decentralised.html", "Decentralised")
     drawings = [
-        Drawing(setting.name, chart, "0 is a perfect consensus: all parties' models have the same score.")
+        Drawing(
+            f"{setting.name}: {listed([line.name for line in chart.lines])}",
+            chart,
+            "0 is a perfect consensus: all parties' models have the same score.",
+        )
         for setting in contents.settings
         if (chart := _spread_chart(setting))
     ]
@@ -81,7 +87,8 @@ def _table(cells: Sequence[CellResult]) -> Table:
         ])  # fmt: skip
     heading = cells[0].metric.heading
     columns = [*names, "links", "bytes per round", heading, "best model", "worst model"]
-    return Table("Runs without a server", columns, rows, _NOTE)
+    note = "; ".join(text for place, text in ((-5, _LINKS), (-2, _MODELS)) if any(row[place].text for row in rows))
+    return Table("Runs without a server", columns, rows, note)
 
 
 def metric_mean(pairs: Sequence[tuple[float, float]], place: int, metric: Metric) -> str:

@@ -46,8 +46,9 @@ def _section(cells: Sequence[CellResult]) -> Section:
 def _missing(contents: Contents) -> list[Sentence]:
     """Return sentences about runs that are not in the numbers."""
     unfinished, absent, damaged = len(contents.unfinished), contents.not_started, len(contents.problems)
+    some = f"{unfinished} {'run is' if unfinished == 1 else 'runs are'}"
     texts = {
-        f"{unfinished} {'run is' if unfinished == 1 else 'runs are'} not finished and not in these numbers.": unfinished,
+        f"{some} not finished and not in these numbers.": unfinished,
         f"{absent} planned {'run has' if absent == 1 else 'runs have'} not been started.": absent,
         f"{damaged} {'run is' if damaged == 1 else 'runs are'} damaged and left out.": damaged,
     }

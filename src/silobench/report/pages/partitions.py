@@ -18,10 +18,11 @@ _OF_PARTITION = ("dataset", "partition", "parties")
 _LARGEST = 4000  # fields of a heatmap; larger partitions are in the table only
 _NOTE = (
     "mix of classes: how far the classes of a party are from those of all rows (total variation), on average; 0% is "
-    "the same mix everywhere, 100% is no class in common; EMD: the same distance as a sum over classes, 0 to 2 (Zhao et "
-    "al.); Jensen-Shannon: how much the class of a row says about its party, in bits, 0 is nothing; Gini: how uneven "
-    "the sizes are, 0 is equal and near 1 is all rows at one party; feature shift: how far the mean features of parties "
-    "are apart, in standard deviations; a random split has about the square root of parties / rows"
+    "the same mix everywhere, 100% is no class in common; EMD: the same distance as a sum over classes, 0 to 2 "
+    "(Zhao et al.); Jensen-Shannon: how much the class of a row says about its party, in bits, 0 is nothing; Gini: "
+    "how uneven the sizes are, 0 is equal and near 1 is all rows at one party; feature shift: how far the mean "
+    "features of parties are apart, in standard deviations; a random split has about the square root of parties / "
+    "rows"
 )
 
 
@@ -48,7 +49,9 @@ def partitions_page(contents: Contents) -> Page:
 
 def _each_partition(cells: Sequence[CellResult]) -> list[CellResult]:
     """Return one cell per partition of a dataset."""
-    return list({tuple(str(cell.label.get(key)) for key in _OF_PARTITION): cell for cell in reversed(cells)}.values())[::-1]
+    return list({tuple(str(cell.label.get(key)) for key in _OF_PARTITION): cell for cell in reversed(cells)}.values())[
+        ::-1
+    ]
 
 
 def heatmap(run: StoredRun) -> Heatmap | None:
@@ -83,7 +86,9 @@ def words(run: StoredRun) -> str:
     if classes > 1 and partition.counts:
         texts.append(_classes(partition, classes))
     if partition.wasserstein is not None:
-        texts.append(f"The target of a party is {partition.wasserstein:.2f} standard deviations away from that of all rows.")
+        texts.append(
+            f"The target of a party is {partition.wasserstein:.2f} standard deviations away from that of all rows."
+        )
     if partition.shared:
         texts.append(f"All parties share {partition.shared.each} rows.")
     return " ".join(texts)
@@ -114,7 +119,8 @@ def _table(cells: Sequence[CellResult], names: Sequence[str], everything: Sequen
         facts = cell.runs[0].partition
         low, high = min(facts.sizes), max(facts.sizes)
         rows.append(entries(
-            setting_name(cell, names, everything), str(facts.party_count), str(low) if low == high else f"{low} to {high}",
+            setting_name(cell, names, everything), str(facts.party_count),
+            str(low) if low == high else f"{low} to {high}",
             f"{100 * facts.total_variation:.0f}%", f"{facts.emd_weighted:.3f}", f"{facts.jensen_shannon:.3f}",
             f"{facts.gini:.3f}", f"{facts.feature_shift:.3f}",
             "" if facts.wasserstein is None else f"{facts.wasserstein:.3f}",

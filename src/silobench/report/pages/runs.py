@@ -24,7 +24,9 @@ def runs_page(contents: Contents) -> Page:
     unfinished = f" {len(contents.unfinished)} of them are not finished." if contents.unfinished else ""
     planned = f" {contents.not_started} more were planned and not started." if contents.not_started else ""
     lead = f"Every run has a page with its configuration and the command that does it again.{unfinished}{planned}"
-    sections = [Section(runs_title(contents.runs), (), runs_table(contents.runs, contents.is_alone))] if contents.runs else []
+    sections = (
+        [Section(runs_title(contents.runs), (), runs_table(contents.runs, contents.is_alone))] if contents.runs else []
+    )
     if contents.problems:
         problems = Table("Runs that cannot be read", ["problem"], [entries(text) for text in contents.problems])
         sections.append(Section(problems.title, (), problems))
@@ -48,7 +50,8 @@ def runs_table(runs: Sequence[StoredRun], is_alone: bool = False) -> Table:
         sent = size(sum(row.bytes for row in run.rounds))
         spent = duration(sum(row.total_seconds for row in run.rounds))
         rows.append([
-            Entry(run.facts.id, href=anchor if is_alone else address(run)), *entries(*(run.label.text(name) for name in names)),
+            Entry(run.facts.id, href=anchor if is_alone else address(run)),
+            *entries(*(run.label.text(name) for name in names)),
             *entries(str(run.seed), score, run.metric.heading, state, str(len(run.rounds)), sent, spent),
         ])  # fmt: skip
     columns = ["run", *names, "seed", "score", "metric", "state", "rounds done", "bytes", "computing"]

@@ -1,5 +1,5 @@
 """Charts as files by matplotlib: PDF, SVG or PNG, for papers. The same chart gives the same bytes."""
 
-from silobench.report.charts.files.writing import FORMS, draw
+from silobench.report.charts.files.writing import draw
 
-__all__ = ["FORMS", "draw"]
+__all__ = ["draw"]

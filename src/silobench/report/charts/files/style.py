@@ -94,7 +94,8 @@ def set_axis(axes: Axes, which: str, ruler: Ruler, turn: bool = False) -> None:
     axis = getattr(axes, f"{which}axis")
     if ruler.is_log:
         getattr(axes, f"set_{which}scale")("log")
-    getattr(axes, f"set_{which}lim")(ruler.low, ruler.high)
+    margin = 0.015 * (ruler.high - ruler.low) if ruler.axis.scale == "whole" else 0.0  # dots at the ends are whole
+    getattr(axes, f"set_{which}lim")(ruler.low - margin, ruler.high + margin)
     axis.set_major_locator(FixedLocator([at for at, _ in ruler.ticks]))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())

@@ -28,7 +28,6 @@ from silobench.report.charts.values import (
     SingleChart,
 )
 
-FORMS = ("pdf", "svg", "png")
 _NO_DATES: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None, "ModDate": None},

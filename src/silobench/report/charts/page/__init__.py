@@ -5,7 +5,8 @@ Sizes: heights are pixels, and widths are what the page has. The marks of a char
 a phone, and zooming is a change of the nested `viewBox`.
 
 Escaping: texts and attributes by `html.escape`; in the JSON for the script, `<`, `>` and `&` are `\\u003c`,
-`\\u003e` and `\\u0026`, so no text can end the script element. Colours are classes, which charts.css fills from custom properties.
+`\\u003e` and `\\u0026`, so no text can end the script element. Colours are classes, which charts.css fills from
+custom properties.
 
 Names for tests and styles, which stay the same:
 

@@ -21,6 +21,7 @@ from silobench.report.charts.page.frame import (
     framed,
     levels_across,
     names_left,
+    narrow_ruler,
     percent,
     text,
     x_axis,
@@ -69,7 +70,8 @@ def bar_ruler(chart: BarChart) -> Ruler:
         value for box in boxes(chart) for value in (box.low, box.high, box.high + box.spread, box.high - box.spread)
     ]
     marks = [mark for bars in chart.bars for mark in bars.marks if mark is not None]
-    return ruler(chart.y, [*reach, *marks, *(level.value for level in chart.levels)], from_zero=chart.y.scale != "log")
+    make = narrow_ruler if is_lying(chart) else ruler
+    return make(chart.y, [*reach, *marks, *(level.value for level in chart.levels)], from_zero=chart.y.scale != "log")
 
 
 def boxes(chart: BarChart) -> Iterator[Box]:
@@ -153,8 +155,9 @@ def _lying(chart: BarChart) -> str:
         chart,
         Frame(
             "row", height, [*_series(chart, y, shape), *marks], _keys(chart), left, left_width,
-            grid=[x_grid(y, height)], heads=[chart.group_title] if chart.group_title else [], above=[*_ends(chart, y, band), *names], below=below,
-            below_height=below_height, foot=y.label, data=_data(chart, y),
+            grid=[x_grid(y, height)], heads=[chart.group_title] if chart.group_title else [],
+            above=[*_ends(chart, y, band), *names], below=below, below_height=below_height, foot=y.label,
+            data=_data(chart, y),
         ),
     )  # fmt: skip
 
@@ -207,14 +210,15 @@ def _series(chart: BarChart, y: Ruler, shape: Any) -> Iterator[str]:
 
 
 def _data(chart: BarChart, y: Ruler) -> dict[str, Any]:
-    series = []
-    for bars in chart.bars:
+    series, every = [], list(boxes(chart))
+    for place, bars in enumerate(chart.bars):
         facts: dict[str, Any] = {
             "name": bars.name,
             "y": [y.shown(value.mean) if value and math.isfinite(value.mean) else None for value in bars.values],
         }
-        if any(value and value.spread for value in bars.values):
-            facts["s"] = [y.shown(value.spread) if value and value.spread else 0 for value in bars.values]
+        spreads = {box.group: box.spread for box in every if box.series == place}
+        if any(spreads.values()):
+            facts["s"] = [y.shown(spreads.get(group, 0.0), 2) for group in range(len(chart.groups))]
         if any(mark is not None for mark in bars.marks):
             facts["mark"] = [None if mark is None else y.shown(mark) for mark in bars.marks]
         series.append(facts)

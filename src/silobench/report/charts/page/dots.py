@@ -15,11 +15,12 @@ from silobench.report.charts.page.frame import (
     coordinate,
     framed,
     names_left,
+    narrow_ruler,
     x_axis,
     x_grid,
     x_of,
 )
-from silobench.report.charts.rulers import Ruler, ruler
+from silobench.report.charts.rulers import Ruler
 from silobench.report.charts.values import DotChart, Dots
 
 _DOT = 9.0  # pixels from a dot to the one below it
@@ -55,7 +56,7 @@ def dot_ruler(chart: DotChart) -> Ruler:
     """Return the ruler of the values, with room for spreads."""
     known = [value for dots in chart.dots for value in dots.values if value]
     reach = [value.mean + sign * (value.spread or 0.0) for value in known for sign in (-1, 0, 1)]
-    return ruler(chart.x, [*reach, *(level.value for level in chart.levels)])
+    return narrow_ruler(chart.x, [*reach, *(level.value for level in chart.levels)])
 
 
 def colour_of(dots: Dots, place: int) -> int:
@@ -90,8 +91,9 @@ def _data(chart: DotChart, x: Ruler) -> dict[str, Any]:
     for dots in chart.dots:
         values = [None if value is None or not math.isfinite(value.mean) else value for value in dots.values]
         facts: dict[str, Any] = {"name": dots.name, "y": [value and x.shown(value.mean) for value in values]}
-        if any(value and value.spread for value in values):
-            facts["s"] = [x.shown(value.spread) if value and value.spread else 0 for value in values]
+        spreads = [value.spread if value and value.spread and math.isfinite(value.spread) else 0.0 for value in values]
+        if any(spreads):
+            facts["s"] = [x.shown(spread, 2) for spread in spreads]
         series.append(facts)
     names = {"title": chart.row_title, "names": list(chart.rows), "low": -0.5, "high": len(chart.rows) - 0.5}
     return {"axis": names, "value": axis_data(x), "x": list(range(len(chart.rows))), "series": series}

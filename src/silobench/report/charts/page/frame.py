@@ -10,16 +10,18 @@ from itertools import pairwise
 from typing import Any
 
 from silobench.report.charts.describe import describe
-from silobench.report.charts.rulers import Ruler
-from silobench.report.charts.values import Level, SingleChart
+from silobench.report.charts.rulers import Ruler, ruler
+from silobench.report.charts.values import Axis, Level, SingleChart
 
 WIDE = 1000  # units of the nested SVG across
 LETTER = 6.6  # pixels of the width of a letter, at most on average
 LINE = 14  # pixels of a line of text
 TOP = 8  # pixels above the marks
 COLOURS = 8
+_NARROWEST = 150  # pixels of a plot on a phone beside the names of rows
 _NARROW = 270  # pixels of a plot on a phone, where names must still fit
 MOST_LETTERS = 22  # in a line of a name at an axis
+_MOST_TURNED = 27  # in a name that is turned
 _MOST_LINES = 3
 
 
@@ -106,7 +108,7 @@ def _classes(*names: str) -> str:
 
 def _least(pixels: float) -> str:
     """Return the class of a least width, in steps of 60 pixels."""
-    return f"least-{min(40, round(pixels / 60))}" if pixels > 240 else ""
+    return f"least-{min(40, math.ceil(pixels / 60))}" if pixels > 60 else ""
 
 
 def _side(name: str, texts: str, width: float, height: float) -> str:
@@ -248,11 +250,11 @@ def names_below(names: Sequence[str], shares: Sequence[float], y: float, width: 
     marks = []
     for place, (name, at) in enumerate(zip(names, shares, strict=True)):
         if place % stride == 0:
-            short = shortened(name)
+            short = shortened(name, _MOST_TURNED)
             title = "" if short == name else f"<title>{escape(name)}</title>"
             words = f'<text class="tick turned" text-anchor="end">{title}{escape(short)}</text>'
             marks.append(f'<svg x="{percent(at)}" y="{y + 12:g}" overflow="visible">{words}</svg>')
-    longest = max(len(shortened(name)) for name in names)
+    longest = max(len(shortened(name, _MOST_TURNED)) for name in names)
     return "".join(marks), 18 + 0.64 * LETTER * longest
 
 
@@ -304,6 +306,15 @@ def x_grid(ruler: Ruler, height: float) -> str:
     return f'<g class="chart-grid">{"".join(lines)}</g>'
 
 
+def narrow_ruler(axis: Axis, values: Sequence[float], from_zero: bool = False) -> Ruler:
+    """Return a ruler below a plot that shares a phone with the names of its rows: as many ticks as do not touch."""
+    for most in (6, 5, 4, 3):
+        made = ruler(axis, values, from_zero, most)
+        if sum(LETTER * len(words) + 8 for _, words in made.ticks) <= _NARROWEST:
+            break
+    return made
+
+
 def x_axis(ruler: Ruler, height: float) -> tuple[str, float]:
     """Return the base line and the texts of the axis below, and the height that they need."""
     y = TOP + height
@@ -337,8 +348,10 @@ def axis_data(ruler: Ruler) -> dict[str, Any]:
     return facts
 
 
-def levels_across(levels: Iterable[Level], ruler: Ruler, height: float) -> tuple[list[str], list[str]]:
-    """Return level lines as marks, and their names as texts above them."""
+def levels_across(
+    levels: Iterable[Level], ruler: Ruler, height: float, is_left: bool = False
+) -> tuple[list[str], list[str]]:
+    """Return level lines as marks, and their names as texts above them, at the right end or at the left one."""
     marks, names = [], []
     for level in levels:
         y = y_of(ruler, level.value, height)
@@ -346,6 +359,7 @@ def levels_across(levels: Iterable[Level], ruler: Ruler, height: float) -> tuple
             marks.append(f'<path class="level" d="M0 {coordinate(y)}H{WIDE}"/>')
             low = y < 16
             words = f"{level.name} {ruler.text(level.value)}"
-            label = text("100%", TOP + y + (13 if low else -5), words, "level-name", "end")
+            place, anchor = (4, "") if is_left else ("100%", "end")
+            label = text(place, TOP + y + (13 if low else -5), words, "level-name", anchor)
             names.append(label.replace("<text", f'<text data-value="{ruler.shown(level.value):g}"', 1))
     return marks, names

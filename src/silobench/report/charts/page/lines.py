@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 from html import escape
-from itertools import pairwise
 from typing import Any
 
 from silobench.report.charts.page.frame import (
@@ -41,7 +40,7 @@ def line_markup(chart: LineChart) -> str:
     height = _SQUARE if chart.diagonal else HEIGHT
     x, y, right = line_rulers(chart)
     drawn = [Line(line.name, thinned(line.points), line.colour, line.published, line.right) for line in chart.lines]
-    marks, level_names = levels_across(chart.levels, y, height)
+    marks, level_names = levels_across(chart.levels, y, height, _is_left_free(chart, x, y, height))
     if chart.diagonal:
         marks.append(f'<path class="level" d="M0 {height}L{WIDE} 0"/>')
     marks += [_series(place, line, x, right if line.right and right else y, height) for place, line in enumerate(drawn)]
@@ -75,6 +74,20 @@ def _reach(chart: LineChart, is_right: bool) -> list[float]:
         point for line in chart.lines if (line.right and chart.right is not None) == is_right for point in line.points
     ]
     return [point.y + sign * (point.spread or 0.0) for point in points for sign in (-1, 0, 1)]
+
+
+def _is_left_free(chart: LineChart, x: Ruler, y: Ruler, height: float) -> bool:
+    """Whether the names of levels meet lines at the right end of the chart, and none at the left one."""
+    near = [
+        x.share(point.x) < 0.5
+        for level in chart.levels
+        for line in chart.lines
+        for point in thinned(line.points)
+        if math.isfinite(point.y)
+        and not 0.4 < x.share(point.x) < 0.6
+        and -8 < y_of(y, level.value, height) - y_of(y, point.y, height) < 20
+    ]
+    return bool(near) and not any(near)
 
 
 def colour_of(line: Line, place: int) -> int:
@@ -169,7 +182,9 @@ def _ends(lines: Sequence[Line], y: Ruler, height: float) -> tuple[str, float]:
     ends.sort()
     places = apart([at for at, _, _ in ends], LINE - 1, height)
     names = [
-        text(7, TOP + at + 4, shortened(name, 18), f"end {colour_class(colour_of(lines[place], place))[0]}")
+        text(7, TOP + at + 4, shortened(name, 18), f"end {colour_class(colour_of(lines[place], place))[0]}").replace(
+            "<text", f'<text data-of="{place}"', 1
+        )
         for at, (_, place, name) in zip(places, ends, strict=True)
     ]
     return "".join(names), round(LETTER * max(len(shortened(name, 18)) for _, _, name in ends) + 10)
@@ -181,21 +196,21 @@ def apart(places: Sequence[float], gap: float, height: float) -> list[float]:
     >>> apart([10, 12, 50], 10, 100), apart([95, 99], 10, 100)
     ([6.0, 16.0, 50.0], [90.0, 100.0])
     """
-    groups = [[float(at), 1.0] for at in places]  # the middle and the number of texts that touch
-    merged: list[list[float]] = []
-    for group in groups:
-        merged.append(group)
-        while len(merged) > 1 and merged[-1][0] - merged[-2][0] < gap * (merged[-1][1] + merged[-2][1]) / 2:
-            (at, count), (above, others) = merged.pop(), merged.pop()
-            merged.append([(at * count + above * others) / (count + others), count + others])
-    spread = []
-    for at, count in merged:
-        half = gap * (count - 1) / 2
-        middle = min(max(at, half), max(half, height - half))
-        spread += [middle - half + gap * place for place in range(int(count))]
-    for (above, at), place in zip(pairwise(spread), range(1, len(spread)), strict=True):
-        spread[place] = max(at, above)
-    return spread
+    groups: list[tuple[float, int]] = []  # the sum of the places of texts that touch, and their number
+
+    def middle(group: tuple[float, int]) -> float:
+        half = gap * (group[1] - 1) / 2
+        return min(max(group[0] / group[1], half), max(half, height - half))
+
+    for place in places:
+        groups.append((float(place), 1))
+        while len(groups) > 1:
+            above, below = groups[-2:]
+            if middle(below) - middle(above) >= gap * (above[1] + below[1]) / 2:
+                break
+            groups[-2:] = [(above[0] + below[0], above[1] + below[1])]
+    starts = [(middle(group) - gap * (group[1] - 1) / 2, group[1]) for group in groups]
+    return [start + gap * place for start, count in starts for place in range(count)]
 
 
 def _data(lines: Sequence[Line], x: Ruler, y: Ruler, right: Ruler | None) -> dict[str, Any]:
