@@ -2,15 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+BROWSER := .venv/.browser
 # Tests start many processes, and each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint pytest bench errors clean
+.PHONY: demo test lint pytest bench browser errors clean
 
 demo: $(READY)
 	$(BIN)/silobench demo
 
-test: $(READY)
+test: $(READY) $(BROWSER)
 	$(MAKE) --jobs=2 lint pytest
 
 pytest: $(READY)
@@ -24,6 +25,9 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
 
+browser: $(READY)  # try again to bring what tests of pages need
+	sh tests/browser/install.sh .venv/axe
+
 errors: $(READY)  # docs/errors.md, from the table in tests/wrong_inputs
 	PYTHONPATH=src:tests $(BIN)/python -m wrong_inputs
 
@@ -32,6 +36,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
 	# A cross-check in tests. It asks for one version of protobuf, which onnx does not allow, and works with others.
 	-$(BIN)/pip install --quiet --disable-pip-version-check --no-deps openmined-psi==2.0.6
+	touch $@
+
+$(BROWSER): $(READY)  # tried once: the second `make test` does not wait for a network that is not there
+	sh tests/browser/install.sh .venv/axe
 	touch $@
 
 clean:

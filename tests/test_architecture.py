@@ -34,6 +34,7 @@ ORDER = (
     ("tuning",),
     ("report",),
     ("papers",),
+    ("live",),
     ("cli",),
 )
 LEVEL = {package: level for level, packages in enumerate(ORDER) for package in packages}

@@ -4,7 +4,17 @@ Each case is a command and its files. `tests/cli/test_wrong_inputs.py` runs them
 `make errors` writes that page anew.
 """
 
-from wrong_inputs import datasets, experiments, figures, lines, reports, results, tuning
+from wrong_inputs import (
+    datasets,
+    experiments,
+    figures,
+    lines,
+    reports,
+    results,
+    submissions,
+    tuning,
+    watching,
+)
 from wrong_inputs.case import Answer, Case, answer, make_results, normalised
 from wrong_inputs.page import PAGE, page, row, rows_of
 
@@ -19,4 +29,6 @@ TABLE: dict[str, list[Case]] = {
     "Studies and exports": tuning.CASES,
     "Figures": figures.CASES,
     "Reports": reports.CASES,
+    "Leaderboards and submissions": submissions.CASES,
+    "Live view": watching.CASES,
 }

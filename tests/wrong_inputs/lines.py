@@ -17,7 +17,7 @@ def one(*arguments: str, expected: str = "", code: int = 2, **more: object) -> C
 CASES = [
     # commands and options that do not exist
     command("rn demo", "`silobench` has no command 'rn': did you mean run?"),
-    command("zzz", "run, show, claims, report, compare, partition, predict, model, doctor, list, data."),
+    command("zzz", "run, show, claims, report, compare, partition, watch, predict, model, doctor, list, data."),
     command("--verson", "`silobench` has no option --verson: did you mean --version?"),
     command("-x", "`silobench` has no option -x: `silobench --help` lists its options."),
     command("run tiny.toml --workrs 2", "`silobench run` has no option --workrs: did you mean --workers?"),
@@ -46,7 +46,7 @@ CASES = [
     command("data fetch", "datasets of `silobench data list`; write `silobench data fetch NAME...`."),
     command("run tiny.toml --workers", "--workers needs a value: write --workers VALUE."),
     command("run tiny.toml extra.toml", "leave it out, or put quotation marks around a value with spaces."),
-    command("show", "directory of runs; write `silobench show DIRECTORY`."),
+    command("show", "no directory of runs was given: write one, such as runs/demo, or --published for the runs that"),
     command("show runs more", "leave it out, or put quotation marks around a value with spaces."),
     command("demo now", "leave it out, or put quotation marks around a value with spaces."),
     command("doctor --json=yes", "--json is a switch and takes no value: write --json without one."),

@@ -79,9 +79,9 @@ def contests_table(board: Board) -> Table:
     for one in board.contests:
         choices = dict(one.contest.choices)
         scores = [_score(one, name) for name in methods]
-        references = [_reference(one, name) for name in baselines]
+        compared = [_reference(one, name) for name in baselines]
         texts = entries(one.contest.skew, *(choices.get(key, "") for key in keys), one.contest.metric.heading)
-        rows.append([*texts, *scores, *references])
+        rows.append([*texts, *scores, *compared])
     note = (
         "mean ± standard deviation over trials (rank); * shares rank 1; = shares its rank; no rank: one trial, or no "
         "rival with two shared seeds"

@@ -25,6 +25,7 @@ from silobench.cli.results import Profile
 from silobench.cli.running import resumable, settings_of, sweep_with_progress
 from silobench.cli.tune import tune
 from silobench.cli.usage import UsageError, sentence
+from silobench.cli.watch import watch
 from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
 from silobench.processes import cores, start_server
 
@@ -189,7 +190,7 @@ def run(
     cli_results.print_tables(runs, profile)
 
 
-for command in (cli_results.show, cli_results.claims, cli_results.report, cli_results.compare, partition):
+for command in (cli_results.show, cli_results.claims, cli_results.report, cli_results.compare, partition, watch):
     app.command()(command)
 app.command()(tune)
 app.command()(export)

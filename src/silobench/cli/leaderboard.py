@@ -1,7 +1,9 @@
 """The command `leaderboard`: ranks of methods, checks of submissions, and records of many runs in one file."""
 
 import json
+import logging
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,17 +11,20 @@ import typer
 from typer.core import TyperGroup
 
 from silobench.cli.busy import waiting
-from silobench.cli.options import Json, LoadedPlugins, Out
+from silobench.cli.options import DataDir, Json, LoadedPlugins, Out, Plugins
 from silobench.cli.results import report_damage
 from silobench.cli.sources import read_all
 from silobench.errors import ConfigError, RecordError
 
 if TYPE_CHECKING:
     from silobench.analysis.budget import Budget
+    from silobench.analysis.contests import Contest
     from silobench.analysis.leaderboard import Board
     from silobench.runs.results import Results
     from silobench.runs.stored import StoredRun
+    from silobench.runs.verdict import Verdict
 
+_LOG = logging.getLogger(__name__)
 _DEFAULT = "rank"
 
 
@@ -83,13 +88,33 @@ def rank(
     budget = _budget(max_rounds, max_bytes, max_seconds, max_epsilon)
     results = read_all(directories or [], published)
     with waiting("ranking the methods"):
-        settings = contests(finished(results), budget)
-        board = board_of(chosen(settings, Choice(dataset, skew, method)), budget)
+        runs = finished(results)
+        settings = chosen(contests(runs), Choice(dataset, skew, method))
+        board = board_of(settings, budget)
     if json_:
         print(json.dumps(board_json(board), indent=1))
     else:
         _print(board)
+    if output or not json_:
+        with waiting("writing the page"):
+            page = _write(settings, board, runs, output or _default_page(directories or []))
+        if not json_:
+            print(f"page: {page.resolve()}")
     report_damage(results)
+
+
+def _default_page(directories: Sequence[Path]) -> Path:
+    folder = next((path for path in directories if path.is_dir()), Path())
+    return folder / "leaderboard.html"
+
+
+def _write(settings: "Sequence[Contest]", board: "Board", runs: "Sequence[StoredRun]", path: Path) -> Path:
+    """Write the page, with further budgets to choose from if the command line has none."""
+    from silobench.analysis.leaderboard import board_of
+    from silobench.report.leaderboard import budgets_of, write_board
+
+    budgets = [] if board.budget else budgets_of(runs)
+    return write_board([board, *(board_of(settings, budget) for budget in budgets)], path)
 
 
 def finished(results: "Results") -> "list[StoredRun]":
@@ -122,6 +147,46 @@ def _print(board: "Board") -> None:
     else:
         print("no setting has two methods with two shared seeds, so nothing is ranked: run with --trials 3 or more.")
     print_table(contests_table(board))
+
+
+@app.command()
+def check(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The submission: a directory of runs.")],
+    runs: Annotated[int, typer.Option(min=1, help="How many runs to repeat; they are chosen at random.")] = 3,
+    all_: Annotated[bool, typer.Option("--all", help="Repeat every run.")] = False,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Repeat only this many rounds of each run; to the end by default.")
+    ] = None,
+    json_: Json = False,
+    plugin: Plugins = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Check a submission: complete, untampered, and the same numbers if runs are repeated. Exit code 1 if refused."""
+    with waiting("loading"):
+        from silobench.runs.verdict import check_submission
+    total = "all" if all_ else str(runs)
+
+    def report(run: "StoredRun", place: int, number: int) -> None:
+        facts = {"step": f"repeating run {place + 1} of {total}, {run.path.name}", "done": number}
+        _LOG.info("", extra={**facts, "total": rounds or len(run.rounds)})
+
+    with waiting("checking the records"):
+        verdict = check_submission(directory, None if all_ else runs, rounds, plugin or (), report)
+    if json_:
+        print(json.dumps(verdict.as_json(), indent=1))
+    else:
+        _print_verdict(verdict, directory)
+    if not verdict.accepted:
+        raise typer.Exit(1)
+
+
+def _print_verdict(verdict: "Verdict", directory: Path) -> None:
+    from silobench.cli.terminal import print_lines
+
+    print_lines(f"{directory} is {'accepted' if verdict.accepted else 'refused'}", verdict.problems)
+    for title, lines in (("verified", verdict.verified()), ("not verified", verdict.not_verified())):
+        if lines:
+            print_lines(title, lines)
 
 
 @app.command()

@@ -352,11 +352,11 @@ def report(
             "everything in one file.",
         ),
     ] = None,
+    published: Published = False,
     figures: Annotated[
         str | None,
         typer.Option(metavar="pdf|svg|png", help="Write every figure as a file too, into DIR/figures, for papers."),
     ] = None,
-    published: Published = False,
     plugin: LoadedPlugins = None,
 ) -> None:  # fmt: skip
     """Write runs as HTML pages: the answer, tables, curves, partitions, costs, and a page for each run.

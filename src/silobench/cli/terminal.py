@@ -56,6 +56,15 @@ def _print_grid(console: Console, grid: Grid) -> None:
         console.print(Text.assemble(*line), soft_wrap=True)
 
 
+def print_lines(title: str, lines: Iterable[str]) -> None:
+    """Print a title and sentences below it, each with a dash."""
+    console = _console()
+    console.print(Text(title, "bold"), soft_wrap=True)
+    for line in lines:
+        for place, part in enumerate(wrap(line, console.width - 4)):
+            console.print(Text(f"{'  ' if place else '- '}{part}"), soft_wrap=True)
+
+
 def print_list(kind: str, rows: Sequence[dict[str, str]], note: str = "") -> None:
     items = [(Item(row["signature"]), Item(row["summary"])) for row in rows]
     console = _console()

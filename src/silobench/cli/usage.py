@@ -62,9 +62,11 @@ def _bad_value(error: Any) -> str:
     shown = str(problems[0]["input"]) if problems else value[1] if value else ""
     limits = error.param if hasattr(error.param, "min") else getattr(error.param, "type", error.param)
     low, high = getattr(limits, "min", None), getattr(limits, "max", None)
-    number = "a number" if re.search("float|valid number", message) else "a whole number"
-    bounds = [f"of at least {low}"] * (low is not None) + [f"of at most {high}"] * (high is not None)
-    return f"{name} must be {' '.join((number, *bounds))}, but '{_short(shown)}' was given."
+    is_float = isinstance(low, float) or isinstance(high, float) or re.search("float|valid number", message)
+    number = "a number" if is_float else "a whole number"
+    bounds = [f"at least {low}"] * (low is not None) + [f"at most {high}"] * (high is not None)
+    of = f" of {' and '.join(bounds)}" if bounds else ""
+    return f"{name} must be {number}{of}, but '{_short(shown)}' was given."
 
 
 def _extra(values: str, context: Any, command: str) -> str:

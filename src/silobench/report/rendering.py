@@ -54,6 +54,7 @@ class Frame:
     root: str = ""  # the way to the folder of the site, such as ../
     is_alone: bool = False  # one file with styles and scripts inside
     live: bool = False  # the page is served, and may ask its server for news
+    more_scripts: tuple[str, ...] = ()  # besides those of every page
 
     @property
     def heading(self) -> str:
@@ -63,7 +64,7 @@ class Frame:
 
     @property
     def scripts(self) -> tuple[str, ...]:
-        return SCRIPTS
+        return (*SCRIPTS, *self.more_scripts)
 
     @property
     def policy(self) -> str:

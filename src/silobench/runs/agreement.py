@@ -24,6 +24,7 @@ _MEASURED = frozenset({"seconds", "time", "engine", "workers", "slowest"})  # ke
 _EXACT = ("round", "cohort", "replied", "steps", "rows", "knobs", "converged")
 _SIZES = ("bytes_up", "bytes_down", "dense_up", "dense_down", "clock")
 _OF_CONFIG = ("round", "bytes_up", "bytes_down", "dense_up", "dense_down", "privacy")  # even if noise is secret
+_ALWAYS = ("round", "accuracy", "loss", "metrics", "cohort", "steps", "bytes_up", "bytes_down", "clock")  # in each row
 _SIZE_BAND = 0.1  # relative
 _SHOWN = 60  # letters of a value in a message
 
@@ -56,18 +57,22 @@ def band_of(number: int) -> Band:
 
 
 def same_bits(stored: Mapping[str, Any], repeated: Mapping[str, Any]) -> str:
-    """Return the first difference between two rows of rounds.jsonl but for measured time; empty if there is none."""
-    return _difference(_without_time(stored), _without_time(repeated), "")
+    """Return the first difference between two rows of rounds.jsonl but for measured time; empty if there is none.
+
+    Keys that only the repetition has are those of a newer version, unless every version has them.
+    """
+    known = {key: value for key, value in repeated.items() if key in stored or key in _ALWAYS}
+    return _difference(_without_time(stored), _without_time(known), "")
 
 
 def within_band(stored: Mapping[str, Any], repeated: Mapping[str, Any], metric: Metric) -> str:
     """Return the first difference that another environment does not explain; empty if there is none."""
-    for name in _EXACT:
+    for name in (name for name in _EXACT if name in stored or name in _ALWAYS):
         if stored.get(name) != repeated.get(name):
             return _words(name, stored.get(name), repeated.get(name))
-    for name in _SIZES:
+    for name in (name for name in _SIZES if name in stored or name in _ALWAYS):
         one, other = stored.get(name), repeated.get(name)
-        if (one is None) != (other is None) or (one is not None and not math.isclose(one, other, rel_tol=_SIZE_BAND)):
+        if one is None or other is None or not math.isclose(one, other, rel_tol=_SIZE_BAND):
             return _words(name, one, other)
     band = band_of(int(repeated["round"]))
     values = [_score(row, metric.name) for row in (stored, repeated)]
@@ -80,8 +85,9 @@ def within_band(stored: Mapping[str, Any], repeated: Mapping[str, Any], metric: 
 
 def of_configuration(stored: Mapping[str, Any], repeated: Mapping[str, Any]) -> str:
     """Return the first difference in what follows from the configuration alone, for runs whose noise is secret."""
-    chosen = ({name: row.get(name) for name in _OF_CONFIG} for row in (stored, repeated))
-    return _difference(*map(_without_time, chosen), "")
+    names = [name for name in _OF_CONFIG if name in stored or name in _ALWAYS]
+    one, other = (_without_time({name: row.get(name) for name in names}) for row in (stored, repeated))
+    return _difference(one, other, "")
 
 
 def _score(row: Mapping[str, Any], name: str) -> float | None:

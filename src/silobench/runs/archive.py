@@ -97,7 +97,8 @@ def published_files(pattern: str = "*") -> list[Path]:
     files = {file.name.removesuffix(SUFFIX): file for file in sorted(PUBLISHED_FOLDER.glob(f"*{SUFFIX}"))}
     chosen = [file for name, file in files.items() if fnmatch(name, pattern)]
     if not chosen and pattern != "*":
-        raise ConfigError(f"no published study has the name '{pattern}': {suggest(pattern, files)}")
+        others = suggest(pattern, files) if files else "this version of silobench has none."
+        raise ConfigError(f"no published study has the name '{pattern}': {others}")
     return chosen
 
 
@@ -161,7 +162,7 @@ def _header(line: bytes, path: Path) -> Header:
 def _records(text: bytes, path: Path) -> Iterator[Record]:
     """Yield the records in the text of an archive."""
     start = text.find(b"\n") + 1
-    header, ids = _header(text[:start], path), set()
+    header, ids = _header(text[:start], path), set[str]()
     while start < len(text):
         end = text.find(b"\n", start) + 1 or len(text)
         place = path / str(len(ids))

@@ -7,7 +7,7 @@ An archive (`archive`) is read in the place of a directory.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +33,11 @@ class Results:
         return sum(not run.complete for run in self.runs)
 
 
-def read_results(root: Path) -> Results:
+def read_results(root: Path, read: Callable[[Path], StoredRun] = read_run) -> Results:
     """Read every run under a directory, or in an archive.
 
     A damaged run of a directory is reported, and does not keep others from being read; a damaged archive is refused.
+    `read` returns the run in a directory; one that remembers runs may be used in place of `read_run`.
     """
     if is_archive(root):
         return Results(read_archive(root), [])
@@ -44,7 +45,7 @@ def read_results(root: Path) -> Results:
     paths = run_paths(root)
     for path in paths:
         try:
-            runs.append(read_run(path))
+            runs.append(read(path))
         except RecordError as error:
             problems.append(str(error))
     planned = {run for folder in files_under(root, PLANS_FOLDER) for run in read_planned(folder.parent)}

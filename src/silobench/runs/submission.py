@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from silobench.runs.label import Label
 from silobench.runs.results import Results, read_results
 from silobench.runs.stored import RoundRow, StoredRun
 
@@ -48,8 +49,8 @@ def _missing(results: Results) -> Iterator[str]:
 
 def _seed_problems(runs: Sequence[StoredRun]) -> Iterator[str]:
     """Yield a sentence about each cell whose seeds have gaps: trials must not be picked."""
-    seeds: dict[object, list[int]] = {}
-    names = {}
+    seeds: dict[Label, list[int]] = {}
+    names: dict[Label, str] = {}
     for run in runs:
         cell = run.config.without("seed")
         seeds.setdefault(cell, []).append(run.seed)

@@ -120,7 +120,7 @@
     }
 
     listen() {
-      const plot = this.plot;
+      const { plot, data } = this;
       plot.addEventListener("pointermove", (event) => { if (this.from === undefined) this.point(event); else this.drag(event); });
       plot.addEventListener("pointerleave", () => { if (this.from === undefined) this.leave(); });
       this.body.addEventListener("keydown", (event) => this.key(event));
@@ -137,6 +137,10 @@
       this.reset = element("button", "chart-reset", this.root);
       Object.assign(this.reset, { type: "button", textContent: "Show all", hidden: true });
       this.reset.addEventListener("click", () => { this.zoom(0, 1); this.body.focus(); });
+      this.root.dataset.view = ""; // what is shown of the axis, for pages that put the chart in place again
+      this.root.addEventListener("silobench:view", (event) => {
+        if (event.detail) this.zoom(...event.detail.split(" ").map((value) => share(data.axis, Number(value))));
+      });
     }
 
     across(event) { const box = this.plot.getBoundingClientRect(); return clamp((event.clientX - box.left) / box.width, 0, 1); }
@@ -280,6 +284,7 @@
       this.root.classList.toggle("is-zoomed", !all);
       this.marks.classList.toggle("is-cut", !all);
       this.reset.hidden = all;
+      this.root.dataset.view = all ? "" : this.view.map((part) => valueAt(data.axis, part)).join(" ");
       const y = all || data.right ? [data.value.low, data.value.high] : this.reach();
       const top = this.height * (1 - share(data.value, y[1])), bottom = this.height * (1 - share(data.value, y[0]));
       this.marks.setAttribute("viewBox", all ? this.first : `${WIDE * low} ${top} ${WIDE * (high - low)} ${bottom - top}`);

@@ -132,13 +132,20 @@
     hint(box, tools);
   }
 
-  document.addEventListener("DOMContentLoaded", () => {
-    document.querySelectorAll(".table").forEach(equip);
-    for (const holder of document.querySelectorAll(".copied")) {
+  function start(parent) {
+    for (const holder of parent.querySelectorAll(".table:not([data-ready])")) {
+      holder.dataset.ready = "";
+      equip(holder);
+    }
+    for (const holder of parent.querySelectorAll(".copied:not([data-ready])")) {
+      holder.dataset.ready = "";
       const button = document.createElement("button");
       button.textContent = "Copy";
       copying(button, () => holder.querySelector("pre").textContent);
       holder.prepend(button);
     }
-  });
+  }
+
+  window.silobenchTables = { start }; // for pages that add tables later
+  document.addEventListener("DOMContentLoaded", () => start(document));
 })();

@@ -1,0 +1,199 @@
+"""Every page of a report in a real browser: quiet, readable on every screen, and safe with every name."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chromium import AXE, MISSING_AXE
+from playwright.sync_api import Browser, Page, expect
+from study import CLASSES, IMAGE, PARTIES
+
+WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
+
+
+def pages_of(site: Path) -> list[Path]:
+    """Return one page of every kind: all but those of runs, and the pages of two runs."""
+    runs = sorted((site / "runs").glob("*.html"))
+    return [*sorted(site.glob("*.html")), runs[0], runs[-1]]
+
+
+def opened(page: Page, site: Path) -> Iterator[str]:
+    """Open every page, and yield its name."""
+    for file in pages_of(site):
+        page.goto(file.as_uri())
+        yield file.name
+
+
+def test_pages_are_quiet(page: Page, site: Path) -> None:
+    """No error, no dialog, no request but for files of the site: the fixture `page` looks for them."""
+    addresses: list[str] = []
+    page.on("request", lambda request: addresses.append(request.url))
+    for name in opened(page, site):
+        expect(page.locator("h1")).to_be_visible()
+        expect(page.locator("html")).to_have_attribute("data-scripted", "")
+        assert page.locator("main").inner_text().strip(), name
+    assert {address for address in addresses if not address.startswith(site.as_uri())} == set()
+    assert {address.rpartition("/")[2] for address in addresses} >= {"site.css", "tables.js", "charts.js"}
+
+
+def test_every_link_leads_somewhere(page: Page, site: Path) -> None:
+    targets = set()
+    for _ in opened(page, site):
+        links = page.eval_on_selector_all("a[href]", "all => all.map((one) => one.href.split('#')[0])")
+        anchors = page.eval_on_selector_all("a[href^='#']", "all => all.map((one) => one.getAttribute('href'))")
+        targets |= {link.removeprefix("file://") for link in links}
+        assert [anchor for anchor in anchors if anchor != "#" and not page.locator(anchor).count()] == []
+    assert len(targets) > 40  # each run has a page
+    assert [target for target in targets if not Path(page.evaluate("decodeURI", target)).is_file()] == []
+
+
+def test_names_are_shown_as_text(page: Page, site: Path) -> None:
+    """Names of classes and parties that are code in other places are texts, on every page and in every tip."""
+    texts = ""
+    for name in opened(page, site):
+        texts += page.evaluate("document.body.textContent")
+        ours = page.locator("script[src], script.chart-data").count()
+        assert page.locator("script").count() == ours, name
+        assert page.locator("img, iframe, object, embed").count() == 0, name
+        assert page.locator("[onerror], [onload], [onclick]").count() == 0, name
+    for odd in (*CLASSES, IMAGE, PARTIES[1]):
+        assert odd in texts
+
+
+def test_nothing_scrolls_sideways_on_a_phone(page: Page, site: Path) -> None:
+    page.set_viewport_size(PHONE)
+    for name in opened(page, site):
+        widths = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert widths[0] <= widths[1] == PHONE["width"], name
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_navigation_stays_visible(page: Page, site: Path, size: dict[str, int]) -> None:
+    page.set_viewport_size(size)  # type: ignore[arg-type]
+    page.goto((site / "index.html").as_uri())
+    page.evaluate("scrollTo({ top: document.documentElement.scrollHeight, behavior: 'instant' })")
+    assert page.evaluate("scrollY") > 200
+    link = page.get_by_role("navigation").get_by_role("link", name="Curves")
+    expect(link).to_be_in_viewport()
+    link.click()
+    expect(page).to_have_title("Curves · a study")
+    expect(page.get_by_role("navigation").locator("[aria-current=page]")).to_have_text("Curves")
+
+
+def test_the_first_tab_stop_skips_the_navigation(page: Page, site: Path) -> None:
+    page.goto((site / "index.html").as_uri())
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+
+
+def test_light_and_dark(page: Page, site: Path) -> None:
+    """Pages follow the system until a reader chooses, and the choice stays on other pages."""
+    ground = "getComputedStyle(document.body).backgroundColor"
+    page.emulate_media(color_scheme="light")
+    page.goto((site / "index.html").as_uri())
+    light = page.evaluate(ground)
+    page.emulate_media(color_scheme="dark")
+    dark = page.evaluate(ground)
+    assert light != dark
+    page.get_by_role("button", name="Light").click()
+    assert page.evaluate(ground) == light
+    page.get_by_role("link", name="Curves").click()
+    expect(page).to_have_title("Curves · a study")
+    assert page.evaluate(ground) == light
+    page.get_by_role("button", name="Dark").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate(ground) == dark
+
+
+# What a printed page would cut off or leave out.
+LOST_IN_PRINT = """() => {
+  const lost = [];
+  for (const one of document.querySelectorAll("main *")) {
+    if (one.closest("svg, script, .tools, .copied > button, .chart-live, .chart-reset")) continue;
+    const style = getComputedStyle(one), box = one.getBoundingClientRect();
+    const isClipping = /auto|scroll|hidden/.test(style.overflowX);
+    if (!one.checkVisibility() && one.textContent.trim()) lost.push(["hidden", one]);
+    else if (isClipping && one.scrollWidth > one.clientWidth + 1) lost.push(["clipped", one]);
+    else if (box.right > innerWidth + 1) lost.push(["beyond the edge", one]);
+  }
+  return lost.map(([what, one]) => `${what}: ${one.tagName}.${one.className} ${one.textContent.trim().slice(0, 50)}`);
+}"""
+
+
+def test_print_shows_everything(page: Page, site: Path) -> None:
+    page.set_viewport_size({"width": 957, "height": 1350})  # A4 without margins at three quarters: so Chromium prints
+    page.emulate_media(media="print", color_scheme="dark")
+    for name in opened(page, site):
+        assert page.evaluate(LOST_IN_PRINT) == [], name
+        expect(page.get_by_role("navigation")).to_be_hidden()
+        assert page.evaluate("getComputedStyle(document.body).color") == "rgb(23, 33, 43)", name
+
+
+# Pictures that someone who does not see them knows nothing about.
+UNTOLD = """() => [...document.querySelectorAll("svg")].filter((one) => {
+  if (one.closest("[aria-hidden=true]") || one.parentElement.closest("svg")) return false;
+  const name = one.getAttribute("aria-label") || one.querySelector(":scope > title")?.textContent;
+  const text = one.querySelector(":scope > desc")?.textContent;
+  return one.getAttribute("role") !== "img" || !name || !text || text.length < 20;
+}).map((one) => one.outerHTML.slice(0, 200))"""
+
+
+def test_every_picture_has_a_text(page: Page, site: Path) -> None:
+    pictures = 0
+    for name in opened(page, site):
+        assert page.evaluate(UNTOLD) == [], name
+        pictures += page.locator("svg[role=img]").count()
+    assert pictures > 20
+
+
+needs_axe = pytest.mark.skipif(not AXE.is_file(), reason=MISSING_AXE)
+
+
+@needs_axe
+def test_no_barriers(page: Page, site: Path) -> None:
+    for name in opened(page, site):
+        assert barriers(page) == [], name
+
+
+@needs_axe
+def test_contrast_in_the_dark(page: Page, site: Path) -> None:
+    page.emulate_media(color_scheme="dark")
+    for name in opened(page, site):
+        assert barriers(page, "color-contrast") == [], name
+
+
+@needs_axe
+@pytest.mark.parametrize("name", ["index", "curves", "runs"])
+def test_no_barriers_on_a_phone(page: Page, site: Path, name: str) -> None:
+    page.set_viewport_size(PHONE)  # type: ignore[arg-type]
+    page.goto((site / f"{name}.html").as_uri())
+    assert barriers(page) == []
+
+
+@needs_axe
+def test_barriers_are_found(page: Page) -> None:
+    page.set_content("<html><title>t</title><p style='color: #bbb; background: #fff'>pale</p><button></button></html>")
+    assert [one.partition(":")[0] for one in barriers(page)] == ["button-name", "color-contrast", "html-has-lang"]
+
+
+def barriers(page: Page, *rules: str) -> list[str]:
+    """Return what axe-core finds that is serious or critical; only by some rules, if they are named."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    options = {"resultTypes": ["violations"], "preload": False, **({"runOnly": list(rules)} if rules else {})}
+    violations = page.evaluate("(options) => axe.run(document, options).then((found) => found.violations)", options)
+    return [
+        f"{one['id']}: {one['help']}: {[node['html'][:150] for node in one['nodes'][:3]]}"
+        for one in violations
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+def test_pages_work_without_scripts(browser: Browser, site: Path) -> None:
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto((site / "curves.html").as_uri())
+        expect(page.locator("svg[role=img]").first).to_be_visible()
+        page.goto((site / "runs.html").as_uri())
+        expect(page.locator("tbody tr").first).to_be_visible()
