@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 from scipy import sparse
-from workloads import SEED, WORKLOADS, Material, Rows, Workload, write
 
 import silobench as sb
 from silobench.errors import SilobenchError
+from workloads import SEED, WORKLOADS, Material, Rows, Workload, write
 
 SHAPES = {  # dataset: shape of a row, whether of bytes, classes, training rows, test rows
     "cifar-10(augment=false)": ((3, 32, 32), True, 10, 50_000, 10_000),

@@ -12,9 +12,8 @@ from importlib import metadata
 from itertools import pairwise
 
 from harness import ROOT, Measured
-from workloads import Workload
-
 from silobench.processes import cpu_info
+from workloads import Workload
 
 OURS = "silobench"
 QUIET = 0.05  # share of the processors that other programs may use without a warning

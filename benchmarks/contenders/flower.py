@@ -15,15 +15,16 @@ from pathlib import Path
 os.environ["FLWR_TELEMETRY_ENABLED"] = os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 import torch
-from contenders.gate import Gate
-from contenders.networks import build, tensors
-from contenders.plain import evaluate, train
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 from torch import Tensor
+
+from contenders.gate import Gate
+from contenders.networks import build, tensors
+from contenders.plain import evaluate, train
 from workloads import Material, read
 
 FOLDER = "SILOBENCH_BENCH_FOLDER"  # passes the folder of the material to client processes

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+
 from workloads import Material, Rows
 
 

@@ -5,12 +5,11 @@ import tempfile
 from pathlib import Path
 
 from contenders.gate import Gate
-from workloads import LR, MOMENTUM, SEED, read_facts
-
 from silobench.runs.execute import execute
 from silobench.runs.experiment import bind
 from silobench.runs.prepare import prepare
 from silobench.training.state import RoundRecord
+from workloads import LR, MOMENTUM, SEED, read_facts
 
 
 def work_seconds(record: RoundRecord) -> float:

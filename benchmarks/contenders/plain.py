@@ -9,9 +9,10 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor, nn
+
 from contenders import networks
 from contenders.gate import Gate
-from torch import Tensor, nn
 from workloads import LR, MOMENTUM, Rows, read
 
 

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor, nn
+
 from contenders.gate import Gate
 from contenders.networks import build, tensors
-from torch import Tensor, nn
-from workloads import LR, MOMENTUM, Material, read
-
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.aggregate.weighting import WeightByDatapoints
 from pfl.algorithm.base import NNAlgorithmParams
@@ -22,6 +21,7 @@ from pfl.hyperparam import NNEvalHyperParams, NNTrainHyperParams
 from pfl.internal import ops
 from pfl.metrics import Metrics, StringMetricName, Weighted
 from pfl.model.pytorch import PyTorchModel
+from workloads import LR, MOMENTUM, Material, read
 
 
 class Classifier(nn.Module):

@@ -2,6 +2,7 @@ import sys
 from pathlib import Path
 
 import torch
+
 from contenders.gate import Gate
 from contenders.tuned import cnn, logistic, perceptron, sparse
 from workloads import read

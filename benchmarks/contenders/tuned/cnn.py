@@ -8,10 +8,11 @@ Values and gradients equal torch's, also where two values of a window are equal.
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor, nn
+
 from contenders.gate import Gate
 from contenders.networks import build, tensors
 from contenders.tuned import team
-from torch import Tensor, nn
 from workloads import LR, MOMENTUM, Material
 
 _if_positive = torch.ops.aten.threshold_backward  # (gradient, x, 0): the gradient where x > 0, else 0

@@ -7,10 +7,11 @@ products of rows, 0.97, and 0.84 if these are cached between the rounds of a par
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from contenders.gate import Gate
 from contenders.networks import tensors
 from contenders.tuned.stack import one_hot
-from torch import Tensor
 from workloads import LR, MOMENTUM, Material
 
 

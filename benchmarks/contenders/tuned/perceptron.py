@@ -2,11 +2,12 @@
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from contenders.gate import Gate
 from contenders.networks import tensors
 from contenders.tuned import team
 from contenders.tuned.stack import Batches, Stack, hits, layers_of, one_hot, with_bias
-from torch import Tensor
 from workloads import Material
 
 

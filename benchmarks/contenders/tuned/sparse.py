@@ -12,11 +12,12 @@ updated only in the columns of a batch 180; a plain momentum over all columns 18
 
 import torch
 import torch.nn.functional as F
+from scipy import sparse
+from torch import Tensor
+
 from contenders.gate import Gate
 from contenders.tuned import team
 from contenders.tuned.stack import Batches, Stack, hits, layers_of, one_hot, with_bias
-from scipy import sparse
-from torch import Tensor
 from workloads import LR, MOMENTUM, Material, Rows
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
 from workloads import LR, MOMENTUM
 
 _if_positive = torch.ops.aten.threshold_backward  # (gradient, x, 0): the gradient where x > 0, else 0

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 import torch
-from contenders.gate import Gate
 from torch import Tensor
+
+from contenders.gate import Gate
 from workloads import Material
 
 
