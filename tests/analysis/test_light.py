@@ -1,4 +1,4 @@
-"""Commands that read runs load neither torch nor matplotlib."""
+"""Commands that read runs load neither torch nor, but for a report, matplotlib."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_commands_that_read_runs_load_little(runs: Path) -> None:
-    """One process runs all of them, the report last."""
+    """One process runs all of them."""
     commands = [
         ["list", "suites"], ["show", runs], ["show", runs, "--json"], ["claims", runs, "--evidence"],
         ["compare", runs, "fedavg", "scaffold"], ["report", runs],
@@ -48,7 +48,7 @@ def test_commands_that_read_runs_load_little(runs: Path) -> None:
     done = subprocess.run([sys.executable, "-c", CODE, *lines], check=True, capture_output=True, text=True)
     loaded = list(json.loads(done.stderr.splitlines()[-1]).values())
     assert loaded == [[]] * 6
-    assert (runs / "report/index.html").exists()
+    assert (runs / "report" / "index.html").exists()
 
 
 def test_the_same_numbers_as_in_a_process_with_torch(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ EXPERIMENTS = {
     "plain": 'dataset = "fcube"\npartition = "octants"\nrounds = 2\nseed = 7\n',
     "sums and chains": (
         'dataset = "digits"\npartition = "label-dirichlet(beta=0.5) + noise(sigma=0.1)"\nparties = 4\n'
-        'transforms = "clip(norm=1.0) | qsgd"\nbroadcast = "top-k"\nparticipation = 0.5\n'
+        'transforms = "clip(norm=1.0) | quantize"\nbroadcast = "top-k"\nparticipation = 0.5\n'
     ),
     "lists": 'dataset = "digits"\nmeasure = ["norm-divergence", "replicas"]\nmetric = ["macro-f1"]\nvalidation = 0.1\n',
     "lockstep": 'dataset = "digits"\nalgorithm = "bsp"\nsolver = "sgd(lr=0.05)"\nrounds = 3\n',

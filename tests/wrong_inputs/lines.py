@@ -224,7 +224,9 @@ CASES = [
         "partition digits Dir(0.5) --parties 200",
         "but there are only 1438 rows: take fewer parties or a smaller min_size.",
     ),
-    command("partition digits iid --plot p.gif", "p.gif must end in .pdf, .svg or .png: the ending selects the format."),
+    command(
+        "partition digits iid --plot p.gif", "p.gif must end in .pdf, .svg or .png: the ending selects the format."
+    ),
     command(
         "partition digits iid --plot nowhere/p.png",
         "nowhere/p.png cannot be written (No such file or directory): choose another place.",

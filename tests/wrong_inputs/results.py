@@ -430,12 +430,6 @@ CASES: list[Case] = [
     damaged(
         "intact results",
         intact,
-        "runs holds runs, and a report needs a folder of its own: choose another place, such as runs/report.",
-        "report runs --output runs",
-    ),
-    damaged(
-        "intact results",
-        intact,
         "there is no format 'pickle': choose from onnx, safetensors, torch.",
         "model runs --format pickle --only *fedavg*",
     ),

@@ -260,8 +260,8 @@ def _harm(each: Sequence[Outcome], metric: Metric) -> list[str]:
     easy, hard = ((place, place.cells[leaders[place.name]].score.mean) for place in (ordered[0], ordered[-1]))
     if not metric.gain(easy[1], hard[1]) > rope_of(metric):
         return [
-            f"The partition makes little difference: {metric.text(easy[1])} on {easy[0].name}, {metric.text(hard[1])} on "
-            f"{hard[0].name}."
+            f"The partition makes little difference: {metric.text(easy[1])} on {easy[0].name}, {metric.text(hard[1])} "
+            f"on {hard[0].name}."
         ]
     return [
         f"{hard[0].name} hurts most: the leader there has {_article(metric)} of {metric.text(hard[1])}, against "

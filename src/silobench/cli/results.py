@@ -1,7 +1,7 @@
 """The commands that read runs: show, claims, report, compare. They train nothing and do not load torch."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from silobench.analysis.claims import Claim
     from silobench.analysis.compare import Ropes
     from silobench.analysis.tables import Table
+    from silobench.report.page import Page
     from silobench.runs.results import Results
     from silobench.runs.stored import StoredRun
 
@@ -401,13 +402,16 @@ def _check_place(output: Path | None) -> None:
         )
 
 
-def write_report(results: "Results", path: Path, title: str, *, live: bool = False) -> Path:
-    """Write the pages of some runs, with those of papers and measures, and return the first page."""
+def write_report(
+    results: "Results", path: Path, title: str, more: "Sequence[Page]" = (), *, live: bool = False
+) -> Path:
+    """Write the pages of some runs, with those of papers and measures and `more`, and return the first page."""
     from silobench.papers import FINDINGS, collect_cells, paper_pages
     from silobench.report.site import write_site
 
     cells = collect_cells(results.runs)
-    return write_site(results, path, title, cells=cells, findings=FINDINGS, more=paper_pages(cells), live=live)
+    pages = [*paper_pages(cells), *more]
+    return write_site(results, path, title, cells=cells, findings=FINDINGS, more=pages, live=live)
 
 
 def compare(

@@ -15,7 +15,7 @@ from silobench.report.posteriors import posterior_chart
 
 _MOST = 6  # posteriors; the table has all pairs
 _MOST_SETTINGS = 12  # figures of bars; the table has all settings
-_COLOURS = (0, 4, 6, 1, 3, 2, 5)  # of parts, in the palette; idle is grey
+_COLOURS = (0, 4, 6, 1, 3, 2, 21)  # of parts, in the palette; idle is a pale grey
 _METHOD = ("algorithm", "transforms", "broadcast")  # what differs between the bars of one figure
 
 

@@ -17,11 +17,12 @@ _AT_ONCE = 12  # heatmaps that a section shows
 _OF_PARTITION = ("dataset", "partition", "parties")
 _LARGEST = 4000  # fields of a heatmap; larger partitions are in the table only
 _NOTE = (
-    "mix of classes: how far the classes of a party are from those of all rows (total variation), on average; 0% is the "
-    "same mix everywhere, 100% is no class in common; EMD: the same distance as a sum over classes, 0 to 2 (Zhao et al.); "
-    "Jensen-Shannon: how much the class of a row says about its party, in bits, 0 is nothing; Gini: how uneven the sizes "
-    "are, 0 is equal and near 1 is all rows at one party; feature shift: how far the mean features of parties are apart, "
-    "in standard deviations; a random split has about the square root of parties / rows"
+    "mix of classes: how far the classes of a party are from those of all rows (total variation), on average; 0% is "
+    "the same mix everywhere, 100% is no class in common; EMD: the same distance as a sum over classes, 0 to 2 "
+    "(Zhao et al.); Jensen-Shannon: how much the class of a row says about its party, in bits, 0 is nothing; Gini: "
+    "how uneven the sizes are, 0 is equal and near 1 is all rows at one party; feature shift: how far the mean "
+    "features of parties are apart, in standard deviations; a random split has about the square root of parties / "
+    "rows"
 )
 
 
@@ -42,7 +43,7 @@ def partitions_page(contents: Contents) -> Page:
     ]  # fmt: skip
     if cells:
         sections.append(Section("Measures of skew", (), _table(cells, names, contents.cells)))
-    lead = "Who has which rows. Each line of a heatmap is a party, each column a class; a darker field has more rows."
+    lead = "Who has which rows. Each line of a heatmap is a party, each column a class; a stronger colour is more rows."
     return Page("partitions.html", "Partitions", sections, lead)
 
 

@@ -24,6 +24,7 @@ from silobench.report.charts.files.style import (
     figure_of,
     set_axis,
     set_grid,
+    strength,
 )
 from silobench.report.charts.page.bars import bar_ruler, boxes, is_lying
 from silobench.report.charts.page.bars import colour_of as bar_colour
@@ -51,7 +52,7 @@ def bar_figure(chart: BarChart) -> Figure:
     axes = figure.add_subplot()
     draw_bars(axes, chart)
     shades = [bar_colour(bars, place) for place, bars in enumerate(chart.bars)]
-    patches = [axes.bar([0], [0], color=colour(shade)) for shade in shades] if legend.names else []
+    patches = [axes.bar([0], [0], color=(colour(shade), strength(shade))) for shade in shades] if legend.names else []
     legend.draw(figure, patches)
     return figure
 
@@ -61,7 +62,7 @@ def draw_bars(axes: Axes, chart: BarChart) -> None:
     lying = is_lying(chart)
     for box in boxes(chart):
         at, shade = box.group + box.start + box.share / 2 - 0.5, bar_colour(chart.bars[box.series], box.series)
-        look: dict[str, Any] = {"color": colour(shade), "edgecolor": "white", "linewidth": 0.4}
+        look: dict[str, Any] = {"color": (colour(shade), strength(shade)), "edgecolor": "white", "linewidth": 0.4}
         spread: dict[str, Any] = {"error_kw": {"elinewidth": 0.8, "capsize": 2, "ecolor": INK}}
         if box.spread:
             spread["xerr" if lying else "yerr"] = box.spread

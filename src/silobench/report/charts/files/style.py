@@ -38,6 +38,11 @@ def colour(place: int) -> str:
     return PALETTE[place % len(PALETTE)]
 
 
+def strength(place: int) -> float:
+    """Return the strength of a fill, which tells it from others of the same colour."""
+    return (1.0, 0.65, 0.4, 0.25)[place // len(PALETTE) % 4]
+
+
 def dash(place: int) -> Any:
     """Return the dash that tells a series from others of the same colour."""
     return DASHES[place // len(PALETTE) % len(DASHES)]

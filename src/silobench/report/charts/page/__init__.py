@@ -19,6 +19,7 @@ Names for tests and styles, which stay the same:
 | `svg.chart-plot[role=img]` | the plot, with `<title>` and `<desc>` until the script moves the title to `aria-label` |
 | `svg.chart-marks` | the nested SVG; `viewBox="0 0 1000 HEIGHT"` unless the reader has zoomed |
 | `.series[data-series]` | the marks of a series; `.is-hidden` after it was toggled off |
+| `.chart-ends [data-of]`, `[data-of]` | names at the ends of lines and beside points, by their series |
 | `.chart-x .tick`, `.chart-y .tick` | texts at the axes |
 | `script.chart-data` | the data as JSON |
 | `.chart-tip`, `.chart-live` | what the script adds: the values under the pointer, and the same for screen readers |

@@ -21,6 +21,7 @@ from silobench.report.charts.page.frame import (
     framed,
     levels_across,
     names_left,
+    narrow_ruler,
     percent,
     text,
     x_axis,
@@ -69,7 +70,8 @@ def bar_ruler(chart: BarChart) -> Ruler:
         value for box in boxes(chart) for value in (box.low, box.high, box.high + box.spread, box.high - box.spread)
     ]
     marks = [mark for bars in chart.bars for mark in bars.marks if mark is not None]
-    return ruler(chart.y, [*reach, *marks, *(level.value for level in chart.levels)], from_zero=chart.y.scale != "log")
+    make = narrow_ruler if is_lying(chart) else ruler
+    return make(chart.y, [*reach, *marks, *(level.value for level in chart.levels)], from_zero=chart.y.scale != "log")
 
 
 def boxes(chart: BarChart) -> Iterator[Box]:

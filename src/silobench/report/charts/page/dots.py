@@ -15,11 +15,12 @@ from silobench.report.charts.page.frame import (
     coordinate,
     framed,
     names_left,
+    narrow_ruler,
     x_axis,
     x_grid,
     x_of,
 )
-from silobench.report.charts.rulers import Ruler, ruler
+from silobench.report.charts.rulers import Ruler
 from silobench.report.charts.values import DotChart, Dots
 
 _DOT = 9.0  # pixels from a dot to the one below it
@@ -55,7 +56,7 @@ def dot_ruler(chart: DotChart) -> Ruler:
     """Return the ruler of the values, with room for spreads."""
     known = [value for dots in chart.dots for value in dots.values if value]
     reach = [value.mean + sign * (value.spread or 0.0) for value in known for sign in (-1, 0, 1)]
-    return ruler(chart.x, [*reach, *(level.value for level in chart.levels)])
+    return narrow_ruler(chart.x, [*reach, *(level.value for level in chart.levels)])
 
 
 def colour_of(dots: Dots, place: int) -> int:

@@ -10,14 +10,15 @@ from itertools import pairwise
 from typing import Any
 
 from silobench.report.charts.describe import describe
-from silobench.report.charts.rulers import Ruler
-from silobench.report.charts.values import Level, SingleChart
+from silobench.report.charts.rulers import Ruler, ruler
+from silobench.report.charts.values import Axis, Level, SingleChart
 
 WIDE = 1000  # units of the nested SVG across
 LETTER = 6.6  # pixels of the width of a letter, at most on average
 LINE = 14  # pixels of a line of text
 TOP = 8  # pixels above the marks
 COLOURS = 8
+_NARROWEST = 150  # pixels of a plot on a phone beside the names of rows
 _NARROW = 270  # pixels of a plot on a phone, where names must still fit
 MOST_LETTERS = 22  # in a line of a name at an axis
 _MOST_TURNED = 27  # in a name that is turned
@@ -107,7 +108,7 @@ def _classes(*names: str) -> str:
 
 def _least(pixels: float) -> str:
     """Return the class of a least width, in steps of 60 pixels."""
-    return f"least-{min(40, round(pixels / 60))}" if pixels > 240 else ""
+    return f"least-{min(40, math.ceil(pixels / 60))}" if pixels > 60 else ""
 
 
 def _side(name: str, texts: str, width: float, height: float) -> str:
@@ -254,7 +255,7 @@ def names_below(names: Sequence[str], shares: Sequence[float], y: float, width: 
             words = f'<text class="tick turned" text-anchor="end">{title}{escape(short)}</text>'
             marks.append(f'<svg x="{percent(at)}" y="{y + 12:g}" overflow="visible">{words}</svg>')
     longest = max(len(shortened(name, _MOST_TURNED)) for name in names)
-    return "".join(marks), 18 + 0.64 * LETTER * longest
+    return "".join(marks), 20 + 0.72 * LETTER * longest  # sin 40° is 0.64; letters of some fonts are wider
 
 
 def percent(share: float) -> str:
@@ -303,6 +304,15 @@ def x_grid(ruler: Ruler, height: float) -> str:
         for at, _ in ruler.ticks
     )
     return f'<g class="chart-grid">{"".join(lines)}</g>'
+
+
+def narrow_ruler(axis: Axis, values: Sequence[float], from_zero: bool = False) -> Ruler:
+    """Return a ruler below a plot that shares a phone with the names of its rows: as many ticks as do not touch."""
+    for most in (6, 5, 4, 3):
+        made = ruler(axis, values, from_zero, most)
+        if sum(LETTER * len(words) + 8 for _, words in made.ticks) <= _NARROWEST:
+            break
+    return made
 
 
 def x_axis(ruler: Ruler, height: float) -> tuple[str, float]:
