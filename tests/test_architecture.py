@@ -31,6 +31,7 @@ ORDER = (
     ("measures",),
     ("runs",),
     ("analysis",),
+    ("tuning",),
     ("report",),
     ("papers",),
     ("live",),

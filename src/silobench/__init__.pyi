@@ -1,5 +1,6 @@
 # The public names of silobench, one line each, and the only list of them: `__init__.py` loads each on first use.
 
+from .analysis.flat.frames import results as results
 from .data import DATASETS as DATASETS
 from .data import Dataset as Dataset
 from .data import Split as Split

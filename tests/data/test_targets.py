@@ -11,7 +11,7 @@ from scipy import sparse
 from silobench.data import DATASETS, Dataset, Split, load
 from silobench.data.bins import as_codes, quantile_bins
 from silobench.data.readers.targets import is_measurement
-from silobench.data.splits import pooled_split, ratio_of
+from silobench.data.splits import pooled_split, split_rule
 from silobench.errors import ConfigError, DataError
 from silobench.federation import federate
 
@@ -171,10 +171,34 @@ def test_a_party_keeps_a_row_for_training() -> None:
     assert (second.rows.tolist(), second.validation.tolist()) == ([2, 3], [])
 
 
+def test_a_split_for_tuning_has_no_test_row() -> None:
+    given_split = load("digits")
+    for split, whole in (("tuning 4:1", given_split), ("10:1:1, tuning 4:1", pooled_split(given_split, "10:1:1", 3))):
+        data = pooled_split(given_split, split, seed=3)
+        assert rows_in(data) == sorted(map(tuple, whole.train.x.reshape(-1, 64).tolist()))  # training rows, each once
+        assert abs(len(data.test) / len(whole.train) - 0.2) < 0.001
+        counts = np.bincount(data.test.y, minlength=10) / np.bincount(whole.train.y, minlength=10)
+        assert np.abs(counts - 0.2).max() < 0.02  # stratified: within two rows of about 140 of a class
+        kept = {tuple(row) for row in whole.train.x[whole.validation].reshape(-1, 64).tolist()}
+        assert all(tuple(row) in kept for row in data.train.x[data.validation].reshape(-1, 64).tolist())
+        assert "test rows, which are not used" in data.notes[-1]
+        again, other = (pooled_split(given_split, split, seed) for seed in (3, 4))
+        assert again.checksum == data.checksum != other.checksum
+    split = Split(np.eye(3, dtype=np.float32), np.arange(3) % 2)
+    with pytest.raises(DataError, match="too few to be cut 100:1 for tuning"):
+        pooled_split(Dataset("tiny", split, split, ("a", "b"), "none"), "tuning 100:1", 0)
+
+
+@pytest.mark.parametrize("split", ["tuning", "tuning 4", "tuning 4:0", "tuning 8:1:1", "10:1, 4:1", "given, tuned 4:1"])
+def test_bad_splits_for_tuning_are_refused(split: str) -> None:
+    with pytest.raises(ConfigError, match='split = "tuning 4:1"'):
+        split_rule(split)
+
+
 @pytest.mark.parametrize("split", ["", "10", "10:0", "1:1:1:1", "a:b", "0.8:0.2", "-1:2"])
 def test_bad_splits_are_refused(split: str) -> None:
     with pytest.raises(ConfigError, match="two or three whole numbers"):
-        ratio_of(split)
+        split_rule(split)
 
 
 def test_splits_that_are_not_possible_are_refused() -> None:

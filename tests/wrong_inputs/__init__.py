@@ -4,7 +4,17 @@ Each case is a command and its files. `tests/cli/test_wrong_inputs.py` runs them
 `make errors` writes that page anew.
 """
 
-from wrong_inputs import datasets, experiments, figures, lines, reports, results, submissions, watching
+from wrong_inputs import (
+    datasets,
+    experiments,
+    figures,
+    lines,
+    reports,
+    results,
+    submissions,
+    tuning,
+    watching,
+)
 from wrong_inputs.case import Answer, Case, answer, make_results, normalised
 from wrong_inputs.page import PAGE, page, row, rows_of
 
@@ -16,8 +26,9 @@ TABLE: dict[str, list[Case]] = {
     "Dataset specs and data files": datasets.CASES,
     "Command lines": lines.CASES,
     "Results directories": results.CASES,
+    "Studies and exports": tuning.CASES,
     "Figures": figures.CASES,
+    "Reports": reports.CASES,
     "Leaderboards and submissions": submissions.CASES,
     "Live view": watching.CASES,
-    "Reports": reports.CASES,
 }

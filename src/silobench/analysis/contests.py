@@ -51,8 +51,8 @@ class Contest:
         return " / ".join(f"{key} {text}" if text[:1].isdigit() else text for key, text in self.choices)
 
 
-def contests(runs: Iterable[StoredRun], budget: Budget = Budget()) -> list[Contest]:  # noqa: B008 - frozen
-    """Return the settings of all finished runs with their methods, each run until the end of its budget."""
+def contests(runs: Iterable[StoredRun]) -> list[Contest]:
+    """Return the settings of all finished runs with their methods."""
     unique = {run.facts.id: run for run in runs if run.complete}
     ordered = sorted(unique.values(), key=lambda run: run.facts.created)
     groups = [_on_one_partition(group) for group in grouped(ordered, _setting_key)]
@@ -60,10 +60,22 @@ def contests(runs: Iterable[StoredRun], budget: Budget = Budget()) -> list[Conte
     names = _names(cells)
     every = [cell for group in cells for cell in group]
     others = _setting_names([cell.label for cell in every])
-    return [
-        _contest(group, left_out, names, every, others, budget)
-        for group, (_, left_out) in zip(cells, groups, strict=True)
-    ]
+    return [_contest(group, left_out, names, every, others) for group, (_, left_out) in zip(cells, groups, strict=True)]
+
+
+def inside(contest: Contest, budget: Budget) -> Contest:
+    """Return a contest with each run until the end of a budget; methods without a score inside it are named."""
+    if not budget:
+        return contest
+    methods, baselines = (
+        {name: _inside(cell, budget) for name, cell in cells.items()} for cells in (contest.methods, contest.baselines)
+    )
+    return replace(
+        contest,
+        methods={name: cell for name, cell in methods.items() if cell},
+        baselines={name: cell for name, cell in baselines.items() if cell},
+        outside=tuple(name for name, cell in methods.items() if not cell),
+    )
 
 
 def _setting_key(run: StoredRun) -> Label:
@@ -130,32 +142,26 @@ def _contest(
     names: dict[str, str],
     every: Sequence[CellResult],
     others: Sequence[str],
-    budget: Budget,
 ) -> Contest:
     first = cells[0]
     choices = [(key, shown(first, key, every)) for key in ("dataset", "partition", *others)]
-    by_name: dict[str, CellResult] = {}
-    for cell in sorted(cells, key=lambda cell: -len(cell.runs)):  # of two that differ in what is measured, the larger
-        by_name.setdefault(names[_id(cell)], cell)
-    inside = {name: _inside(by_name[name], budget) for name in (names[_id(cell)] for cell in cells)}
-    ranked = {name: cell for name, cell in inside.items() if cell}
-    is_reference = {name: is_baseline(str(by_name[name].label["algorithm"])) for name in inside}
+    by_name = {names[_id(cell)]: cell for cell in cells}
+    for cell in sorted(cells, key=lambda cell: len(cell.runs)):  # of two that differ in what is measured, the larger
+        by_name[names[_id(cell)]] = cell
+    is_reference = {name: is_baseline(str(cell.label["algorithm"])) for name, cell in by_name.items()}
     return Contest(
         choices=tuple((key, text) for key, text in choices if text),
         dataset=first.dataset.name,
         skew=skew_of(first),
         metric=first.metric,
-        methods={name: cell for name, cell in ranked.items() if not is_reference[name]},
-        baselines={name: cell for name, cell in ranked.items() if is_reference[name]},
-        outside=tuple(name for name, cell in inside.items() if not cell and not is_reference[name]),
+        methods={name: cell for name, cell in by_name.items() if not is_reference[name]},
+        baselines={name: cell for name, cell in by_name.items() if is_reference[name]},
         other_partition=left_out,
     )
 
 
 def _inside(cell: CellResult, budget: Budget) -> CellResult | None:
     """Return a cell with its runs until the end of a budget; None unless every trial has a score inside it."""
-    if not budget:
-        return cell
     cut = [within(run, budget) for run in cell.runs]
     whole = [run for run in cut if run]
     return collect(whole)[0] if len(whole) == len(cut) else None
@@ -176,16 +182,15 @@ class Choice:
 def chosen(settings: Sequence[Contest], choice: Choice) -> list[Contest]:
     """Return the contests of a choice, with its methods only; a choice that nothing matches is refused."""
     datasets, skews = ({getattr(one, name) for one in settings} for name in ("dataset", "skew"))
-    methods = {name for one in settings for name in (*one.methods, *one.outside)}
+    methods = {name for one in settings for name in one.methods}
     for name, known in (("dataset", datasets), ("skew", skews), ("method", methods)):
         pattern = getattr(choice, name)
         if not any(fnmatch(one, pattern) for one in known):
             raise ConfigError(f"--{name} '{pattern}' matches none of these runs: {suggest(pattern, known)}")
     places = [one for one in settings if fnmatch(one.dataset, choice.dataset) and fnmatch(one.skew, choice.skew)]
-    filtered = [_with_methods(one, choice.method) for one in places]
-    return [one for one in filtered if one.methods or one.outside]
+    filtered = [replace(one, methods=_matching(one.methods, choice.method)) for one in places]
+    return [one for one in filtered if one.methods]
 
 
-def _with_methods(contest: Contest, pattern: str) -> Contest:
-    methods = {name: cell for name, cell in contest.methods.items() if fnmatch(name, pattern)}
-    return replace(contest, methods=methods, outside=tuple(n for n in contest.outside if fnmatch(n, pattern)))
+def _matching(methods: dict[str, CellResult], pattern: str) -> dict[str, CellResult]:
+    return {name: cell for name, cell in methods.items() if fnmatch(name, pattern)}

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import permutations
+from itertools import combinations, permutations
 from statistics import fmean
 from typing import Any
 
@@ -17,7 +17,7 @@ from silobench.analysis.bayes import DECIDED
 from silobench.analysis.budget import Budget
 from silobench.analysis.cells import CellResult
 from silobench.analysis.compare import FEWEST_SETTINGS, Question, paired, rope_of
-from silobench.analysis.contests import Contest, contests
+from silobench.analysis.contests import Contest, contests, inside
 from silobench.analysis.ranking import Place, interval_of, places_of
 from silobench.runs.stored import StoredRun
 
@@ -87,12 +87,12 @@ class Board:
 
 def leaderboard(runs: Iterable[StoredRun], budget: Budget = Budget()) -> Board:  # noqa: B008 - frozen
     """Rank the methods of finished runs in each setting and over settings, by their scores within a budget."""
-    return board_of(contests(runs, budget), budget)
+    return board_of(contests(runs), budget)
 
 
 def board_of(settings: Sequence[Contest], budget: Budget = Budget()) -> Board:  # noqa: B008 - frozen
-    """Rank the methods of some contests."""
-    ranked = [rank(contest) for contest in settings]
+    """Rank the methods of some contests, by their scores within a budget."""
+    ranked = [rank(inside(contest, budget)) for contest in settings]
     return Board(ranked, standings([one for one in ranked if one.ranked]), budget)
 
 
@@ -107,21 +107,25 @@ def rank(contest: Contest) -> RankedContest:
     if len(cells) < 2:
         return RankedContest(contest, (), frozenset())
     names = sorted(cells, key=lambda name: metric.gain(cells[name].score.mean, 0.0), reverse=True)
-    pairs = permutations(names, 2)
-    better = frozenset((a, b) for a, b in pairs if _is_better(cells[a], cells[b], question))
-    return RankedContest(contest, tuple(names), better)
+    decided = (_winner(cells, pair, question) for pair in combinations(names, 2))
+    return RankedContest(contest, tuple(names), frozenset(pair for pair in decided if pair))
 
 
-def _is_better(a: CellResult, b: CellResult, question: Question) -> bool:
-    """Whether `a` is better than `b` beyond doubt; one with a trial without a score is worse."""
-    shared = set(a.seeds) & set(b.seeds)
-    if len(shared) < FEWEST_TRIALS:
-        return False
+def _winner(cells: dict[str, CellResult], pair: tuple[str, str], question: Question) -> tuple[str, str] | None:
+    """Return a pair of methods with the better one first; None if they tie."""
+    a, b = (cells[name] for name in pair)
+    if len(set(a.seeds) & set(b.seeds)) < FEWEST_TRIALS:
+        return None
     failures = [not math.isfinite(cell.score.mean) for cell in (a, b)]
-    if any(failures):
-        return failures == [False, True]
-    pairs = paired(a, b, question)
-    return bool(pairs and pairs.odds and pairs.odds.better_a > DECIDED)
+    if any(failures):  # a method with a trial without a score is worse than one without such a trial
+        better = (not failures[0], not failures[1])
+    else:
+        pairs = paired(a, b, question)
+        odds = pairs.odds if pairs else None
+        better = (odds.better_a > DECIDED, odds.better_b > DECIDED) if odds else (False, False)
+    if better[0] == better[1]:
+        return None
+    return pair if better[0] else (pair[1], pair[0])
 
 
 # --- over settings ------------------------------------------------------------------------------------

@@ -4,10 +4,9 @@ import json
 import logging
 import os
 import sys
-import tomllib
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,9 +18,12 @@ from silobench.cli import leaderboard as cli_leaderboard
 from silobench.cli import models as cli_models
 from silobench.cli import results as cli_results
 from silobench.cli.busy import show_progress, waiting
+from silobench.cli.export import export
 from silobench.cli.options import DataDir, Device, Json, LoadedPlugins, Out, Plugins
 from silobench.cli.partitions import partition
 from silobench.cli.results import Profile
+from silobench.cli.running import resumable, settings_of, sweep_with_progress
+from silobench.cli.tune import tune
 from silobench.cli.usage import UsageError, sentence
 from silobench.cli.watch import watch
 from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
@@ -178,7 +180,8 @@ def run(
     data_dir: DataDir = None,
 ) -> None:
     """Run an experiment. Run it again to resume: finished runs are not repeated."""
-    overrides = _overrides(set_ or []) | ({"trials": trials} if trials else {}) | ({"device": device} if device else {})
+    settings = {"trials": trials, "device": device}
+    overrides = settings_of(set_ or []) | {key: value for key, value in settings.items() if value}
     path = _experiment_path(experiment)
     choices = _scaled(_read(path), scale)
     options: dict[str, Any] = {"only": only, "engine": engine, "workers": workers, "plugins": plugin or ()}
@@ -189,6 +192,8 @@ def run(
 
 for command in (cli_results.show, cli_results.claims, cli_results.report, cli_results.compare, partition, watch):
     app.command()(command)
+app.command()(tune)
+app.command()(export)
 app.command()(cli_models.predict)
 app.command()(cli_models.model)
 
@@ -293,34 +298,7 @@ def _scaled(choices: dict[str, Any], scale: str | None) -> dict[str, Any]:
     return chosen
 
 
-def _overrides(settings: list[str]) -> dict[str, Any]:
-    """Parse ``key=value`` pairs. A value is read as TOML if possible, else as text."""
-    values = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise ConfigError(f"--set takes key=value, but '{setting}' was given: write, for example, --set rounds=20.")
-        try:
-            values[key.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            values[key.strip()] = value.strip()
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(
-                f"--set {key.strip()} has a value that is too long or nested too deeply: shorten it."
-            ) from error
-    return values
-
-
-@contextmanager
-def _resumable() -> Iterator[None]:
-    """Say how to resume, if Ctrl-C stops the runs or what comes before them."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        raise StoppedError("stopped; finished rounds are kept: run the same command again to resume.") from error
-
-
-@_resumable()
+@resumable()
 def _run_all(
     choices: Mapping[str, Any],
     out: Path,
@@ -356,7 +334,7 @@ def _run_all(
     write_planned(out, name, {plan.id: plan.name for plan in plans}, is_part=only != "*")
     workers = workers or chosen.workers or cores()
     with _tracebacks(chosen.is_debug):
-        _sweep(missing, out, engine, workers, plugins, total=len(plans), live=not chosen.is_debug)
+        sweep_with_progress(missing, out, engine, workers, plugins, total=len(plans), live=not chosen.is_debug)
     if absent:
         count = sum(absent.values())
         print(f"skipped {count} runs: their datasets are not on this machine (see above)", file=sys.stderr)
@@ -376,21 +354,6 @@ def _tracebacks(show: bool) -> Iterator[None]:
             raise
         traceback.print_exc()
         raise typer.Exit(1) from error
-
-
-def _sweep(
-    missing: "Sequence[Plan]", out: Path, engine: str, workers: int, plugins: Sequence[Path], total: int, live: bool
-) -> None:
-    """Do the missing runs of a total, and show the progress; with moving bars, if `live`."""
-    from silobench.cli.progress import Progress
-    from silobench.runs.sweep import sweep
-
-    with (
-        Progress(total=total, done=total - len(missing), live=live) as progress,
-        closing(sweep(missing, out, engine, workers, plugins)) as events,
-    ):
-        for event in events:
-            progress.show(event)
 
 
 def _discard_checkpoints(plans: "Sequence[Plan]", out: Path) -> None:

@@ -18,7 +18,7 @@ from silobench.errors import ConfigError, RecordError
 
 if TYPE_CHECKING:
     from silobench.analysis.budget import Budget
-    from silobench.analysis.contests import Choice
+    from silobench.analysis.contests import Contest
     from silobench.analysis.leaderboard import Board
     from silobench.runs.results import Results
     from silobench.runs.stored import StoredRun
@@ -87,17 +87,17 @@ def rank(
 
     budget = _budget(max_rounds, max_bytes, max_seconds, max_epsilon)
     results = read_all(directories or [], published)
-    choice = Choice(dataset, skew, method)
     with waiting("ranking the methods"):
         runs = finished(results)
-        board = board_of(chosen(contests(runs, budget), choice), budget)
+        settings = chosen(contests(runs), Choice(dataset, skew, method))
+        board = board_of(settings, budget)
     if json_:
         print(json.dumps(board_json(board), indent=1))
     else:
         _print(board)
     if output or not json_:
         with waiting("writing the page"):
-            page = _write(runs, board, choice, output or _default_page(directories or []))
+            page = _write(settings, board, runs, output or _default_page(directories or []))
         if not json_:
             print(f"page: {page.resolve()}")
     report_damage(results)
@@ -108,15 +108,13 @@ def _default_page(directories: Sequence[Path]) -> Path:
     return folder / "leaderboard.html"
 
 
-def _write(runs: "Sequence[StoredRun]", board: "Board", choice: "Choice", path: Path) -> Path:
+def _write(settings: "Sequence[Contest]", board: "Board", runs: "Sequence[StoredRun]", path: Path) -> Path:
     """Write the page, with further budgets to choose from if the command line has none."""
-    from silobench.analysis.contests import chosen, contests
     from silobench.analysis.leaderboard import board_of
     from silobench.report.leaderboard import budgets_of, write_board
 
     budgets = [] if board.budget else budgets_of(runs)
-    others = [board_of(chosen(contests(runs, budget), choice), budget) for budget in budgets]
-    return write_board([board, *others], path)
+    return write_board([board, *(board_of(settings, budget) for budget in budgets)], path)
 
 
 def finished(results: "Results") -> "list[StoredRun]":

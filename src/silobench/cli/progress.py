@@ -186,7 +186,7 @@ class Progress:
             for note in dict.fromkeys(event.notes):
                 if note not in self.notes:
                     self._print(f"note: {note}")
-            self.notes |= set(event.notes)
+            self.notes.update(event.notes)
             self.spent[run], self.lost[run] = 0.0, []
             self.tasks[run] = self.bars.add_task(
                 "  run", total=event.rounds, note=_note(self.console, name, "", "  run")

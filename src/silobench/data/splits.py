@@ -1,7 +1,7 @@
-"""Splits of a whole dataset by a ratio, such as 10:1:1 for training, test and validation rows."""
+"""Splits of a whole dataset by a ratio, such as 10:1:1 for training, test and validation rows; splits for tuning."""
 
 import functools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,39 +12,89 @@ from silobench.errors import ConfigError, DataError
 from silobench.rng import stream
 
 GIVEN = "given"
+TUNING = "tuning"
 _PARTS = ("training", "test", "validation")
 _GOLDEN = (5**0.5 - 1) / 2
 
 
-@functools.cache
-def ratio_of(split: str) -> tuple[int, ...]:
-    """Return the numbers of a split, for training, test and, if there are three, validation rows; () for "given".
+@dataclass(frozen=True)
+class SplitRule:
+    """What a split means. Without any numbers the dataset keeps its rows as they are."""
 
-    >>> ratio_of("10:1:1")
+    ratio: tuple[int, ...] = ()  # of all rows: training, test and, if there are three, validation rows
+    tuning: tuple[int, ...] = ()  # of the training rows: training, and rows that a tuning trial is scored on
+
+    def __str__(self) -> str:
+        pooled = ":".join(map(str, self.ratio))
+        tuning = f"{TUNING} {':'.join(map(str, self.tuning))}" if self.tuning else ""
+        return ", ".join(filter(None, (pooled, tuning))) or GIVEN
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the rows depend on the seed."""
+        return bool(self.ratio or self.tuning)
+
+
+@functools.cache
+def split_rule(split: str) -> SplitRule:
+    """Return what a split means.
+
+    >>> split_rule("10:1:1").ratio
     (10, 1, 1)
+    >>> split_rule("10:1, tuning 4:1")
+    SplitRule(ratio=(10, 1), tuning=(4, 1))
     """
-    if split == GIVEN:
-        return ()
-    cells = split.split(":")
-    if len(cells) not in (2, 3) or not all(cell.strip().isdecimal() and int(cell) for cell in cells):
+    outer, comma, inner = (part.strip() for part in split.partition(","))
+    if not comma and outer.startswith(TUNING):
+        outer, inner = GIVEN, outer
+    if inner:
+        ratio = _numbers(inner.removeprefix(TUNING)) if inner.startswith(TUNING) else ()
+        if len(ratio) != 2:
+            raise ConfigError(
+                f"split cuts training rows for tuning by two whole numbers above 0, for training and for scores, but "
+                f'"{split}" was given: write, for example, split = "tuning 4:1".'
+            )
+        return SplitRule(split_rule(outer).ratio, ratio)
+    if outer == GIVEN:
+        return SplitRule()
+    ratio = _numbers(outer)
+    if len(ratio) not in (2, 3):
         raise ConfigError(
             f'split must be "given", or two or three whole numbers above 0 for training, test and validation rows, '
             f'but "{split}" was given: write, for example, split = "10:1:1".'
         )
-    return tuple(map(int, cells))
+    return SplitRule(ratio)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """Return whole numbers above 0 between colons; none if any of them is something else."""
+    cells = [cell.strip() for cell in text.split(":")]
+    return tuple(map(int, cells)) if all(cell.isdecimal() and int(cell) for cell in cells) else ()
 
 
 def split_text(split: str) -> str:
     """Return a split in its only spelling, so that equal splits are the same run.
 
-    >>> split_text(" 10 : 1")
-    '10:1'
+    >>> split_text(" 10 : 1"), split_text("given, tuning 4 : 1")
+    ('10:1', 'tuning 4:1')
     """
-    return ":".join(map(str, ratio_of(split))) or GIVEN
+    return str(split_rule(split))
+
+
+def for_tuning(split: str, ratio: str) -> str:
+    """Return a split whose training rows are cut by a ratio: what a tuning trial trains and is scored on.
+
+    >>> for_tuning("given", "4:1"), for_tuning("10:1", "4:1")
+    ('tuning 4:1', '10:1, tuning 4:1')
+    """
+    return split_text(f"{replace(split_rule(split), tuning=())}, {TUNING} {ratio}")
 
 
 def pooled_split(dataset: Dataset, split: str, seed: int) -> Dataset:
-    """Pool all rows of a dataset and split them by a ratio; "given" returns the dataset as it is.
+    """Return the rows of a split: all rows pooled and split by a ratio; "given" returns the dataset as it is.
+
+    A split for tuning then removes the test rows, and puts training rows in their place: nothing that is made from the
+    result can have seen a test row.
 
     The split is drawn from the seed, so that every trial has its own test rows, and runs of one seed have the same. It
     is stratified by class, or by the bins of a numeric target. Validation rows stay among the training rows, and
@@ -52,14 +102,18 @@ def pooled_split(dataset: Dataset, split: str, seed: int) -> Dataset:
 
     Columns that a reader has scaled keep their scale, which is that of the dataset's given training rows.
     """
-    ratio = ratio_of(split)
-    if not ratio:
-        return dataset
-    if dataset.task == "verification":
+    rule = split_rule(split)
+    if dataset.task == "verification" and rule.is_drawn:
         raise ConfigError(
-            f"{dataset.name} cannot be split {split}, because its test rows are pairs and its training rows are not: "
+            f"{dataset.name} cannot be split {rule}, because its test rows are pairs and its training rows are not: "
             'leave split = "given".'
         )
+    pooled = _pooled(dataset, rule.ratio, seed) if rule.ratio else dataset
+    return _without_test_rows(pooled, rule.tuning, seed) if rule.tuning else pooled
+
+
+def _pooled(dataset: Dataset, ratio: tuple[int, ...], seed: int) -> Dataset:
+    split = ":".join(map(str, ratio))
     whole = concatenate([dataset.train, dataset.test])
     part = _part_of_rows(as_codes(whole.y), ratio, stream(seed, "split"))
     sizes = np.bincount(part, minlength=len(ratio))
@@ -77,6 +131,29 @@ def pooled_split(dataset: Dataset, split: str, seed: int) -> Dataset:
         test=whole.take(np.flatnonzero(part == 1)),
         notes=(*dataset.notes, note),
         validation=np.flatnonzero(part[rows] == 2),
+    )
+
+
+def _without_test_rows(dataset: Dataset, ratio: tuple[int, ...], seed: int) -> Dataset:
+    """Return a dataset without its test rows: a stratified share of its training rows takes their place."""
+    rows = dataset.train
+    part = _part_of_rows(as_codes(rows.y), ratio, stream(seed, "tuning split"))
+    train, judged = np.flatnonzero(part == 0), np.flatnonzero(part == 1)
+    if not (len(train) and len(judged)):
+        raise DataError(
+            f"{dataset.name} has {len(rows)} training rows, too few to be cut {ratio[0]}:{ratio[1]} for tuning: give "
+            "more rows, or another ratio."
+        )
+    note = (
+        f"for tuning, {len(judged)} of {len(rows)} training rows take the place of the {len(dataset.test)} test rows, "
+        "which are not used"
+    )
+    return replace(
+        dataset,
+        train=rows.take(train),
+        test=rows.take(judged),
+        notes=(*dataset.notes, note),
+        validation=np.flatnonzero(np.isin(train, dataset.validation)),
     )
 
 

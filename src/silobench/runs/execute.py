@@ -1,5 +1,6 @@
 """One run into its directory, round by round."""
 
+import math
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +14,14 @@ from silobench.training.stopwatch import Stopwatch
 
 
 def execute(runnable: Runnable, out: Path, engine: str | Engine = "auto") -> Generator[RoundRecord]:
-    """Run a plan in `out/<id>`, resuming after its last stored round.
+    """Run a plan in `out/<id>`, resuming after its last stored round. A plan that ends earlier stays unfinished.
 
     Closing the generator commits finished rounds; a write error is raised.
     """
     watch, chosen = Stopwatch(), engine_of(runnable, out, engine)
     with open_run(out / runnable.plan.id, {**versions(), **chosen.environment}, runnable.facts) as run:
-        if run.complete:
+        until = runnable.plan.until or math.inf
+        if run.complete or run.rounds >= until:
             return
         records = runnable.records(chosen, out, run.state)
         watch.lap("data")
@@ -29,5 +31,7 @@ def execute(runnable: Runnable, out: Path, engine: str | Engine = "auto") -> Gen
             timed = replace(record, seconds={**extra_seconds, **record.seconds})
             run.append(timed)
             yield timed
+            if run.rounds >= until:
+                return
             extra_seconds = {"data": 0.0, "record": watch.lap("record")}  # of this round, recorded with the next
         run.finish()

@@ -14,7 +14,7 @@ from silobench.errors import ConfigError, suggest, value_shown
 
 _log = logging.getLogger(__name__)
 MOST_RUNS = 100_000  # of an experiment; $SILOBENCH_MAX_RUNS is another limit
-ABOUT = ("title", "paper", "table", "numbers", "scale")  # keys that describe a suite, besides its choices
+ABOUT = ("title", "paper", "table", "numbers", "scale", "tune")  # keys of a file that are not choices of its runs
 
 
 def read_experiment(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from silobench.data import Dataset, load
-from silobench.data.splits import pooled_split, ratio_of
+from silobench.data.splits import pooled_split, split_rule
 from silobench.engines import Engine
 from silobench.errors import ConfigError
 from silobench.federation import federate
@@ -246,7 +246,7 @@ def _with_metrics(task: Task, cell: Cell, dataset: Dataset) -> Task:
 
 def _rows_of(cell: Cell) -> tuple[str, str, int]:
     """Return what decides the rows of a run: dataset, split and, only if the split is drawn, the seed."""
-    return cell.dataset, cell.split, cell.seed if ratio_of(cell.split) else 0
+    return cell.dataset, cell.split, cell.seed if split_rule(cell.split).is_drawn else 0
 
 
 def _shared_work(plan: Plan) -> tuple[str, ...]:

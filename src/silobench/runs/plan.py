@@ -93,6 +93,7 @@ class Plan:
     shown: tuple[str, ...] = ("dataset", "partition", "algorithm")  # choices in which it differs from other plans
     created: str = ""  # when it was planned; in the order of the experiment, whatever order runs are made in
     origin: "Plan | None" = None  # a run that is made first: this one starts from its model
+    until: int | None = None  # the round after which a command stops it, unfinished; None for its last
     private_runs: int = 0  # runs of the experiment with differential privacy on the same dataset, this one included
 
     @functools.cached_property

@@ -1,0 +1,166 @@
+"""The command tune: search the arguments of an experiment on validation rows, and confirm the best on test rows."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from silobench.cli.busy import waiting
+from silobench.cli.options import DataDir, Json, Plugins
+from silobench.cli.running import resumable, settings_of, sweep_with_progress
+from silobench.errors import ConfigError
+from silobench.processes import cores, start_server
+
+if TYPE_CHECKING:
+    from silobench.runs.plan import Plan
+    from silobench.tuning.search import Run
+    from silobench.tuning.study import Outcome, Study
+
+_SPACE = (
+    'A key or an argument to search and its range, such as "solver.lr=log(0.001, 1.0)", "solver.batch=[16, 32]" or '
+    "\"algorithm=['fedavg', 'fedprox']\". Repeatable; it replaces that of the file."
+)
+
+
+@resumable()
+def tune(
+    experiment: Annotated[
+        Path, typer.Argument(metavar="FILE.toml", help="An experiment with one setting; a table [tune] has ranges.")
+    ],
+    space: Annotated[list[str] | None, typer.Option("--space", metavar="KEY=RANGE", help=_SPACE)] = None,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Number of settings to try. The first is the experiment as it is.")
+    ] = 24,
+    sampler: Annotated[str, typer.Option(help="tpe, random or grid.")] = "tpe",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sampler.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs per trial; a trial is judged by their mean.")] = 3,
+    validation: Annotated[
+        str, typer.Option(metavar="A:B", help="Training rows and validation rows of a trial, as a ratio.")
+    ] = "4:1",
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Give up trials below the median after a quarter or half of their rounds.")
+    ] = False,
+    batch: Annotated[int, typer.Option(min=1, help="Trials that are suggested together and run side by side.")] = 4,
+    repeats: Annotated[
+        int, typer.Option(min=0, help="Further seeds of the three best trials and of the defaults, on validation rows.")
+    ] = 3,
+    confirm: Annotated[int, typer.Option(min=0, help="Fresh seeds of both with all training rows, on test rows.")] = 3,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the experiment. Repeatable."),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Engine that trains the parties: one of `silobench list engines`.")
+    ] = "auto",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of worker processes. Default: one per core.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Directory of the study. Default: runs/tune-NAME, by the file.")
+    ] = None,
+    json_: Json = False,
+    plugin: Plugins = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Search any arguments of an experiment by validation rows; run it again to resume.
+
+    Trials never see the test rows. At the end the tuned experiment is written as a file, and it is compared with the
+    defaults on fresh seeds.
+    """
+    if (workers or cores()) > 1 and engine != "debug":
+        start_server()
+    with waiting("planning the study"):
+        from silobench.runs.experiment import load_plugin, override, read_experiment
+        from silobench.tuning.search import Search, definition_of, notes, open_study, outcome_of
+
+        for path in plugin or ():
+            load_plugin(path)
+        choices = override(read_experiment(experiment), settings_of(set_ or []))
+        options = {"sampler": sampler, "seed": seed, "seeds": seeds, "validation": validation, "prune": prune}
+        ranges = _ranges(choices, settings_of(space or [], "--space", '"solver.lr=log(0.001, 1.0)"'))
+        definition = definition_of(choices, ranges, **options, batch=batch)
+        folder = out or Path("runs") / f"tune-{experiment.stem}"
+        study = open_study(definition, folder)
+    for note in notes(definition):
+        print(f"note: {note}", file=sys.stderr)
+    search = Search(folder, _runner(engine, workers, plugin or ()), tuple(plugin or ()), _announcer(folder))
+    study = search.until(study, trials)
+    study = search.repeat(study, repeats) if repeats else study
+    study = search.confirm(study, repeats, confirm) if confirm else study
+    study.write(folder)
+    outcome = outcome_of(study, folder)
+    _write_tuned(outcome, folder)
+    _print_outcome(outcome, folder, json_)
+
+
+def _ranges(choices: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the search space of the file and of the command line."""
+    table = choices.get("tune", {})
+    if not isinstance(table, dict):
+        raise ConfigError('tune must be a table of ranges: write [tune], and below it "solver.lr" = "log(0.001, 1.0)".')
+    flat: dict[str, Any] = {}
+    for key, value in table.items():  # solver.lr without quotation marks is a table in a table
+        flat |= {f"{key}.{name}": each for name, each in value.items()} if isinstance(value, dict) else {key: value}
+    return {**flat, **given}
+
+
+def _runner(engine: str, workers: int | None, plugins: Sequence[Path]) -> "Run":
+    """Return a function that checks plans and runs them with progress bars."""
+    notes: set[str] = set()
+
+    def run(plans: "Sequence[Plan]", out: Path) -> None:
+        from silobench.engines import ENGINES
+        from silobench.runs.prepare import check
+
+        chosen = ENGINES.build(engine)
+        with waiting(f"checking {len(plans)} runs"):
+            check(plans, out, chosen)
+        count = workers or chosen.workers or cores()
+        sweep_with_progress(plans, out, engine, count, plugins, total=len(plans), live=not chosen.is_debug, notes=notes)
+
+    return run
+
+
+def _announcer(folder: Path) -> "Any":
+    def announce(study: "Study") -> None:
+        from silobench.tuning.study import read_outcome
+
+        outcome = read_outcome(study, folder)
+        if outcome.finished:
+            best = outcome.best
+            score = outcome.metric.text(best.score)
+            line = f"{len(outcome.trials)} trials; the best is trial {best.trial.number}, {score} on validation rows"
+            print(line, file=sys.stderr)
+
+    return announce
+
+
+def _write_tuned(outcome: "Outcome", folder: Path) -> Path:
+    from silobench.atomic import replace_atomically
+    from silobench.tuning.search import tuned_choices
+    from silobench.tuning.verdict import sentences, toml_text
+
+    choices = tuned_choices(outcome.study.definition.choices, outcome.best.trial.values)
+    path = folder / "tuned.toml"
+    replace_atomically(path, toml_text(choices, [f"Tuned: {sentences(outcome)[0]}"]).encode())
+    return path
+
+
+def _print_outcome(outcome: "Outcome", folder: Path, json_: bool) -> None:
+    from silobench.tuning.verdict import facts, sentences
+
+    if json_:
+        print(json.dumps({**facts(outcome), "file": str(folder / "tuned.toml")}, indent=1))
+        return
+    from silobench.cli.terminal import print_table
+    from silobench.tuning.tables import confirm_table, trials_table
+
+    print_table(trials_table(outcome))
+    if outcome.confirm[0]:
+        print_table(confirm_table(outcome))
+    for line in sentences(outcome):
+        print(line)
+    print(f"tuned experiment: {folder / 'tuned.toml'}")

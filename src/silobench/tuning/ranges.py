@@ -1,0 +1,127 @@
+"""Ranges of a search space: lists of values, and intervals on a linear or a logarithmic scale."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from silobench.errors import ConfigError, SpecError, value_shown
+from silobench.spec import parse
+
+Value: TypeAlias = "bool | int | float | str"
+_DIGITS = 3  # significant digits of a number that is drawn: enough for tuning, and readable in the name of a run
+_EXAMPLE = 'write a list such as [16, 32], or "log(0.001, 1.0)", "range(0.0, 0.9)" or "range(1, 10, step=3)"'
+
+
+@dataclass(frozen=True)
+class Choices:
+    """A list of values."""
+
+    values: tuple[Value, ...]
+
+    def __contains__(self, value: object) -> bool:
+        return any(type(value) is type(each) and value == each for each in self.values)
+
+    def text(self) -> list[Value]:
+        """Return the range as an experiment file states it."""
+        return list(self.values)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Numbers between two bounds, both included; whole numbers if both bounds are."""
+
+    low: float
+    high: float
+    step: float | None = None
+    is_log: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The values of an interval with steps, or of whole numbers on a linear scale; none otherwise."""
+        step = self.step or (1 if self.is_whole and not self.is_log else None)
+        if step is None:
+            return ()
+        count = math.floor((self.high - self.low) / step + 1e-9) + 1
+        return tuple(rounded(self.low + place * step) for place in range(count))
+
+    def __contains__(self, value: object) -> bool:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number and self.low <= value <= self.high and (not self.values or value in self.values)  # type: ignore[operator]
+
+    def text(self) -> str:
+        """Return the range as an experiment file states it."""
+        step = f", step={self.step}" if self.step is not None else ""
+        return f"{'log' if self.is_log else 'range'}({self.low}, {self.high}{step})"
+
+
+Range: TypeAlias = Choices | Interval
+
+
+def rounded(number: float) -> float:
+    """Return a number with three significant digits; a whole number as it is.
+
+    >>> rounded(0.0123456), rounded(1234)
+    (0.0123, 1234)
+    """
+    return number if isinstance(number, int) else float(f"{number:.{_DIGITS}g}")
+
+
+def range_of(key: str, written: Any) -> Range:
+    """Read a range of a search space: a list of values, or the text of an interval.
+
+    >>> range_of("solver.lr", "log(0.001, 1.0)")
+    Interval(low=0.001, high=1.0, step=None, is_log=True)
+    >>> range_of("solver.batch", [16, 32]).values
+    (16, 32)
+    """
+    if isinstance(written, Sequence) and not isinstance(written, str):
+        return _choices(key, written)
+    if not isinstance(written, str):
+        raise ConfigError(f"the range of {key} is {value_shown(written)}, but a range is needed: {_EXAMPLE}.")
+    try:
+        spec = parse(written)
+    except SpecError as error:
+        raise ConfigError(f"the range of {key} is '{written}', which cannot be read: {_EXAMPLE}.") from error
+    extra = dict(spec.kwargs)
+    step = extra.pop("step", None)
+    numbers = [*spec.args, *([] if step is None else [step])]
+    if spec.name not in ("log", "range") or len(spec.args) != 2 or extra or not all(map(_is_number, numbers)):
+        raise ConfigError(f"the range of {key} is '{written}', which is not a range: {_EXAMPLE}.")
+    low, high = spec.args
+    interval = Interval(low, high, step, spec.name == "log")  # type: ignore[arg-type]
+    _check(key, written, interval)
+    return interval
+
+
+def _choices(key: str, written: Sequence[Any]) -> Choices:
+    if not written:
+        raise ConfigError(f"the range of {key} is an empty list: give at least one value.")
+    for value in written:
+        if not isinstance(value, bool | int | float | str):
+            raise ConfigError(f"the range of {key} has {value_shown(value)}: give numbers, texts, true or false.")
+    return Choices(tuple(dict.fromkeys(written)))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check(key: str, written: str, interval: Interval) -> None:
+    """Refuse an interval that has no values."""
+    if interval.low >= interval.high:
+        raise ConfigError(f"the range of {key} is {written}, but the first bound must be below the second.")
+    if interval.is_log and (interval.low <= 0 or interval.step is not None):
+        raise ConfigError(
+            f"the range of {key} is {written}, but a logarithmic range needs bounds above 0 and has no step: write "
+            "log(0.001, 1.0), or range(...)."
+        )
+    if interval.step is not None and (interval.step <= 0 or (interval.is_whole and not isinstance(interval.step, int))):
+        raise ConfigError(f"the range of {key} is {written}, but its step must be above 0, and whole between integers.")
+
+
+Space: TypeAlias = Mapping[str, Range]

@@ -1,0 +1,102 @@
+"""The page of studies: charts and tables of trials, from stored runs alone."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from silobench.report.charts.values import BarChart, LineChart, ScatterChart
+from silobench.report.study import study_pages, study_sections
+from silobench.runs.stored import read_runs
+from silobench.tuning.importance import importances
+from silobench.tuning.ranges import range_of
+from silobench.tuning.study import Definition, Pairs, Study, Trial, read_outcome, read_study
+from stored import regression, stored
+
+SPACE = {"solver.lr": "log(0.001, 1.0)", "algorithm": ["fedavg", "fedprox"]}
+
+
+def run(folder: Path, accuracies: Sequence[float | None], seed: int = 0, **choices: Any) -> str:
+    """Write a run into a folder, and return its id."""
+    before = {path.name for path in folder.glob("*")}
+    stored(accuracies, seed, out=folder, **choices)
+    return next(path.name for path in folder.glob("*") if path.name not in before)
+
+
+def study(out: Path, scores: Sequence[float | None], space: Mapping[str, Any] = SPACE) -> Study:
+    """Write a study whose trials have these scores; a larger rate is a later trial."""
+    definition = Definition({"dataset": "mnist"}, {key: range_of(key, each) for key, each in space.items()}, seeds=1)
+    trials = []
+    for number, score in enumerate(scores):
+        rate, algorithm = 0.001 * 2**number, ("fedavg", "fedprox")[number % 2]
+        values: dict[str, Any] = {"solver.lr": rate, "algorithm": algorithm}
+        ran = run(out / "trials", [0.1, score], algorithm=algorithm, solver=f"sgd(lr={rate})", split="tuning 4:1")
+        trials.append(Trial(number, {key: values[key] for key in space}, (ran,)))
+    found = Study(definition, tuple(trials))
+    found.write(out)
+    return found
+
+
+def test_a_study_has_its_charts_and_tables(tmp_path: Path) -> None:
+    scores = [0.3, 0.5, 0.4, 0.9, 0.2, 0.6, 0.7, 0.8]
+    written = study(tmp_path, scores)
+    sides = [tuple(run(tmp_path / "confirm", [score], seed, algorithm=name) for seed, score in enumerate(each, 10))
+             for name, each in (("fedavg", (0.3, 0.35, 0.31)), ("fedprox", (0.8, 0.84, 0.79)))]  # fmt: skip
+    Study(written.definition, written.trials, confirm=Pairs(*sides)).write(tmp_path)
+    search, confirmed, cost = study_sections(tmp_path)
+    history, by_rate, by_algorithm, importance = (drawing.chart for drawing in search.drawings)
+    assert isinstance(history, LineChart)
+    assert [point.y for point in history.lines[1].points] == [30, 50, 50, 90, 90, 90, 90, 90]
+    assert isinstance(by_rate, ScatterChart)
+    assert isinstance(by_algorithm, ScatterChart)
+    assert (by_rate.x.scale, list(by_algorithm.x.names)) == ("log", ["fedavg", "fedprox"])
+    assert [mark.group for mark in by_rate.marks].index("best") == 3
+    assert isinstance(importance, BarChart)
+    assert [row[0].text for row in search.table.rows][:2] == ["0 (defaults)", "1"]
+    assert [row[3].best for row in search.table.rows].index(True) == 3
+    assert [entry.text for entry in confirmed.table.rows[0]] == ["10", "30.0", "80.0", "+50.0"]
+    assert "tuned is better" in " ".join(search.lead)
+    assert [entry.text for entry in cost.table.rows[0]][:3] == ["search", "8", "16"]
+    (page,) = study_pages(read_runs(tmp_path))
+    assert (page.file, len(page.sections)) == ("tuning.html", 3)
+
+
+def test_runs_without_a_study_have_no_page(tmp_path: Path) -> None:
+    run(tmp_path / "runs", [0.1])
+    assert study_pages(read_runs(tmp_path)) == []
+    assert study_sections(tmp_path) == []
+
+
+def test_unfinished_pruned_and_diverged_trials(tmp_path: Path) -> None:
+    written = study(tmp_path, [0.3, 0.5, None])
+    missing = Trial(3, {"solver.lr": 0.5, "algorithm": "fedavg"}, ("0123456789abcdef",))
+    cut = Trial(4, missing.values, (written.trials[1].runs[0],), pruned=1)
+    Study(written.definition, (*written.trials, missing, cut)).write(tmp_path)
+    outcome = read_outcome(read_study(tmp_path), tmp_path)
+    assert [result.state for result in outcome.trials] == ["finished", "finished", "finished", "pruned"]
+    assert outcome.best.trial.number == 1
+    assert study_sections(tmp_path)
+
+
+def test_importance_finds_what_matters(tmp_path: Path) -> None:
+    """Scores that follow the algorithm alone leave nothing for the rate, and the other way round."""
+    study(tmp_path / "a", [0.2 + 0.5 * (number % 2) for number in range(12)])
+    shares = importances(read_outcome(read_study(tmp_path / "a"), tmp_path / "a"))
+    assert math.isclose(sum(shares.values()), 1)
+    assert shares["algorithm"] > 0.9
+    study(tmp_path / "b", [0.05 * number for number in range(12)])
+    assert importances(read_outcome(read_study(tmp_path / "b"), tmp_path / "b"))["solver.lr"] > 0.9
+    study(tmp_path / "c", [0.1, 0.2, 0.3])
+    assert importances(read_outcome(read_study(tmp_path / "c"), tmp_path / "c")) == {}
+
+
+def test_less_is_better_for_errors(tmp_path: Path) -> None:
+    for number, error in enumerate([5.0, 3.0, 4.0]):
+        regression([9.0, error], 0, solver=f"sgd(lr={number + 1})", out=tmp_path / "trials")
+    runs = {each.label["solver"]: each.path.name for each in read_runs(tmp_path / "trials")}
+    space = {"solver.lr": range_of("solver.lr", [1, 2, 3])}
+    trials = tuple(Trial(number, {"solver.lr": number + 1}, (runs[f"sgd(lr={number + 1})"],)) for number in range(3))
+    Study(Definition({"dataset": "people"}, space, seeds=1), trials).write(tmp_path)
+    (history, *_) = (drawing.chart for drawing in study_sections(tmp_path)[0].drawings)
+    assert isinstance(history, LineChart)
+    assert [point.y for point in history.lines[1].points] == [5, 3, 3]

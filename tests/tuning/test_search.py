@@ -1,0 +1,262 @@
+"""Studies from end to end: never on test rows, the same after a kill, and with any number of workers."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from commands import call, run_killed, write
+from silobench.data import DATASETS, load
+from silobench.data.dataset import Dataset
+from silobench.errors import ConfigError, RecordError
+from silobench.runs.experiment import read_experiment
+from silobench.runs.plan import Plan
+from silobench.runs.stored import read_runs
+from silobench.runs.sweep import sweep
+from silobench.tuning.search import Search, definition_of, notes, open_study, tuned_choices
+from silobench.tuning.study import Study, final_score, read_outcome, read_study
+
+TINY = """
+dataset = "fcube"
+partition = "octants"
+solver = "sgd(epochs=1)"
+rounds = 8
+
+[tune]
+"solver.lr" = "log(0.001, 1.0)"
+"algorithm" = ["fedavg", "fedprox"]
+"algorithm.mu" = "log(0.01, 1.0)"
+"""
+CHOICES = {"dataset": "fcube", "partition": "octants", "solver": "sgd(epochs=1)", "rounds": 8}
+SPACE = {"solver.lr": "log(0.001, 1.0)", "solver.batch": [16, 64]}
+
+
+def run(plans: Sequence[Plan], out: Path) -> None:
+    for _ in sweep(plans, out):
+        pass
+
+
+def searched(out: Path, trials: int, space: Any = SPACE, choices: Any = CHOICES, **options: Any) -> Study:
+    definition = definition_of(choices, space, **{"seeds": 1, **options})
+    return Search(out, run).until(open_study(definition, out), trials)
+
+
+# --- rows ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def poisoned() -> str:
+    """Return two datasets that differ only in their test rows: those of the second are not even numbers."""
+
+    def without_test_rows(rows: bool = True) -> Dataset:
+        data = load("fcube")
+        test = data.test if rows else replace(data.test, x=np.full_like(data.test.x, 1e30), y=1 - data.test.y)
+        return replace(data, name="fcube", test=test)
+
+    DATASETS.register(without_test_rows)
+    return "without-test-rows"
+
+
+def test_trials_are_the_same_whatever_the_test_rows_are(poisoned: str, tmp_path: Path) -> None:
+    """Test rows of 1e30 with swapped labels change no score, no suggestion and no round of a study."""
+    studies = {}
+    for name in ("true", "false"):
+        out = tmp_path / name
+        study = searched(out, 6, choices={**CHOICES, "dataset": f"{poisoned}(rows={name})"}, seeds=2)
+        study = Search(out, run).repeat(study, 1)
+        rounds = [
+            {key: value for key, value in asdict(row).items() if key not in ("seconds", "time", "computing", "clock")}
+            for result in read_outcome(study, out).trials
+            for each in (*result.runs, *result.repeats)
+            for row in each.rounds
+        ]
+        studies[name] = [trial.values for trial in study.trials], rounds
+    assert studies["true"] == studies["false"]
+
+
+def test_the_test_rows_are_used_only_to_confirm(poisoned: str, tmp_path: Path) -> None:
+    """With swapped labels and features of 1e30, the score on test rows falls, and that on validation rows does not."""
+    choices = {**CHOICES, "dataset": f"{poisoned}(rows=false)", "solver": "sgd(lr=0.3, epochs=1)"}
+    study = searched(tmp_path, 1, choices=choices)
+    study = Search(tmp_path, run).confirm(study, 0, 2)
+    outcome = read_outcome(study, tmp_path)
+    assert outcome.default.score > 0.9
+    assert max(map(final_score, outcome.confirm[0])) < 0.7
+
+
+def test_validation_rows_are_a_stratified_part_of_the_training_rows(tmp_path: Path) -> None:
+    study = searched(tmp_path, 1)
+    (trial,) = read_runs(tmp_path / "trials")
+    assert (trial.dataset.train, trial.dataset.test) == (3200, 800)  # of 4,000 training rows
+    assert trial.label["split"] == "tuning 4:1"
+    assert sum(trial.partition.sizes) == 3200
+    study = Search(tmp_path, run).confirm(study, 0, 1)
+    for each in read_runs(tmp_path / "confirm"):
+        assert (each.dataset.train, each.dataset.test) == (4000, 1000)
+        assert "split" not in each.label
+
+
+def test_a_split_by_the_seed_is_told_of() -> None:
+    definition = definition_of({**CHOICES, "split": "4:1"}, SPACE)
+    assert "test rows of one seed are training rows of another" in notes(definition)[0]
+    assert not notes(definition_of(CHOICES, SPACE))
+
+
+def test_the_privacy_of_many_trials_is_told_of() -> None:
+    private = {**CHOICES, "solver": "dp-sgd(noise=1.0, clip=1.0, epochs=1)"}
+    assert "spends more than that" in notes(definition_of(private, {"solver.lr": "log(0.01, 1.0)"}))[0]
+
+
+@pytest.mark.parametrize("command", ["tune", "export"])
+def test_the_commands_have_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = call(capsys, command, "--help")
+    assert answer.code == 0
+    assert f"Usage: silobench {command}" in answer.out
+
+
+# --- the same study ------------------------------------------------------------------------------------
+
+
+def content(out: Path) -> dict[str, bytes]:
+    """Return what must be the same in equal studies: the study, the tuned experiment, and the scores of its runs."""
+    scores = {each.facts.id: [row.loss for row in each.rounds] for each in read_runs(out)}
+    return {
+        "study": (out / "study.json").read_bytes(), "tuned": (out / "tuned.toml").read_bytes(),
+        "scores": json.dumps(scores, sort_keys=True).encode(),
+    }  # fmt: skip
+
+
+def command(file: Path, out: Path, workers: int = 1, *more: str) -> list[str | Path]:
+    options = ["--trials", "6", "--batch", "2", "--seeds", "2", "--repeats", "1", "--confirm", "2", "--prune", *more]
+    return ["tune", file, "--out", out, "--workers", str(workers), *options]
+
+
+def test_a_study_that_was_killed_twice_is_the_study(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = write(tmp_path / "tiny.toml", TINY)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert call(capsys, *command(file, whole)).code == 0
+    for rounds in (20, 60):  # in the first and in the third batch
+        run_killed(killed / "trials", rounds, *command(file, killed))
+        assert not (killed / "tuned.toml").exists()
+    assert 0 < len(read_study(killed).trials) <= 6
+    assert call(capsys, *command(file, killed)).code == 0
+    assert content(killed) == content(whole)
+    (killed / "study.json").unlink()  # it follows from the runs
+    assert call(capsys, *command(file, killed)).code == 0
+    assert content(killed) == content(whole)
+
+
+def test_workers_do_not_change_a_study(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = write(tmp_path / "tiny.toml", TINY)
+    for workers in (1, 2):
+        assert call(capsys, *command(file, tmp_path / str(workers), workers)).code == 0
+    assert content(tmp_path / "1") == content(tmp_path / "2")
+
+
+def test_more_trials_continue_a_study(tmp_path: Path) -> None:
+    """A batch that was cut by the number of trials goes on as if it had not been."""
+    searched(tmp_path / "a", 6, batch=4)
+    longer = searched(tmp_path / "a", 11, batch=4)
+    assert longer.trials == searched(tmp_path / "b", 11, batch=4).trials
+
+
+def test_pruned_trials_stop_early_and_are_never_the_best(tmp_path: Path) -> None:
+    study = searched(tmp_path, 12, {"solver.lr": "log(0.0001, 1.0)"}, prune=True, batch=4)
+    outcome = read_outcome(study, tmp_path)
+    pruned = [result for result in outcome.trials if result.state == "pruned"]
+    assert pruned
+    assert all([len(each.rounds) for each in result.runs] == [result.trial.pruned] for result in pruned)
+    assert {result.trial.pruned for result in pruned} <= {2, 4}
+    assert outcome.best.state == "finished"
+    assert outcome.cost.rounds < 12 * 8
+    assert min(result.trial.number for result in pruned) >= 4  # the first batch has nothing to be judged by
+
+
+def test_a_grid_ends_when_it_is_empty(tmp_path: Path) -> None:
+    study = searched(tmp_path, 50, {"solver.batch": [16, 32], "solver.lr": [0.01, 0.1]}, sampler="grid")
+    assert [len(study.trials), study.trials[0].values] == [5, {"solver.batch": 64, "solver.lr": 0.01}]
+
+
+def test_a_study_of_columns_and_one_of_numbers(tmp_path: Path) -> None:
+    """Vertical runs, and a metric of which less is better."""
+    vertical = {"dataset": "digits", "partition": "columns(by=block)", "parties": 2, "rounds": 2}
+    study = searched(tmp_path / "v", 2, {"solver.lr": [0.001, 0.01]}, vertical)
+    assert len(read_outcome(study, tmp_path / "v").finished) == 2
+    lines = [f"{place % 7},{place % 5},{place % 7 + 2 * (place % 5)}" for place in range(100)]
+    file = write(tmp_path / "rows.csv", "\n".join(["a,b,age", *lines]))
+    numbers = {
+        "dataset": f"csv(path={file}, label=age, task=regression)",
+        "rounds": 3,
+        "partition": "iid",
+        "parties": 2,
+    }
+    outcome = read_outcome(searched(tmp_path / "n", 5, {"solver.lr": "log(0.0001, 0.1)"}, numbers), tmp_path / "n")
+    assert not outcome.metric.higher_is_better
+    assert outcome.best.score == min(result.score for result in outcome.finished)
+
+
+# --- what a study says ---------------------------------------------------------------------------------
+
+
+def test_the_tuned_file_runs_what_was_confirmed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file, out = write(tmp_path / "tiny.toml", TINY), tmp_path / "study"
+    answer = call(capsys, *command(file, out, 1, "--json"))
+    assert answer.code == 0, answer.err
+    facts, study = json.loads(answer.out), read_study(out)
+    assert facts["file"] == str(out / "tuned.toml")
+    assert [trial["number"] for trial in facts["trials"]] == list(range(6))
+    assert facts["default"]["values"]["solver.lr"] == 0.01
+    assert len(facts["confirm"]["tuned"]) == len(facts["confirm"]["default"]) == 2
+    confirmed = read_outcome(study, out).confirm
+    assert facts["confirm"]["default"] == [final_score(each) for each in confirmed[0]]
+    assert facts["cost"]["rounds"] == sum(len(each.rounds) for each in read_runs(out / "trials"))
+    assert facts["cost"]["bytes"] == sum(row.bytes for each in read_runs(out / "trials") for row in each.rounds)
+    tuned = read_experiment(out / "tuned.toml")
+    assert tuned == tuned_choices(study.definition.choices, facts["best"]["values"])
+    seeds = facts["confirm"]["seeds"]
+    again = call(
+        capsys, "run", out / "tuned.toml", "--set", f"seed={seeds}", "--out", out / "confirm", "--workers", "1"
+    )
+    assert again.code == 0
+    assert "already finished" in again.err or "[" not in again.err  # the same runs
+
+
+def test_an_experiment_with_a_table_of_ranges_still_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = write(tmp_path / "tiny.toml", TINY.replace("rounds = 8", "rounds = 1"))
+    assert call(capsys, "run", file, "--out", tmp_path / "runs", "--workers", "1").code == 0
+    assert len(read_runs(tmp_path / "runs")) == 1
+
+
+def test_another_study_in_the_same_place_is_refused(tmp_path: Path) -> None:
+    searched(tmp_path, 1)
+    with pytest.raises(RecordError, match="another search space"):
+        searched(tmp_path, 1, {"solver.lr": [0.1]})
+    with pytest.raises(RecordError, match="another sampler"):
+        searched(tmp_path, 1, sampler="random")
+    (tmp_path / "study.json").write_text("{", encoding="utf-8")
+    with pytest.raises(RecordError, match="delete this file, and the same command builds it again"):
+        searched(tmp_path, 1)
+
+
+def test_what_cannot_be_tuned_is_refused() -> None:
+    with pytest.raises(ConfigError, match="several values of algorithm: choose one with --set algorithm"):
+        definition_of({**CHOICES, "algorithm": ["fedavg", "fedprox"]}, SPACE)
+    with pytest.raises(ConfigError, match="there is no sampler 'cmaes'"):
+        definition_of(CHOICES, SPACE, sampler="cmaes")
+    with pytest.raises(ConfigError, match="write, for example, --validation 4:1"):
+        definition_of(CHOICES, SPACE, validation="0.2")
+
+
+def test_a_trial_that_cannot_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"trial 1 \(algorithm=nothing\) cannot run: there is no algorithm"):
+        searched(tmp_path, 2, {"algorithm": ["nothing"]})
+
+
+def test_a_definition_is_read_back(tmp_path: Path) -> None:
+    definition = definition_of(CHOICES, SPACE, prune=True, seeds=2)
+    Study(definition).write(tmp_path)
+    assert read_study(tmp_path).definition == definition
