@@ -387,9 +387,11 @@ def _write_figures(results: "Results", directory: Path, form: str) -> list[Path]
     from silobench.report.figure_files import figure_sections, write_figures
     from silobench.report.pages import pages_of
     from silobench.report.site import contents_of
+    from silobench.report.study import study_pages
 
     cells = collect_cells(results.runs)
-    contents = contents_of(results, directory.resolve().name, cells, FINDINGS, paper_pages(cells))
+    pages = [*paper_pages(cells), *study_pages(results.runs)]
+    contents = contents_of(results, directory.resolve().name, cells, FINDINGS, pages)
     return write_figures(figure_sections(pages_of(contents)), directory / "figures", form)
 
 

@@ -16,7 +16,7 @@ def cross_drawing(setting: Sequence[CellResult]) -> Drawing | None:
     if len(lines) < 2 or not is_interesting:
         return None
     metric = setting[0].metric
-    note = "Models down, test rows across; a darker field is better, and own rows have a frame."
+    note = "Models down, test rows across; a stronger colour is better, and own rows have a frame."
     return Drawing(f"cross-test, {metric.heading}", cross_chart(lines, metric), note)
 
 

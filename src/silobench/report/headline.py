@@ -65,7 +65,7 @@ def _value(cell: CellResult) -> Value | None:
 def _by_setting(family: Sequence[Setting], named: bool) -> Drawing:
     metric, first = family[0].first.metric, family[0].first
     methods = list(dict.fromkeys(name for setting in family for name in setting.cells))
-    names = [_short(setting, family) for setting in family]
+    kind, names = partition_names(family)
     lines = [Line(method, _points(method, family, metric), colour) for colour, method in enumerate(methods)]
     where = f" on {first.dataset.name}" if named else ""
     title = f"{metric.title[:1].upper()}{metric.title[1:]}{where} by partition"
@@ -75,12 +75,30 @@ def _by_setting(family: Sequence[Setting], named: bool) -> Drawing:
         if trials > 1
         else "One trial each, so there are no error bars. "
     )
-    chart = LineChart(title, Axis("partition", names=names), _axis(metric), lines, levels=_levels(first))
+    chart = LineChart(title, Axis(kind, names=names), _axis(metric), lines, levels=_levels(first))
     order = "Partitions are ordered by the mean over methods: those on the right hurt most." if len(family) > 1 else ""
     return Drawing(title, chart, bars + order)
 
 
-def _short(setting: Setting, family: Sequence[Setting]) -> str:
+def partition_names(family: Sequence[Setting]) -> tuple[str, list[str]]:
+    """Return the title of an axis of partitions, and their names.
+
+    Partitions of one kind are named by the arguments in which they differ, since whole specs would be cut off there.
+    """
+    sums = [setting.first.label.partition for setting in family]
+    kinds = {tuple(term.name for term in terms) for terms in sums}
+    arguments = [
+        {(place, key): value for place, term in enumerate(terms) for key, value in term.kwargs} for terms in sums
+    ]
+    keys = dict.fromkeys(key for each in arguments for key in each)
+    different = [key for key in keys if len({repr(each.get(key)) for each in arguments}) > 1]
+    short = [", ".join(f"{key[1]}={each[key]}" for key in different if key in each) for each in arguments]
+    if len(kinds) == 1 and all(short) and len(set(short)) == len(short) > 1:
+        return " + ".join(kinds.pop()), short
+    return "partition", [_whole(setting, family) for setting in family]
+
+
+def _whole(setting: Setting, family: Sequence[Setting]) -> str:
     """Return the partition of a setting, and the number of parties where that differs."""
     label = setting.first.label
     counts = {other.first.parties for other in family if other.first.label["partition"] == label["partition"]}

@@ -5,7 +5,7 @@ that it no longer has, and refuses to touch any other file.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from silobench.report.pages import pages_of
 from silobench.report.pages.runs import MOST_ALONE, run_page
 from silobench.report.rendering import Frame, Link, assets, render
 from silobench.runs.results import Results
+from silobench.runs.stored import StoredRun
 
 WRITTEN = ".written-by-silobench.json"  # the list of files in the folder of a report
 _ALONE = "alone.html"
@@ -67,15 +68,26 @@ def contents_of(
 # --- pages --------------------------------------------------------------------------------------------
 
 
-def site_files(contents: Contents) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of a site by their path: pages, pages of runs with their experiment files, and assets."""
+def run_files(run: StoredRun, frame: Frame) -> dict[str, bytes]:
+    """Return the page of a run in its frame, and its experiment file, by their path."""
+    page = run_page(run)
+    toml = str(page.content["toml"]).encode()
+    return {page.file: render(page, frame).encode(), page.file.replace(".html", ".toml"): toml}
+
+
+def site_files(
+    contents: Contents, of_run: Callable[[StoredRun, Frame], Mapping[str, bytes]] = run_files
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a site by their path: pages, pages of runs with their experiment files, and assets.
+
+    `of_run` returns the files of a run; one that remembers them may be used in place of `run_files`.
+    """
     pages = pages_of(contents)
     for page in pages:
         yield page.file, render(page, _frame(contents, pages, page.file)).encode()
+    frame = _frame(contents, pages, "runs.html", root="../")
     for run in contents.runs:
-        page = run_page(run)
-        yield page.file, render(page, _frame(contents, pages, "runs.html", root="../")).encode()
-        yield page.file.replace(".html", ".toml"), str(page.content["toml"]).encode()
+        yield from of_run(run, frame).items()
     for path, text in assets().items():
         yield path, text.encode()
 

@@ -183,7 +183,7 @@
 
   async function loop() {
     if (!state.paused && !document.hidden) await ask();
-    setTimeout(loop, state.failures ? 2 * EVERY : EVERY);
+    setTimeout(loop, EVERY);
   }
 
   build();

@@ -43,7 +43,7 @@ def partitions_page(contents: Contents) -> Page:
     ]  # fmt: skip
     if cells:
         sections.append(Section("Measures of skew", (), _table(cells, names, contents.cells)))
-    lead = "Who has which rows. Each line of a heatmap is a party, each column a class; a darker field has more rows."
+    lead = "Who has which rows. Each line of a heatmap is a party, each column a class; a stronger colour is more rows."
     return Page("partitions.html", "Partitions", sections, lead)
 
 

@@ -255,7 +255,7 @@ def names_below(names: Sequence[str], shares: Sequence[float], y: float, width: 
             words = f'<text class="tick turned" text-anchor="end">{title}{escape(short)}</text>'
             marks.append(f'<svg x="{percent(at)}" y="{y + 12:g}" overflow="visible">{words}</svg>')
     longest = max(len(shortened(name, _MOST_TURNED)) for name in names)
-    return "".join(marks), 18 + 0.64 * LETTER * longest
+    return "".join(marks), 20 + 0.72 * LETTER * longest  # sin 40° is 0.64; letters of some fonts are wider
 
 
 def percent(share: float) -> str:
