@@ -177,7 +177,8 @@ def run(
     data_dir: DataDir = None,
 ) -> None:
     """Run an experiment. Run it again to resume: finished runs are not repeated."""
-    overrides = settings_of(set_ or []) | ({"trials": trials} if trials else {}) | ({"device": device} if device else {})
+    settings = {"trials": trials, "device": device}
+    overrides = settings_of(set_ or []) | {key: value for key, value in settings.items() if value}
     path = _experiment_path(experiment)
     choices = _scaled(_read(path), scale)
     options: dict[str, Any] = {"only": only, "engine": engine, "workers": workers, "plugins": plugin or ()}
