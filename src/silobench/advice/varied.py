@@ -68,7 +68,8 @@ def _best(groups: Families, choose: Callable[[dict[Any, float], Families], Any])
     if len(means) < 2:
         return None
     value = choose(means, groups)
-    return Variation(str(value) or "none", means[value], len(groups), tuple(str(each) or "none" for each in means))
+    values = sorted(means, key=lambda each: (not isinstance(each, int), each if isinstance(each, int) else str(each)))
+    return Variation(str(value) or "none", means[value], len(groups), tuple(str(each) or "none" for each in values))
 
 
 def _points(cell: CellResult) -> float:

@@ -39,7 +39,7 @@ app = typer.Typer(
     cls=_Advising,
     help="Measure the skew between parties and recommend a method: `advise FILE.csv --label COL --party COL`, or "
     "`advise DATASET --partition SPEC`. Parties that must not show their counts write private profiles, and one of "
-    "them joins these.",
+    "them joins these. `silobench advise measure --help` has the options of the first two forms.",
     no_args_is_help=True,
 )
 
