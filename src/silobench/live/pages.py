@@ -9,6 +9,7 @@ from silobench.papers import FINDINGS, collect_cells, paper_pages
 from silobench.report.page import Page
 from silobench.report.rendering import Frame, Link, assets, render
 from silobench.report.site import contents_of, run_files, site_files
+from silobench.report.study import study_pages
 from silobench.runs.results import Results
 from silobench.runs.stored import StoredRun
 
@@ -37,7 +38,8 @@ def live_pages(title: str) -> Render:
         if not any(run.rounds for run in results.runs):
             return waiting_page(title)
         cells = collect_cells(results.runs)
-        contents = contents_of(results, title, cells, FINDINGS, paper_pages(cells), live=True)
+        more = [*paper_pages(cells), *study_pages(results.runs)]
+        contents = contents_of(results, title, cells, FINDINGS, more, live=True)
         return dict(site_files(contents, of_run))
 
     return pages
