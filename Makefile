@@ -1,4 +1,4 @@
-# `make demo` and `make test` set everything up in .venv and then do their work.
+# `make demo`, `make test` and `make docs` set everything up in .venv and then do their work.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
@@ -6,7 +6,7 @@ BROWSER := .venv/.browser
 # Tests start many processes, and each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint pytest bench browser errors clean
+.PHONY: demo test lint pytest docs bench browser errors clean
 
 demo: $(READY)
 	$(BIN)/silobench demo
@@ -21,6 +21,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(READY)  # the documentation site, without network; a warning is an error
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/docs
+	@echo "wrote $(CURDIR)/build/docs/index.html"
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py
@@ -43,4 +47,4 @@ $(BROWSER): $(READY)  # tried once: the second `make test` does not wait for a n
 	touch $@
 
 clean:
-	rm -rf .venv runs
+	rm -rf .venv runs build

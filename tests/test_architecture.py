@@ -31,6 +31,7 @@ ORDER = (
     ("measures",),
     ("runs",),
     ("analysis",),
+    ("advice",),
     ("tuning",),
     ("report",),
     ("papers",),

@@ -4,12 +4,10 @@ import ast
 import math
 import re
 import runpy
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable
 from functools import reduce
-from itertools import pairwise
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -51,7 +49,6 @@ def _blocks() -> dict[str, str]:
 
 
 EXAMPLES = _blocks()
-COMMANDS = [line for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
 MINE = """
 dataset = "{dataset}"
 model = "linear"
@@ -108,34 +105,6 @@ def test_an_example_is_short_clean_and_uses_public_names_only(name: str) -> None
             [sys.executable, "-m", "ruff", *arguments], input=code, capture_output=True, text=True, cwd=ROOT
         )
         assert checked.returncode == 0, checked.stdout + checked.stderr
-
-
-@pytest.mark.parametrize("command", list(dict.fromkeys(COMMANDS)), ids=lambda command: command.split()[-1].strip('"'))
-def test_every_command_of_the_page_runs(
-    command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, code in EXAMPLES.items():
-        write(tmp_path / f"{name}.py", code)
-    dataset = f"csv(path={table}, label=y, unit=years)" if "quantile" in command else "digits"
-    write(tmp_path / "mine.toml", MINE.format(dataset=dataset))
-    program, *arguments = shlex.split(command.removeprefix("$ "))
-    assert program == "silobench"
-    if arguments[0] != "run":
-        result = call(capsys, *arguments)
-        assert result.code == 0, result.err
-        assert ("quantile(share=0.5)" if arguments[0] == "list" else "by-feature(column=20)") in result.out
-        return
-    result = call(capsys, *arguments, "--workers", "1", "--out", tmp_path / "runs")
-    assert result.code == 0, result.err
-    (stored,) = read_runs(tmp_path / "runs")
-    for key, value in (part.split("=", 1) for flag, part in pairwise(arguments) if flag == "--set"):
-        assert _terms(str(stored.label[key])) == _terms(value), "the run has the part of the command"
-    assert len(stored.rounds) == 3
-
-
-def _terms(text: str) -> list[str]:
-    return [term.strip().split("(")[0].replace("_", "-") for term in text.split("|")]
 
 
 def test_workers_give_the_bits_of_one_process(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -19,9 +19,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from commands import call, write
-from silobench.analysis.cells import collect
-from silobench.analysis.privacy import is_hidden
 from silobench.data.dataset import Dataset
 from silobench.engines import inline
 from silobench.loop.exchanges import exchange
@@ -32,7 +29,6 @@ from silobench.method.types import Context, Layout, Update
 from silobench.privacy.randomness import Randomness
 from silobench.runs.experiment import bind
 from silobench.runs.prepare import prepare
-from silobench.runs.stored import read_runs
 from silobench.training import party
 from silobench.training.party import LocalRound
 from silobench.training.state import Reply, RoundRecord
@@ -340,18 +336,6 @@ def test_the_spy_sees_a_leak(
         assert seen[0] == server
     else:
         assert [text.replace(" with noise", "") for text in line[1:]] == seen
-
-
-def test_the_example_runs_and_shows_its_epsilon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    experiment = write(tmp_path / "private.toml", example)
-    result = call(capsys, "run", experiment, "--workers", "1", "--out", tmp_path / "runs")
-    assert result.code == 0, result.err
-    (shown,) = read_runs(tmp_path / "runs")
-    assert shown.rounds[-1].privacy["example"]["epsilon"] == pytest.approx(2, rel=1e-3)
-    assert "Privacy" in result.out
-    assert is_hidden(*collect([shown]))  # by the label of a real run
-    assert "single updates" in result.out
 
 
 def test_how_sure_an_observer_can_be() -> None:

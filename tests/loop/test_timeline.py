@@ -486,22 +486,6 @@ def test_impossible_lists_of_speeds_are_refused(speeds: str) -> None:
 PAGE = (Path(__file__).parents[2] / "docs" / "clock.md").read_text(encoding="utf-8")
 
 
-def _numbers(text: str) -> list[list[float]]:
-    return [[float(number) for number in re.findall(r"\d+\.\d+", line)] for line in text.splitlines()]
-
-
-def test_the_straggler_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:
-    """What is measured differs, so only the seconds of the clock are compared: of training, and of waiting."""
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    (shown,) = re.findall(r"```text\n(train.*?)```", PAGE, re.DOTALL)
-    exec(compile(code, "clock.md", "exec"), {})
-    printed = capsys.readouterr().out
-    ours, expected = map(_numbers, (printed, shown))
-    assert [line[0] for line in ours] == [line[0] for line in expected]
-    for mine, page in zip(ours, expected, strict=True):
-        assert mine[1:] == pytest.approx(page[1:], abs=2.0)
-
-
 def test_the_fields_on_the_page_are_those_of_a_record(toy: Toy) -> None:
     (example,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     fields, record = json.loads(example), run("fedavg", toy(SIZES), rounds=1)[0].as_json()

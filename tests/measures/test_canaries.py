@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -243,11 +242,3 @@ def test_canaries_that_were_not_planted_are_missed(parts) -> None:
     records = rounds(method, *parts, rounds=1)
     with pytest.raises(ConfigError, match=r"write plant=measure\.plant in sb\.rounds"):
         list(measured(records, {"canaries": canaries()}, Course(Setting(method, *parts, 0), rounds=1)))
-
-
-def test_an_audit_from_python_is_as_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[2] / "docs/attacks.md").read_text(encoding="utf-8")
-    section = page[page.index("## Audit with canaries") :]
-    (example, *_) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    exec(example, {})
-    assert capsys.readouterr().out == "the claim is not refuted\n"

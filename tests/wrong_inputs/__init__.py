@@ -4,17 +4,7 @@ Each case is a command and its files. `tests/cli/test_wrong_inputs.py` runs them
 `make errors` writes that page anew.
 """
 
-from wrong_inputs import (
-    datasets,
-    experiments,
-    figures,
-    lines,
-    reports,
-    results,
-    submissions,
-    tuning,
-    watching,
-)
+from wrong_inputs import advice, datasets, experiments, figures, lines, reports, results, submissions, tuning, watching
 from wrong_inputs.case import Answer, Case, answer, make_results, normalised
 from wrong_inputs.page import PAGE, page, row, rows_of
 
@@ -27,8 +17,9 @@ TABLE: dict[str, list[Case]] = {
     "Command lines": lines.CASES,
     "Results directories": results.CASES,
     "Studies and exports": tuning.CASES,
-    "Figures": figures.CASES,
-    "Reports": reports.CASES,
-    "Leaderboards and submissions": submissions.CASES,
+    "Advice": advice.CASES,
     "Live view": watching.CASES,
+    "Figures": figures.CASES,
+    "Leaderboards and submissions": submissions.CASES,
+    "Reports": reports.CASES,
 }

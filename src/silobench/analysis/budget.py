@@ -84,7 +84,7 @@ def levels(amounts: Iterable[float], most: int = 3) -> list[float]:
     """Return round numbers (1, 2, 5, 10, ...) below the largest amount, at most a few, to choose budgets from.
 
     >>> levels([3.0, 47.0]), levels([1.0]), levels([])
-    ([5, 10, 20], [], [])
+    ([5, 10, 20], [0.1, 0.2, 0.5], [])
     """
     largest = max(amounts, default=0.0)
     if largest <= 0 or not math.isfinite(largest):

@@ -5,33 +5,30 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from silobench import __version__
+from silobench.cli import advise as cli_advise
 from silobench.cli import data as cli_data
 from silobench.cli import leaderboard as cli_leaderboard
 from silobench.cli import models as cli_models
 from silobench.cli import results as cli_results
-from silobench.cli.busy import show_progress, waiting
+from silobench.cli.busy import show_progress
 from silobench.cli.export import export
 from silobench.cli.options import DataDir, Device, Json, LoadedPlugins, Out, Plugins
 from silobench.cli.partitions import partition
 from silobench.cli.results import Profile
-from silobench.cli.running import resumable, settings_of, sweep_with_progress
+from silobench.cli.running import run_all, settings_of
 from silobench.cli.tune import tune
 from silobench.cli.usage import UsageError, sentence
 from silobench.cli.watch import watch
 from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
-from silobench.processes import cores, start_server
 
 if TYPE_CHECKING:
-    from silobench.runs.plan import Plan
-    from silobench.runs.stored import StoredRun
+    pass
 
 app = typer.Typer(
     name="silobench",
@@ -43,6 +40,7 @@ app = typer.Typer(
 
 app.add_typer(cli_data.app)
 app.add_typer(cli_leaderboard.app)
+app.add_typer(cli_advise.app)
 
 
 def main() -> None:
@@ -136,7 +134,7 @@ def demo(out: Out = Path("runs/demo"), device: Device = None) -> None:
     from silobench.papers import suites
 
     overrides = {"device": device} if device else {}
-    cli_results.print_tables(_run_all(_read(suites.path("demo")), out, overrides, name="demo"))
+    cli_results.print_tables(run_all(_read(suites.path("demo")), out, overrides, name="demo"))
     cli_results.report(out)
 
 
@@ -186,7 +184,7 @@ def run(
     choices = _scaled(_read(path), scale)
     options: dict[str, Any] = {"only": only, "engine": engine, "workers": workers, "plugins": plugin or ()}
     name = " ".join([experiment, *([f"--scale {scale}"] if scale else []), *map(str, overrides.items())])
-    runs = _run_all(choices, out, overrides, **options, records_only=records_only, name=name)
+    runs = run_all(choices, out, overrides, **options, records_only=records_only, name=name)
     cli_results.print_tables(runs, profile)
 
 
@@ -296,71 +294,3 @@ def _scaled(choices: dict[str, Any], scale: str | None) -> dict[str, Any]:
     note, more = scales[name].get("note", ""), f" (other scales: {others})" if others else ""
     print(f"scale {name}{': ' if note else ''}{note}{more}", file=sys.stderr)
     return chosen
-
-
-@resumable()
-def _run_all(
-    choices: Mapping[str, Any],
-    out: Path,
-    overrides: Mapping[str, Any] | None = None,
-    *,
-    only: str = "*",
-    engine: str = "auto",
-    workers: int | None = None,
-    plugins: Sequence[Path] = (),
-    records_only: bool = False,
-    name: str,
-) -> "list[StoredRun]":
-    """Check all runs, then do those that are not finished. Runs without their dataset are reported and skipped.
-
-    `name` is that of the experiment with its overrides: the list of its runs is stored under it.
-    """
-    if (workers or cores()) > 1 and engine != "debug":
-        start_server()  # it imports what workers need while this process imports too
-    from silobench.engines import ENGINES
-    from silobench.runs import experiment
-    from silobench.runs.prepare import check, is_complete
-    from silobench.runs.results import write_planned
-    from silobench.runs.stored import read_run
-
-    with waiting("planning the runs"):
-        plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
-    chosen = ENGINES.build(engine)  # after planning, because a plugin may register an engine or an executor
-    for reason, count in absent.items():
-        print(f"skipped {count} runs: {reason}", file=sys.stderr)
-    with waiting(f"checking {len(plans)} runs"):
-        missing = [plan for plan in plans if not is_complete(plan, out)]
-        check(missing, out, chosen)  # every error of a choice comes before any round
-    write_planned(out, name, {plan.id: plan.name for plan in plans}, is_part=only != "*")
-    workers = workers or chosen.workers or cores()
-    with _tracebacks(chosen.is_debug):
-        sweep_with_progress(missing, out, engine, workers, plugins, total=len(plans), live=not chosen.is_debug)
-    if absent:
-        count = sum(absent.values())
-        print(f"skipped {count} runs: their datasets are not on this machine (see above)", file=sys.stderr)
-    if records_only:
-        _discard_checkpoints(plans, out)
-    with waiting("reading the results"):
-        return [read_run(out / plan.id) for plan in plans]
-
-
-@contextmanager
-def _tracebacks(show: bool) -> Iterator[None]:
-    """Print the traceback of an error of a run instead of its sentence, if `show`, and exit with code 1."""
-    try:
-        yield
-    except Exception as error:
-        if not show or isinstance(error, StoppedError):
-            raise
-        traceback.print_exc()
-        raise typer.Exit(1) from error
-
-
-def _discard_checkpoints(plans: "Sequence[Plan]", out: Path) -> None:
-    """Delete the checkpoints of finished runs, except those that other runs start from."""
-    from silobench.runs.writer import discard_checkpoint
-
-    origins = {plan.origin.id for plan in plans if plan.origin}
-    for plan in plans:
-        if plan.id not in origins:
-            discard_checkpoint(out / plan.id)

@@ -1,15 +1,22 @@
 """What commands that make runs share: settings from the command line, progress, and how Ctrl-C ends them."""
 
+import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
+from silobench.cli.busy import waiting
 from silobench.errors import ConfigError, StoppedError
+from silobench.processes import cores, start_server
 
 if TYPE_CHECKING:
     from silobench.runs.plan import Plan
+    from silobench.runs.stored import StoredRun
 
 
 def settings_of(pairs: Sequence[str], option: str = "--set", example: str = "rounds=20") -> dict[str, Any]:
@@ -66,3 +73,71 @@ def sweep_with_progress(
         progress.notes = notes if notes is not None else progress.notes
         for event in events:
             progress.show(event)
+
+
+@resumable()
+def run_all(
+    choices: Mapping[str, Any],
+    out: Path,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    only: str = "*",
+    engine: str = "auto",
+    workers: int | None = None,
+    plugins: Sequence[Path] = (),
+    records_only: bool = False,
+    name: str,
+) -> "list[StoredRun]":
+    """Check all runs, then do those that are not finished. Runs without their dataset are reported and skipped.
+
+    `name` is that of the experiment with its overrides: the list of its runs is stored under it.
+    """
+    if (workers or cores()) > 1 and engine != "debug":
+        start_server()  # it imports what workers need while this process imports too
+    from silobench.engines import ENGINES
+    from silobench.runs import experiment
+    from silobench.runs.prepare import check, is_complete
+    from silobench.runs.results import write_planned
+    from silobench.runs.stored import read_run
+
+    with waiting("planning the runs"):
+        plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
+    chosen = ENGINES.build(engine)  # after planning, because a plugin may register an engine or an executor
+    for reason, count in absent.items():
+        print(f"skipped {count} runs: {reason}", file=sys.stderr)
+    with waiting(f"checking {len(plans)} runs"):
+        missing = [plan for plan in plans if not is_complete(plan, out)]
+        check(missing, out, chosen)  # every error of a choice comes before any round
+    write_planned(out, name, {plan.id: plan.name for plan in plans}, is_part=only != "*")
+    workers = workers or chosen.workers or cores()
+    with _tracebacks(chosen.is_debug):
+        sweep_with_progress(missing, out, engine, workers, plugins, total=len(plans), live=not chosen.is_debug)
+    if absent:
+        count = sum(absent.values())
+        print(f"skipped {count} runs: their datasets are not on this machine (see above)", file=sys.stderr)
+    if records_only:
+        _discard_checkpoints(plans, out)
+    with waiting("reading the results"):
+        return [read_run(out / plan.id) for plan in plans]
+
+
+@contextmanager
+def _tracebacks(show: bool) -> Iterator[None]:
+    """Print the traceback of an error of a run instead of its sentence, if `show`, and exit with code 1."""
+    try:
+        yield
+    except Exception as error:
+        if not show or isinstance(error, StoppedError):
+            raise
+        traceback.print_exc()
+        raise typer.Exit(1) from error
+
+
+def _discard_checkpoints(plans: "Sequence[Plan]", out: Path) -> None:
+    """Delete the checkpoints of finished runs, except those that other runs start from."""
+    from silobench.runs.writer import discard_checkpoint
+
+    origins = {plan.origin.id for plan in plans if plan.origin}
+    for plan in plans:
+        if plan.id not in origins:
+            discard_checkpoint(out / plan.id)

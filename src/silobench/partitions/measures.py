@@ -87,7 +87,7 @@ def _entropy(counts: NDArray[np.int64]) -> float:
     return float(-(p * np.log2(p)).sum())
 
 
-def gini(sizes: NDArray[np.int64]) -> float:
+def gini(sizes: NDArray[Any]) -> float:
     """Return the Gini coefficient of the parties' sizes: 0 if all are equally large.
 
     >>> gini(np.array([5, 5, 5])), round(gini(np.array([0, 0, 9])), 3)

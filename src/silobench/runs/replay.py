@@ -28,6 +28,8 @@ from silobench.training.state import RoundRecord
 
 Way: TypeAlias = Literal["bits", "band", "configuration"]
 _STATIC = ("dataset", "partition", "objective", "parameters", "malicious", "vertical")  # facts that a plan decides
+# Errors of choices that were written by hand: silobench writes none that cannot be planned.
+_UNRUNNABLE = (SilobenchError, TypeError, ValueError, AttributeError, KeyError)
 _NOISY = ("solver", "transforms", "selection", "algorithm")  # keys whose parts may draw secret numbers
 
 
@@ -52,10 +54,15 @@ def repeat(
 ) -> Repetition:
     """Repeat a stored run and compare it, up to some round or to its end; `report` gets each round's number."""
     facts, rows = stored_json(run)
-    plan, problem = _planned(run, plugins)
-    if plan is None:
-        return Repetition(run, problem, "bits", 0)
-    runnable = prepare(plan)
+    try:
+        plan, problem = _planned(run, plugins)
+        if plan is None:
+            return Repetition(run, problem, "bits", 0)
+        runnable = prepare(plan)
+    except AbsentError:
+        raise  # the data can be fetched
+    except _UNRUNNABLE as error:
+        return Repetition(run, f"its choices cannot be run: {error}", "bits", 0)
     engine = _engine(runnable, run)
     differs = _differences({**versions(), **engine.environment}, run.facts.environment)
     way: Way = "configuration" if has_secret_noise(run.config) else "band" if differs else "bits"
@@ -97,17 +104,11 @@ def _terms(config: Label, key: str) -> tuple[Any, ...]:
 
 def _planned(run: StoredRun, plugins: Sequence[Path]) -> tuple[Plan | None, str]:
     """Plan a run from its label; return a sentence instead if that is not the run of its configuration."""
-    extra = {"plugins": [load_plugin(path) for path in plugins]} if plugins and run.config.get("plugins") else {}
-    if missing := set(run.config.get("plugins", ())) - set(extra.get("plugins", ())):
-        raise ConfigError(
-            f"{run.path.name} used the plugin {sorted(missing)[0]}, which is not here: add --plugin FILE for it."
-        )
-    try:
-        plan = Binder(extra).bind(experiment_choices(run.label))
-    except AbsentError:
-        raise
-    except SilobenchError as error:
-        return None, f"its choices cannot be run: {error}"
+    used = run.config.get("plugins", ())
+    extra = {"plugins": [load_plugin(path) for path in plugins]} if plugins and used else {}
+    if missing := sorted(set(used) - set(extra.get("plugins", ()))):
+        raise AbsentError(f"{run.path.name} used the plugin {missing[0]}, which is not here: add --plugin FILE for it.")
+    plan = Binder(extra).bind(experiment_choices(run.label))
     if plan.config["checksum"] != run.config.get("checksum"):
         return None, "its data are not those on this machine, by their checksum"
     if plan.id != run.facts.id:
@@ -172,7 +173,11 @@ def _compared(
         if last is None:
             return _with(done, f"it has {len(rows)} rounds, and {number - 1} if it is repeated", number - 1)
         report(number)
-        if problem := _problem(row, json.loads(json.dumps(last.as_json())), done):
+        try:
+            problem = _problem(row, json.loads(json.dumps(last.as_json())), done)
+        except (TypeError, ValueError, AttributeError):
+            problem = "it has values of another type than silobench writes"
+        if problem:
             return _with(done, f"round {number}: {problem}", number)
     is_whole = len(rows) == len(done.run.rounds)
     if is_whole and next(records, None) is not None:

@@ -30,7 +30,7 @@ def check_records(path: Path) -> Submission:
     """Read a submission and check its records: digests, ids, and that nothing is missing."""
     results = read_results(path)
     problems = [*results.problems, *_missing(results)]
-    problems += [f"{run.path.name}: {problem}" for run in results.runs if run.complete for problem in run_problems(run)]
+    problems += [f"{run.path.name}: {problem}" for run in results.runs if run.complete for problem in _safely(run)]
     runs = [run for run in results.runs if run.complete]
     notes = [] if (path / ".plans").is_dir() else [
         "there is no list of planned runs (.plans), so runs that were left out cannot be counted"
@@ -58,6 +58,14 @@ def _seed_problems(runs: Sequence[StoredRun]) -> Iterator[str]:
     for cell, each in seeds.items():
         if sorted(each) != list(range(min(each), min(each) + len(each))):
             yield f"{names[cell]} has the seeds {sorted(each)}: seeds must follow each other, so that none is picked"
+
+
+def _safely(run: StoredRun) -> list[str]:
+    """Return the problems of a run; a record that was written by hand may have values of any type."""
+    try:
+        return list(run_problems(run))
+    except (TypeError, ValueError, AttributeError, KeyError):
+        return ["its record has values of another type than silobench writes"]
 
 
 def run_problems(run: StoredRun) -> Iterator[str]:

@@ -15,7 +15,7 @@ from silobench.data.readers.checks import file_path
 from silobench.data.readers.targets import LabelTask, Targets, targets_of
 from silobench.data.table.build import build
 from silobench.data.table.cells import Decimal, RawColumn, Thousands, plain_number
-from silobench.data.table.choices import Choices, Many, Problem, refuse, write_spec
+from silobench.data.table.choices import Choices, Many, Plan, Problem, refuse, write_spec
 from silobench.data.table.dates import DateOrder
 from silobench.data.table.files import SEPARATORS, Table, read_csv, read_parquet
 from silobench.data.table.forms import Form
@@ -139,7 +139,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class _Roles:
+class Roles:
     """The names of columns by what they are for."""
 
     label: str
@@ -159,27 +159,19 @@ def table_dataset(
     split: Callable[[Split], tuple[Split, Split]],
 ) -> Dataset:
     """Return the dataset of a table. `names` has the columns for label, group, drop, text and dates."""
-    roles = _roles(source, table, names)
-    detects = "none" if names.get("dates") is None else choices.detects_dates
-    choices = replace(choices, text=roles.text, dates=roles.dates, drop=roles.drop, detects_dates=detects)
-    choices.check(source.title, bool(roles.group))
-    columns, notes = _feature_columns(source, table, roles)
-    label, groups = table.columns[roles.label], {name: table.columns[name] for name in roles.group}
-    problems = _empty_cells(roles, label, groups)
-    table.columns.clear()  # frees the memory of each column once it is planned
-    plan = plan_columns(source.title, columns, choices, table.place, source.write, (roles.label, label))
-    refuse(source.title, [*problems, *plan.problems], choices, source.write)
-    labels = label_targets(source, roles.label, label, task, choices)
+    planned = plan_table(source, table, names, choices)
+    roles, groups, choices = planned.roles, planned.groups, planned.choices
+    labels = label_targets(source, roles.label, planned.label, task, choices)
     ids = {name: group_ids(column) for name, column in groups.items()}
     train, held = split(Split(np.arange(len(labels.y)), labels.y, ids))
     first = next(iter(groups.items()), None)
-    built = build(plan, train.x, held.x, choices, first, source.title)
+    built = build(planned.plan, train.x, held.x, choices, first, source.title)
     return Dataset(
         source.name,
         replace(train, x=built.train),
         replace(held, x=built.test),
         labels.classes,
-        notes=(*labels.notes, *notes, *built.notes),
+        notes=(*labels.notes, *planned.notes, *built.notes),
         defaults={"model": "bag"} if built.vocabulary else {},
         task=labels.task,
         columns=built.encoder.features,
@@ -190,7 +182,34 @@ def table_dataset(
     )
 
 
-def _feature_columns(source: Source, table: Table, roles: _Roles) -> tuple[dict[str, RawColumn], tuple[str, ...]]:
+@dataclass(frozen=True)
+class PlannedTable:
+    """The columns of a table by role, and what each column for features becomes."""
+
+    roles: Roles
+    label: RawColumn
+    groups: dict[str, RawColumn]
+    plan: Plan
+    choices: Choices
+    notes: tuple[str, ...]
+
+
+def plan_table(source: Source, table: Table, names: Mapping[str, Names | None], choices: Choices) -> PlannedTable:
+    """Return what the columns of a table become; refuse a table with wrong columns. Raw columns are freed."""
+    roles = _roles(source, table, names)
+    detects = "none" if names.get("dates") is None else choices.detects_dates
+    choices = replace(choices, text=roles.text, dates=roles.dates, drop=roles.drop, detects_dates=detects)
+    choices.check(source.title, bool(roles.group))
+    columns, notes = _feature_columns(source, table, roles)
+    label, groups = table.columns[roles.label], {name: table.columns[name] for name in roles.group}
+    problems = _empty_cells(roles, label, groups)
+    table.columns.clear()  # frees the memory of each column once it is planned
+    plan = plan_columns(source.title, columns, choices, table.place, source.write, (roles.label, label))
+    refuse(source.title, [*problems, *plan.problems], choices, source.write)
+    return PlannedTable(roles, label, groups, plan, choices, notes)
+
+
+def _feature_columns(source: Source, table: Table, roles: Roles) -> tuple[dict[str, RawColumn], tuple[str, ...]]:
     """Return the columns for features, and notes about the table."""
     others = {roles.label, *roles.group, *roles.drop, ""}
     columns = {name: column for name, column in table.columns.items() if name not in others}
@@ -203,7 +222,7 @@ def _feature_columns(source: Source, table: Table, roles: _Roles) -> tuple[dict[
     return columns, (*table.notes, *unnamed)
 
 
-def _roles(source: Source, table: Table, names: Mapping[str, Names | None]) -> _Roles:
+def _roles(source: Source, table: Table, names: Mapping[str, Names | None]) -> Roles:
     """Return the columns by role; refuse names that are no columns, and a label that has another role."""
     known = table.columns
 
@@ -216,7 +235,7 @@ def _roles(source: Source, table: Table, names: Mapping[str, Names | None]) -> _
 
     label = str(names["label"])
     dates = () if names.get("dates") == "auto" else columns_of("dates")
-    roles = _Roles(label, columns_of("group"), columns_of("drop"), columns_of("text"), dates)
+    roles = Roles(label, columns_of("group"), columns_of("drop"), columns_of("text"), dates)
     wanted = (label, *roles.group, *roles.drop, *roles.text, *dates)
     unknown = list(dict.fromkeys(name for name in wanted if name not in known))
     if unknown:
@@ -242,7 +261,7 @@ def check_roles(title: str, label: str, group: tuple[str, ...], others: Mapping[
             )
 
 
-def _empty_cells(roles: _Roles, label: RawColumn, groups: Mapping[str, RawColumn]) -> list[Problem]:
+def _empty_cells(roles: Roles, label: RawColumn, groups: Mapping[str, RawColumn]) -> list[Problem]:
     """Return problems for rows without a label or a group."""
     kinds = [("label", roles.label, label), *(("group", name, column) for name, column in groups.items())]
     remedy = "fill in or remove them"

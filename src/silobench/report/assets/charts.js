@@ -4,7 +4,7 @@
   "use strict";
   const SVG = "http://www.w3.org/2000/svg";
   const WIDE = 1000, TOP = 8, MOST = 14; // units across, pixels above the marks, lines of a tip
-  let tip = null;
+  let tip = null, last = null; // what is shown, and the chart that shows it
 
   const make = (name, attributes, parent) => {
     const part = document.createElementNS(SVG, name);
@@ -122,7 +122,8 @@
     listen() {
       const { plot, data } = this;
       plot.addEventListener("pointermove", (event) => { if (this.from === undefined) this.point(event); else this.drag(event); });
-      plot.addEventListener("pointerleave", () => { if (this.from === undefined) this.leave(); });
+      plot.addEventListener("pointerleave", (event) => { if (this.from === undefined && event.pointerType !== "touch") this.leave(); });
+      plot.addEventListener("pointerdown", (event) => { if (event.pointerType === "touch") this.point(event); });
       this.body.addEventListener("keydown", (event) => this.key(event));
       this.body.addEventListener("blur", () => this.leave());
       if (!this.canZoom) return;
@@ -194,6 +195,8 @@
     isLying() { return this.kind === "row" || this.kind === "dot"; }
 
     show(place, x, y, isSpoken) {
+      if (last && last !== this) last.leave();
+      last = this;
       const { data } = this, box = this.plot.getBoundingClientRect();
       let head, lines, right, down;
       this.place = place;
@@ -230,7 +233,7 @@
 
     ring(right, down) { this.clear(); this.pointer = make("circle", { class: "chart-ring", cx: right, cy: TOP + down, r: 8 }, this.plot); }
     clear() { if (this.pointer) this.pointer.remove(); this.pointer = null; }
-    leave() { this.clear(); hideTip(); }
+    leave() { this.clear(); if (last === this) hideTip(); }
 
     // --- keys and zoom ------------------------------------------------------------------------------------
     key(event) {
@@ -340,7 +343,8 @@
     }
   }
 
-  addEventListener("scroll", hideTip, { passive: true });
+  addEventListener("scroll", () => { if (last) last.leave(); }, { passive: true });
+  addEventListener("pointerdown", (event) => { if (last && !last.plot.contains(event.target)) last.leave(); });
   window.silobenchCharts = { start }; // for pages that add charts later
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", () => start(document));
   else start(document);

@@ -1,0 +1,87 @@
+"""Evidence on one choice: stored runs that differ in local epochs, normalisation or compression only."""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, TypeAlias
+
+from silobench.advice.components import Regime
+from silobench.advice.evidence import TIE, is_evidence, regime_of
+from silobench.analysis.cells import CellResult
+from silobench.analysis.groups import Family, families, solver_families
+from silobench.analysis.specs import arguments
+
+LEAST_FAMILIES = 2  # comparisons; one is an anecdote
+Families: TypeAlias = Sequence[Family]
+
+
+@dataclass(frozen=True)
+class Variation:
+    """The best value of a choice over comparisons of stored runs."""
+
+    value: str
+    regret: float  # mean points of accuracy below the best value of each comparison
+    comparisons: int
+    values: tuple[str, ...]  # that were compared
+
+
+def best_epochs(cells: Sequence[CellResult], regime: Regime) -> Variation | None:
+    """Return the number of local epochs that loses least under a skew; None if too few runs vary it."""
+    return _best(list(solver_families(_of_regime(cells, regime), "epochs")), _fewest_loss)
+
+
+def best_normalisation(cells: Sequence[CellResult], regime: Regime) -> Variation | None:
+    """Return the normalisation that loses least under a skew; None if too few runs vary it."""
+    return _best(_model_families(_of_regime(cells, regime)), _fewest_loss)
+
+
+def best_compression(cells: Sequence[CellResult], regime: Regime) -> Variation | None:
+    """Return the chain of transforms with the fewest bytes that ties with the best; None if too few runs vary it."""
+    return _best(list(families(_of_regime(cells, regime), "transforms")), _cheapest)
+
+
+def _of_regime(cells: Iterable[CellResult], regime: Regime) -> list[CellResult]:
+    return [cell for cell in cells if is_evidence(cell) and regime_of(cell) == regime]
+
+
+def _model_families(cells: Iterable[CellResult]) -> list[Family]:
+    groups: dict[Hashable, Family] = {}
+    for cell in cells:
+        others = arguments(cell.config.model)
+        norm = others.pop("norm", None)
+        if norm is not None:
+            key = cell.label.without("model"), cell.config.model.name, repr(others)
+            groups.setdefault(key, {})[norm] = cell
+    return [family for family in groups.values() if len(family) > 1]
+
+
+def _best(groups: Families, choose: Callable[[dict[Any, float], Families], Any]) -> Variation | None:
+    """Return the best value among those that at least half of the comparisons have."""
+    if len(groups) < LEAST_FAMILIES:
+        return None
+    losses: dict[Any, list[float]] = {}
+    for family in groups:
+        best = max(_points(cell) for cell in family.values())
+        for value, cell in family.items():
+            losses.setdefault(value, []).append(best - _points(cell))
+    means = {value: fmean(each) for value, each in losses.items() if 2 * len(each) >= len(groups)}
+    if len(means) < 2:
+        return None
+    value = choose(means, groups)
+    values = sorted(means, key=lambda each: (not isinstance(each, int), each if isinstance(each, int) else str(each)))
+    return Variation(str(value) or "none", means[value], len(groups), tuple(str(each) or "none" for each in values))
+
+
+def _points(cell: CellResult) -> float:
+    return cell.metric.factor * cell.score.mean
+
+
+def _fewest_loss(means: dict[Any, float], groups: Families) -> Any:
+    return min(means, key=lambda value: means[value])
+
+
+def _cheapest(means: dict[Any, float], groups: Families) -> Any:
+    """Return the value with the fewest bytes among those that lose less than a tie against the best value."""
+    least = min(means.values())
+    ties = [value for value, loss in means.items() if loss < least + TIE]
+    return min(ties, key=lambda value: fmean(family[value].bytes_up for family in groups if value in family))

@@ -1,0 +1,68 @@
+"""What is not executed as the page shows it: where, which command, why, and what is checked instead.
+
+Everything else on every page is executed. A test fails if a line of this list matches nothing.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Check = Literal["plan", "parse", "shorten", "make", "pip", "test", "nothing"]
+
+
+@dataclass(frozen=True)
+class Exempt:
+    """Commands that match a glob, on pages that match a glob.
+
+    `check` is what is done instead:
+
+    - plan: the command line is parsed, and all its runs are planned, with embedded data for datasets that are not here
+    - parse: the command line is parsed
+    - shorten: the command is executed with `more` options
+    - make: the Makefile has the target
+    - pip: the folder, the constraints and the extras exist
+    - test: the test `more` executes it
+    - nothing: it is a step of a shell outside of the project
+    """
+
+    pages: str
+    command: str
+    reason: str
+    check: Check
+    more: str = ""
+
+
+_ONE_ROUND = "--set rounds=1 --trials 1"
+
+COMMANDS = (
+    # --- setting up
+    Exempt("*", "git clone REPOSITORY*", "there is no network", "nothing"),
+    Exempt("*", "cd silobench", "the folder of the clone above", "nothing"),
+    Exempt("*", "pip install *", "tests install nothing", "pip"),
+    Exempt("*", "make *", "it would set up an environment, and test itself", "make"),
+    # --- data of others
+    Exempt("*", "silobench data fetch *", "tests download nothing", "parse"),
+    Exempt("*", "silobench data import *", "somebody must have downloaded the files", "parse"),
+    # --- results that took hours to days, on data that are not embedded
+    Exempt("docs/results/*", "silobench run *", "hours to days, on datasets that are not embedded", "plan"),
+    Exempt("docs/results/*", "silobench show *", "the runs above are only planned", "parse"),
+    Exempt("docs/results/*", "silobench claims *", "the runs above are only planned", "parse"),
+    Exempt("docs/results/*", "silobench report *", "the runs above are only planned", "parse"),
+    Exempt("*", "silobench run * --scale paper *", "days, on datasets that are not embedded", "plan"),
+    Exempt("docs/performance.md", "silobench run curves.toml *", "an hour, on MNIST and CIFAR-10", "plan"),
+    # --- suites that take a minute or more
+    Exempt("*", "silobench demo*", "fifteen seconds", "test", "tests/cli/test_demo.py"),
+    Exempt("*", "silobench run demo --plugin *", "a minute", "shorten", f"{_ONE_ROUND} --only '*iid*'"),
+    Exempt(
+        "*", "silobench run niid-table3 *", "minutes", "shorten", f"{_ONE_ROUND} --trials 2 --only '*label-count(k=2)*'"
+    ),
+    Exempt("*", "silobench run zhao-sharing *", "a minute", "shorten", _ONE_ROUND),
+    Exempt("*", "silobench run quagmire-skewscout *", "a minute", "shorten", _ONE_ROUND),
+    Exempt("*", "silobench run oarf-baseline *", "a minute", "shorten", "--trials 2 --only 'synthetic*'"),
+    Exempt("*", "silobench run oarf-* *", "a minute", "shorten", _ONE_ROUND),
+    Exempt("*", "silobench run docs/results/personal.toml *", "minutes", "shorten", f"{_ONE_ROUND} --only '*count*'"),
+)
+
+# Blocks that only make sense as parts of something larger, which a test puts together and executes.
+BLOCKS = {
+    "docs/papers.md": ("files of a package for a new paper", "tests/papers/test_papers.py"),
+}
