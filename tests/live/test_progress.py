@@ -65,3 +65,9 @@ def test_before_the_first_round_nothing_is_known_of_time(tmp_path: Path) -> None
 def test_all_runs_finished(tmp_path: Path) -> None:
     stored([0.5] * 4, 0, out=tmp_path)
     assert progress(tmp_path).text() == "1 of 1 runs finished"
+
+
+def test_runs_that_are_only_planned(tmp_path: Path) -> None:
+    assert progress(tmp_path).text() == "no run yet"
+    write_planned(tmp_path, "experiment", {"0" * 16: "a", "1" * 16: "b"}, is_part=False)
+    assert progress(tmp_path).text() == "0 of 2 runs finished, 2 not started"

@@ -31,6 +31,8 @@ class Progress:
 
     def text(self) -> str:
         """Return the progress in one line."""
+        if not self.runs:
+            return "no run yet"
         counts = [
             f"{self.finished} of {self.runs} runs finished",
             *([f"{self.in_progress} in progress"] if self.in_progress else []),
@@ -39,7 +41,9 @@ class Progress:
         ]
         rounds = f"{self.rounds_done:,} of {self.rounds_total:,} rounds of started runs done"
         left = [] if self.seconds_left is None else [f"about {rough(self.seconds_left)} left"]
-        return " · ".join([", ".join(counts), *([rounds] if self.finished < self.runs else []), *left])
+        return " · ".join(
+            [", ".join(counts), *([rounds] if self.finished < self.runs and self.rounds_total else []), *left]
+        )
 
     def as_json(self) -> dict[str, Any]:
         return {**vars(self), "runs": self.runs, "text": self.text()}

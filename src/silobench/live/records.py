@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from silobench.errors import RecordError
-from silobench.runs.results import PLANS_FOLDER, Results, read_results
+from silobench.runs.results import PLANS_FOLDER, Results, read_planned, read_results
 from silobench.runs.stored import StoredRun, checkpoint_file, files_under, read_run
 
 Stamp: TypeAlias = tuple[tuple[int, int, int], ...]  # inode, size and time of change in nanoseconds, file by file
@@ -57,7 +57,7 @@ class RecordReader:
         """Return the runs as a look at the directory found them, or as they are now if they changed since."""
         self._read = {path: entry for path, entry in self._read.items() if path in look.runs}
         if not look.runs:
-            return Results([], [])
+            return Results([], [], frozenset(read_planned(self.root)))
 
         def read(path: Path) -> StoredRun:
             stamp, content = self._read.get(path, ((), None))
