@@ -17,7 +17,10 @@ def one(*arguments: str, expected: str = "", code: int = 2, **more: object) -> C
 CASES = [
     # commands and options that do not exist
     command("rn demo", "`silobench` has no command 'rn': did you mean run?"),
-    command("zzz", "run, show, claims, report, compare, partition, watch, predict, model, doctor, list, data."),
+    command(
+        "zzz",
+        "run, show, claims, report, compare, partition, watch, tune, export, predict, model, doctor, list, data, leaderboard, advise.",
+    ),
     command("--verson", "`silobench` has no option --verson: did you mean --version?"),
     command("-x", "`silobench` has no option -x: `silobench --help` lists its options."),
     command("run tiny.toml --workrs 2", "`silobench run` has no option --workrs: did you mean --workers?"),
