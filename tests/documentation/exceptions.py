@@ -50,6 +50,7 @@ COMMANDS = (
     Exempt("*", "silobench run * --scale paper *", "days, on datasets that are not embedded", "plan"),
     Exempt("docs/performance.md", "silobench run curves.toml *", "an hour, on MNIST and CIFAR-10", "plan"),
     # --- suites that take a minute or more
+    Exempt("*", "silobench watch *", "it ends with Ctrl-C", "test", "tests/cli/test_watch.py"),
     Exempt("*", "silobench demo*", "fifteen seconds", "test", "tests/cli/test_demo.py"),
     Exempt("*", "silobench run demo --plugin *", "a minute", "shorten", f"{_ONE_ROUND} --only '*iid*'"),
     Exempt(
