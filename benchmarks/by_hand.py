@@ -13,10 +13,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from joblib import Parallel, delayed
-from report import markdown, spread
 from torch import Tensor
 
 import silobench as sb
+from report import markdown, spread
 from silobench.data.dataset import Dataset, Split
 from silobench.engines.workers import Job, Workers
 from silobench.models.mcmahan import _ALPHA, _BETA, _RADIUS, local_response_norm
