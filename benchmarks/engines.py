@@ -18,8 +18,9 @@ os.environ |= {"CC": "/bin/false", "CXX": "/bin/false"}
 from bench import ours
 from harness import Measured, measure
 from prepare import prepare
-from report import markdown, ratios, spread
 from workloads import WORKLOADS, Workload
+
+from report import markdown, ratios, spread
 
 _ADULT, _TEXT = WORKLOADS["W2"], WORKLOADS["W5"]
 _LINEAR = {"model": "linear", "widths": ()}

@@ -26,6 +26,7 @@ from silobench.tasks.task import Task, task
 from wrong_inputs.plugins import registries_as_before
 
 torch.set_num_threads(1)  # also where something had imported it before
+collect_ignore = ["conftest.py"]  # it has no doctests, and the modules called conftest in folders take its name
 busy.SILENT = 60.0  # on a busy machine, a line about a slow step would come before the sentence that a test expects
 
 

@@ -51,6 +51,7 @@ COMMANDS = (
     Exempt("docs/performance.md", "silobench run curves.toml *", "an hour, on MNIST and CIFAR-10", "plan"),
     Exempt("*", "silobench watch *", "it runs until Ctrl-C", "test", "tests/cli/test_watch.py"),
     # --- suites that take a minute or more
+    Exempt("*", "silobench watch *", "it ends with Ctrl-C", "test", "tests/cli/test_watch.py"),
     Exempt("*", "silobench demo*", "fifteen seconds", "test", "tests/cli/test_demo.py"),
     Exempt("*", "silobench run demo --plugin *", "a minute", "shorten", f"{_ONE_ROUND} --only '*iid*'"),
     Exempt(

@@ -40,10 +40,9 @@ class Progress:
             *([f"{self.not_started} not started"] if self.not_started else []),
         ]
         rounds = f"{self.rounds_done:,} of {self.rounds_total:,} rounds of started runs done"
+        is_under_way = self.finished < self.runs and self.rounds_total > 0
         left = [] if self.seconds_left is None else [f"about {rough(self.seconds_left)} left"]
-        return " · ".join(
-            [", ".join(counts), *([rounds] if self.finished < self.runs and self.rounds_total else []), *left]
-        )
+        return " · ".join([", ".join(counts), *([rounds] if is_under_way else []), *left])
 
     def as_json(self) -> dict[str, Any]:
         return {**vars(self), "runs": self.runs, "text": self.text()}
