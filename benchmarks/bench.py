@@ -15,9 +15,8 @@ import tempfile
 from pathlib import Path
 
 from harness import ROOT, Contender, Measured, log, measure
-from workloads import WORKLOADS, read_facts
-
 from report import Result, Scaling, page, table
+from workloads import WORKLOADS, read_facts
 
 SIDE = {  # name: environment variable with its Python, packages to install
     "flower": ("SILOBENCH_BENCH_FLOWER", "'torch==2.13.0' 'flwr[simulation]==1.41.0'"),

@@ -18,9 +18,8 @@ os.environ |= {"CC": "/bin/false", "CXX": "/bin/false"}
 from bench import ours
 from harness import Measured, measure
 from prepare import prepare
-from workloads import WORKLOADS, Workload
-
 from report import markdown, ratios, spread
+from workloads import WORKLOADS, Workload
 
 _ADULT, _TEXT = WORKLOADS["W2"], WORKLOADS["W5"]
 _LINEAR = {"model": "linear", "widths": ()}

@@ -49,7 +49,6 @@ COMMANDS = (
     Exempt("docs/results/*", "silobench report *", "the runs above are only planned", "parse"),
     Exempt("*", "silobench run * --scale paper *", "days, on datasets that are not embedded", "plan"),
     Exempt("docs/performance.md", "silobench run curves.toml *", "an hour, on MNIST and CIFAR-10", "plan"),
-    Exempt("*", "silobench watch *", "it runs until Ctrl-C", "test", "tests/cli/test_watch.py"),
     # --- suites that take a minute or more
     Exempt("*", "silobench watch *", "it ends with Ctrl-C", "test", "tests/cli/test_watch.py"),
     Exempt("*", "silobench demo*", "fifteen seconds", "test", "tests/cli/test_demo.py"),

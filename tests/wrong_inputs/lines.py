@@ -19,7 +19,8 @@ CASES = [
     command("rn demo", "`silobench` has no command 'rn': did you mean run?"),
     command(
         "zzz",
-        "run, show, claims, report, compare, partition, watch, tune, export, predict, model, doctor, list, data, leaderboard, advise.",
+        "run, show, claims, report, compare, partition, watch, tune, export, predict, model, doctor, list, data, "
+        "leaderboard, advise.",
     ),
     command("--verson", "`silobench` has no option --verson: did you mean --version?"),
     command("-x", "`silobench` has no option -x: `silobench --help` lists its options."),
