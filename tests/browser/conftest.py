@@ -9,7 +9,7 @@ from chromium import MISSING, executable, launch_options
 from playwright.sync_api import BrowserContext, Page, expect
 from study import write_study
 
-from silobench.cli.results import write_report
+from silobench.cli.report import write_report
 from silobench.runs.results import read_results
 
 FOLDER = Path(__file__).parent

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from growing import GrowingRun
-from silobench.cli.results import write_report
+from silobench.cli.report import write_report
 from silobench.live import pages
 from silobench.live.pages import live_pages
 from silobench.live.records import RecordReader, look_at

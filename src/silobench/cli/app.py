@@ -17,9 +17,11 @@ from silobench.cli import leaderboard as cli_leaderboard
 from silobench.cli import models as cli_models
 from silobench.cli import results as cli_results
 from silobench.cli.busy import show_progress
+from silobench.cli.compare import compare
 from silobench.cli.export import export
 from silobench.cli.options import DataDir, Device, Json, LoadedPlugins, Out, Plugins
 from silobench.cli.partitions import partition
+from silobench.cli.report import report
 from silobench.cli.results import Profile
 from silobench.cli.running import run_all, settings_of
 from silobench.cli.tune import tune
@@ -135,7 +137,7 @@ def demo(out: Out = Path("runs/demo"), device: Device = None) -> None:
 
     overrides = {"device": device} if device else {}
     cli_results.print_tables(run_all(_read(suites.path("demo")), out, overrides, name="demo"))
-    cli_results.report(out)
+    report(out)
 
 
 @app.command()
@@ -188,7 +190,7 @@ def run(
     cli_results.print_tables(runs, profile)
 
 
-for command in (cli_results.show, cli_results.claims, cli_results.report, cli_results.compare, partition, watch):
+for command in (cli_results.show, cli_results.claims, report, compare, partition, watch):
     app.command()(command)
 app.command()(tune)
 app.command()(export)

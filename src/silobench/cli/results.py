@@ -1,9 +1,8 @@
-"""The commands that read runs: show, claims, report, compare. They train nothing and do not load torch."""
+"""The commands that print stored runs: show and claims. They train nothing and do not load torch."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fnmatch import fnmatch
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,14 +10,12 @@ import typer
 from silobench.cli.busy import waiting
 from silobench.cli.options import Json, LoadedPlugins
 from silobench.cli.sources import Directory, Published, Source
-from silobench.errors import ConfigError, RecordError, SilobenchError, suggest
+from silobench.errors import ConfigError, RecordError, suggest
 
 if TYPE_CHECKING:
     from silobench.analysis.cells import CellResult
     from silobench.analysis.claims import Claim
-    from silobench.analysis.compare import Ropes
     from silobench.analysis.tables import Table
-    from silobench.report.page import Page
     from silobench.runs.results import Results
     from silobench.runs.stored import StoredRun
 
@@ -96,7 +93,7 @@ def show(
     _check_form(form, json_ or profile, details or time or target is not None)
     source = Source(directory, published)
     results = source.read()
-    runs = _readable(results)
+    runs = readable(results)
     checked_target(target, runs)
     if json_:
         _print_json(results, target, every, parties)
@@ -184,7 +181,7 @@ def _print_csv(cells: "list[CellResult]", every: bool, parties: bool, cross: boo
     print(parties_csv(cells) if parties else cross_csv(cells) if cross else scores_csv(cells, every))
 
 
-def _readable(results: "Results") -> "list[StoredRun]":
+def readable(results: "Results") -> "list[StoredRun]":
     """Return the runs that can be read; raise what is wrong with the others if there are none."""
     if not results.runs:
         report_damage(results)
@@ -320,7 +317,7 @@ def claims(
     source = Source(directory, published)
     results = source.read()
     with waiting("judging the claims"):
-        verdicts = judge(_finished(_readable(results), source), findings)
+        verdicts = judge(_finished(readable(results), source), findings)
     if json_:
         print(json.dumps([claim.as_json() for claim in verdicts], indent=1))
     else:
@@ -340,167 +337,3 @@ def _print_claims(claims: "list[Claim]", evidence: bool, with_untested: bool) ->
     for claim in claims if evidence else ():
         if claim.evidence:
             print_table(evidence_table(claim))
-
-
-def report(
-    directory: Directory = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "--out",
-            help="The folder to write the pages into, DIR/report by default; or a file that ends in .html, to have "
-            "everything in one file.",
-        ),
-    ] = None,
-    published: Published = False,
-    figures: Annotated[
-        str | None,
-        typer.Option(metavar="pdf|svg|png", help="Write every figure as a file too, into DIR/figures, for papers."),
-    ] = None,
-    plugin: LoadedPlugins = None,
-) -> None:  # fmt: skip
-    """Write runs as HTML pages: the answer, tables, curves, partitions, costs, and a page for each run.
-
-    The pages open from disk and load nothing from a network.
-    """
-    source = Source(directory, published)
-    results = source.read()
-    _readable(results)
-    _check_place(output)
-    if figures:
-        from silobench.report.charts.forms import check_form
-
-        check_form(figures)
-    with waiting("writing the report"):
-        page = write_report(results, output or source.folder / "report", source.folder.resolve().name)
-    print(f"report: {page.resolve()}")
-    if figures:
-        with waiting("drawing the figures"):
-            paths = _write_figures(results, source.folder, figures)
-        print(f"figures: {len(paths)} {figures} files in {(source.folder / 'figures').resolve()}")
-    print_missing(results)
-    report_damage(results)
-
-
-def _write_figures(results: "Results", directory: Path, form: str) -> list[Path]:
-    from silobench.papers import FINDINGS, collect_cells, paper_pages
-    from silobench.report.figure_files import figure_sections, write_figures
-    from silobench.report.pages import pages_of
-    from silobench.report.site import contents_of
-    from silobench.report.study import study_pages
-
-    cells = collect_cells(results.runs)
-    pages = [*paper_pages(cells), *study_pages(results.runs)]
-    contents = contents_of(results, directory.resolve().name, cells, FINDINGS, pages)
-    return write_figures(figure_sections(pages_of(contents)), directory / "figures", form)
-
-
-def _check_place(output: Path | None) -> None:
-    """Refuse a folder of runs as the place of a report: its pages would lie between them."""
-    if output and output.is_dir() and any(output.glob("*/run.json")):
-        raise RecordError(
-            f"{output} holds runs, and a report needs a folder of its own: choose another place, such as "
-            f"{output / 'report'}."
-        )
-
-
-def write_report(
-    results: "Results", path: Path, title: str, more: "Sequence[Page]" = (), *, live: bool = False
-) -> Path:
-    """Write the pages of some runs, with those of papers and measures and `more`, and return the first page."""
-    from silobench.papers import FINDINGS, collect_cells, paper_pages
-    from silobench.report.site import write_site
-    from silobench.report.study import study_pages
-
-    cells = collect_cells(results.runs)
-    pages = [*paper_pages(cells), *study_pages(results.runs), *more]
-    return write_site(results, path, title, cells=cells, findings=FINDINGS, more=pages, live=live)
-
-
-def compare(
-    directory: Directory = None,
-    a: Annotated[
-        str | None, typer.Argument(metavar="A", help='An algorithm of these runs, such as "fedprox(mu=0.1)".')
-    ] = None,
-    b: Annotated[str | None, typer.Argument(metavar="B", help="The algorithm to compare it with.")] = None,
-    by: Annotated[
-        str,
-        typer.Option(
-            help='The key that A and B are values of, such as transforms, with "" or none for no transforms; the runs '
-            "of a pair differ in nothing else."
-        ),
-    ] = "algorithm",
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            help="A metric that the runs record, such as accuracy, mae or auc; best, rounds, bytes or seconds; own "
-            "(the mean over parties on their own test rows); convergence, throughput, throughput-core, overhead or "
-            "uplink-ratio. The main metric by default."
-        ),
-    ] = None,
-    rope: Annotated[
-        str | None,
-        typer.Option(
-            help="Smaller differences do not matter; 0.01 of accuracy and most metrics, 0.1 of MAE or RMSE, 10 rounds, "
-            "0.1 of overhead, a tenth of other costs. Or a paper that states them, such as oarf."
-        ),
-    ] = None,
-    rho: Annotated[
-        float | None, typer.Option(help="Correlation between trials; the share of test rows by default.")
-    ] = None,
-    target: Annotated[
-        float | None, typer.Option(help="The value of the main metric to reach, for rounds and bytes.")
-    ] = None,
-    only: Annotated[str, typer.Option(help="Only settings that match this glob, as in 'digits / *dirichlet*'.")] = "*",
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            help="Draw the posterior of each setting with the region of equivalence: a .pdf, .svg or .png file."
-        ),
-    ] = None,
-    published: Published = False,
-    json_: Json = False,
-    plugin: LoadedPlugins = None,
-) -> None:
-    """Compare two algorithms on equal settings and seeds: Bayesian tests with a region of practical equivalence.
-
-    --by compares two values of another key of the experiment instead.
-    """
-    from silobench.analysis import compare as comparing
-    from silobench.analysis.cells import collect
-    from silobench.analysis.comparison_table import comparison_table
-    from silobench.cli.terminal import print_table
-
-    if published and b is None:  # without the name of a study
-        directory, a, b = None, directory and str(directory), a
-    results = Source(directory, published).read()
-    cells = collect(_readable(results))
-    try:
-        a, b = comparing.checked_names(a, b, cells, by)
-        chosen = _rope(rope)
-        question = comparing.checked_question(metric, chosen, rho, target, comparing.matching(cells, only, by) or cells)
-        with waiting("comparing"):
-            comparison = comparing.compare(cells, a, b, question, only, by)
-    except SilobenchError:
-        report_damage(results)  # what is asked for may be in a damaged run
-        raise
-    if plot:
-        from silobench.report.posteriors import plot_comparison  # loads matplotlib
-
-        plot_comparison(comparison, plot)
-    if json_:
-        print(json.dumps(comparison.as_json(), indent=1))
-    else:
-        print_table(comparison_table(comparison))
-        if plot:
-            print(f"wrote {plot}")
-    report_damage(results)
-
-
-def _rope(text: str | None) -> "float | Ropes | None":
-    """Return what --rope means."""
-    if text is None:
-        return None
-    from silobench.papers import rope_option
-
-    return rope_option(text)
