@@ -7,12 +7,14 @@ from silobench.analysis.leaderboard import Board, RankedContest
 from silobench.analysis.ranking import Place
 from silobench.analysis.tables import Entry, Table, entries
 
+MOST_ACROSS = 12  # methods of a table; of more, those of the standings are shown
 RULES = (
     "A setting is one task: the same data (by checksum), the same partition (by spec, and by the fingerprint of each "
     "seed), the same model, number of parties, rounds, participation, network and test rows. Runs that differ in any "
     "of these are never compared.",
     "A method is what its author chooses: algorithm, solver, transforms, server optimizer, exchange, aggregate and "
-    "the like. Another learning rate is another method.",
+    "the like. Another learning rate is another method of the same setting. Its name is the algorithm, and what else "
+    "tells it apart in its setting; so over settings a name can stand for several solvers.",
     "The score is the main metric in the last tested round, or in the last tested round inside the budget; never in "
     "the best round. A method is out of a budget if one of its trials has no tested round inside it.",
     "Trials are paired by seed. A method is better than another if it is better by more than the region of practical "
@@ -29,6 +31,8 @@ RULES = (
     "half; where all methods have all settings that is the order of mean ranks.",
     "Over settings too, methods share a rank unless one is ahead in six settings or more that both have: the 95% "
     "interval of the difference, by resampling settings, then excludes 0.",
+    "The standings list methods that entered at least a quarter of the settings of the method that entered most; the "
+    "others are in the tables of their settings.",
     "A limit on epsilon counts only runs with a guarantee of differential privacy. Time is virtual: network and "
     "computing of the slowest party.",
 )  # fmt: skip
@@ -49,7 +53,7 @@ def standings_table(board: Board) -> Table:
     """Return the methods over all settings, the best first."""
     shared = [standing.rank for standing in board.standings]
     rows = []
-    for standing in board.standings:
+    for standing in board.listed:
         interval = "-" if standing.interval is None else "[{:.2f}, {:.2f}]".format(*standing.interval)
         texts = [
             f"{standing.rank}{'=' * (shared.count(standing.rank) > 1)}", standing.method, str(standing.settings),
@@ -66,6 +70,8 @@ def standings_table(board: Board) -> Table:
         "= shares its rank; first: settings in which no method is better; wins, ties and losses: over all pairs of a "
         "setting and a rival"
     )
+    if rare := len(board.standings) - len(board.listed):
+        note += f"; {rare} more methods entered too few settings to be listed here"
     return Table(f"Methods over {count} setting{'s' * (count != 1)}, {board.budget.text}", columns, rows, note)
 
 
@@ -73,6 +79,8 @@ def contests_table(board: Board) -> Table:
     """Return ranks and scores by setting, methods across, and the baselines beside them."""
     entered = [[*one.listed, *one.contest.outside] for one in board.contests]
     methods = _in_order(entered, [standing.method for standing in board.standings])
+    if len(methods) > MOST_ACROSS:
+        methods = [standing.method for standing in board.listed]
     baselines = _in_order([list(one.contest.baselines) for one in board.contests], [])
     keys = list(dict.fromkeys(key for one in board.contests for key, _ in one.contest.choices))
     rows = []

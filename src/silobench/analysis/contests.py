@@ -5,7 +5,7 @@ same model, rounds and participation, and the same test. A method is the algorit
 and the other keys in `METHOD`. Keys that only say what is measured are ignored.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 
@@ -79,9 +79,10 @@ def inside(contest: Contest, budget: Budget) -> Contest:
 
 
 def _setting_key(run: StoredRun) -> Label:
-    """Return all choices that the method of a run does not make."""
+    """Return all choices that the method of a run does not make, with the number of parties also where it is a default."""
     planted = {"measure": True} if _PLANTS in run.config.text("measure") else {}
-    return Label({**run.config.without("seed", *METHOD, *_MEASURED), **planted})
+    parties = {"parties": run.partition.party_count}
+    return Label({**run.config.without("seed", *METHOD, *_MEASURED), **parties, **planted})
 
 
 def _on_one_partition(runs: Sequence[StoredRun]) -> tuple[list[StoredRun], int]:
@@ -95,12 +96,19 @@ def _on_one_partition(runs: Sequence[StoredRun]) -> tuple[list[StoredRun], int]:
 
 
 def _names(groups: Sequence[Sequence[CellResult]]) -> dict[str, str]:
-    """Return the name of each cell's method, by the id of its first run: short, but different in each setting."""
-    every = [cell for group in groups for cell in group]
+    """Return the name of each cell's method, by the id of its first run: short, but different in its setting.
+
+    Keys that tell no two methods of a setting apart, such as a solver that all of them share, are not in its names. So
+    a method has the same name in studies with other solvers.
+    """
+    return {_id(cell): name for group in groups for cell, name in _names_in(group)}
+
+
+def _names_in(group: Sequence[CellResult]) -> Iterator[tuple[CellResult, str]]:
     keys = ["algorithm"]
-    while key := next((key for group in groups for key in _lacking(group, keys)), None):
-        keys.append(key)
-    return {_id(cell): _name(cell, keys, every) for cell in every}
+    while lacking := _lacking(group, keys):
+        keys.append(lacking[0])
+    yield from ((cell, _name(cell, keys, group)) for cell in group)
 
 
 def _id(cell: CellResult) -> str:

@@ -22,6 +22,7 @@ from silobench.analysis.ranking import Place, interval_of, places_of
 from silobench.runs.stored import StoredRun
 
 FEWEST_TRIALS = 2  # with one, there is no spread to judge by
+FEWEST_SHARE = 4  # a method is listed over settings if it entered a quarter of those of the most frequent method
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,12 @@ class Board:
     def ranked(self) -> list[RankedContest]:
         """The settings that have ranks."""
         return [one for one in self.contests if one.ranked]
+
+    @property
+    def listed(self) -> list[Standing]:
+        """The standings of methods that entered many settings; a mean rank over few of them says little."""
+        most = max((standing.settings for standing in self.standings), default=0)
+        return [standing for standing in self.standings if FEWEST_SHARE * standing.settings >= most]
 
     @property
     def other_partition(self) -> int:

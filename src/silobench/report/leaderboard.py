@@ -188,10 +188,10 @@ def _chart(board: Board) -> Drawing | None:
     """Return the mean ranks with their intervals; None without a setting to rank in."""
     if len(board.ranked) < 2:
         return None
-    values = [_value(one.mean_rank, one.interval) for one in board.standings]
+    values = [_value(one.mean_rank, one.interval) for one in board.listed]
     chart = DotChart(
         "Mean rank over settings",
-        [standing.method for standing in board.standings],
+        [standing.method for standing in board.listed],
         Axis("mean rank", low=1.0, high=float(max(2, len(board.standings)))),
         [Dots("mean rank", values)],
         row_title="method",
@@ -205,7 +205,7 @@ def _chart(board: Board) -> Drawing | None:
 
 def _heatmap(board: Board) -> Drawing | None:
     """Return the ranks by setting and method; None without ranks, or with more settings than a figure holds."""
-    ranked, names = board.ranked, [standing.method for standing in board.standings]
+    ranked, names = board.ranked, [standing.method for standing in board.listed]
     if not 2 <= len(ranked) <= _MOST_ROWS:
         return None
     places = [[one.places.get(name) for name in names] for one in ranked]
@@ -232,11 +232,11 @@ def _row_names(settings: Sequence[RankedContest]) -> list[str]:
 
 def _answer(board: Board) -> str:
     """Return who leads over all settings, in a sentence."""
-    first = [standing.method for standing in board.standings if standing.rank == 1]
+    first = [standing.method for standing in board.listed if standing.rank == 1]
     if not first:
         return ""
     settings = f"{len(board.ranked)} setting{'s' * (len(board.ranked) != 1)}"
-    if len(first) == len(board.standings) > 1:
+    if len(first) == len(board.listed) > 1:
         return f"No method is ahead over {settings}: all {len(first)} share the first place."
     leads = "leads" if len(first) == 1 else "share the first place"
     return f"{listed(first)} {leads} over {settings}, {board.budget.text}."

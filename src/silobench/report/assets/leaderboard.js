@@ -117,7 +117,8 @@ document.addEventListener("DOMContentLoaded", () => {
       return { method, list, ranks, ahead, beaten, total, span: interval(ranks) };
     });
     lines.sort((a, b) => a.beaten - b.beaten || b.list.length - a.list.length);
-    const rows = lines.map((line) => {
+    const most = Math.max(0, ...lines.map((line) => line.list.length));
+    const rows = lines.filter((line) => 4 * line.list.length >= most).map((line) => {
       const row = element("tr", undefined, line.ahead === 0 ? "first" : "");
       const shared = lines.filter((other) => other.ahead === line.ahead).length > 1;
       const head = element("th", methods[line.method]);
