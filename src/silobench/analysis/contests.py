@@ -79,7 +79,7 @@ def inside(contest: Contest, budget: Budget) -> Contest:
 
 
 def _setting_key(run: StoredRun) -> Label:
-    """Return all choices that the method of a run does not make, with the number of parties also where it is a default."""
+    """Return all choices that the method of a run does not make; parties by their number, also where it is a default."""
     planted = {"measure": True} if _PLANTS in run.config.text("measure") else {}
     parties = {"parties": run.partition.party_count}
     return Label({**run.config.without("seed", *METHOD, *_MEASURED), **parties, **planted})
