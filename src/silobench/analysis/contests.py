@@ -79,7 +79,7 @@ def inside(contest: Contest, budget: Budget) -> Contest:
 
 
 def _setting_key(run: StoredRun) -> Label:
-    """Return all choices that the method of a run does not make; parties by their number, also where it is a default."""
+    """Return all choices that the method of a run does not make; parties count by their number, also by default."""
     planted = {"measure": True} if _PLANTS in run.config.text("measure") else {}
     parties = {"parties": run.partition.party_count}
     return Label({**run.config.without("seed", *METHOD, *_MEASURED), **parties, **planted})
@@ -152,7 +152,8 @@ def _contest(
     others: Sequence[str],
 ) -> Contest:
     first = cells[0]
-    choices = [(key, shown(first, key, every)) for key in ("dataset", "partition", *others)]
+    stated = [key for key in others if first.label.text(key) != Label({}).text(key)]  # a default says nothing
+    choices = [(key, shown(first, key, every)) for key in ("dataset", "partition", *stated)]
     by_name = {names[_id(cell)]: cell for cell in cells}
     for cell in sorted(cells, key=lambda cell: len(cell.runs)):  # of two that differ in what is measured, the larger
         by_name[names[_id(cell)]] = cell

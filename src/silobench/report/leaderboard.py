@@ -192,7 +192,7 @@ def _chart(board: Board) -> Drawing | None:
     chart = DotChart(
         "Mean rank over settings",
         [standing.method for standing in board.listed],
-        Axis("mean rank", low=1.0, high=float(max(2, len(board.standings)))),
+        Axis("mean rank", low=1.0, high=1.0 + max(value.mean + (value.spread or 0.0) for value in values)),
         [Dots("mean rank", values)],
         row_title="method",
     )
