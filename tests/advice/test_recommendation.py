@@ -194,11 +194,14 @@ def test_figure_7() -> None:
     assert "skewscout" in published_communication("label", 1.5).method
 
 
+DATASETS = ("mnist", "fmnist", "svhn", "cifar-10", "adult", "rcv1", "covtype", "femnist")
+
+
 def _varied(values: dict[str, float], choice: str, **choices: object) -> list[StoredRun]:
-    """Return runs on two datasets that differ in one choice only, with these accuracies."""
+    """Return runs on eight datasets that differ in one choice only, with these accuracies."""
     return [
         stored([accuracy], dataset=dataset, partition=LABEL, **{choice: value}, **choices)
-        for dataset in ("mnist", "fmnist")
+        for dataset in DATASETS
         for value, accuracy in values.items()
     ]
 
@@ -208,7 +211,7 @@ def test_runs_that_vary_epochs_decide_them() -> None:
     cells = collect(_varied(values, "solver"))
     best = best_epochs(cells, "label")
     assert best is not None
-    assert (best.value, best.comparisons, best.regret) == ("5", 2, 0.0)
+    assert (best.value, best.comparisons, best.regret) == ("5", 8, 0.0)
     assert best_epochs(cells, "feature") is None
     assert recommend("label", SKEWED, _varied(values, "solver"), "these runs").local_epochs.value == "5"
 
@@ -218,6 +221,24 @@ def test_runs_that_vary_normalisation_decide_it() -> None:
     best = best_normalisation(cells, "label")
     assert best is not None
     assert best.value == "group"
+
+
+def test_values_that_differ_by_chance_are_not_recommended() -> None:
+    """Six of eight comparisons are a coin's work, and so are differences below a point; one dataset is an anecdote."""
+    models = ("lenet(norm=batch)", "lenet(norm=group)")
+    for gaps in ([0.1] * 6 + [-0.1] * 2, [0.005] * 8):
+        runs = [
+            stored([0.5 + gap * place], dataset=dataset, partition=LABEL, model=model)
+            for dataset, gap in zip(DATASETS, gaps, strict=True)
+            for place, model in enumerate(models)
+        ]
+        assert best_normalisation(collect(runs), "label") is None
+    alone = [
+        stored([0.5 + 0.2 * place], dataset="mnist", partition=LABEL, model=model, rounds=rounds)
+        for rounds in range(1, 9)
+        for place, model in enumerate(models)
+    ]
+    assert best_normalisation(collect(alone), "label") is None
 
 
 def test_the_cheapest_chain_that_ties_is_recommended() -> None:

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, TypeAlias
 
+from scipy.stats import binomtest
+
 from silobench.advice.components import Regime
 from silobench.advice.evidence import TIE, is_evidence, regime_of
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Family, families, solver_families
 from silobench.analysis.specs import arguments
 
-LEAST_FAMILIES = 2  # comparisons; one is an anecdote
+LEAST_DATASETS = 2  # what holds on one dataset is an anecdote
+_CHANCE = 0.05  # of a value that is no better than the next one, to be recommended
 Families: TypeAlias = Sequence[Family]
 
 
@@ -26,12 +29,12 @@ class Variation:
 
 
 def best_epochs(cells: Sequence[CellResult], regime: Regime) -> Variation | None:
-    """Return the number of local epochs that loses least under a skew; None if too few runs vary it."""
+    """Return the number of local epochs that loses least under a skew; None if stored runs do not decide it."""
     return _best(list(solver_families(_of_regime(cells, regime), "epochs")), _fewest_loss)
 
 
 def best_normalisation(cells: Sequence[CellResult], regime: Regime) -> Variation | None:
-    """Return the normalisation that loses least under a skew; None if too few runs vary it."""
+    """Return the normalisation that loses least under a skew; None if stored runs do not decide it."""
     return _best(_model_families(_of_regime(cells, regime)), _fewest_loss)
 
 
@@ -56,8 +59,8 @@ def _model_families(cells: Iterable[CellResult]) -> list[Family]:
 
 
 def _best(groups: Families, choose: Callable[[dict[Any, float], Families], Any]) -> Variation | None:
-    """Return the best value among those that at least half of the comparisons have."""
-    if len(groups) < LEAST_FAMILIES:
+    """Return the best value among those that at least half of the comparisons have; None if none is shown to be."""
+    if len({next(iter(family.values())).dataset.name for family in groups}) < LEAST_DATASETS:
         return None
     losses: dict[Any, list[float]] = {}
     for family in groups:
@@ -65,9 +68,9 @@ def _best(groups: Families, choose: Callable[[dict[Any, float], Families], Any])
         for value, cell in family.items():
             losses.setdefault(value, []).append(best - _points(cell))
     means = {value: fmean(each) for value, each in losses.items() if 2 * len(each) >= len(groups)}
-    if len(means) < 2:
+    value = choose(means, groups) if len(means) > 1 else None
+    if value is None:
         return None
-    value = choose(means, groups)
     values = sorted(means, key=lambda each: (not isinstance(each, int), each if isinstance(each, int) else str(each)))
     return Variation(str(value) or "none", means[value], len(groups), tuple(str(each) or "none" for each in values))
 
@@ -76,8 +79,22 @@ def _points(cell: CellResult) -> float:
     return cell.metric.factor * cell.score.mean
 
 
-def _fewest_loss(means: dict[Any, float], groups: Families) -> Any:
-    return min(means, key=lambda value: means[value])
+def _fewest_loss(means: dict[Any, float], groups: Families) -> Any | None:
+    """Return the value with the smallest mean loss, if it leads every other one more often than chance explains.
+
+    This is a sign test; differences within a tie do not count. It is stricter for more values, of which one is first
+    by chance.
+    """
+    best = min(means, key=lambda value: means[value])
+    level = _CHANCE / (len(means) - 1)
+    return best if all(_sign_test(best, other, groups) <= level for other in means if other != best) else None
+
+
+def _sign_test(a: Any, b: Any, groups: Families) -> float:
+    """Return the probability that a fair coin has `a` ahead of `b` as often as the comparisons have."""
+    gaps = [_points(family[a]) - _points(family[b]) for family in groups if a in family and b in family]
+    wins, losses = sum(gap > TIE for gap in gaps), sum(gap < -TIE for gap in gaps)
+    return float(binomtest(wins, wins + losses, alternative="greater").pvalue) if wins else 1.0
 
 
 def _cheapest(means: dict[Any, float], groups: Families) -> Any:
