@@ -122,7 +122,7 @@ def command(capsys, folder: Path, line: str, *options: str) -> Any:
 
 @pytest.mark.parametrize("error", ["ValueError('it broke')", "sb.errors.ConfigError('it broke')"])
 def test_debug_prints_the_traceback_and_no_sentence(capsys, monkeypatch, tmp_path: Path, error: str) -> None:
-    monkeypatch.setattr("silobench.cli.app.start_server", lambda: pytest.fail("a server was started"))
+    monkeypatch.setattr("silobench.cli.running.start_server", lambda: pytest.fail("a server was started"))
     monkeypatch.setattr("silobench.engines.workers._start_worker", lambda: pytest.fail("a worker was started"))
     line = f"import silobench.errors; raise {error}"
     result = command(capsys, tmp_path, line, "--engine", "debug", "--workers", "2", "--set", "seed=[0, 1]")

@@ -38,6 +38,7 @@ class BinnedRows:
     features: tuple[NDArray[np.int64], ...]
     schema: Schema
     notes: tuple[str, ...] = ()
+    not_compared: tuple[str, ...] = ()  # columns that look like identifiers, or have too many texts
 
     def profiles(self) -> list[Profile]:
         """Return the exact profile of each party."""
@@ -74,11 +75,12 @@ def table_rows(
     else:
         bins = quantile_bins(targets.y)
         label_bins, codes = NumberBins(label, bins.edges[1:-1]), bins.codes(targets.y)
-    notes = list(targets.notes)
-    features = list(_binned_features(planned.plan, notes))
+    notes, not_compared = list(targets.notes), list[str]()
+    features = list(_binned_features(planned.plan, notes, not_compared))
     names, party_of_row = _party_codes(planned.groups[party])
     schema = Schema(label_bins, tuple(bins for bins, _ in features))
-    return BinnedRows(names, party_of_row, codes, tuple(codes for _, codes in features), schema, tuple(notes))
+    binned = tuple(codes for _, codes in features)
+    return BinnedRows(names, party_of_row, codes, binned, schema, tuple(notes), tuple(not_compared))
 
 
 def table_spec(path: str, label: str, drop: Sequence[str] = (), party: str = "") -> str:
@@ -126,12 +128,15 @@ def _party_codes(column: RawColumn) -> tuple[tuple[str, ...], NDArray[np.int64]]
     return tuple(factor.texts), factor.codes.astype(np.int64)
 
 
-def _binned_features(plan: Plan, notes: list[str]) -> Iterator[tuple[ColumnBins, NDArray[np.int64]]]:
-    """Yield the bins of each column and the bins of its cells; columns that have no bins are noted."""
+def _binned_features(
+    plan: Plan, notes: list[str], not_compared: list[str]
+) -> Iterator[tuple[ColumnBins, NDArray[np.int64]]]:
+    """Yield the bins of each column and the bins of its cells; columns that have no bins are noted and named."""
     for part in plan.parts:
         column = plan.columns[part.name]
         if part.name in plan.identifiers:
             notes.append(f"the column '{part.name}' looks like an identifier, so it was not compared")
+            not_compared.append(part.name)
         elif isinstance(part, NumberColumn | DateColumn):
             numbers = part.numbers(column)[0]
             bins = number_bins(part.name, numbers)
@@ -142,6 +147,7 @@ def _binned_features(plan: Plan, notes: list[str]) -> Iterator[tuple[ColumnBins,
             yield categories, categories.codes(column)
         else:
             notes.append(f"the column '{part.name}' has too many different texts, so it was not compared")
+            not_compared.append(part.name)
 
 
 def number_bins(name: str, numbers: NDArray[np.float64]) -> NumberBins | None:

@@ -200,7 +200,8 @@ def _table(
         raise ConfigError("which column is to be predicted? Name it with --label.")
     with waiting(f"reading {path}"):
         rows = table_rows(path, label, party, drop, Schema.read(schema) if schema else None)
-    return rows, Subject(table_spec(str(path), label, drop, party), "by-group", len(rows.parties))
+    dropped = (*drop, *rows.not_compared)  # the experiment must not learn from identifiers and free texts
+    return rows, Subject(table_spec(str(path), label, dropped, party), "by-group", len(rows.parties))
 
 
 def _partitioned(

@@ -130,7 +130,11 @@ def print_trial(answer: Answer, runs: "Sequence[StoredRun]", out: Path) -> None:
     if method in ties:
         others = [name for name in ties if name != method]
         equal = f" {listed(others)} {'is' if len(others) == 1 else 'are'} within a point of it." if others else ""
-        _paragraph(console, f"The runs confirm the advice: no algorithm is a point better than {method}.{equal}")
+        where = f" Note: {answer.subject.note}." if answer.subject.note else ""
+        _paragraph(
+            console,
+            f"The runs do not contradict the advice: no algorithm is a point better than {method}.{equal}{where}",
+        )
     else:
         _paragraph(
             console,

@@ -253,7 +253,7 @@ def _serve(connection: Connection) -> None:
         try:
             function, numbers, new, dropped, arguments = unpacked(connection.recv_bytes())
         except EOFError:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is ending already
+            signal.signal(signal.SIGTERM, _go_on)  # it is ending already
             return
         for number in dropped:
             shared.pop(number, None)
@@ -296,11 +296,15 @@ def _closed_undisturbed(job: Generator[Any, None, None]) -> Iterator[None]:
     try:
         yield
     finally:
-        before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        before = signal.signal(signal.SIGTERM, _go_on)
         try:
             job.close()
         finally:
             signal.signal(signal.SIGTERM, before)
+
+
+def _go_on(*_: object) -> None:
+    """Ignore a signal. SIG_IGN would print a traceback for one that has arrived and is not yet handled."""
 
 
 def _end(*_: object) -> None:
@@ -309,7 +313,7 @@ def _end(*_: object) -> None:
     The exception may come between any two lines, so a run may be closed by the interpreter only. An error of that run,
     such as a full disk, is then not shown: the command reports its own reason for stopping.
     """
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, _go_on)
     sys.unraisablehook = lambda _: None
     sys.exit()
 

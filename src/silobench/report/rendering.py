@@ -112,7 +112,7 @@ def sentences(note: str) -> list[str]:
     """Return the parts of a note, each as a sentence. The mark of the best is a star on pages.
 
     >>> sentences("a: the first; b: (one; two)")
-    ['A: the first.', 'B: (one; two).']
+    ['a: the first.', 'b: (one; two).']
     """
     parts, depth, start = [], 0, 0
     note = note.replace("* best mean", "★ best mean")
