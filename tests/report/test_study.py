@@ -42,7 +42,7 @@ def test_a_study_has_its_charts_and_tables(tmp_path: Path) -> None:
     written = study(tmp_path, scores)
     sides = [tuple(run(tmp_path / "confirm", [score], seed, algorithm=name) for seed, score in enumerate(each, 10))
              for name, each in (("fedavg", (0.3, 0.35, 0.31)), ("fedprox", (0.8, 0.84, 0.79)))]  # fmt: skip
-    Study(written.definition, written.trials, confirm=Pairs(*sides)).write(tmp_path)
+    Study(written.definition, written.trials, confirm=Pairs(3, *sides)).write(tmp_path)
     search, confirmed, cost = study_sections(tmp_path)
     history, by_rate, by_algorithm, importance = (drawing.chart for drawing in search.drawings)
     assert isinstance(history, LineChart)
