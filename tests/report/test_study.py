@@ -2,8 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from silobench.report.charts.values import BarChart, LineChart, ScatterChart
 from silobench.report.study import study_pages, study_sections
@@ -59,6 +62,18 @@ def test_a_study_has_its_charts_and_tables(tmp_path: Path) -> None:
     assert [entry.text for entry in cost.table.rows[0]][:3] == ["search", "8", "16"]
     (page,) = study_pages(read_runs(tmp_path))
     assert (page.file, len(page.sections)) == ("tuning.html", 3)
+
+
+@pytest.mark.parametrize(
+    ("split", "note"), [("given", "test rows that no trial has seen."), ("10:1", "trials have seen some of them")]
+)
+def test_test_rows_are_unseen_only_if_no_seed_draws_them(split: str, note: str, tmp_path: Path) -> None:
+    written = study(tmp_path, [0.3, 0.5])
+    sides = [(run(tmp_path / "confirm", [0.3], 10, algorithm=name),) for name in ("fedavg", "fedprox")]
+    definition = replace(written.definition, choices={"dataset": "mnist", "split": split})
+    Study(definition, written.trials, confirm=Pairs(1, *sides)).write(tmp_path)
+    _, confirmed, _ = study_sections(tmp_path)
+    assert note in confirmed.table.note
 
 
 def test_runs_without_a_study_have_no_page(tmp_path: Path) -> None:

@@ -246,8 +246,7 @@ def runs_of(
 ) -> list[Plan]:
     """Return plans of a setting, one per seed; without `is_judged_by_validation` its runs see the test rows."""
     choices = tuned_choices(definition.choices, values)
-    split = str(choices.get("split", "given"))
-    split = for_tuning(split, definition.validation) if is_judged_by_validation else split
+    split = for_tuning(definition.split, definition.validation) if is_judged_by_validation else definition.split
     plans = plan({**choices, "split": split, "seed": list(seeds)}, plugins=plugins)
     origins = {each.origin.id for each in plans if each.origin}
     keys = dict.fromkeys((*plans[0].shown, *(key.partition(".")[0] for key in definition.space)))
@@ -269,11 +268,10 @@ def shown(values: Mapping[str, Value]) -> str:
 def notes(definition: Definition) -> list[str]:
     """Return sentences that a reader of the results must know."""
     choices, sentences = definition.choices, []
-    split = str(choices.get("split", "given"))
-    if split_rule(split).ratio:
+    if split_rule(definition.split).ratio:
         sentences.append(
-            f"split {split} draws the test rows from the seed: test rows of one seed are training rows of another, so "
-            "the trials have seen rows that the fresh seeds are tested on"
+            f"split {definition.split} draws the test rows from the seed: test rows of one seed are training rows of "
+            "another, so the trials have seen rows that the fresh seeds are tested on"
         )
     if bind(choices).is_private:
         sentences.append(

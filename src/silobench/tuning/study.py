@@ -46,6 +46,10 @@ class Definition:
     def first_seed(self) -> int:
         return int(self.choices.get("seed", 0))
 
+    @property
+    def split(self) -> str:
+        return str(self.choices.get("split", "given"))
+
     def as_json(self) -> dict[str, Any]:
         return {**vars(self), "choices": dict(self.choices), "space": {k: v.text() for k, v in self.space.items()}}
 
