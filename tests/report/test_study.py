@@ -14,6 +14,7 @@ from silobench.runs.stored import read_runs
 from silobench.tuning.importance import importances
 from silobench.tuning.ranges import range_of
 from silobench.tuning.study import Definition, Pairs, Study, Trial, read_outcome, read_study
+from silobench.tuning.verdict import facts, sentences
 from stored import regression, stored
 
 SPACE = {"solver.lr": "log(0.001, 1.0)", "algorithm": ["fedavg", "fedprox"]}
@@ -74,6 +75,31 @@ def test_test_rows_are_unseen_only_if_no_seed_draws_them(split: str, note: str, 
     Study(definition, written.trials, confirm=Pairs(1, *sides)).write(tmp_path)
     _, confirmed, _ = study_sections(tmp_path)
     assert note in confirmed.table.note
+
+
+def test_repeats_give_no_probability(tmp_path: Path) -> None:
+    """The best trial is chosen by the seeds of repeats too, so that a test on them would favour it."""
+    written = study(tmp_path, [0.3, 0.5])
+    scores = {"fedavg": (0.3, 0.35, 0.31), "fedprox": (0.8, 0.84, 0.79)}
+    repeats, confirm = (
+        [
+            tuple(
+                run(tmp_path / folder, [score], seed, algorithm=name, split=split) for seed, score in enumerate(each, 1)
+            )
+            for name, each in scores.items()
+        ]
+        for folder, split in (("trials", "tuning 4:1"), ("confirm", "given"))
+    )
+    whole = Study(written.definition, written.trials, dict(enumerate(repeats)), Pairs(1, *confirm))
+    outcome = read_outcome(whole, tmp_path)
+    (repeated,) = [line for line in sentences(outcome) if line.startswith("repeated")]
+    (confirmed,) = [line for line in sentences(outcome) if line.startswith("confirmed")]
+    means = "3 seeds: 81.0% tuned, 32.0% with the defaults"
+    assert repeated == f"repeated on validation rows, {means}; these seeds helped to choose the best trial."
+    assert confirmed.startswith(f"confirmed on test rows, {means}; tuned is better (probability ")
+    answer = facts(outcome)
+    assert "comparison" not in answer["repeats"]
+    assert answer["confirm"]["comparison"]
 
 
 def test_runs_without_a_study_have_no_page(tmp_path: Path) -> None:
