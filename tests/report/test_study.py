@@ -2,8 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from silobench.report.charts.values import BarChart, LineChart, ScatterChart
 from silobench.report.study import study_pages, study_sections
@@ -11,6 +14,7 @@ from silobench.runs.stored import read_runs
 from silobench.tuning.importance import importances
 from silobench.tuning.ranges import range_of
 from silobench.tuning.study import Definition, Pairs, Study, Trial, read_outcome, read_study
+from silobench.tuning.verdict import facts, sentences
 from stored import regression, stored
 
 SPACE = {"solver.lr": "log(0.001, 1.0)", "algorithm": ["fedavg", "fedprox"]}
@@ -42,7 +46,7 @@ def test_a_study_has_its_charts_and_tables(tmp_path: Path) -> None:
     written = study(tmp_path, scores)
     sides = [tuple(run(tmp_path / "confirm", [score], seed, algorithm=name) for seed, score in enumerate(each, 10))
              for name, each in (("fedavg", (0.3, 0.35, 0.31)), ("fedprox", (0.8, 0.84, 0.79)))]  # fmt: skip
-    Study(written.definition, written.trials, confirm=Pairs(*sides)).write(tmp_path)
+    Study(written.definition, written.trials, confirm=Pairs(3, *sides)).write(tmp_path)
     search, confirmed, cost = study_sections(tmp_path)
     history, by_rate, by_algorithm, importance = (drawing.chart for drawing in search.drawings)
     assert isinstance(history, LineChart)
@@ -59,6 +63,43 @@ def test_a_study_has_its_charts_and_tables(tmp_path: Path) -> None:
     assert [entry.text for entry in cost.table.rows[0]][:3] == ["search", "8", "16"]
     (page,) = study_pages(read_runs(tmp_path))
     assert (page.file, len(page.sections)) == ("tuning.html", 3)
+
+
+@pytest.mark.parametrize(
+    ("split", "note"), [("given", "test rows that no trial has seen."), ("10:1", "trials have seen some of them")]
+)
+def test_test_rows_are_unseen_only_if_no_seed_draws_them(split: str, note: str, tmp_path: Path) -> None:
+    written = study(tmp_path, [0.3, 0.5])
+    sides = [(run(tmp_path / "confirm", [0.3], 10, algorithm=name),) for name in ("fedavg", "fedprox")]
+    definition = replace(written.definition, choices={"dataset": "mnist", "split": split})
+    Study(definition, written.trials, confirm=Pairs(1, *sides)).write(tmp_path)
+    _, confirmed, _ = study_sections(tmp_path)
+    assert note in confirmed.table.note
+
+
+def test_repeats_give_no_probability(tmp_path: Path) -> None:
+    """The best trial is chosen by the seeds of repeats too, so that a test on them would favour it."""
+    written = study(tmp_path, [0.3, 0.5])
+    scores = {"fedavg": (0.3, 0.35, 0.31), "fedprox": (0.8, 0.84, 0.79)}
+    repeats, confirm = (
+        [
+            tuple(
+                run(tmp_path / folder, [score], seed, algorithm=name, split=split) for seed, score in enumerate(each, 1)
+            )
+            for name, each in scores.items()
+        ]
+        for folder, split in (("trials", "tuning 4:1"), ("confirm", "given"))
+    )
+    whole = Study(written.definition, written.trials, dict(enumerate(repeats)), Pairs(1, *confirm))
+    outcome = read_outcome(whole, tmp_path)
+    (repeated,) = [line for line in sentences(outcome) if line.startswith("repeated")]
+    (confirmed,) = [line for line in sentences(outcome) if line.startswith("confirmed")]
+    means = "3 seeds: 81.0% tuned, 32.0% with the defaults"
+    assert repeated == f"repeated on validation rows, {means}; these seeds helped to choose the best trial."
+    assert confirmed.startswith(f"confirmed on test rows, {means}; tuned is better (probability ")
+    answer = facts(outcome)
+    assert "comparison" not in answer["repeats"]
+    assert answer["confirm"]["comparison"]
 
 
 def test_runs_without_a_study_have_no_page(tmp_path: Path) -> None:

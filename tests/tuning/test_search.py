@@ -18,7 +18,7 @@ from silobench.runs.plan import Plan
 from silobench.runs.stored import read_runs
 from silobench.runs.sweep import sweep
 from silobench.tuning.search import Search, definition_of, notes, open_study, tuned_choices
-from silobench.tuning.study import Study, final_score, read_outcome, read_study
+from silobench.tuning.study import Outcome, Study, Trial, final_score, read_outcome, read_study
 
 TINY = """
 dataset = "fcube"
@@ -82,7 +82,7 @@ def test_the_test_rows_are_used_only_to_confirm(poisoned: str, tmp_path: Path) -
     """With swapped labels and features of 1e30, the score on test rows falls, and that on validation rows does not."""
     choices = {**CHOICES, "dataset": f"{poisoned}(rows=false)", "solver": "sgd(lr=0.3, epochs=1)"}
     study = searched(tmp_path, 1, choices=choices)
-    study = Search(tmp_path, run).confirm(study, 0, 2)
+    study = Search(tmp_path, run).confirm(study, 2)
     outcome = read_outcome(study, tmp_path)
     assert outcome.default.score > 0.9
     assert max(map(final_score, outcome.confirm[0])) < 0.7
@@ -94,7 +94,7 @@ def test_validation_rows_are_a_stratified_part_of_the_training_rows(tmp_path: Pa
     assert (trial.dataset.train, trial.dataset.test) == (3200, 800)  # of 4,000 training rows
     assert trial.label["split"] == "tuning 4:1"
     assert sum(trial.partition.sizes) == 3200
-    study = Search(tmp_path, run).confirm(study, 0, 1)
+    study = Search(tmp_path, run).confirm(study, 1)
     for each in read_runs(tmp_path / "confirm"):
         assert (each.dataset.train, each.dataset.test) == (4000, 1000)
         assert "split" not in each.label
@@ -162,6 +162,70 @@ def test_more_trials_continue_a_study(tmp_path: Path) -> None:
     searched(tmp_path / "a", 6, batch=4)
     longer = searched(tmp_path / "a", 11, batch=4)
     assert longer.trials == searched(tmp_path / "b", 11, batch=4).trials
+
+
+def grid_command(file: Path, out: Path, *options: str) -> list[str | Path]:
+    """Return a command that searches a grid with one seed per trial."""
+    return ["tune", file, "--out", out, "--workers", "1", "--sampler", "grid", "--seeds", "1", *options]
+
+
+def outcome_in(out: Path) -> Outcome:
+    return read_outcome(read_study(out), out)
+
+
+def by_score(outcome: Outcome) -> int:
+    return max(outcome.trials, key=lambda result: result.score).trial.number
+
+
+@pytest.fixture
+def confirmed_early(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> tuple[Path, Path]:
+    """Return the file and the directory of a study that was repeated and confirmed after two bad trials."""
+    space = '"solver.lr" = [0.0001, 0.0002, 0.0003, 0.3]'
+    file = write(
+        tmp_path / "tiny.toml", f"{TINY.partition('[tune]')[0].replace('epochs=1', 'lr=0.0001')}[tune]\n{space}\n"
+    )
+    out = tmp_path / "study"
+    answer = call(capsys, *grid_command(file, out, "--trials", "2", "--repeats", "1", "--confirm", "2"))
+    assert "confirmed on test rows" in answer.out, answer.err
+    return file, out
+
+
+@pytest.mark.parametrize("repeats", ["0", "1"])
+def test_earlier_repeats_and_test_runs_do_not_speak_for_later_trials(
+    repeats: str, confirmed_early: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = confirmed_early
+    earlier = outcome_in(out).best.trial.number
+    answer = call(capsys, *grid_command(file, out, "--trials", "5", "--repeats", repeats, "--confirm", "0"))
+    outcome = outcome_in(out)
+    assert outcome.best.trial.number == by_score(outcome) != earlier
+    assert read_experiment(out / "tuned.toml")["solver"] == "sgd(lr=0.3)"
+    assert "confirmed on test rows" not in answer.out
+    assert f"(trial {outcome.best.trial.number})" in answer.out
+
+
+def test_a_study_that_goes_on_shows_nothing_stale(confirmed_early: tuple[Path, Path]) -> None:
+    """A trial that was only suggested yet takes away what was concluded from fewer trials."""
+    _, out = confirmed_early
+    study = read_study(out)
+    assert study.with_trial(study.trials[1]) == study
+    assert study.confirm
+    longer = study.with_trial(Trial(2, {"solver.lr": 0.3}, ("0123456789abcdef",)))
+    assert (longer.repeats, longer.confirm) == ({}, None)
+    other = replace(study, confirm=replace(study.confirm, trial=1 - study.confirm.trial))
+    assert read_outcome(other, out).confirm == ([], [])
+
+
+def test_seeds_of_repeats_are_never_called_fresh(
+    confirmed_early: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = confirmed_early  # seed 0 searched, seed 1 repeated
+    call(capsys, *grid_command(file, out, "--trials", "2", "--repeats", "0", "--confirm", "3"))
+    assert [each.seed for each in outcome_in(out).confirm[0]] == [2, 3, 4]
+    call(capsys, *grid_command(file, out, "--trials", "2", "--repeats", "1", "--confirm", "0"))  # the same repeats
+    assert [each.seed for each in outcome_in(out).confirm[0]] == [2, 3, 4]
+    call(capsys, *grid_command(file, out, "--trials", "2", "--repeats", "3", "--confirm", "0"))  # seeds 1 to 3
+    assert outcome_in(out).confirm == ([], [])
 
 
 def test_pruned_trials_stop_early_and_are_never_the_best(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def tune(
     search = Search(folder, _runner(engine, workers, plugin or ()), tuple(plugin or ()), _announcer(folder))
     study = search.until(study, trials)
     study = search.repeat(study, repeats) if repeats else study
-    study = search.confirm(study, repeats, confirm) if confirm else study
+    study = search.confirm(study, confirm) if confirm else study
     study.write(folder)
     outcome = outcome_of(study, folder)
     _write_tuned(outcome, folder)

@@ -197,29 +197,26 @@ class Search:
         The best of many noisy scores is partly luck, and further seeds show how much.
         """
         definition, outcome = study.definition, read_outcome(study, self.out)
-        seeds = self._seeds(definition, 0, count)
+        first = definition.first_seed + definition.seeds
+        seeds = range(first, first + count)
         finalists = {result.trial.number: result.trial for result in (outcome.default, *outcome.ranked[:FINALISTS])}
         plans = {
             number: runs_of(definition, trial.values, seeds, is_judged_by_validation=True, plugins=self.plugins)
             for number, trial in finalists.items()
         }
         self._run([each for some in plans.values() for each in some])
-        return replace(study, repeats={number: _ids(some) for number, some in sorted(plans.items())})
+        return study.with_repeats({number: _ids(some) for number, some in sorted(plans.items())})
 
-    def confirm(self, study: Study, skip: int, count: int) -> Study:
+    def confirm(self, study: Study, count: int) -> Study:
         """Run the best trial and the defaults on fresh seeds with all training rows, on test rows."""
-        definition, best = study.definition, read_outcome(study, self.out).best.trial.values
-        seeds = self._seeds(definition, skip, count)
+        definition, best = study.definition, read_outcome(study, self.out).best.trial
+        seeds = range(study.fresh_seed, study.fresh_seed + count)
         default, tuned = (
             runs_of(definition, values, seeds, is_judged_by_validation=False, plugins=self.plugins)
-            for values in ({}, best)
+            for values in ({}, best.values)
         )
         self._run([*default, *tuned], CONFIRM)
-        return replace(study, confirm=Pairs(_ids(default), _ids(tuned)))
-
-    def _seeds(self, definition: Definition, skip: int, count: int) -> range:
-        first = definition.first_seed + definition.seeds + skip
-        return range(first, first + count)
+        return replace(study, confirm=Pairs(best.number, _ids(default), _ids(tuned)))
 
 
 _NOTHING = Definition({}, {})
@@ -249,8 +246,7 @@ def runs_of(
 ) -> list[Plan]:
     """Return plans of a setting, one per seed; without `is_judged_by_validation` its runs see the test rows."""
     choices = tuned_choices(definition.choices, values)
-    split = str(choices.get("split", "given"))
-    split = for_tuning(split, definition.validation) if is_judged_by_validation else split
+    split = for_tuning(definition.split, definition.validation) if is_judged_by_validation else definition.split
     plans = plan({**choices, "split": split, "seed": list(seeds)}, plugins=plugins)
     origins = {each.origin.id for each in plans if each.origin}
     keys = dict.fromkeys((*plans[0].shown, *(key.partition(".")[0] for key in definition.space)))
@@ -272,11 +268,10 @@ def shown(values: Mapping[str, Value]) -> str:
 def notes(definition: Definition) -> list[str]:
     """Return sentences that a reader of the results must know."""
     choices, sentences = definition.choices, []
-    split = str(choices.get("split", "given"))
-    if split_rule(split).ratio:
+    if split_rule(definition.split).ratio:
         sentences.append(
-            f"split {split} draws the test rows from the seed: test rows of one seed are training rows of another, so "
-            "the trials have seen rows that the fresh seeds are tested on"
+            f"split {definition.split} draws the test rows from the seed: test rows of one seed are training rows of "
+            "another, so the trials have seen rows that the fresh seeds are tested on"
         )
     if bind(choices).is_private:
         sentences.append(

@@ -46,6 +46,10 @@ class Definition:
     def first_seed(self) -> int:
         return int(self.choices.get("seed", 0))
 
+    @property
+    def split(self) -> str:
+        return str(self.choices.get("split", "given"))
+
     def as_json(self) -> dict[str, Any]:
         return {**vars(self), "choices": dict(self.choices), "space": {k: v.text() for k, v in self.space.items()}}
 
@@ -71,8 +75,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Ids of runs of the defaults and of the tuned setting with the same seeds."""
+    """Ids of runs of the defaults and of a trial with the same seeds."""
 
+    trial: int  # the number of the trial that was the best
     default: tuple[str, ...]
     tuned: tuple[str, ...]
 
@@ -87,9 +92,24 @@ class Study:
     confirm: Pairs | None = None  # on test rows
 
     def with_trial(self, trial: Trial) -> "Study":
-        """Return the study with a trial added, or replaced if it has a trial of this number."""
+        """Return the study with a trial added, or replaced if it has a trial of this number.
+
+        Another trial may be the best, so repeats and runs on test rows no longer count.
+        """
+        if trial in self.trials:
+            return self
         trials = {**{each.number: each for each in self.trials}, trial.number: trial}
-        return replace(self, trials=tuple(trials[number] for number in sorted(trials)))
+        return Study(self.definition, tuple(trials[number] for number in sorted(trials)))
+
+    def with_repeats(self, repeats: Mapping[int, tuple[str, ...]]) -> "Study":
+        """Return the study with repeats; other repeats may use the seeds of runs on test rows, which are left out."""
+        return self if repeats == self.repeats else replace(self, repeats=repeats, confirm=None)
+
+    @property
+    def fresh_seed(self) -> int:
+        """The first seed that is neither of the trials nor of their repeats."""
+        repeats = max(map(len, self.repeats.values()), default=0)
+        return self.definition.first_seed + self.definition.seeds + repeats
 
     def write(self, out: Path) -> None:
         facts = {
@@ -115,9 +135,8 @@ def read_study(out: Path) -> Study:
             Trial(each["number"], each["values"], tuple(each["runs"]), each.get("pruned")) for each in facts["trials"]
         ]
         repeats = {int(number): tuple(ids) for number, ids in facts.get("repeats", {}).items()}
-        confirm = (
-            Pairs(*(tuple(facts["confirm"][side]) for side in ("default", "tuned"))) if "confirm" in facts else None
-        )
+        pairs = facts.get("confirm", {})  # without a trial, it is not known whether they are of the best one
+        confirm = Pairs(pairs["trial"], tuple(pairs["default"]), tuple(pairs["tuned"])) if "trial" in pairs else None
         return Study(Definition.from_json(facts["definition"]), tuple(trials), repeats, confirm)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordError(
@@ -261,9 +280,12 @@ def read_outcome(study: Study, out: Path) -> Outcome:
         TrialResult(trial, _runs(folder, trial.runs), _runs(folder, study.repeats.get(trial.number, ())))
         for trial in study.trials
     ]
-    pairs = study.confirm or Pairs((), ())
+    outcome = Outcome(study, tuple(trial for trial in trials if trial.runs), ([], []))
+    pairs = study.confirm
+    if pairs is None or not outcome.finished or outcome.best.trial.number != pairs.trial:
+        return outcome
     confirm = list(_runs(out / CONFIRM, pairs.default)), list(_runs(out / CONFIRM, pairs.tuned))
-    return Outcome(study, tuple(trial for trial in trials if trial.runs), confirm)
+    return replace(outcome, confirm=confirm)
 
 
 def _runs(folder: Path, ids: Sequence[str]) -> tuple[StoredRun, ...]:

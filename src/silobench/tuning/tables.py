@@ -2,6 +2,7 @@
 
 from silobench.analysis.tables import Entry, Table, entries
 from silobench.analysis.units import duration, size
+from silobench.data.splits import split_rule
 from silobench.tuning.study import Cost, Outcome, TrialResult, final_score
 
 _ENDS = ("state", "rounds", "bytes", "seconds")
@@ -55,7 +56,12 @@ def confirm_table(outcome: Outcome) -> Table:
         gain = metric.gain(scores[1], scores[0])
         rows.append([Entry(str(before.seed)), *shown, Entry(f"{metric.factor * gain:+.{metric.digits}f}")])
     columns = ["seed", "defaults", "tuned", "gain"]
-    note = "All training rows, and test rows that no trial has seen."
+    seen = (
+        "test rows that the seed draws: trials have seen some of them as training rows of other seeds"
+        if split_rule(outcome.study.definition.split).ratio
+        else "test rows that no trial has seen"
+    )
+    note = f"All training rows, and {seen}."
     return Table(f"{metric.heading} on test rows, fresh seeds".capitalize(), columns, rows, note)
 
 

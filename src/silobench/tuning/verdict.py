@@ -33,7 +33,7 @@ def facts(outcome: Outcome) -> dict[str, Any]:
         "best": _trial(best),
         "default": _trial(outcome.default),
         "repeats": _pairs(outcome.default.repeats, best.repeats),
-        "confirm": _pairs(*outcome.confirm),
+        "confirm": _confirmed(*outcome.confirm),
         "cost": asdict(outcome.cost),
         "confirm_cost": asdict(outcome.confirm_cost),
         "trials": [_trial(trial) for trial in outcome.trials],
@@ -54,13 +54,17 @@ def _trial(result: TrialResult) -> dict[str, Any]:
 def _pairs(default: Sequence[StoredRun], tuned: Sequence[StoredRun]) -> dict[str, Any] | None:
     if not default:
         return None
-    compared = comparison(default, tuned)
     return {
         "seeds": [run.seed for run in default],
         "default": [finite(final_score(run)) for run in default],
         "tuned": [finite(final_score(run)) for run in tuned],
-        "comparison": compared and compared.as_json("tuned", "defaults"),
     }
+
+
+def _confirmed(default: Sequence[StoredRun], tuned: Sequence[StoredRun]) -> dict[str, Any] | None:
+    """Return pairs with their comparison, which is fair because nothing was chosen by them."""
+    pairs, compared = _pairs(default, tuned), comparison(default, tuned)
+    return pairs and {**pairs, "comparison": compared and compared.as_json("tuned", "defaults")}
 
 
 def sentences(outcome: Outcome) -> list[str]:
@@ -72,28 +76,32 @@ def sentences(outcome: Outcome) -> list[str]:
         f"{metric.title} on validation rows: {metric.text(best.score, best.std)} tuned, "
         f"{metric.text(default.score, default.std)} with the defaults.",
     ]
-    for name, before, after in (
-        ("repeated on validation rows", default.repeats, best.repeats),
-        ("confirmed on test rows", *outcome.confirm),
-    ):
-        if before:
-            lines.append(f"{name}, {_pairs_text(outcome, before, after)}")
+    if default.repeats:
+        means = _means(outcome, default.repeats, best.repeats)
+        lines.append(f"repeated on validation rows, {means}; these seeds helped to choose the best trial.")
+    if outcome.confirm[0]:
+        lines.append(f"confirmed on test rows, {_means(outcome, *outcome.confirm)}{_verdict(*outcome.confirm)}.")
     cost = outcome.cost
     spent = f"{cost.runs} runs, {cost.rounds:,} rounds, {size(cost.bytes)} of messages"
     lines.append(f"the search cost {spent} and {duration(cost.seconds)} of computing.")
     return lines
 
 
-def _pairs_text(outcome: Outcome, before: Sequence[StoredRun], after: Sequence[StoredRun]) -> str:
+def _means(outcome: Outcome, before: Sequence[StoredRun], after: Sequence[StoredRun]) -> str:
     metric, count = outcome.metric, len(before)
     seeds = f"{count} {'seed' if count == 1 else 'seeds'}"
+    if outcome.best is outcome.default:
+        return f"{seeds}: no trial was better than the defaults"
+    means = [metric.text(fmean(map(final_score, runs))) for runs in (after, before)]
+    return f"{seeds}: {means[0]} tuned, {means[1]} with the defaults"
+
+
+def _verdict(before: Sequence[StoredRun], after: Sequence[StoredRun]) -> str:
     compared = comparison(before, after)
     if compared is None:
-        return f"{seeds}: no trial was better than the defaults."
-    means = [fmean(map(final_score, runs)) for runs in (after, before)]
+        return ""
     odds = f" (probability {compared.odds.better_a:.3f})" if compared.odds else ""
-    verdict = compared.verdict("tuned", "defaults")
-    return f"{seeds}: {metric.text(means[0])} tuned, {metric.text(means[1])} with the defaults; {verdict}{odds}."
+    return f"; {compared.verdict('tuned', 'defaults')}{odds}"
 
 
 def toml_text(choices: Mapping[str, Any], comment: Sequence[str] = ()) -> str:
