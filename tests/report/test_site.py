@@ -251,6 +251,17 @@ def test_a_list_of_files_that_leads_elsewhere_deletes_nothing(tmp_path: Path) ->
     assert (tmp_path / "precious.txt").read_text() == "mine"
 
 
+def test_a_list_of_files_that_names_folders_deletes_none_of_them(tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    write(with_ids(study()), folder)
+    before, listing = contents(folder), json.loads((folder / WRITTEN).read_text())
+    (folder / "photos").mkdir()
+    (folder / WRITTEN).write_text(json.dumps({"files": [*listing["files"], "photos", "runs", ".", "index.html/below"]}))
+    write(with_ids(study()), folder)
+    assert (folder / "photos").is_dir()
+    assert contents(folder) == before
+
+
 def test_a_report_that_was_cut_off_can_be_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from silobench.report import site as writer
 
