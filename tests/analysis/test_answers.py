@@ -92,6 +92,30 @@ def test_no_effect_is_hardly_ever_best() -> None:
     assert wrong <= 21
 
 
+def test_each_mu_of_a_grid_counts_as_a_method() -> None:
+    """FedProx has the best of 4 mu, so 5 cells may be best by chance: 1 - 0.05 / 5 is needed instead of 1 - 0.05 / 2.
+
+    The other mu are far behind, so the lead over FedAvg stays the same.
+    """
+    groups = [trials([0.79, 0.83, 0.82], algorithm="fedprox(mu=0.01)"), trials([0.74, 0.76, 0.75])]
+    grid = [trials([0.60, 0.61, 0.60], algorithm=f"fedprox(mu={mu})") for mu in (0.001, 0.1, 1.0)]
+    one, many = outcomes(cells(*groups))[0], outcomes(cells(*groups, *grid))[0]
+    assert one.lead
+    assert many.lead
+    assert 1 - 0.05 / 2 < one.lead.probability == many.lead.probability < 1 - 0.05 / 5
+    assert (one.kind, one.leaders) == ("best", ("fedprox(mu=0.01)",))
+    assert (many.kind, many.leaders) == ("tie", ("fedprox (best mu)", "fedavg"))
+
+
+def test_baselines_and_diverged_methods_do_not_count_as_candidates() -> None:
+    """The lead is decided among 2 methods, and would not be among 5."""
+    groups = [trials([0.79, 0.83, 0.82], algorithm="scaffold"), trials([0.74, 0.76, 0.75])]
+    broken = [
+        stored([0.1, 0.1], seed, [{}, {"loss": None}], algorithm=name) for seed in range(3) for name in ("a", "b")
+    ]
+    assert kinds(*groups, broken, trials([0.9] * 3, algorithm="combined")) == ["best"]
+
+
 def test_many_settings_without_an_effect_have_no_best() -> None:
     """One lead among 20 settings that would be decided alone is what chance gives."""
     lucky, other = [0.80, 0.84, 0.82], [0.74, 0.76, 0.75]

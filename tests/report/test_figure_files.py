@@ -116,10 +116,11 @@ def test_files_are_named_by_sections_and_titles(tmp_path: Path) -> None:
         "01-curves-01-digits-label-count-k-1.svg", "01-curves-02-etc-passwd.svg", "01-curves-03-bars.svg",
         "02-con-b-01-digits-label-count-k-1.svg",
     ]  # fmt: skip
-    (tmp_path / "figures" / "mine.svg").write_text("mine")
+    for name in ("mine.svg", "01-mine.svg"):
+        (tmp_path / "figures" / name).write_text("mine")
     write_figures(sections[1:], tmp_path / "figures", "svg")  # earlier figures go, other files stay
     assert sorted(path.name for path in (tmp_path / "figures").iterdir()) == [
-        "01-con-b-01-digits-label-count-k-1.svg", "mine.svg",
+        "01-con-b-01-digits-label-count-k-1.svg", "01-mine.svg", "mine.svg",
     ]  # fmt: skip
     (tmp_path / "file").write_text("")
     with pytest.raises(RecordError, match="cannot be written"):
@@ -129,6 +130,19 @@ def test_files_are_named_by_sections_and_titles(tmp_path: Path) -> None:
 def test_long_titles_fit_into_file_names() -> None:
     assert len(slug("x" * 999)) == 70
     assert slug("...") == slug("/") == "figure"
+
+
+@pytest.mark.parametrize(
+    ("output", "figures"), [("elsewhere", "elsewhere/figures"), ("page.html", "figures"), (None, "runs/figures")]
+)
+def test_figures_are_where_the_report_is(
+    output: str | None, figures: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored([0.5, 0.6], out=tmp_path / "runs")
+    place = ["--output", tmp_path / output] if output else []
+    for _ in range(2):  # figures in the folder of a report are not in the way of the next one
+        assert call(capsys, "report", tmp_path / "runs", "--figures", "svg", *place).code == 0
+    assert {path.parent for path in tmp_path.rglob("*.svg")} == {tmp_path / figures}
 
 
 def test_report_writes_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -228,6 +228,17 @@ def test_a_foreign_file_in_the_way_is_refused_and_nothing_is_written(tmp_path: P
     assert contents(folder) == {"index.html": b"my home page"}
 
 
+def test_one_file_replaces_a_page_of_silobench_and_no_other_file(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    first = write(with_ids(study()), page).read_bytes()
+    assert write(with_ids(study()[:6]), page).read_bytes() != first
+    for foreign in (b"", b"<p>made with silobench 1.0</p>", b"\xff\x00", b'<meta name="generator" content="sphinx 9">'):
+        page.write_bytes(foreign)
+        with pytest.raises(RecordError, match=r"report.html exists and is not a page of silobench: move it away"):
+            write(with_ids(study()), page)
+        assert contents(tmp_path) == {"report.html": foreign}
+
+
 def test_a_list_of_files_that_leads_elsewhere_deletes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "report"
     write(with_ids(study()), folder)
@@ -238,6 +249,17 @@ def test_a_list_of_files_that_leads_elsewhere_deletes_nothing(tmp_path: Path) ->
     with pytest.raises(RecordError):  # its own pages now look foreign
         write(with_ids(study()), folder)
     assert (tmp_path / "precious.txt").read_text() == "mine"
+
+
+def test_a_list_of_files_that_names_folders_deletes_none_of_them(tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    write(with_ids(study()), folder)
+    before, listing = contents(folder), json.loads((folder / WRITTEN).read_text())
+    (folder / "photos").mkdir()
+    (folder / WRITTEN).write_text(json.dumps({"files": [*listing["files"], "photos", "runs", ".", "index.html/below"]}))
+    write(with_ids(study()), folder)
+    assert (folder / "photos").is_dir()
+    assert contents(folder) == before
 
 
 def test_a_report_that_was_cut_off_can_be_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,9 @@
 
 A method is called best in a setting only if it beats every other one there by more than the region of practical
 equivalence. It was picked for its mean, so the probability of each lead must be above 1 - 0.05 / methods (Bonferroni).
-Of many settings some have a best method by chance. Where there are no more of them than chance gives, the probability
-must be above 1 - 0.05 / (methods * settings). Everything else is a tie, or cannot be said.
+FedProx over a grid of mu was picked too, so each mu counts as a method there. Of many settings some have a best method
+by chance. Where there are no more of them than chance gives, the probability must be above 1 - 0.05 / (methods *
+settings). Everything else is a tie, or cannot be said.
 """
 
 import math
@@ -143,7 +144,7 @@ def _outcome(setting: Setting, error: float) -> Outcome:
     leads = {name: Lead(ordered[0], name, pair, question) for name, pair in pairs.items() if pair and pair.odds}
     if len(leads) < len(pairs):
         return Outcome(setting, "one trial", _shown_best(ordered, finite, metric), diverged=failed)
-    level = 1 - error / len(finite)
+    level = 1 - error / (setting.candidates - len(failed))
     ties = [name for name, lead in leads.items() if lead.probability <= level]
     kind: Kind = "tie" if ties else "best"
     return Outcome(setting, kind, (ordered[0], *ties), leads[ordered[1]], failed)

@@ -1,12 +1,13 @@
 """What a study compares: its methods, and the settings in which they meet."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells, grouped
-from silobench.analysis.tables import folded, shown, varying
+from silobench.analysis.tables import folded, is_baseline, shown, varying
 from silobench.runs.label import Label
 
 METHOD_KEYS = (
@@ -23,6 +24,7 @@ class Setting:
 
     name: str
     cells: dict[str, CellResult]
+    candidates: int  # cells that may be best: those of all methods but baselines, with every mu of a grid
 
     @property
     def first(self) -> CellResult:
@@ -37,11 +39,20 @@ def settings(cells: Cells) -> list[Setting]:
     chosen = folded(cells) if cells else []
     keys = [key for key in METHOD_KEYS if len({cell.label.text(key) for cell in chosen}) > 1] or ["algorithm"]
     names = setting_choices(chosen, keys)
-    groups = grouped(chosen, lambda cell: cell.label.without(*METHOD_KEYS))
+    candidates = Counter(_place(cell) for cell in cells if not is_baseline(str(cell.label["algorithm"])))
     return [
-        Setting(setting_name(group[0], names, chosen), {_method(cell, keys): cell for cell in group})
-        for group in groups
+        Setting(
+            setting_name(group[0], names, chosen),
+            {_method(cell, keys): cell for cell in group},
+            candidates[_place(group[0])],
+        )
+        for group in grouped(chosen, _place)
     ]
+
+
+def _place(cell: CellResult) -> Label:
+    """Return what the cells of a setting share."""
+    return cell.label.without(*METHOD_KEYS)
 
 
 def setting_choices(cells: Cells, but: Sequence[str] = METHOD_KEYS) -> list[str]:

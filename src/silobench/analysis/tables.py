@@ -1,8 +1,8 @@
 """Tables as values: scores with settings down and algorithms across, other metrics, and what runs cost."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from silobench.analysis.cells import CellResult
@@ -10,6 +10,11 @@ from silobench.analysis.choices import method_choices as method_choices
 from silobench.analysis.choices import shown as shown
 from silobench.analysis.choices import varying as varying
 from silobench.analysis.constants import beats_constant, versus_constant
+from silobench.analysis.grids import GRID as GRID
+from silobench.analysis.grids import best_of_grids as best_of_grids
+from silobench.analysis.grids import column_of
+from silobench.analysis.grids import folded as folded
+from silobench.analysis.grids import is_fedprox as is_fedprox
 from silobench.analysis.groups import accuracy_text, by_metric, grouped, settings_of
 from silobench.analysis.specs import arguments, partition_kinds
 from silobench.analysis.units import duration, percent, size
@@ -17,7 +22,6 @@ from silobench.errors import listed
 from silobench.tasks.metrics import Metric
 
 BASELINES = ("solo", "combined", "joined-trees")  # reference points: they are never marked as the best of a row
-GRID = "fedprox (best mu)"
 CONSTANT = "constant"  # the column of the best constant answer
 _MOST_NAMED = 5  # settings in a note
 _DEFAULT_MU = 0.01
@@ -79,7 +83,7 @@ def score_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     marked if trials have a spread and an algorithm of the row beats the constant answer, which is the last column where
     runs state it. FedProx over a grid of mu is one column with the best mu, unless `every` is set.
     """
-    chosen, column = (list(cells) if every else best_of_grids(cells)), _columns(cells, every)
+    chosen, column = (list(cells) if every else best_of_grids(cells)), column_of(cells, every)
     algorithms, names = list(dict.fromkeys(map(column, chosen))), varying(chosen)
     kinds = [kind for kind in _SKEWS if any(skew_of(cell) == kind for cell in chosen)]
     constant = [CONSTANT] if any(cell.baseline is not None for cell in chosen) else []
@@ -109,7 +113,7 @@ def own_rows_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     It has the settings in which some algorithm gives parties models of their own, because a score on all test rows
     says little about these models.
     """
-    chosen, column = (list(cells) if every else best_of_grids(cells)), _columns(cells, every)
+    chosen, column = (list(cells) if every else best_of_grids(cells)), column_of(cells, every)
     settings = [group for group in settings_of(chosen) if any(cell.has_party_models for cell in group)]
     settings.sort(key=lambda group: _SKEWS.index(skew_of(group[0])))  # as in the table of scores
     algorithms = list(dict.fromkeys(column(cell) for group in settings for cell in group))
@@ -147,36 +151,6 @@ def skew_of(cell: CellResult) -> str:
     if (cell.label["dataset"], kinds[0]) == ("femnist", "by-group"):
         return "feature"  # each party is one writer with a handwriting of their own
     return _SKEW_OF_KIND.get(kinds[0], "label")
-
-
-# --- FedProx over a grid of mu ------------------------------------------------------------------------
-
-
-def best_of_grids(cells: Sequence[CellResult]) -> list[CellResult]:
-    """Return the cells, with FedProx only at the mu that has the best mean score in each setting."""
-    chosen = []
-    for setting in settings_of(cells):
-        proxes = [cell for cell in setting if is_fedprox(cell)]
-        best = max(proxes, key=lambda cell: cell.metric.gain(cell.score.mean, 0.0), default=None)
-        chosen += [cell for cell in setting if cell is best or not is_fedprox(cell)]
-    places = {id(cell): place for place, cell in enumerate(cells)}
-    return sorted(chosen, key=lambda cell: places[id(cell)])
-
-
-def folded(cells: Sequence[CellResult]) -> list[CellResult]:
-    """Return the best of grids; where there is a grid of mu, FedProx has one name in all settings."""
-    column = _columns(cells)
-    return [replace(cell, label=cell.label.replace(algorithm=column(cell))) for cell in best_of_grids(cells)]
-
-
-def is_fedprox(cell: CellResult) -> bool:
-    return cell.label.algorithm.name == "fedprox"
-
-
-def _columns(cells: Sequence[CellResult], every: bool = False) -> Callable[[CellResult], str]:
-    """Return a function from a cell to its column: the algorithm, or one for FedProx where there are several mu."""
-    one = not every and len({cell.label["algorithm"] for cell in cells if is_fedprox(cell)}) > 1
-    return lambda cell: GRID if one and is_fedprox(cell) else str(cell.label["algorithm"])
 
 
 # --- entries ------------------------------------------------------------------------------------------

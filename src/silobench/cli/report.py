@@ -30,7 +30,11 @@ def report(
     published: Published = False,
     figures: Annotated[
         str | None,
-        typer.Option(metavar="pdf|svg|png", help="Write every figure as a file too, into DIR/figures, for papers."),
+        typer.Option(
+            metavar="pdf|svg|png",
+            help="Write every figure as a file too, for papers: into DIR/figures, or with --output into the folder "
+            "'figures' in that folder or beside that file.",
+        ),
     ] = None,
     plugin: LoadedPlugins = None,
 ) -> None:  # fmt: skip
@@ -51,13 +55,23 @@ def report(
     print(f"report: {page.resolve()}")
     if figures:
         with waiting("drawing the figures"):
-            paths = _write_figures(results, source.folder, figures)
-        print(f"figures: {len(paths)} {figures} files in {(source.folder / 'figures').resolve()}")
+            folder = _figures_folder(source.folder, output)
+            paths = _write_figures(results, source.folder.resolve().name, folder, figures)
+        print(f"figures: {len(paths)} {figures} files in {folder.resolve()}")
     print_missing(results)
     report_damage(results)
 
 
-def _write_figures(results: "Results", directory: Path, form: str) -> list[Path]:
+def _figures_folder(runs: Path, output: Path | None) -> Path:
+    """Return the folder of figures: that of the runs, or one at the place that was chosen for the report."""
+    from silobench.report.site import is_one_file
+
+    if output is None:
+        return runs / "figures"
+    return (output.parent if is_one_file(output) else output) / "figures"
+
+
+def _write_figures(results: "Results", title: str, folder: Path, form: str) -> list[Path]:
     from silobench.papers import FINDINGS, collect_cells, paper_pages
     from silobench.report.figure_files import figure_sections, write_figures
     from silobench.report.pages import pages_of
@@ -66,8 +80,8 @@ def _write_figures(results: "Results", directory: Path, form: str) -> list[Path]
 
     cells = collect_cells(results.runs)
     pages = [*paper_pages(cells), *study_pages(results.runs)]
-    contents = contents_of(results, directory.resolve().name, cells, FINDINGS, pages)
-    return write_figures(figure_sections(pages_of(contents)), directory / "figures", form)
+    contents = contents_of(results, title, cells, FINDINGS, pages)
+    return write_figures(figure_sections(pages_of(contents)), folder, form)
 
 
 def _check_place(output: Path | None) -> None:

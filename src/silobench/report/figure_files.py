@@ -31,7 +31,7 @@ def write_figures(sections: Sequence[Section], folder: Path, form: str) -> list[
     check_form(form)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.glob(f"[0-9][0-9]-*.{form}"):
+        for old in folder.glob(f"[0-9][0-9]-*-[0-9][0-9]-*.{form}"):
             old.unlink()
     except OSError as error:
         raise RecordError(f"{folder} cannot be written ({error.strerror}): choose another place.") from error

@@ -1,7 +1,7 @@
 """A report as a folder of pages, or as one file to send. The same runs give the same bytes.
 
 The folder has a list of the files that silobench wrote. A report that is written again replaces these, deletes those
-that it no longer has, and refuses to touch any other file.
+that it no longer has, and refuses to touch any other file. A report of one file replaces only a page of silobench.
 """
 
 import json
@@ -17,7 +17,7 @@ from silobench.report.contents import Contents
 from silobench.report.page import Page
 from silobench.report.pages import pages_of
 from silobench.report.pages.runs import MOST_ALONE, run_page
-from silobench.report.rendering import Frame, Link, assets, render
+from silobench.report.rendering import Frame, Link, assets, refuse_foreign, render
 from silobench.runs.results import Results
 from silobench.runs.stored import StoredRun
 
@@ -44,11 +44,17 @@ def write_site(
     contents = contents_of(results, title, cells, findings, more, live)
     if not contents.runs:
         raise RecordError("there is no run to report: run the experiment first.")
-    if path.suffix.lower() in (".html", ".htm"):
+    if is_one_file(path):
+        refuse_foreign(path)
         return _write_alone(replace(contents, is_alone=True), path)
     files = dict(site_files(contents))
     _write_folder(files, path)
     return path / "index.html"
+
+
+def is_one_file(path: Path) -> bool:
+    """Whether a report at this path is one file, by its ending."""
+    return path.suffix.lower() in (".html", ".htm")
 
 
 def contents_of(
@@ -135,10 +141,14 @@ def _write_folder(files: Mapping[str, bytes], folder: Path) -> None:
 
 
 def _written(folder: Path) -> set[str]:
-    """Return the files of an earlier report in a folder; a list that is damaged or leads elsewhere counts as none."""
+    """Return the files of an earlier report in a folder.
+
+    A list that is damaged counts as none. Names that lead elsewhere, and names of anything but files, are left out.
+    """
     try:
         names = json.loads((folder / WRITTEN).read_text(encoding="utf-8"))["files"]
-        return {str(name) for name in names if not Path(name).is_absolute() and ".." not in Path(name).parts}
+        inside = [name for name in names if not Path(name).is_absolute() and ".." not in Path(name).parts]
+        return {str(name) for name in inside if (folder / name).is_file()}
     except (OSError, ValueError, KeyError, TypeError):
         return set()
 
