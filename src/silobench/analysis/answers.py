@@ -19,6 +19,7 @@ from silobench.analysis.compare import Paired, Question, paired, rope_of
 from silobench.analysis.constants import versus_constant
 from silobench.analysis.groups import Cells, by_metric
 from silobench.analysis.methods import METHOD_KEYS, Setting, by_harm, settings
+from silobench.analysis.own_rows import own_rows_sentence
 from silobench.analysis.tables import is_baseline
 from silobench.errors import listed
 from silobench.tasks.metrics import Metric
@@ -114,6 +115,7 @@ def _of_metric(cells: Sequence[CellResult]) -> list[Sentence]:
         *(_without_spread(blind, metric, some=bool(judged)) if blind else []),
         *(_alone(each, metric) if not compared else []),
         *(_harm(each, metric) if compared else []),
+        *own_rows_sentence([outcome.setting for outcome in each]),
     ]
     return [*map(Sentence, sentences), *(Sentence(text, is_warning=True) for text in _warnings(each))]
 
