@@ -11,6 +11,7 @@ import pytest
 
 from commands import call, write
 from silobench.errors import AbsentError
+from silobench.models.module_file import _loaded
 from silobench.runs import replay
 from silobench.runs.archive import pack, records_of
 from silobench.runs.replay import has_secret_noise, repeat
@@ -359,6 +360,36 @@ def test_a_plugin_must_be_named(runs: Path) -> None:
     folder = forge(path, facts, rows_of(path))
     with pytest.raises(AbsentError, match=r"used the plugin mine\.py 0123456789abcdef, which is not here"):
         repeat(read_run(folder))
+
+
+NETWORK = """
+from pathlib import Path
+from torch import nn
+
+Path(__file__).with_name("executed").touch()
+
+
+def build(inputs, outputs):
+    return nn.Linear(inputs, outputs)
+"""
+
+
+def test_a_model_file_is_executed_only_if_it_is_trusted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network, mark, runs = write(tmp_path / "net.py", NETWORK), tmp_path / "executed", tmp_path / "runs"
+    model = f"trials = 1\nmodel = 'module(path=\"{network}:build\")'"
+    file = write(tmp_path / "own.toml", EXPERIMENT.replace("trials = 2", model))
+    assert call(capsys, "run", file, "--workers", "1", "--out", runs).code == 0
+    _loaded.cache_clear()
+    mark.unlink()
+    refusal = call(capsys, "leaderboard", "check", runs)
+    assert refusal.code == 2
+    assert f"takes its model from {network}" in refusal.err
+    assert f"--trust {network}" in refusal.err
+    other = write(tmp_path / "other.py", NETWORK)
+    assert call(capsys, "leaderboard", "check", runs, "--trust", other).code == 2
+    assert not mark.exists()
+    assert call(capsys, "leaderboard", "check", runs, "--all", "--trust", network).code == 0
+    assert mark.exists()
 
 
 def test_runs_in_an_archive_are_repeated(honest: Path, tmp_path: Path) -> None:

@@ -159,6 +159,10 @@ def check(
     ] = None,
     json_: Json = False,
     plugin: Plugins = None,
+    trust: Annotated[
+        list[Path] | None,
+        typer.Option("--trust", help="A model file of the submission, module(path=FILE), that may be executed."),
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Check a submission: complete, untampered, and the same numbers if runs are repeated. Exit code 1 if refused."""
@@ -171,7 +175,7 @@ def check(
         _LOG.info("", extra={**facts, "total": rounds or len(run.rounds)})
 
     with waiting("checking the records"):
-        verdict = check_submission(directory, None if all_ else runs, rounds, plugin or (), report)
+        verdict = check_submission(directory, None if all_ else runs, rounds, plugin or (), report, trust or ())
     if json_:
         print(json.dumps(verdict.as_json(), indent=1))
     else:

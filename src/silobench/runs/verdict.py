@@ -106,10 +106,11 @@ def check_submission(
     rounds: int | None = None,
     plugins: Sequence[Path] = (),
     report: Report = lambda run, place, number: None,
+    trusted: Sequence[Path] = (),
 ) -> Verdict:
     """Check the records of a submission, and repeat some of its runs, which nobody can foresee; None for all of them.
 
-    Nothing is repeated if the records alone are refused.
+    Nothing is repeated if the records alone are refused. A model file is executed only if it is a trusted one.
     """
     submission = check_records(path)
     if submission.problems:
@@ -124,7 +125,7 @@ def check_submission(
         def tell(number: int, run: StoredRun = run, place: int = place) -> object:
             return report(run, place, number)
 
-        repetitions.append(repeat(run, rounds, plugins, tell))
+        repetitions.append(repeat(run, rounds, plugins, tell, trusted))
     return Verdict(submission, repetitions, rounds)
 
 
