@@ -6,7 +6,7 @@ repetition starts from the configuration, and the numbers that follow from it ar
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, TypeAlias
@@ -15,7 +15,7 @@ from silobench.engines import ENGINES, Engine
 from silobench.errors import AbsentError, ConfigError, SilobenchError
 from silobench.models import MODELS
 from silobench.models.module_file import file_and_name
-from silobench.runs.agreement import of_configuration, same_bits, within_band
+from silobench.runs.agreement import of_configuration, same_bits, shift, within_band
 from silobench.runs.archive import is_archive, records_of
 from silobench.runs.execute import execute
 from silobench.runs.experiment import load_plugin
@@ -46,6 +46,7 @@ class Repetition:
     way: Way  # how numbers were compared: to the bit, within a band, or only what follows from the configuration
     rounds: int  # that were repeated
     differs_in: tuple[str, ...] = ()  # facts of the environment
+    shift: float | None = None  # of the last score within bands: stored minus repeated
 
     @property
     def is_whole(self) -> bool:
@@ -192,14 +193,16 @@ def _compared(
     facts: Mapping[str, Any],
     report: Callable[[int], object],
 ) -> Repetition:
-    last = None
+    last, gain = None, None
     for number, row in enumerate(rows, 1):
         last = next(records, None)
         if last is None:
             return _with(done, f"it has {len(rows)} rounds, and {number - 1} if it is repeated", number - 1)
         report(number)
+        repeated = json.loads(json.dumps(last.as_json()))
         try:
-            problem = _problem(row, json.loads(json.dumps(last.as_json())), done)
+            problem = _problem(row, repeated, done)
+            gain = gain if (latest := shift(row, repeated, done.run.metric)) is None else latest
         except (TypeError, ValueError, AttributeError):
             problem = "it has values of another type than silobench writes"
         if problem:
@@ -209,7 +212,7 @@ def _compared(
         return _with(done, f"it has {len(rows)} rounds, and more if it is repeated", len(rows))
     if is_whole and last is not None and done.way == "bits" and _model_differs(facts, last):
         return _with(done, "its model_sha256 is not that of the repeated run", len(rows))
-    return _with(done, "", len(rows))
+    return replace(_with(done, "", len(rows)), shift=gain if done.way == "band" else None)
 
 
 def _problem(row: Mapping[str, Any], repeated: Mapping[str, Any], done: Repetition) -> str:
@@ -217,7 +220,7 @@ def _problem(row: Mapping[str, Any], repeated: Mapping[str, Any], done: Repetiti
         return same_bits(row, repeated)
     if done.way == "band":
         return within_band(row, repeated, done.run.metric)
-    return of_configuration(row, repeated)
+    return of_configuration(row, repeated, done.run.metric)
 
 
 def _model_differs(facts: Mapping[str, Any], last: RoundRecord) -> bool:
@@ -226,4 +229,4 @@ def _model_differs(facts: Mapping[str, Any], last: RoundRecord) -> bool:
 
 
 def _with(done: Repetition, problem: str, rounds: int) -> Repetition:
-    return Repetition(done.run, problem, done.way, rounds, done.differs_in)
+    return replace(done, problem=problem, rounds=rounds)
