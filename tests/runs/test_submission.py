@@ -152,9 +152,7 @@ def test_a_missing_round_is_refused(runs: Path) -> None:
     facts = facts_of(forged)
     for part in ("config", "label"):
         facts[part]["rounds"] = 2
-    forge(forged, facts, renumbered)
-    problems = check_all(runs).problems
-    assert any("round 2: " in problem for problem in problems), problems
+    assert "round 2: " in repeat(read_run(forge(forged, facts, renumbered))).problem
 
 
 def test_a_swapped_configuration_is_refused(runs: Path) -> None:
@@ -223,12 +221,31 @@ def test_picked_seeds_are_refused(runs: Path) -> None:
     assert sum("has the seeds [0, 5]: seeds must follow each other" in text for text in check_all(runs).problems) == 2
 
 
+def start_at(runs: Path, algorithm: str, first: int) -> None:
+    for seed in (1, 0):
+        path = run_of(runs, algorithm, seed)
+        facts = facts_of(path)
+        for part in ("config", "label"):
+            facts[part]["seed"] = first + seed
+        forge(path, facts, rows_of(path))
+
+
+def test_a_first_seed_may_be_picked_and_that_is_said(runs: Path) -> None:
+    start_at(runs, "fedavg", 7)
+    (problem,) = check_records(runs).problems
+    assert "fedavg starts at seed 7, and others at 0: all must start at the same seed" in problem
+    start_at(runs, "fedprox", 7)
+    submission = check_records(runs)
+    assert submission.problems == []
+    assert submission.notes[-1] == "the seeds start at 7 and not at 0, so they may have been chosen among several"
+
+
 def test_runs_that_were_planned_must_be_there(runs: Path) -> None:
     from silobench.runs.results import write_planned
 
     write_planned(runs, "tiny.toml", {path.name: "a run" for path in runs.iterdir()}, is_part=False)
     assert check_records(runs).notes == []
-    shutil.rmtree(run_of(runs, "fedavg"))
+    shutil.rmtree(run_of(runs, "fedavg", seed=1))
     assert check_all(runs).problems == ["1 runs were planned and are not there"]
 
 
@@ -454,9 +471,9 @@ def test_data_must_be_there(runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_pat
     facts = facts_of(path)
     for part in ("config", "label"):
         facts[part]["dataset"] = "mnist"
-    forge(path, facts, rows_of(path))
+    run = read_run(forge(path, facts, rows_of(path)))
     with pytest.raises(AbsentError, match="silobench data fetch mnist"):
-        check_all(runs)
+        repeat(run)
 
 
 def test_a_plugin_must_be_named(runs: Path) -> None:

@@ -1,15 +1,17 @@
 """Whether a stored run and its repetition agree, round by round. Nothing here needs torch.
 
 In the same environment (versions, processor, engine) everything but measured time must be the same to the last bit. In
-another one, rounding differs, and training makes small differences large within a few rounds. On 24 runs of the demo,
+another one, rounding differs, and training makes small differences large within a few rounds. On 79 runs of the demo,
 trained once by compiled code and once by PyTorch, which differ by rounding only, the largest differences were:
 
     round      1        2        3 and later
-    accuracy   0.000    0.008    0.142
-    loss       2e-6     3e-3     1 (relative)
+    accuracy   0.000    0.011    0.284
+    loss       5e-6     0.17     1 (relative)
 
-`BANDS` allows about four times these in the first two rounds. Later rounds have a wide band, which finds only gross
-edits in one run. Chance has no direction, so over several runs the mean difference must shrink: see `shift_limit`. Who
+`BANDS` and `LATE` are above these; late rounds find only gross edits in one run. Chance has no direction, so over
+several runs the mean difference must shrink: see `shift_limit`. The last scores of those runs differ by 0.056 (root of
+the mean square), and by 0.095 in the settings where it is largest. With five times 0.056, chance passes the limit in 1
+of 1000 draws of two to twelve of those runs, and in 3 of 1000 draws from the settings of two classes by party. Who
 needs more repeats the run in its environment.
 
 What does not depend on rounding is compared exactly: parties, steps, rows, privacy, and sizes of messages, unless they
@@ -31,7 +33,7 @@ _ALWAYS = ("round", "accuracy", "loss", "metrics", "cohort", "steps", "bytes_up"
 _SIZE_BAND = 0.1  # relative, of compressed messages and the clock
 _ACCOUNTED = 1e-6  # relative, of epsilon: accountants sum in other orders with other versions
 _FINAL_BAND = 0.005  # between the final test and the last score: engines may round a tie of two classes differently
-_SHIFT = 0.24  # four standard deviations of the last score in the most chaotic setting of the demo
+_SHIFT = 0.28  # five standard deviations of the last score of a run
 _SHOWN = 60  # letters of a value in a message
 
 
@@ -53,8 +55,8 @@ class Band:
         return math.isclose(stored, repeated, rel_tol=self.score)
 
 
-BANDS = (Band(0.005, 1e-3), Band(0.03, 0.02))  # of rounds 1 and 2
-LATE = Band(0.25, math.inf)  # of all later rounds; losses are not compared
+BANDS = (Band(0.005, 1e-3), Band(0.03, 0.5))  # of rounds 1 and 2
+LATE = Band(0.35, math.inf)  # of all later rounds; losses are not compared
 
 
 def band_of(number: int) -> Band:
@@ -72,12 +74,12 @@ def same_bits(stored: Mapping[str, Any], repeated: Mapping[str, Any]) -> str:
 
 
 def shift_limit(runs: int) -> float:
-    """Return how far the mean of the last scores of runs may be from that of their repetitions: chance shrinks it.
+    """Return how far the mean of the last scores of runs may be from that of their repetitions: it shrinks with them.
 
-    >>> shift_limit(1), shift_limit(4)
-    (0.24, 0.12)
+    >>> shift_limit(1), shift_limit(4)  # of one run, it is the band of a late round
+    (0.35, 0.14)
     """
-    return _SHIFT / math.sqrt(runs)
+    return LATE.score if runs == 1 else _SHIFT / math.sqrt(runs)
 
 
 def shift(stored: Mapping[str, Any], repeated: Mapping[str, Any], metric: Metric) -> float | None:
