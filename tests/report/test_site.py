@@ -228,6 +228,17 @@ def test_a_foreign_file_in_the_way_is_refused_and_nothing_is_written(tmp_path: P
     assert contents(folder) == {"index.html": b"my home page"}
 
 
+def test_one_file_replaces_a_page_of_silobench_and_no_other_file(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    first = write(with_ids(study()), page).read_bytes()
+    assert write(with_ids(study()[:6]), page).read_bytes() != first
+    for foreign in (b"", b"<p>made with silobench 1.0</p>", b"\xff\x00", b'<meta name="generator" content="sphinx 9">'):
+        page.write_bytes(foreign)
+        with pytest.raises(RecordError, match=r"report.html exists and is not a page of silobench: move it away"):
+            write(with_ids(study()), page)
+        assert contents(tmp_path) == {"report.html": foreign}
+
+
 def test_a_list_of_files_that_leads_elsewhere_deletes_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "report"
     write(with_ids(study()), folder)

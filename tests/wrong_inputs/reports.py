@@ -17,6 +17,11 @@ def with_file(runs: Path) -> None:
     (runs / "report").write_text("mine")
 
 
+def with_page_of_somebody(runs: Path) -> None:
+    """Put a page that silobench did not write where a report of one file is to be."""
+    (runs.parent / "mine.html").write_text("<p>mine</p>")
+
+
 CASES = [
     damaged(
         "intact results",
@@ -30,6 +35,12 @@ CASES = [
         "runs/report/index.html exists and was not written by `silobench report`: move it away, or choose another "
         "place with --output.",
         "report runs",
+    ),
+    damaged(
+        "a page of somebody in mine.html",
+        with_page_of_somebody,
+        "mine.html exists and is not a page of silobench: move it away, or choose another place with --output.",
+        "report runs --output mine.html",
     ),
     damaged("a file runs/report", with_file, "cannot be written", "report runs"),
 ]

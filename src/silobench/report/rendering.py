@@ -26,6 +26,7 @@ from markupsafe import Markup
 
 from silobench import __version__
 from silobench.atomic import replace_atomically
+from silobench.errors import RecordError
 from silobench.report.charts.page import markup
 from silobench.report.drawing import Drawing
 from silobench.report.page import Page
@@ -34,6 +35,8 @@ from silobench.report.table_view import view
 
 STYLES = ("site.css", "charts.css")
 SCRIPTS = ("theme.js", "tables.js", "charts.js")  # the first runs before the page is drawn
+_GENERATOR = b'<meta name="generator" content="silobench '  # in the head of every page, as base.html writes it
+_HEAD = 4096  # bytes of a page that have it
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,21 @@ def render(page: Page, frame: Frame) -> str:
     """Return a page as HTML."""
     template = environment().get_template(page.template)
     return template.render(page=page, frame=frame, **page.content)
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse to replace a file that is not a page of silobench."""
+    try:
+        if not path.is_file():
+            return
+        with path.open("rb") as file:
+            is_page = _GENERATOR in file.read(_HEAD)
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read ({error.strerror}): choose another place.") from error
+    if not is_page:
+        raise RecordError(
+            f"{path} exists and is not a page of silobench: move it away, or choose another place with --output."
+        )
 
 
 @functools.cache

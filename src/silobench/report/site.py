@@ -1,7 +1,7 @@
 """A report as a folder of pages, or as one file to send. The same runs give the same bytes.
 
 The folder has a list of the files that silobench wrote. A report that is written again replaces these, deletes those
-that it no longer has, and refuses to touch any other file.
+that it no longer has, and refuses to touch any other file. A report of one file replaces only a page of silobench.
 """
 
 import json
@@ -17,7 +17,7 @@ from silobench.report.contents import Contents
 from silobench.report.page import Page
 from silobench.report.pages import pages_of
 from silobench.report.pages.runs import MOST_ALONE, run_page
-from silobench.report.rendering import Frame, Link, assets, render
+from silobench.report.rendering import Frame, Link, assets, refuse_foreign, render
 from silobench.runs.results import Results
 from silobench.runs.stored import StoredRun
 
@@ -45,6 +45,7 @@ def write_site(
     if not contents.runs:
         raise RecordError("there is no run to report: run the experiment first.")
     if path.suffix.lower() in (".html", ".htm"):
+        refuse_foreign(path)
         return _write_alone(replace(contents, is_alone=True), path)
     files = dict(site_files(contents))
     _write_folder(files, path)
