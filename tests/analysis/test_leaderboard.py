@@ -13,7 +13,8 @@ from silobench.analysis.board_tables import contests_table, standings_table
 from silobench.analysis.budget import Budget, spendings, within
 from silobench.analysis.contests import Choice, chosen, contests
 from silobench.analysis.leaderboard import Board, board_json, leaderboard
-from silobench.errors import ConfigError
+from silobench.errors import ConfigError, RecordError
+from silobench.report.leaderboard import write_board
 from silobench.runs.stored import StoredRun
 from stored import regression, stored, texts
 
@@ -296,3 +297,13 @@ def test_the_json_has_ranks_pairs_and_records() -> None:
     assert [(entry["method"], entry["rank"]) for entry in setting["entries"]] == [("moon", 1), ("fedavg", 2)]
     assert setting["better"] == [["moon", "fedavg"]]
     assert setting["entries"][0]["runs"] == [str(Path("runs") / str(seed)) for seed in range(3)]
+
+
+def test_only_a_page_of_silobench_is_replaced(tmp_path: Path) -> None:
+    board, page, notes = leaderboard(trials([0.9, 0.91])), tmp_path / "board.html", tmp_path / "notes.html"
+    for _ in range(2):
+        assert write_board([board], page) == page
+    notes.write_text("<p>my notes</p>", encoding="utf-8")
+    with pytest.raises(RecordError, match=r"notes\.html exists and is not a page of silobench"):
+        write_board([board], notes)
+    assert notes.read_text(encoding="utf-8") == "<p>my notes</p>"

@@ -11,6 +11,7 @@ import pytest
 
 from commands import call, write
 from silobench.errors import AbsentError
+from silobench.models.module_file import _loaded
 from silobench.runs import replay
 from silobench.runs.archive import pack, records_of
 from silobench.runs.replay import has_secret_noise, repeat
@@ -151,9 +152,7 @@ def test_a_missing_round_is_refused(runs: Path) -> None:
     facts = facts_of(forged)
     for part in ("config", "label"):
         facts[part]["rounds"] = 2
-    forge(forged, facts, renumbered)
-    problems = check_all(runs).problems
-    assert any("round 2: " in problem for problem in problems), problems
+    assert "round 2: " in repeat(read_run(forge(forged, facts, renumbered))).problem
 
 
 def test_a_swapped_configuration_is_refused(runs: Path) -> None:
@@ -222,12 +221,31 @@ def test_picked_seeds_are_refused(runs: Path) -> None:
     assert sum("has the seeds [0, 5]: seeds must follow each other" in text for text in check_all(runs).problems) == 2
 
 
+def start_at(runs: Path, algorithm: str, first: int) -> None:
+    for seed in (1, 0):
+        path = run_of(runs, algorithm, seed)
+        facts = facts_of(path)
+        for part in ("config", "label"):
+            facts[part]["seed"] = first + seed
+        forge(path, facts, rows_of(path))
+
+
+def test_a_first_seed_may_be_picked_and_that_is_said(runs: Path) -> None:
+    start_at(runs, "fedavg", 7)
+    (problem,) = check_records(runs).problems
+    assert "fedavg starts at seed 7, and others at 0: all must start at the same seed" in problem
+    start_at(runs, "fedprox", 7)
+    submission = check_records(runs)
+    assert submission.problems == []
+    assert submission.notes[-1] == "the seeds start at 7 and not at 0, so they may have been chosen among several"
+
+
 def test_runs_that_were_planned_must_be_there(runs: Path) -> None:
     from silobench.runs.results import write_planned
 
     write_planned(runs, "tiny.toml", {path.name: "a run" for path in runs.iterdir()}, is_part=False)
     assert check_records(runs).notes == []
-    shutil.rmtree(run_of(runs, "fedavg"))
+    shutil.rmtree(run_of(runs, "fedavg", seed=1))
     assert check_all(runs).problems == ["1 runs were planned and are not there"]
 
 
@@ -325,6 +343,111 @@ def test_another_environment_has_a_band(runs: Path) -> None:
     assert "round 1: accuracy is" in done.problem
 
 
+def state_another_python(path: Path, rows: list[dict[str, Any]]) -> Path:
+    facts = facts_of(path)
+    facts["made_by"]["python"] = "3.99.0"
+    return forge(path, facts, rows)
+
+
+def test_another_environment_is_a_weaker_verdict(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = run_of(runs, "fedavg")
+    state_another_python(path, rows_of(path))
+    verdict = check_all(runs)
+    assert (verdict.problems, verdict.outcome, verdict.accepted) == ([], "accepted within bands only", False)
+    assert "a false one weakens this check" in " ".join(verdict.not_verified())
+    weaker = call(capsys, "leaderboard", "check", runs, "--all")
+    assert (weaker.code, weaker.out.partition("\n")[0]) == (3, f"{runs} is accepted within bands only")
+    facts = json.loads(call(capsys, "leaderboard", "check", runs, "--all", "--json").out)
+    assert (facts["verdict"], facts["accepted"]) == ("accepted within bands only", False)
+
+
+def move_last(row: dict[str, Any], points: float) -> None:
+    """Move the last score of a shared model, and all parts of its final test that state it."""
+    moved = round(1000 * points)
+    row["accuracy"] += points
+    row["final"]["confusion"][0][0] += moved
+    row["final"]["confusion"][0][1] -= moved
+    row["final"]["cross"]["scores"][0][-1] += points
+    for party in row["final"]["parties"].values():
+        party["own"] += points
+
+
+@pytest.mark.parametrize("points", [-0.2, 0.2])
+def test_a_shift_of_all_runs_of_a_method_is_refused(runs: Path, points: float) -> None:
+    """20 points are inside the band of one late round; two runs that moved the same way are no chance."""
+    for seed in (0, 1):
+        path = run_of(runs, "fedprox", seed)
+        rows = rows_of(path)
+        move_last(rows[-1], points)
+        state_another_python(path, rows)
+    verdict = check_all(runs)
+    assert all(not one.problem for one in verdict.repetitions)
+    together, problem = verdict.problems
+    assert together.startswith("all methods: ")
+    assert f"fedprox(mu=0.5): the last scores of 2 runs are 20.0 points {'above' if points > 0 else 'below'}" in problem
+
+
+def test_shifts_that_cancel_are_chance(runs: Path) -> None:
+    for seed, points in ((0, -0.2), (1, 0.2)):
+        path = run_of(runs, "fedprox", seed)
+        rows = rows_of(path)
+        move_last(rows[-1], points)
+        state_another_python(path, rows)
+    assert check_all(runs).outcome == "accepted within bands only"
+
+
+def perfect(row: dict[str, Any]) -> None:
+    table = row["final"]["confusion"]
+    row["final"]["confusion"] = [[sum(line) * (k == place) for k in range(2)] for place, line in enumerate(table)]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda row: row["privacy"]["example"].update(epsilon=0.9 * row["privacy"]["example"]["epsilon"]),
+            "epsilon is",
+        ),
+        (lambda row: row.pop("privacy"), "privacy is absent"),
+        (perfect, "final.confusion gives accuracy 1.0, and its last round has"),
+        (lambda row: row["final"]["confusion"][0].__setitem__(0, 9999), "final.confusion[0] is"),
+        (lambda row: row["final"]["cross"]["scores"][0].__setitem__(-1, 1.0), "final.cross gives accuracy 1.0"),
+        (lambda row: row["final"]["parties"]["0"].update(own=1.0), "final.parties gives accuracy"),
+        (lambda row: row["final"]["parties"]["0"].update(rows=1), "final.parties.0.rows is 1"),
+        (lambda row: row.update(bytes_up=row["bytes_up"] - 1), "bytes_up is"),
+    ],
+    ids=["epsilon", "no privacy", "confusion", "class", "cross-test", "party", "rows of a party", "bytes"],
+)
+@pytest.mark.parametrize("secret", [False, True])
+def test_what_rounding_does_not_change_is_exact_in_any_environment(
+    private: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object], words: str, secret: bool
+) -> None:
+    runs = Path(shutil.copytree(private, tmp_path / "runs"))
+    path = next(run.path for run in read_runs(runs) if has_secret_noise(run.config) is secret)
+    rows = rows_of(path)
+    state_another_python(path, rows)
+    assert repeat(read_run(path)).problem == ""
+    change(rows[-1])
+    assert words in repeat(read_run(state_another_python(path, rows))).problem
+
+
+@pytest.fixture(scope="module")
+def private(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run with secret noise, and one whose noise follows from the seed."""
+    from silobench.runs.execute import execute
+    from silobench.runs.experiment import plan, read_experiment
+    from silobench.runs.prepare import prepare
+
+    folder = tmp_path_factory.mktemp("private")
+    solver = "dp-sgd(noise=1.0, batch=64, steps=1"
+    text = EXPERIMENT.replace('"sgd(epochs=1)"', f'["{solver})", "{solver}, reproducible=true)"]')
+    text = text.replace("trials = 2", "").replace('["fedavg", "fedprox(mu=0.5)"]', '"fedavg"')
+    for each in plan(read_experiment(write(folder / "private.toml", text))):
+        for _ in execute(prepare(each), folder / "runs"):
+            pass
+    return folder / "runs"
+
+
 def test_secret_noise_cannot_be_repeated_but_epsilon_can(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = EXPERIMENT.replace("sgd(epochs=1)", "dp-sgd(noise=1.0, batch=64, steps=1)").replace("trials = 2", "")
     file = write(tmp_path / "private.toml", text.replace('["fedavg", "fedprox(mu=0.5)"]', '"fedavg"'))
@@ -334,6 +457,7 @@ def test_secret_noise_cannot_be_repeated_but_epsilon_can(tmp_path: Path, capsys:
     verdict = check_all(tmp_path / "runs")
     assert verdict.problems == []
     assert verdict.repetitions[0].way == "configuration"
+    assert verdict.outcome == "accepted with scores on trust"
     assert "their scores are on trust" in " ".join(verdict.not_verified())
     rows = rows_of(run.path)
     rows[2]["privacy"]["example"]["epsilon"] /= 2
@@ -347,9 +471,9 @@ def test_data_must_be_there(runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_pat
     facts = facts_of(path)
     for part in ("config", "label"):
         facts[part]["dataset"] = "mnist"
-    forge(path, facts, rows_of(path))
+    run = read_run(forge(path, facts, rows_of(path)))
     with pytest.raises(AbsentError, match="silobench data fetch mnist"):
-        check_all(runs)
+        repeat(run)
 
 
 def test_a_plugin_must_be_named(runs: Path) -> None:
@@ -359,6 +483,36 @@ def test_a_plugin_must_be_named(runs: Path) -> None:
     folder = forge(path, facts, rows_of(path))
     with pytest.raises(AbsentError, match=r"used the plugin mine\.py 0123456789abcdef, which is not here"):
         repeat(read_run(folder))
+
+
+NETWORK = """
+from pathlib import Path
+from torch import nn
+
+Path(__file__).with_name("executed").touch()
+
+
+def build(inputs, outputs):
+    return nn.Linear(inputs, outputs)
+"""
+
+
+def test_a_model_file_is_executed_only_if_it_is_trusted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network, mark, runs = write(tmp_path / "net.py", NETWORK), tmp_path / "executed", tmp_path / "runs"
+    model = f"trials = 1\nmodel = 'module(path=\"{network}:build\")'"
+    file = write(tmp_path / "own.toml", EXPERIMENT.replace("trials = 2", model))
+    assert call(capsys, "run", file, "--workers", "1", "--out", runs).code == 0
+    _loaded.cache_clear()
+    mark.unlink()
+    refusal = call(capsys, "leaderboard", "check", runs)
+    assert refusal.code == 2
+    assert f"takes its model from {network}" in refusal.err
+    assert f"--trust {network}" in refusal.err
+    other = write(tmp_path / "other.py", NETWORK)
+    assert call(capsys, "leaderboard", "check", runs, "--trust", other).code == 2
+    assert not mark.exists()
+    assert call(capsys, "leaderboard", "check", runs, "--all", "--trust", network).code == 0
+    assert mark.exists()
 
 
 def test_runs_in_an_archive_are_repeated(honest: Path, tmp_path: Path) -> None:

@@ -14,6 +14,10 @@ def _only_finished(runs: Path) -> None:
     shutil.rmtree(runs / ".plans")
 
 
+def _notes_beside(runs: Path) -> None:
+    (runs.parent / "notes.html").write_text("<p>my notes</p>", encoding="utf-8")
+
+
 def _packed(text: bytes) -> dict[str, str | bytes]:
     return {"a.runs.xz": lzma.compress(text)}
 
@@ -29,6 +33,8 @@ CASES: list[Case] = [
     damaged("intact results", intact, "--dataset 'mnist' matches none", "leaderboard runs --json --dataset mnist"),
     damaged("intact results", intact, "--skew 'lable' matches none", "leaderboard runs --json --skew lable"),
     damaged("intact results", intact, "--method 'fedav' matches none", "leaderboard runs --json --method fedav"),
+    damaged("a page of notes", _notes_beside, "notes.html exists and is not a page of silobench: move it away",
+            "leaderboard runs --output notes.html"),
     damaged("two finished runs", _only_finished, "is accepted", "leaderboard check runs --runs 1", code=0),
     command("leaderboard check nowhere", "there is no directory nowhere: run an experiment first, or check the path."),
     command("leaderboard pack runs", "`silobench leaderboard pack` needs --output"),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _DEFAULT = "rank"
+_REFUSED, _WEAKER = 1, 3  # exit codes of a check
 
 
 class _Ranking(TyperGroup):
@@ -159,9 +160,16 @@ def check(
     ] = None,
     json_: Json = False,
     plugin: Plugins = None,
+    trust: Annotated[
+        list[Path] | None,
+        typer.Option("--trust", help="A model file of the submission, module(path=FILE), that may be executed."),
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Check a submission: complete, untampered, and the same numbers if runs are repeated. Exit code 1 if refused."""
+    """Check a submission: complete, untampered, and the same numbers if runs are repeated.
+
+    Exit code 1 if it is refused, and 3 if it is accepted, but not to the last bit.
+    """
     with waiting("loading"):
         from silobench.runs.verdict import check_submission
     total = "all" if all_ else str(runs)
@@ -171,19 +179,19 @@ def check(
         _LOG.info("", extra={**facts, "total": rounds or len(run.rounds)})
 
     with waiting("checking the records"):
-        verdict = check_submission(directory, None if all_ else runs, rounds, plugin or (), report)
+        verdict = check_submission(directory, None if all_ else runs, rounds, plugin or (), report, trust or ())
     if json_:
         print(json.dumps(verdict.as_json(), indent=1))
     else:
         _print_verdict(verdict, directory)
     if not verdict.accepted:
-        raise typer.Exit(1)
+        raise typer.Exit(_REFUSED if verdict.problems else _WEAKER)
 
 
 def _print_verdict(verdict: "Verdict", directory: Path) -> None:
     from silobench.cli.terminal import print_lines
 
-    print_lines(f"{directory} is {'accepted' if verdict.accepted else 'refused'}", verdict.problems)
+    print_lines(f"{directory} is {verdict.outcome}", verdict.problems)
     for title, lines in (("verified", verdict.verified()), ("not verified", verdict.not_verified())):
         if lines:
             print_lines(title, lines)

@@ -23,7 +23,7 @@ from silobench.errors import listed
 from silobench.report.charts.values import Axis, DotChart, Dots, Heatmap, Value
 from silobench.report.drawing import Drawing
 from silobench.report.page import Page
-from silobench.report.rendering import Frame, Link, render
+from silobench.report.rendering import Frame, Link, refuse_foreign, render
 from silobench.runs.stored import StoredRun
 
 SCRIPT = "leaderboard.js"
@@ -88,7 +88,11 @@ def budgets_of(runs: Sequence[StoredRun]) -> list[Budget]:
 
 
 def write_board(boards: Sequence[Board], path: Path, title: str = "Leaderboard") -> Path:
-    """Write a page with a board for each budget, of which the first is shown; all have the same settings."""
+    """Write a page with a board for each budget, of which the first is shown; all have the same settings.
+
+    Only a page of silobench is replaced.
+    """
+    refuse_foreign(path)
     page = Page(path.name, "Leaderboard", template="leaderboard.html", content=_content(boards, path))
     links = [Link(f"#{part.lower()}", part) for part in ("Standings", "Settings", "Rules")]
     frame = Frame(title, links, is_alone=True, more_scripts=(SCRIPT,))

@@ -6,14 +6,16 @@ repetition starts from the configuration, and the numbers that follow from it ar
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, TypeAlias
 
 from silobench.engines import ENGINES, Engine
 from silobench.errors import AbsentError, ConfigError, SilobenchError
-from silobench.runs.agreement import of_configuration, same_bits, within_band
+from silobench.models import MODELS
+from silobench.models.module_file import file_and_name
+from silobench.runs.agreement import of_configuration, same_bits, shift, within_band
 from silobench.runs.archive import is_archive, records_of
 from silobench.runs.execute import execute
 from silobench.runs.experiment import load_plugin
@@ -24,12 +26,14 @@ from silobench.runs.reproduction import experiment_choices
 from silobench.runs.runnable import Runnable
 from silobench.runs.stored import StoredRun, read_json, sha256
 from silobench.runs.writer import versions
+from silobench.spec import parse
 from silobench.training.state import RoundRecord
 
 Way: TypeAlias = Literal["bits", "band", "configuration"]
 _STATIC = ("dataset", "partition", "objective", "parameters", "malicious", "vertical")  # facts that a plan decides
 # Errors of choices that were written by hand: silobench writes none that cannot be planned.
 _UNRUNNABLE = (SilobenchError, TypeError, ValueError, AttributeError, KeyError)
+_FILE_MODEL = "module"  # the model that is a file of code
 _NOISY = ("solver", "transforms", "selection", "algorithm")  # keys whose parts may draw secret numbers
 
 
@@ -42,6 +46,7 @@ class Repetition:
     way: Way  # how numbers were compared: to the bit, within a band, or only what follows from the configuration
     rounds: int  # that were repeated
     differs_in: tuple[str, ...] = ()  # facts of the environment
+    shift: float | None = None  # of the last score within bands: stored minus repeated
 
     @property
     def is_whole(self) -> bool:
@@ -50,12 +55,19 @@ class Repetition:
 
 
 def repeat(
-    run: StoredRun, rounds: int | None = None, plugins: Sequence[Path] = (), report: Callable[[int], object] = id
+    run: StoredRun,
+    rounds: int | None = None,
+    plugins: Sequence[Path] = (),
+    report: Callable[[int], object] = id,
+    trusted: Sequence[Path] = (),
 ) -> Repetition:
-    """Repeat a stored run and compare it, up to some round or to its end; `report` gets each round's number."""
+    """Repeat a stored run and compare it, up to some round or to its end; `report` gets each round's number.
+
+    Files that a run names as code are executed only if they are among the trusted ones.
+    """
     facts, rows = stored_json(run)
     try:
-        plan, problem = _planned(run, plugins)
+        plan, problem = _planned(run, plugins, trusted)
         if plan is None:
             return Repetition(run, problem, "bits", 0)
         runnable = prepare(plan)
@@ -102,19 +114,33 @@ def _terms(config: Label, key: str) -> tuple[Any, ...]:
 # --- from a record to a plan --------------------------------------------------------------------------
 
 
-def _planned(run: StoredRun, plugins: Sequence[Path]) -> tuple[Plan | None, str]:
+def _planned(run: StoredRun, plugins: Sequence[Path], trusted: Sequence[Path]) -> tuple[Plan | None, str]:
     """Plan a run from its label; return a sentence instead if that is not the run of its configuration."""
     used = run.config.get("plugins", ())
     extra = {"plugins": [load_plugin(path) for path in plugins]} if plugins and used else {}
     if missing := sorted(set(used) - set(extra.get("plugins", ()))):
         raise AbsentError(f"{run.path.name} used the plugin {missing[0]}, which is not here: add --plugin FILE for it.")
-    plan = Binder(extra).bind(experiment_choices(run.label))
+    choices = experiment_choices(run.label)
+    _need_trust(run, str(choices.get("model", "")), trusted)
+    plan = Binder(extra).bind(choices)
     if plan.config["checksum"] != run.config.get("checksum"):
         return None, "its data are not those on this machine, by their checksum"
     if plan.id != run.facts.id:
         names = [key for key in (*plan.config, *run.config) if plan.config.get(key) != run.config.get(key)]
         return None, f"its label and its configuration are of different runs ({', '.join(dict.fromkeys(names))})"
     return plan, ""
+
+
+def _need_trust(run: StoredRun, model: str, trusted: Sequence[Path]) -> None:
+    """Refuse a model that is a file of code, unless whoever checks trusts the file. No other spec runs a file."""
+    if not model or parse(model).name != _FILE_MODEL:
+        return
+    file = Path(file_and_name(str(dict(MODELS.bind(model).full.kwargs)["path"]))[0])
+    if file.resolve() not in {path.resolve() for path in trusted}:
+        raise AbsentError(
+            f"{run.path.name} takes its model from {file}, and a check would execute that file: read it, then add "
+            f"--trust {file} if it does no harm."
+        )
 
 
 def _static_problem(facts: Mapping[str, Any], runnable: Runnable) -> str:
@@ -167,14 +193,16 @@ def _compared(
     facts: Mapping[str, Any],
     report: Callable[[int], object],
 ) -> Repetition:
-    last = None
+    last, gain = None, None
     for number, row in enumerate(rows, 1):
         last = next(records, None)
         if last is None:
             return _with(done, f"it has {len(rows)} rounds, and {number - 1} if it is repeated", number - 1)
         report(number)
+        repeated = json.loads(json.dumps(last.as_json()))
         try:
-            problem = _problem(row, json.loads(json.dumps(last.as_json())), done)
+            problem = _problem(row, repeated, done)
+            gain = gain if (latest := shift(row, repeated, done.run.metric)) is None else latest
         except (TypeError, ValueError, AttributeError):
             problem = "it has values of another type than silobench writes"
         if problem:
@@ -184,7 +212,7 @@ def _compared(
         return _with(done, f"it has {len(rows)} rounds, and more if it is repeated", len(rows))
     if is_whole and last is not None and done.way == "bits" and _model_differs(facts, last):
         return _with(done, "its model_sha256 is not that of the repeated run", len(rows))
-    return _with(done, "", len(rows))
+    return replace(_with(done, "", len(rows)), shift=gain if done.way == "band" else None)
 
 
 def _problem(row: Mapping[str, Any], repeated: Mapping[str, Any], done: Repetition) -> str:
@@ -192,7 +220,7 @@ def _problem(row: Mapping[str, Any], repeated: Mapping[str, Any], done: Repetiti
         return same_bits(row, repeated)
     if done.way == "band":
         return within_band(row, repeated, done.run.metric)
-    return of_configuration(row, repeated)
+    return of_configuration(row, repeated, done.run.metric)
 
 
 def _model_differs(facts: Mapping[str, Any], last: RoundRecord) -> bool:
@@ -201,4 +229,4 @@ def _model_differs(facts: Mapping[str, Any], last: RoundRecord) -> bool:
 
 
 def _with(done: Repetition, problem: str, rounds: int) -> Repetition:
-    return Repetition(done.run, problem, done.way, rounds, done.differs_in)
+    return replace(done, problem=problem, rounds=rounds)

@@ -32,10 +32,14 @@ def check_records(path: Path) -> Submission:
     problems = [*results.problems, *_missing(results)]
     problems += [f"{run.path.name}: {problem}" for run in results.runs if run.complete for problem in _safely(run)]
     runs = [run for run in results.runs if run.complete]
-    notes = [] if (path / ".plans").is_dir() else [
-        "there is no list of planned runs (.plans), so runs that were left out cannot be counted"
-    ]  # fmt: skip
-    return Submission(path, runs, [*problems, *_seed_problems(runs)], notes)
+    return Submission(path, runs, [*problems, *_seed_problems(runs)], list(_notes(path, runs)))
+
+
+def _notes(path: Path, runs: Sequence[StoredRun]) -> Iterator[str]:
+    if not (path / ".plans").is_dir():
+        yield "there is no list of planned runs (.plans), so runs that were left out cannot be counted"
+    if first := min((run.seed for run in runs), default=0):
+        yield f"the seeds start at {first} and not at 0, so they may have been chosen among several"
 
 
 def _missing(results: Results) -> Iterator[str]:
@@ -48,16 +52,19 @@ def _missing(results: Results) -> Iterator[str]:
 
 
 def _seed_problems(runs: Sequence[StoredRun]) -> Iterator[str]:
-    """Yield a sentence about each cell whose seeds have gaps: trials must not be picked."""
+    """Yield a sentence about each cell whose seeds have gaps or start elsewhere: trials must not be picked."""
     seeds: dict[Label, list[int]] = {}
     names: dict[Label, str] = {}
     for run in runs:
         cell = run.config.without("seed")
         seeds.setdefault(cell, []).append(run.seed)
         names[cell] = f"{run.label['dataset']} / {run.label['partition']} / {run.label['algorithm']}"
+    first = min((run.seed for run in runs), default=0)
     for cell, each in seeds.items():
         if sorted(each) != list(range(min(each), min(each) + len(each))):
             yield f"{names[cell]} has the seeds {sorted(each)}: seeds must follow each other, so that none is picked"
+        elif min(each) != first:
+            yield f"{names[cell]} starts at seed {min(each)}, and others at {first}: all must start at the same seed"
 
 
 def _safely(run: StoredRun) -> list[str]:

@@ -1,16 +1,17 @@
 """The verdict on a submission: its records are checked, some of its runs are repeated, and what that proves is said."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from silobench.runs.agreement import BANDS, LATE
+from silobench.runs.agreement import BANDS, LATE, shift_limit
 from silobench.runs.replay import Repetition, repeat
 from silobench.runs.stored import StoredRun
 from silobench.runs.submission import Submission, check_records
 
+Outcome: TypeAlias = Literal["accepted", "accepted within bands only", "accepted with scores on trust", "refused"]
 Report = Callable[[StoredRun, int, int], object]  # gets a run, its place among those that are repeated, and a round
 
 
@@ -26,11 +27,22 @@ class Verdict:
     def problems(self) -> list[str]:
         """Why the submission is refused; empty if it is accepted."""
         repeated = [f"{one.run.path.name}: {one.problem}" for one in self.repetitions if one.problem]
-        return [*self.submission.problems, *repeated]
+        return [*self.submission.problems, *repeated, *_shift_problems(self.repetitions)]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The verdict in words: that of the weakest comparison."""
+        ways = {one.way for one in self.repetitions}
+        if self.problems:
+            return "refused"
+        if "configuration" in ways:
+            return "accepted with scores on trust"
+        return "accepted within bands only" if "band" in ways else "accepted"
 
     @property
     def accepted(self) -> bool:
-        return not self.problems
+        """Whether every repeated run had the same numbers to the last bit."""
+        return self.outcome == "accepted"
 
     @property
     def escape(self) -> float:
@@ -76,7 +88,8 @@ class Verdict:
             texts.append(f"rounds after round {self.rounds} were not repeated: an edit there is not found")
         if "band" in ways:
             texts.append(
-                "edits smaller than the bands: repeat the runs in the environment that they state to find them"
+                "edits smaller than the bands: the submission states its environment itself, and a false one weakens "
+                "this check; repeat the runs in the environment that they state to be certain"
             )
         if "configuration" in ways:
             texts.append("scores of runs with secret noise: nobody can draw it again, so their scores are on trust")
@@ -84,6 +97,7 @@ class Verdict:
 
     def as_json(self) -> dict[str, Any]:
         return {
+            "verdict": self.outcome,
             "accepted": self.accepted,
             "problems": self.problems,
             "runs": len(self.submission.runs),
@@ -106,10 +120,11 @@ def check_submission(
     rounds: int | None = None,
     plugins: Sequence[Path] = (),
     report: Report = lambda run, place, number: None,
+    trusted: Sequence[Path] = (),
 ) -> Verdict:
     """Check the records of a submission, and repeat some of its runs, which nobody can foresee; None for all of them.
 
-    Nothing is repeated if the records alone are refused.
+    Nothing is repeated if the records alone are refused. A model file is executed only if it is a trusted one.
     """
     submission = check_records(path)
     if submission.problems:
@@ -124,8 +139,25 @@ def check_submission(
         def tell(number: int, run: StoredRun = run, place: int = place) -> object:
             return report(run, place, number)
 
-        repetitions.append(repeat(run, rounds, plugins, tell))
+        repetitions.append(repeat(run, rounds, plugins, tell, trusted))
     return Verdict(submission, repetitions, rounds)
+
+
+def _shift_problems(repetitions: Sequence[Repetition]) -> Iterator[str]:
+    """Yield a sentence about each method, and about all of them, whose scores moved one way more than by chance."""
+    groups: dict[str, list[float]] = {}
+    for one in repetitions:
+        if one.shift is not None and not one.problem:
+            for name in ("all methods", str(one.run.label["algorithm"])):
+                groups.setdefault(name, []).append(one.shift)
+    for name, shifts in groups.items():
+        mean, limit = sum(shifts) / len(shifts), shift_limit(len(shifts))
+        if abs(mean) > limit:
+            yield (
+                f"{name}: the last scores of {_runs(len(shifts))} are {100 * abs(mean):.1f} points "
+                f"{'above' if mean > 0 else 'below'} those of the repetitions on average, and chance explains at most "
+                f"{100 * limit:.1f}"
+            )
 
 
 def _runs(count: int) -> str:
