@@ -9,6 +9,7 @@ from scipy import stats
 
 from silobench.advice.components import (
     LEVEL,
+    SIZE_LEVEL,
     THRESHOLDS,
     Component,
     _adjusted,
@@ -191,6 +192,17 @@ def test_sizes_that_the_labels_explain_are_not_quantity_skew(seed: int) -> None:
     labels = rng.choice(6, 6000, p=[0.3, 0.25, 0.15, 0.12, 0.1, 0.08])
     features = [np.clip(labels // 2 + rng.integers(0, 2, 6000), 0, 3)]
     assert regime(components(profiles_of(labels.copy(), labels, features))) == "label"
+
+
+def test_sizes_are_tested_beside_a_label_skew_only_if_one_is_present() -> None:
+    """Weak label skews, of which some are significant until p-values are adjusted for three tests."""
+    dropped = 0
+    for seed in range(40):
+        counts = np.random.default_rng(seed).multinomial(20, [0.5, 0.3, 0.2], 6)
+        label, _, quantity = components(_of_labels(counts))
+        assert (quantity.level == SIZE_LEVEL) == label.is_present
+        dropped += label.p <= LEVEL < label.adjusted_p
+    assert dropped
 
 
 def test_opposite_shifts_of_two_classes_are_feature_skew() -> None:

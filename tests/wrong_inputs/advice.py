@@ -57,6 +57,19 @@ CASES: list[Case] = [
     command("advise schema --label y=a", "the label 'y' has one class: state at least two."),
     command("advise schema --label y=a,b --feature age", "'age' states no bins: write COLUMN=LEAST:MOST"),
     command("advise schema --label y=a,b --feature age=9:1", "the range 9:1 of 'age' is empty"),
+    command("advise schema --label y=a,b --feature b=0:inf", "the range 0:inf has a limit that is no finite number"),
+    command("advise schema --label y=a,b --output .", ". is a directory: give the path of a file"),
+    command(
+        "advise profile t.csv --schema schema.json --exact --output .",
+        ". is a directory: give the path of a file",
+        files={**TABLE, **SCHEMA},
+    ),
+    command(f"{ADVISE} --participation 0", "--participation is 0, but some parties must take part", files=TABLE),
+    command(
+        "advise combine p.json q.json",
+        "q.json is a damaged profile (a count is beyond 1e+12)",
+        files={"p.json": _profile("p"), "q.json": _profile("q", labels=[2**62, 3])},
+    ),
     command("advise profile t.csv --schema schema.json", "give --epsilon 1 for noise", files={**TABLE, **SCHEMA}),
     command(
         "advise profile t.csv --schema schema.json --exact --epsilon 1",

@@ -192,11 +192,16 @@ Regime: TypeAlias = Literal["none", "label", "feature", "quantity", "mixed"]
 
 
 def components(profiles: Profiles, seed: int = 0) -> tuple[Component, ...]:
-    """Return the tests of all three kinds of skew."""
-    label = _label_component(profiles, seed)
-    feature = _feature_component(profiles, seed)
-    quantity = _size_component(profiles, label.is_present, seed)
-    return _adjusted((label, feature, quantity))
+    """Return the tests of all three kinds of skew.
+
+    Sizes are tested given the labels only if a label skew is present after p-values are adjusted. That test is not
+    adjusted: it is made only if there is a skew.
+    """
+    equal_sizes = _size_component(profiles, False, seed)
+    label, feature, quantity = _adjusted(
+        (_label_component(profiles, seed), _feature_component(profiles, seed), equal_sizes)
+    )
+    return label, feature, _size_component(profiles, True, seed) if label.is_present else quantity
 
 
 def regime(tests: Sequence[Component]) -> Regime:
@@ -239,14 +244,10 @@ def _size_component(profiles: Profiles, has_label_skew: bool, seed: int) -> Comp
     return Component(*shared, THRESHOLDS["quantity"], null.threshold(LEVEL / 3), words)
 
 
-def _adjusted(tests: Sequence[Component]) -> tuple[Component, ...]:
-    """Return the tests with p-values adjusted by Holm's method.
-
-    The test of sizes given a label skew is not adjusted: it is made only if there is a skew.
-    """
-    family = sorted((test for test in tests if test.level == LEVEL), key=lambda test: test.p)
+def _adjusted(tests: Sequence[Component]) -> list[Component]:
+    """Return the tests with p-values adjusted by Holm's method."""
     adjusted, floor = dict[Kind, float](), 0.0
-    for rank, test in enumerate(family):
+    for rank, test in enumerate(sorted(tests, key=lambda test: test.p)):
         floor = max(floor, min(1.0, (len(tests) - rank) * test.p))
         adjusted[test.kind] = floor
-    return tuple(replace(test, adjusted_p=adjusted.get(test.kind, test.p)) for test in tests)
+    return [replace(test, adjusted_p=adjusted[test.kind]) for test in tests]

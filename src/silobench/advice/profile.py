@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from silobench.advice.schema import Schema, read_object
-from silobench.atomic import replace_atomically
+from silobench.advice.schema import Schema, read_object, write_object
 from silobench.data.table.cells import RawColumn
 from silobench.errors import ConfigError, DataError, listed
 from silobench.privacy.geometric import exact_scale, geometric
 from silobench.privacy.randomness import Randomness
 
 LABEL_SHARE = 0.25  # of epsilon, for the histogram of labels; the tables of features share the rest equally
+MOST_ROWS = 10**12  # in a count of a file: sums of larger ones could overflow
 _FORMAT = "silobench profile 1"
 
 
@@ -71,7 +71,7 @@ class Profile:
         }
 
     def write(self, path: Path) -> None:
-        replace_atomically(path, json.dumps(self.as_json()).encode() + b"\n")
+        write_object(path, json.dumps(self.as_json()))
 
 
 def check_epsilon(epsilon: float) -> None:
@@ -159,6 +159,8 @@ def _counts(values: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
     counts = np.array(values)
     if counts.shape != shape or counts.dtype.kind != "i":
         raise ValueError(f"counts of shape {counts.shape}, not {shape} whole numbers")
+    if (counts > MOST_ROWS).any() or (counts < -MOST_ROWS).any():
+        raise ValueError(f"a count is beyond {MOST_ROWS:.0e}")
     return counts.astype(np.int64)
 
 

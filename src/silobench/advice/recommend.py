@@ -6,7 +6,8 @@ from typing import Any
 
 from silobench.advice import figure7
 from silobench.advice.components import Regime
-from silobench.advice.evidence import Setting, Traits, is_evidence, settings
+from silobench.advice.evidence import TIE, Setting, Traits, is_evidence, settings
+from silobench.advice.standing import SIMPLEST, favoured, of_regime, preferred, standing
 from silobench.advice.tree import (
     LEAST_SETTINGS,
     Branch,
@@ -15,8 +16,10 @@ from silobench.advice.tree import (
     Validation,
     agreement,
     derived_tree,
+    methods_of,
     recommended,
     runner_up,
+    unit,
     validated,
 )
 from silobench.advice.varied import Variation, best_compression, best_epochs, best_normalisation
@@ -46,7 +49,7 @@ class Recommendation:
     basis: str  # STORED or PAPER
     why_this_basis: str
     confidence: str
-    agreement: float | None  # the share of resampled settings that give the same algorithm; None for a paper
+    agreement: float | None  # the share of resampled datasets that give the same algorithm; None for a paper
     alternative: str  # the algorithm to compare with first
     tree: Node
     validation: Validation | None
@@ -89,24 +92,44 @@ def _from_runs(
 ) -> Recommendation:
     is_divided = validation.tree_wins
     leaf = recommended(evidence, traits, is_divided)
-    share = agreement(evidence, traits, leaf.method, is_divided)
-    where = f"the {leaf.settings} stored settings most like yours" if is_divided else f"all {leaf.settings} settings"
-    reason = f"in {where} it is {leaf.regret:.1f} points of accuracy below the best method on average"
-    same = f"{share:.0%} of resampled collections of settings give the same algorithm"
-    confidence = f"{_share_of_wins(evidence, regime, leaf.method)}; {same}"
+    method = preferred(evidence, regime, leaf.method)
+    share = agreement(evidence, regime, traits, method, is_divided)
+    rival = runner_up(evidence, traits, method, is_divided) if method == leaf.method else leaf.method
+    same = f"{share:.0%} of resampled collections of {unit(evidence)} give the same algorithm"
     verdict = "" if is_divided else "a tree does not beat one method for all, so the best single method is taken: "
     form = "decision tree" if is_divided else "best method"
     return Recommendation(
-        algorithm=Choice(leaf.method, reason, f"{form} of {len(evidence)} settings in {source}"),
+        algorithm=Choice(
+            method, _reason(evidence, regime, leaf, is_divided), f"{form} of {len(evidence)} settings in {source}"
+        ),
         **aspects,
         basis=STORED,
         why_this_basis=verdict + _comparison(validation),
-        confidence=confidence,
+        confidence=f"{_under_skew(evidence, regime, method, rival)}; {same}",
         agreement=share,
-        alternative=runner_up(evidence, traits, leaf.method, is_divided),
+        alternative=rival,
         tree=derived_tree(evidence, is_divided),
         validation=validation,
         settings=len(evidence),
+    )
+
+
+def _reason(evidence: Sequence[Setting], regime: Regime, leaf: Leaf, is_divided: bool) -> str:
+    """Return why stored runs recommend a method: what it loses where it was run, or why FedAvg replaces it."""
+    if preferred(evidence, regime, leaf.method) != leaf.method:
+        beyond = "in settings like yours" if is_divided else "over all settings"
+        return (
+            f"{leaf.method} loses least {beyond}, but {_skew(regime)} it is not a point of accuracy better than "
+            f"{SIMPLEST}, which is simpler"
+        )
+    where = "of the stored settings most like yours" if is_divided else "settings"
+    reason = f"in the {leaf.settings} {where} that ran it, it is {leaf.regret:.1f} points of accuracy below the best"
+    against = standing(evidence, leaf.method)
+    if leaf.method == SIMPLEST or against is None:
+        return f"{reason} method on average"
+    return (
+        f"{reason} method on average; in all {against.settings} that ran both, it is {against.regret:.1f} and "
+        f"{SIMPLEST} {against.rival_regret:.1f} points below"
     )
 
 
@@ -124,7 +147,8 @@ def _from_paper(
         why = f"{source} have {len(evidence)} {few} with several methods, and a tree needs {LEAST_SETTINGS}"
     else:
         why = f"neither a tree from {source} nor one method for all beats it: {_comparison(validation)}"
-    confidence = _share_of_wins(evidence, regime, advice.method)
+    rival = SIMPLEST if advice.method != SIMPLEST else "fedprox"
+    confidence = _under_skew(evidence, regime, advice.method, rival)
     return Recommendation(
         algorithm=Choice(advice.method, advice.reason, advice.source),
         **aspects,
@@ -132,7 +156,7 @@ def _from_paper(
         why_this_basis=why,
         confidence=f"{confidence}; the paper states no probability",
         agreement=None,
-        alternative="fedavg" if advice.method != "fedavg" else "fedprox",
+        alternative=rival,
         tree=figure7_tree(),
         validation=validation,
         settings=len(evidence),
@@ -147,20 +171,31 @@ def _comparison(validation: Validation) -> str:
     )
 
 
-def _share_of_wins(evidence: Sequence[Setting], regime: Regime, method: str) -> str:
-    """Return how often a method, with any arguments, is best or ties with the best under a skew, in words."""
-    family = method.partition("(")[0]
-    own = [
-        [regret for name, regret in setting.regrets.items() if name.partition("(")[0] == family]
-        for setting in evidence
-        if setting.regime == regime
-    ]
-    tested = [min(regrets) for regrets in own if regrets]
-    skew = "without a skew" if regime == "none" else f"with {regime} skew"
-    if not tested:
-        return f"no stored setting {skew} has it"
-    wins = sum(not regret for regret in tested)
-    return f"it is best, or within a point of the best, in {wins} of {len(tested)} stored settings {skew}"
+def _skew(regime: Regime) -> str:
+    return "without a skew" if regime == "none" else f"with {regime} skew"
+
+
+def _under_skew(evidence: Sequence[Setting], regime: Regime, method: str, rival: str) -> str:
+    """Return how a method and FedAvg (or a rival of FedAvg) stand under a skew, and whom the runs favour, in words."""
+    rival = rival if method == SIMPLEST else SIMPLEST
+    against = standing(of_regime(evidence, regime), method, rival)
+    if against is None:
+        return f"no stored setting {_skew(regime)} ran both {method} and {rival}"
+    total = against.settings
+    text = (
+        f"{_skew(regime)}, in the stored settings that ran both ({total}), {method} loses {against.regret:.2f} points "
+        f"and is best, or within a point of the best, in {against.best} of {total}; {rival} loses "
+        f"{against.rival_regret:.2f} and is so in {against.rival_best} of {total}"
+    )
+    if abs(against.lead) < TIE:
+        text += ": a tie, as they are less than a point apart"
+    ahead = favoured(evidence, regime, method, methods_of(evidence))
+    if ahead is not None:
+        text += (
+            f"; the runs with this skew favour {ahead.rival}, which loses {ahead.rival_regret:.2f} where {method} "
+            f"loses {ahead.regret:.2f} ({ahead.settings} settings)"
+        )
+    return text
 
 
 # --- the other choices --------------------------------------------------------------------------------

@@ -143,11 +143,18 @@ class Schema:
             ) from error
 
     def write(self, path: Path) -> None:
-        replace_atomically(path, json.dumps(self.as_json(), indent=1).encode() + b"\n")
+        write_object(path, json.dumps(self.as_json(), indent=1))
 
     @classmethod
     def read(cls, path: Path) -> "Schema":
         return cls.from_json(read_object(path, "a schema"), str(path))
+
+
+def write_object(path: Path, text: str) -> None:
+    """Write a JSON file; refuse a path that is no file's."""
+    if not path.name or path.is_dir():
+        raise ConfigError(f"{path} is a directory: give the path of a file with --output.")
+    replace_atomically(path, text.encode() + b"\n")
 
 
 def read_object(path: Path, what: str) -> dict[str, Any]:
@@ -198,7 +205,9 @@ def _limits(stated: str) -> tuple[float, float] | None:
         least, most = map(float, stated.split(":"))
     except ValueError:
         return None
-    return (least, most) if math.isfinite(least) and math.isfinite(most) else None
+    if not (math.isfinite(least) and math.isfinite(most)):
+        raise ConfigError(f"the range {stated} has a limit that is no finite number: write one such as 0:100.")
+    return least, most
 
 
 def stated_schema(label: str, features: Sequence[str], bins: int) -> Schema:

@@ -1,14 +1,17 @@
 """The decision tree that stored runs give: which method loses least, by what is known of the parties."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from silobench.advice.components import Regime
 from silobench.advice.evidence import TRAIT_WORDS, Setting, Traits
 from silobench.advice.figure7 import published_method
+from silobench.advice.standing import SIMPLEST, preferred
 from silobench.rng import stream
 
 if TYPE_CHECKING:
@@ -26,8 +29,8 @@ class Leaf:
     """A recommendation: the method that loses least in the settings that lead here."""
 
     method: str
-    regret: float  # mean points of accuracy below the best; 0 if it ties
-    settings: int
+    regret: float  # mean points of accuracy below the best, in the settings that ran it; 0 if it ties
+    settings: int  # that ran it
     reason: str = ""
 
 
@@ -68,26 +71,41 @@ class Validation:
 
 @dataclass(frozen=True)
 class Table:
-    """Settings as arrays. A method that a setting lacks has its mean regret elsewhere there."""
+    """Settings that ran the reference, as arrays.
+
+    The reference is the method that most settings have. Where another method was not run, it has the regret of the
+    reference there, plus the mean difference between both in settings that ran both. So methods are compared in
+    settings that they share with the reference, and one that was run in easy settings only gains nothing by that.
+    """
 
     methods: tuple[str, ...]
     traits: NDArray[np.float64]  # [settings, traits]
     regrets: NDArray[np.float64]  # [settings, methods]
+    was_run: NDArray[np.bool_]  # [settings, methods]
 
 
 def methods_of(settings: Sequence[Setting]) -> tuple[str, ...]:
-    """Return the methods that at least half of the settings have, fedavg first: it wins ties."""
-    names = dict.fromkeys(name for setting in settings for name in setting.regrets)
-    known = [name for name in names if 2 * sum(name in setting.regrets for setting in settings) >= len(settings)]
-    return tuple(sorted(known, key=lambda name: (name != "fedavg", known.index(name))))
+    """Return the methods that at least half of the settings have (else the commonest), fedavg first: it wins ties."""
+    runs = Counter(name for setting in settings for name in setting.regrets)
+    least = min(len(settings) / 2, max(runs.values()))
+    known = [name for name in runs if runs[name] >= least]
+    return tuple(sorted(known, key=lambda name: (name != SIMPLEST, known.index(name))))
+
+
+def _runs(settings: Sequence[Setting], method: str) -> int:
+    return sum(method in setting.regrets for setting in settings)
 
 
 def table_of(settings: Sequence[Setting], methods: Sequence[str]) -> Table:
-    """Return settings as arrays."""
-    regrets = np.array([[setting.regrets.get(name, np.nan) for name in methods] for setting in settings])
-    means = np.nan_to_num(np.nanmean(np.vstack([regrets, np.full(len(methods), np.nan)]), axis=0, keepdims=True))
-    filled = np.where(np.isnan(regrets), means, regrets)
-    return Table(tuple(methods), np.array([setting.traits.vector for setting in settings]), filled)
+    """Return settings as arrays, without methods that were never run beside the reference."""
+    reference = max(methods, key=lambda name: _runs(settings, name))
+    rows = [setting for setting in settings if reference in setting.regrets]
+    shared = [name for name in methods if _runs(rows, name)]
+    regrets = np.array([[setting.regrets.get(name, np.nan) for name in shared] for setting in rows])
+    base = regrets[:, [shared.index(reference)]]
+    was_run = ~np.isnan(regrets)
+    filled = np.where(was_run, regrets, base + np.nanmean(regrets - base, axis=0))
+    return Table(tuple(shared), np.array([setting.traits.vector for setting in rows]), filled, was_run)
 
 
 def _fitted(table: Table) -> "DecisionTreeRegressor":
@@ -114,38 +132,47 @@ def derived_tree(settings: Sequence[Setting], is_divided: bool = True) -> Node:
     Branches that agree on the method are one leaf.
     """
     table = table_of(settings, methods_of(settings))
+    everywhere = np.full(len(table.traits), True)
     if not is_divided:
-        return _best(table, table.regrets.mean(0), len(settings))
-    return _node(_fitted(table).tree_, 0, table.methods)
+        return _leaf(table, everywhere)
+    return _node(_fitted(table).tree_, 0, table, everywhere)
 
 
-def _best(table: Table, regrets: NDArray[np.float64], settings: int) -> Leaf:
-    best = int(np.argmin(regrets))
-    return Leaf(table.methods[best], float(regrets[best]), settings)
+def _leaf(table: Table, here: NDArray[np.bool_]) -> Leaf:
+    """Return the method that loses least in some settings, with what it loses in those that ran it."""
+    means = np.where(table.was_run[here].any(0), table.regrets[here].mean(0), np.inf)
+    best = int(np.argmin(means))
+    runs = here & table.was_run[:, best]
+    return Leaf(table.methods[best], float(table.regrets[runs, best].mean()), int(runs.sum()))
 
 
-def _node(tree: Any, place: int, methods: Sequence[str]) -> Node:
-    regrets = tree.value[place].reshape(-1)
-    best = int(np.argmin(regrets))
-    leaf = Leaf(methods[best], float(regrets[best]), int(tree.n_node_samples[place]))
+def _node(tree: Any, place: int, table: Table, here: NDArray[np.bool_]) -> Node:
     left, right = int(tree.children_left[place]), int(tree.children_right[place])
     if left < 0:
-        return leaf
-    below, above = _node(tree, left, methods), _node(tree, right, methods)
+        return _leaf(table, here)
+    column, cut = int(tree.feature[place]), float(tree.threshold[place])
+    is_below = table.traits[:, column].astype(np.float32) <= cut  # as scikit-learn compares
+    below, above = _node(tree, left, table, here & is_below), _node(tree, right, table, here & ~is_below)
     if isinstance(below, Leaf) and isinstance(above, Leaf) and below.method == above.method:
-        return Leaf(below.method, float(regrets[methods.index(below.method)]), leaf.settings)
-    name, cut = Traits.names()[tree.feature[place]], float(tree.threshold[place])
-    return Branch(TRAIT_WORDS[name], ((f"at most {cut:.3g}", below), (f"more than {cut:.3g}", above)))
+        settings = below.settings + above.settings
+        regret = (below.regret * below.settings + above.regret * above.settings) / settings
+        return Leaf(below.method, regret, settings)
+    words = TRAIT_WORDS[Traits.names()[column]]
+    return Branch(words, ((f"at most {cut:.3g}", below), (f"more than {cut:.3g}", above)))
 
 
 def recommended(settings: Sequence[Setting], traits: Traits, is_divided: bool = True) -> Leaf:
     """Return the leaf that traits lead to."""
     table = table_of(settings, methods_of(settings))
-    here = len(settings)
-    if is_divided:
-        fitted = _fitted(table)
-        here = int((fitted.apply(table.traits) == fitted.apply(np.array([traits.vector]))[0]).sum())
-    return _best(table, _predicted(table, traits, is_divided), here)
+    return _leaf(table, _like(table, traits, is_divided))
+
+
+def _like(table: Table, traits: Traits, is_divided: bool) -> NDArray[np.bool_]:
+    """Return which settings are in the leaf that traits lead to: all, if undivided."""
+    if not is_divided:
+        return np.full(len(table.traits), True)
+    fitted = _fitted(table)
+    return np.asarray(fitted.apply(table.traits) == fitted.apply(np.array([traits.vector]))[0])
 
 
 def runner_up(settings: Sequence[Setting], traits: Traits, method: str, is_divided: bool = True) -> str:
@@ -156,16 +183,21 @@ def runner_up(settings: Sequence[Setting], traits: Traits, method: str, is_divid
     return min(others, key=lambda name: regrets[table.methods.index(name)], default="")
 
 
-def agreement(settings: Sequence[Setting], traits: Traits, method: str, is_divided: bool = True) -> float:
-    """Return in which share of resampled collections of settings the tree recommends a method."""
-    draw, table = stream(0, "advice-agreement"), table_of(settings, methods_of(settings))
-    place = table.methods.index(method)
+def agreement(
+    settings: Sequence[Setting], regime: Regime, traits: Traits, method: str, is_divided: bool = True
+) -> float:
+    """Return in which share of resampled collections of datasets the same method is recommended.
+
+    Settings of one dataset resemble each other, so whole datasets are drawn: with fewer than three, settings.
+    """
+    draw = stream(0, "advice-agreement")
+    groups = [group for _, group in _folds(settings)]
     same = 0
     for _ in range(RESAMPLES):
-        rows = draw.integers(0, len(settings), len(settings))
-        sample = Table(table.methods, table.traits[rows], table.regrets[rows])
-        regrets = _predicted(sample, traits, is_divided)
-        same += bool(regrets[place] <= regrets.min() + 1e-9)
+        sample = [setting for place in draw.integers(0, len(groups), len(groups)) for setting in groups[place]]
+        table = table_of(sample, methods_of(sample))
+        best = _leaf(table, _like(table, traits, is_divided)).method
+        same += preferred(sample, regime, best) == method
     return same / RESAMPLES
 
 
@@ -177,43 +209,56 @@ def validated(settings: Sequence[Setting]) -> Validation:
 
     Whole datasets are left out, if there are three or more; else single settings.
     """
-    by_dataset = len({setting.dataset for setting in settings}) >= 3
     regrets: list[tuple[float, float, float]] = []
-    folds = list(_folds(settings, (lambda setting: setting.dataset) if by_dataset else (lambda setting: setting.name)))
+    folds = [(rest, held_out) for rest, held_out in _folds(settings) if len(rest) >= LEAST_LEAF]
     for rest, held_out in folds:
         table = table_of(rest, methods_of(rest))
-        constant = table.regrets.mean(0)
         for setting in held_out:
-            of_tree = _predicted(table, setting.traits, is_divided=True)
+            if not setting.regrets.keys() & {*table.methods}:
+                continue  # nothing that could be recommended was run there
+            of_tree, constant = (_predicted(table, setting.traits, is_divided) for is_divided in (True, False))
             rule = published_method(setting.regime, setting.traits.participation, setting.traits.gini).method
             regrets.append(
                 (
-                    _regret(setting, table.methods, of_tree),
-                    _regret(setting, table.methods, constant),
-                    _family_regret(setting, rule),
+                    _regret(setting, table.methods, of_tree, rest),
+                    _regret(setting, table.methods, constant, rest),
+                    _published_regret(setting, rule),
                 )
             )
     tree, constant_mean, figure = (float(np.mean(column)) for column in zip(*regrets, strict=True))
-    return Validation("datasets" if by_dataset else "settings", len(folds), tree, constant_mean, figure)
+    return Validation(unit(settings), len(folds), tree, constant_mean, figure)
 
 
-def _folds(settings: Sequence[Setting], key: Callable[[Setting], str]) -> Iterator[tuple[list[Setting], list[Setting]]]:
-    for value in dict.fromkeys(map(key, settings)):
-        rest = [setting for setting in settings if key(setting) != value]
-        if len(rest) >= LEAST_LEAF:
-            yield rest, [setting for setting in settings if key(setting) == value]
+def unit(settings: Sequence[Setting]) -> str:
+    """Return what is left out and resampled: datasets, if there are three or more; else settings."""
+    return "datasets" if len({setting.dataset for setting in settings}) >= 3 else "settings"
 
 
-def _regret(setting: Setting, methods: Sequence[str], expected: NDArray[np.float64]) -> float:
-    """Return what the method that is expected to lose least loses, among those that the setting has."""
+def _folds(settings: Sequence[Setting]) -> list[tuple[list[Setting], list[Setting]]]:
+    """Return each dataset, or each setting, after all others."""
+    keys = [setting.dataset if unit(settings) == "datasets" else setting.name for setting in settings]
+    pairs = list(zip(keys, settings, strict=True))
+    return [
+        ([setting for key, setting in pairs if key != value], [setting for key, setting in pairs if key == value])
+        for value in dict.fromkeys(keys)
+    ]
+
+
+def _regret(
+    setting: Setting, methods: Sequence[str], expected: NDArray[np.float64], others: Sequence[Setting]
+) -> float:
+    """Return what the method that other settings recommend loses, among those that the setting has."""
     known = [(regret, name) for regret, name in zip(expected, methods, strict=True) if name in setting.regrets]
-    if not known:
-        return float(np.mean(list(setting.regrets.values())))
-    return setting.regrets[min(known, key=lambda pair: pair[0])[1]]
+    best = min(known, key=lambda pair: pair[0])[1]
+    return setting.regrets.get(preferred(others, setting.regime, best), setting.regrets[best])
 
 
-def _family_regret(setting: Setting, method: str) -> float:
-    """Return what a method loses on average over its arguments; what FedAvg or the mean does, if it was not run."""
-    family = method.partition("(")[0]
-    own = [regret for name, regret in setting.regrets.items() if name.partition("(")[0] == family]
-    return float(np.mean(own or setting.regrets.get("fedavg", list(setting.regrets.values()))))
+def _published_regret(setting: Setting, method: str) -> float:
+    """Return what a method loses with its default arguments.
+
+    If these were not run, it is the mean over other arguments; else what FedAvg loses, or the mean of all.
+    """
+    if method in setting.regrets:
+        return setting.regrets[method]
+    family = [regret for name, regret in setting.regrets.items() if name.partition("(")[0] == method]
+    return float(np.mean(family or setting.regrets.get(SIMPLEST, list(setting.regrets.values()))))

@@ -264,6 +264,8 @@ class _Output:
     is_json: bool
 
     def __post_init__(self) -> None:
+        if not self.participation > 0:
+            raise ConfigError("--participation is 0, but some parties must take part in a round: give a share above 0.")
         if self.is_tried and self.is_json:
             raise ConfigError(
                 "--try prints tables of the runs, and --json prints facts and nothing else: give one of them."
