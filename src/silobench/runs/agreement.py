@@ -1,7 +1,7 @@
 """Whether a stored run and its repetition agree, round by round. Nothing here needs torch.
 
 In the same environment (versions, processor, engine) everything but measured time must be the same to the last bit. In
-another one, rounding differs, and training makes small differences large within a few rounds. On 79 runs of the demo,
+another one, rounding differs, and training makes small differences large within a few rounds. On 79 runs on digits,
 trained once by compiled code and once by PyTorch, which differ by rounding only, the largest differences were:
 
     round      1        2        3 and later
