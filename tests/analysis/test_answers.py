@@ -195,3 +195,15 @@ def test_the_partition_that_hurts_most_is_named() -> None:
 
 def test_no_cells_have_no_answer() -> None:
     assert answer([]) == []
+
+
+def test_own_rows_have_a_sentence_only_where_parties_have_models() -> None:
+    from silobench.analysis.methods import settings
+    from silobench.analysis.own_rows import own_rows_sentence
+    from silobench.papers import collect_cells
+    from silobench.runs.archive import published_runs
+
+    (sentence,) = own_rows_sentence(settings(collect_cells(published_runs("personal"))))
+    assert "own test rows" in sentence
+    assert "fedavg" not in sentence.split(" has ")[0]  # one model for all is worse there, by tens of points
+    assert own_rows_sentence(settings(collect_cells(published_runs("demo")))) == []

@@ -28,7 +28,8 @@ _SPACE = (
 @resumable()
 def tune(
     experiment: Annotated[
-        Path, typer.Argument(metavar="FILE.toml", help="An experiment with one setting; its table `tune` has the ranges.")
+        Path,
+        typer.Argument(metavar="FILE.toml", help="An experiment with one setting; its table `tune` has the ranges."),
     ],
     space: Annotated[list[str] | None, typer.Option("--space", metavar="KEY=RANGE", help=_SPACE)] = None,
     trials: Annotated[
