@@ -2,7 +2,6 @@
 
 from silobench.analysis.tables import Entry, Table, entries
 from silobench.analysis.units import duration, size
-from silobench.data.splits import split_rule
 from silobench.tuning.study import Cost, Outcome, TrialResult, final_score
 
 _ENDS = ("state", "rounds", "bytes", "seconds")
@@ -48,6 +47,8 @@ def _spent(result: TrialResult) -> tuple[str, str, str]:
 
 def confirm_table(outcome: Outcome) -> Table:
     """Return a row per fresh seed: the test score of the defaults and of the tuned setting."""
+    from silobench.data.splits import split_rule  # loads scipy, which pages without a study do without
+
     metric = outcome.metric
     rows = []
     for before, after in zip(*outcome.confirm, strict=True):
