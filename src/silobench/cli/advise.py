@@ -4,12 +4,12 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from silobench.cli.busy import waiting
+from silobench.cli.groups import FirstByDefault
 from silobench.cli.options import DataDir, Json, LoadedPlugins, Out
 from silobench.errors import ConfigError
 
@@ -21,22 +21,12 @@ if TYPE_CHECKING:
     from silobench.advice.sources import BinnedRows
     from silobench.runs.stored import StoredRun
 
-_DEFAULT = "measure"  # the command whose name may be left out
 _TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
-
-
-class _Advising(TyperGroup):
-    """A group whose first word may be left out: `advise FILE.csv` is `advise measure FILE.csv`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        first = args[0] if args else ""
-        is_named = first in self.commands or first in ctx.help_option_names
-        return super().parse_args(ctx, args if is_named or not args else [_DEFAULT, *args])
 
 
 app = typer.Typer(
     name="advise",
-    cls=_Advising,
+    cls=FirstByDefault,
     help="Measure the skew between parties and recommend a method: `advise FILE.csv --label COL --party COL`, or "
     "`advise DATASET --partition SPEC`. Parties that must not show their counts write private profiles, and one of "
     "them joins these. `silobench advise measure --help` has the options of the first two forms.",
@@ -61,7 +51,7 @@ Epsilon = Annotated[
 SchemaFile = Annotated[Path | None, typer.Option("--schema", help="File of `advise schema`: the bins of all columns.")]
 
 
-@app.command(_DEFAULT)
+@app.command("measure")
 def measure(
     data: Annotated[str, typer.Argument(metavar="FILE.csv|DATASET", help="A table, or a dataset spec such as digits.")],
     label: Annotated[str | None, typer.Option(help="Column of the table that is to be predicted.")] = None,

@@ -5,12 +5,12 @@ import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from silobench.cli.busy import waiting
+from silobench.cli.groups import FirstByDefault
 from silobench.cli.options import DataDir, Json, LoadedPlugins, Out, Plugins
 from silobench.cli.results import report_damage
 from silobench.cli.sources import read_all
@@ -25,22 +25,12 @@ if TYPE_CHECKING:
     from silobench.runs.verdict import Verdict
 
 _LOG = logging.getLogger(__name__)
-_DEFAULT = "rank"
 _REFUSED, _WEAKER = 1, 3  # exit codes of a check
-
-
-class _Ranking(TyperGroup):
-    """A group whose first word may be left out: `leaderboard DIR` is `leaderboard rank DIR`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        first = args[0] if args else ""
-        is_named = first in self.commands or first in ctx.help_option_names
-        return super().parse_args(ctx, args if is_named or not args else [_DEFAULT, *args])
 
 
 app = typer.Typer(
     name="leaderboard",
-    cls=_Ranking,
+    cls=FirstByDefault,
     help="Rank methods by stored runs: `leaderboard DIR...`. Check a submission, and pack records into one file.",
     no_args_is_help=True,
 )
