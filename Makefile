@@ -3,15 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 BROWSER := .venv/.browser
+FLOWER := .venv/.flower
 # Tests start many processes, and each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint pytest docs bench browser errors clean
+.PHONY: demo test lint pytest docs bench browser flower errors clean
 
 demo: $(READY)
 	$(BIN)/silobench demo
 
-test: $(READY) $(BROWSER)
+test: $(READY) $(BROWSER) $(FLOWER)
 	$(MAKE) --jobs=2 lint pytest
 
 pytest: $(READY)
@@ -32,6 +33,9 @@ bench: $(READY)
 browser: $(READY)  # try again to bring what tests of pages need
 	sh tests/browser/install.sh .venv/axe
 
+flower: $(READY)  # try again to bring what tests of real silos need
+	sh tests/silos/install.sh $(BIN)/python .venv/flower
+
 errors: $(READY)  # docs/errors.md, from the table in tests/wrong_inputs
 	PYTHONPATH=src:tests $(BIN)/python -m wrong_inputs
 
@@ -44,6 +48,10 @@ $(READY): pyproject.toml constraints.txt
 
 $(BROWSER): $(READY)  # tried once: the second `make test` does not wait for a network that is not there
 	sh tests/browser/install.sh .venv/axe
+	touch $@
+
+$(FLOWER): $(READY)  # tried once, too
+	sh tests/silos/install.sh $(BIN)/python .venv/flower
 	touch $@
 
 clean:
