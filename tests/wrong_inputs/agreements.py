@@ -72,7 +72,7 @@ CASES: list[Case] = [
         "training rows, but a silo needs at least 10, because sums over fewer rows would show single cells: add rows.",
         south="\n".join(ROWS.splitlines()[:12]) + "\n",
     ),
-    silos("silos(...) with numbers too large to add", "too large to add up", south=ROWS.replace("\n2", "\n2e307")),
+    silos("silos(...) with numbers too large to add", "too large to add up", south=ROWS.replace("\n20,", "\n1e300,")),
     Case(
         "silos(...) with two files of one name",
         ("partition", "silos(files=[north.csv, copy/north.csv], columns=columns.toml)", "by-group"),
@@ -105,8 +105,8 @@ CASES: list[Case] = [
     edited('["no", "yes"]', '["no"]', "columns.toml has the classes ['no'] of the label 'y': list at least two, each"),
     edited("classification", "regression", "columns.toml has classes for the label 'y', which is a number: remove"),
     edited('name = "age"', 'name = "y"', "columns.toml has 'y' more than once, as a column or as the label: state"),
-    edited('"number"', '"figure"', "columns.toml has a column of no known kind in column 'age': write kind ="),
-    edited('["heart", "lung"]', '"heart"', "columns.toml has 'heart' as 'categories' in column 'ward': it must be"),
+    edited('"number"', '"figure"', "columns.toml has no known kind in column 'age': write kind ="),
+    edited('["heart", "lung"]', '"heart"', "columns.toml has 'heart' as 'categories' in column 'ward': it must be a list."),
     edited("[[column]]", "[[columns]]", "columns.toml has an unknown key 'columns': remove it, or correct its name."),
     edited("[label]", "[label", "columns.toml is not TOML"),
 ]

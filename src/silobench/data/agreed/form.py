@@ -103,7 +103,7 @@ def _problem(error: ValidationError, facts: Mapping[str, Any]) -> str:
         return f"an unknown key '{last}'{where}: remove it, or correct its name"
     if first["type"].startswith("union_tag"):
         where = _where([*outer, last], facts)
-        return f"a column of no known kind{where}: write kind = 'number', 'date', 'category', 'hash' or 'text'"
+        return f"no known kind{where}: write kind = 'number', 'date', 'category', 'hash' or 'text'"
     problem = first["msg"].removeprefix("Input should be ")
     key = f"entry {last + 1} of '{outer[-1]}'" if isinstance(last, int) else f"'{last}'"
     where = _where(outer[:-1], facts) if isinstance(last, int) else where
