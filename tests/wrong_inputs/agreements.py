@@ -106,7 +106,7 @@ CASES: list[Case] = [
     edited("classification", "regression", "columns.toml has classes for the label 'y', which is a number: remove"),
     edited('name = "age"', 'name = "y"', "columns.toml has 'y' more than once, as a column or as the label: state"),
     edited('"number"', '"figure"', "columns.toml has no known kind in column 'age': write kind ="),
-    edited('["heart", "lung"]', '"heart"', "columns.toml has 'heart' as 'categories' in column 'ward': it must be a list."),
+    edited('["heart", "lung"]', '"heart"', "has 'heart' as 'categories' in column 'ward': it must be a list."),
     edited("[[column]]", "[[columns]]", "columns.toml has an unknown key 'columns': remove it, or correct its name."),
     edited("[label]", "[label", "columns.toml is not TOML"),
 ]

@@ -148,7 +148,9 @@ GOOD: dict[str, Any] = {"rows": 40, "features": {"x": [40, 1.0, 2.0]}, "target":
         None, [], {}, {**GOOD, "rows": 0}, {**GOOD, "rows": 40.0}, {**GOOD, "rows": True}, {**GOOD, "more": 1},
         {**GOOD, "features": [1]}, {**GOOD, "features": {"x": [40, 1.0]}},
         {**GOOD, "features": {"x": [40.5, 1.0, 2.0]}},
-        {**GOOD, "features": {"x": [-1, 1.0, 2.0]}}, {**GOOD, "features": {"x": [40, "1", 2.0]}},
+        {**GOOD, "rows": 10**400}, {**GOOD, "features": {"x": [10**400, 1.0, 2.0]}},
+        {**GOOD, "features": {"x": [40, 10**400, 2.0]}}, {**GOOD, "features": {"x": [-1, 1.0, 2.0]}},
+        {**GOOD, "features": {"x": [40, "1", 2.0]}},
         {**GOOD, "features": {"x": [40, 1.0, -2.0]}}, {**GOOD, "features": {"x": [40, math.nan, 2.0]}},
         {**GOOD, "features": {"x": [40, 1.0, math.inf]}}, {**GOOD, "target": 3}, {**GOOD, "target": [True, 1.0, 1.0]},
     ],
@@ -167,6 +169,9 @@ def test_summaries_of_different_agreements_are_refused() -> None:
         joined([Summary(40), Summary(40, target=Moments(40, 1.0, 1.0))])
     with pytest.raises(DataError, match="no summaries to join"):
         joined([])
+    for total in (1e308, 1e200):  # the sum, or the square of a difference of means, is too large
+        with pytest.raises(DataError, match="the silos' sums of 'x' are too large to add up"):
+            joined([Summary(40, {"x": Moments(10, total, 1.0)}), Summary(40, {"x": Moments(40, total, 1.0)})])
     columns = Columns(Label("y", ("a", "b")), (NumberColumn("x"),))
     message = "has sums of z, but the agreement needs those of x"
     with pytest.raises(DataError, match=re.escape(message)):
