@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from silo_files import agreement, write_tables
 
@@ -63,6 +63,7 @@ def test_a_file_states_everything_that_features_need() -> None:
     assert Columns.of_text(IMAGES).pictures == Pictures(16, "rgb")
 
 
+@settings(deadline=None)
 @given(st.lists(names, min_size=4, max_size=4, unique=True), st.sets(names, min_size=2, max_size=5), st.booleans())
 def test_any_names_come_back_as_they_were_written(columns: list[str], texts: set[str], is_regression: bool) -> None:
     label, number, category, hashed = columns

@@ -53,7 +53,9 @@ silo_tables = st.lists(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(silo_tables)
 def test_any_tables_have_the_same_bits_at_silos_and_in_a_rehearsal(
     tmp_path: Path, parts: list[list[tuple[float | None, str, bool]]]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from silo_files import agreement, table, write_tables
 
@@ -32,6 +32,7 @@ def _exact(values: list[float]) -> tuple[float, float]:
     return float(mean), float(sum((value - mean) ** 2 for value in exact) / len(exact))
 
 
+@settings(deadline=None)
 @given(st.lists(columns_of_numbers, min_size=1, max_size=5), st.floats(-1e9, 1e9))
 def test_joint_moments_are_those_of_all_rows_together(parts: list[list[float]], offset: float) -> None:
     shifted = [[value + offset for value in part] for part in parts]
@@ -47,6 +48,7 @@ def test_joint_moments_are_those_of_all_rows_together(parts: list[list[float]], 
     assert abs(moments.squares / moments.known - variance) <= allowed
 
 
+@settings(deadline=None)
 @given(columns_of_numbers, st.randoms())
 def test_moments_do_not_depend_on_the_order_of_rows(values: list[float], random: Any) -> None:
     shuffled = values.copy()
