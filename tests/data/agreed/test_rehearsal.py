@@ -106,6 +106,17 @@ def test_the_checksum_covers_every_file_and_the_agreement(tmp_path: Path) -> Non
     assert sb.load(spec).checksum not in (before, changed)
 
 
+def test_a_file_that_changes_is_read_again_also_inside_a_spec(tmp_path: Path) -> None:
+    paths = write_tables(tmp_path)
+    columns = agreement(paths[0])
+    sources = [paths[0], f"csv(path='{paths[1]}', sep=comma)"]
+    before = rehearse(sources, columns, tmp_path)
+    spec = f"silos(files={sources}, columns='{tmp_path}/columns.toml')"
+    assert sb.load(spec) is before
+    table(100, seed=7).to_csv(paths[1], index=False)
+    assert len(sb.load(spec).train) > len(before.train)
+
+
 def test_the_default_partition_gives_each_silo_its_own_rows(tmp_path: Path) -> None:
     paths = write_tables(tmp_path)[::-1]
     dataset = rehearse(paths, agreement(paths[0]), tmp_path)

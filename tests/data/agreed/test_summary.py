@@ -180,6 +180,16 @@ def test_summaries_of_different_agreements_are_refused() -> None:
         agreed_encoder(columns, second)
 
 
+def test_the_order_of_keys_on_the_way_does_not_matter(tmp_path: Path) -> None:
+    paths = write_tables(tmp_path)
+    columns = agreement(paths[0])
+    summaries = [summary_of(path, columns) for path in paths]
+    sorted_keys = [Summary.from_json(json.loads(json.dumps(each.as_json(), sort_keys=True))) for each in summaries]
+    assert list(sorted_keys[0].features) != list(summaries[0].features)
+    mixed = joined([sorted_keys[0], *summaries[1:]])
+    assert agreed_encoder(columns, mixed).as_json() == agreed_encoder(columns, joined(summaries)).as_json()
+
+
 def test_a_feature_that_no_silo_knows_is_constant() -> None:
     columns = Columns(Label("y", ("a", "b")), (NumberColumn("x"),))
     encoder = agreed_encoder(columns, joined([Summary(40, {"x": Moments()})] * 2))

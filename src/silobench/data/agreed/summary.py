@@ -94,7 +94,7 @@ def joined(summaries: Sequence[Summary]) -> Summary:
     if not summaries:
         raise DataError("there are no summaries to join: at least one silo is needed.")
     names = list(summaries[0].features)
-    if any(list(each.features) != names for each in summaries):
+    if any(set(each.features) != set(names) for each in summaries):
         raise DataError("the silos sent sums of different features: all of them need the same columns.toml.")
     targets = [each.target for each in summaries if each.target is not None]
     if len(targets) not in (0, len(summaries)):
@@ -114,7 +114,7 @@ def _joined(what: str, moments: Sequence[Moments]) -> Moments:
 def agreed_encoder(columns: Columns, summary: Summary) -> Encoder:
     """Return how raw columns of every silo become features, by the joint summary of all silos."""
     expected = columns.summed_features
-    if tuple(summary.features) != expected:
+    if set(summary.features) != set(expected):
         given = listed(list(summary.features), 3) or "no features"
         raise DataError(
             f"the joint summary has sums of {given}, but the agreement needs those of {listed(expected, 3) or 'none'}: "
@@ -122,7 +122,7 @@ def agreed_encoder(columns: Columns, summary: Summary) -> Encoder:
         )
     if columns.scale == "stated":
         return Encoder(columns.parts, columns.scales)
-    scales = {name: _scale(columns, moments, summary.rows) for name, moments in summary.features.items()}
+    scales = {name: _scale(columns, summary.features[name], summary.rows) for name in expected}
     return Encoder(columns.parts, scales)
 
 
