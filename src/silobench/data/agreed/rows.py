@@ -1,5 +1,6 @@
 """The rows of one silo, read by what all silos agreed on: their summary, and their features."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -174,7 +175,8 @@ def summary_of(source: str, columns: Columns) -> Summary:
 
 def summary_of_rows(rows: SiloRows, columns: Columns) -> Summary:
     """Return the sums over the training rows among rows that were read."""
-    values, problems = {}, []
+    values: dict[str, NDArray[np.float64]] = {}
+    problems = []
     for part in rows.parts:
         if isinstance(part, NumericColumn):
             try:
@@ -193,7 +195,7 @@ def summary_of_rows(rows: SiloRows, columns: Columns) -> Summary:
 def _moments(rows: SiloRows, name: str, values: NDArray[Any], columns: Columns) -> Moments:
     try:
         moments = Moments.of(values)
-        is_finite = np.isfinite([moments.total, moments.squares]).all()
+        is_finite = math.isfinite(moments.total) and math.isfinite(moments.squares)
     except OverflowError:
         is_finite = False
     if not is_finite:

@@ -105,8 +105,9 @@ def _of_table(
     planned = plan_table(source, table, names, choices)
     targets = label_targets(source, draft.label.name, planned.label, task, planned.choices)
     form = None if targets.classes else label_form(planned.label, planned.choices)
-    marks = {"decimal": form.decimal, "thousands": form.thousands} if form else {}
-    label = replace(_label(draft, targets.classes), **marks)
+    label = _label(draft, targets.classes)
+    if form:
+        label = replace(label, decimal=form.decimal, thousands=form.thousands)
     columns = replace(draft, label=label, parts=tuple(planned.plan.parts))
     stated = _stated(planned) if draft.scale == "stated" else {}
     return Sample(replace(columns, scales=stated), (*targets.notes, *planned.notes, *planned.plan.notes))
