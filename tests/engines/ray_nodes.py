@@ -25,7 +25,7 @@ class Node:
     """A machine of a cluster: a process that ends when its parts do, with everything below it."""
 
     process: subprocess.Popen[bytes]
-    address: str
+    name: str
 
     @property
     def pids(self) -> list[int]:
@@ -53,6 +53,11 @@ class Nodes:
         self._nodes: list[Node] = []
 
     @property
+    def pids(self) -> list[int]:
+        """The process ids of all machines, without those of workers, which come and go."""
+        return [pid for node in self._nodes for pid in _tree(node.process.pid, depth=2)]
+
+    @property
     def environment(self) -> dict[str, str]:
         """What a command needs to use the cluster."""
         health = {f"RAY_health_check_{name}": value for name, value in _SOON.items()}
@@ -73,9 +78,10 @@ class Nodes:
             "--num-cpus", str(cpus), "--resources", f'{{"machine-{number}": 1}}',
             "--object-store-memory", str(200 << 20), "--temp-dir", str(folder),
         ]  # fmt: skip
+        environment = {**self.environment, "MACHINE": str(number)}  # which its workers can read
         with (folder / "output").open("wb") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=output, env=self.environment, cwd=folder)
-        node = Node(process, ip)
+            process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=folder)
+        node = Node(process, str(number))
         self._nodes.append(node)
         self._await(node, folder / "output")
         return node
@@ -100,10 +106,11 @@ def _free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def _tree(pid: int) -> list[int]:
-    """Return a process and all below it."""
+def _tree(pid: int, depth: int = 99) -> list[int]:
+    """Return a process and those below it, down to a depth."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return []
-    return [pid, *(one for child in children for one in _tree(int(child)))]
+    below = children if depth > 1 else []
+    return [pid, *(one for child in below for one in _tree(int(child), depth - 1))]

@@ -30,7 +30,7 @@ _OURS = {  # of the environment, before Ray is imported; what the user has set s
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # Ray's future behaviour, without its warning
-    "RAY_NUM_REDIS_GET_RETRIES": "5",  # attempts to connect, one per second; by default 20
+    "RAY_NUM_REDIS_GET_RETRIES": "3",  # attempts to connect, one per second, each with a warning; by default 20
 }
 
 
@@ -66,7 +66,6 @@ def connect(address: str, least_cpus: int = 1) -> None:
             options |= {"num_cpus": max(cores(), least_cpus), "include_dashboard": False}
         else:
             _check_address(address)
-            os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "error")  # else a wrong token prints a page of warnings
         with _explained(address), _quiet():
             ray.init(address=address, **options)
         _warn_of_listeners(address)
