@@ -46,7 +46,11 @@ def with_cluster(engine: str, address: str | None, cpus: float | None, gpus: flo
     >>> with_cluster("ray(workers=8)", "auto", None, 0.5)
     'ray(workers=8, address=auto, gpus=0.5)'
     """
-    options = {"--ray-address": ("address", address), "--cpus-per-party": ("cpus", cpus), "--gpus-per-party": ("gpus", gpus)}
+    options = {
+        "--ray-address": ("address", address),
+        "--cpus-per-party": ("cpus", cpus),
+        "--gpus-per-party": ("gpus", gpus),
+    }
     chosen = {option: pair for option, pair in options.items() if pair[1] is not None}
     if not chosen:
         return engine

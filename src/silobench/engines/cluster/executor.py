@@ -27,9 +27,7 @@ Gpus = Annotated[float, Field(ge=0.0)]
 
 
 @EXECUTORS.register
-def ray(
-    workers: Count | None = None, address: str = connection.LOCAL, cpus: Cpus = 1.0, gpus: Gpus = 0.0
-) -> Executor:
+def ray(workers: Count | None = None, address: str = connection.LOCAL, cpus: Cpus = 1.0, gpus: Gpus = 0.0) -> Executor:
     """Run jobs on a Ray cluster: at `address` (auto or HOST:PORT), or one of this machine that ends with the command.
 
     Each job reserves `cpus` CPUs and `gpus` GPUs. At most `workers` jobs run at the same time.
@@ -155,9 +153,9 @@ class Cluster:
         return results
 
     def _lost(self, error: Exception) -> RecordError:
-        reason, losses = str(error).strip().splitlines()[0], self._retries + 1
+        reason, losses = str(error).strip().splitlines()[0].rstrip("."), self._retries + 1
         return RecordError(
-            f"a worker of the Ray cluster was lost {losses} time{'s' * (losses > 1)} on the same job ({reason.rstrip('.')}; "
+            f"a worker of the Ray cluster was lost {losses} time{'s' * (losses > 1)} on the same job ({reason}; "
             "perhaps out of memory: use a larger --cpus-per-party); finished rounds are saved, and the same command "
             "continues from them."
         )
