@@ -3,14 +3,17 @@
     python benchmarks/ray_engine.py                          # W1, five rounds each: some minutes
     python benchmarks/ray_engine.py --workload W3 --rounds 50 --workers 2
 
-Both take turns in one process, round by round, so that the ratio is fair on a busy machine. The first round of each,
-which sends the dataset, is not counted, and neither is the start of the workers; both are stated.
+Both take turns in one process, round by round, so that the ratio is fair on a busy machine. Processor time is that of
+all processes, of Ray's services too; other programs change it less than seconds. The first round of each, which sends
+the dataset, is not counted, and neither is the start of the workers; both are stated.
 """
 
 import argparse
+import os
 import statistics
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -34,17 +37,36 @@ def dataset_of(workload: Workload, folder: Path) -> sb.Dataset:
         return sb.load(dense_file(workload.dataset, folder))
 
 
-def timed(workload: Workload, dataset: sb.Dataset, engine: Engine, count: int) -> Iterator[float]:
-    """Run FedAvg; yield the seconds of each round."""
+@dataclass(frozen=True)
+class Cost:
+    """What a round took: seconds, and seconds of all processors."""
+
+    wall: float
+    cpu: float
+
+
+def timed(workload: Workload, dataset: sb.Dataset, engine: Engine, count: int) -> Iterator[Cost]:
+    """Run FedAvg; yield the cost of each round."""
     federation = sb.federate(dataset, "iid", workload.parties, SEED)
     method = sb.Method(sb.fedavg(), sb.sgd(LR, MOMENTUM, epochs=workload.epochs, batch=workload.batch))
     task, share = sb.task(workload.model, dataset, SEED), workload.cohort / workload.parties
     records = rounds(method, federation, task, rounds=count, engine=engine, participation=share)
     while True:
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), processor_seconds(os.getpid())
         if next(records, None) is None:
             return
-        yield time.perf_counter() - began
+        yield Cost(time.perf_counter() - began, processor_seconds(os.getpid()) - cpu)
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of a process and of all below it."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has just ended
+        return 0.0
+    ticks = sum(map(int, fields[11:15]))  # its own, and that of children that have ended
+    return ticks / os.sysconf("SC_CLK_TCK") + sum(processor_seconds(int(child)) for child in children)
 
 
 def started(build: str) -> tuple[Engine, float]:
@@ -69,13 +91,15 @@ def main() -> None:
         seconds = list(zip(*(runs[name] for name in ("pool", "ray")), strict=True))
     print(f"{workload.title}, mode inline, {options.workers} workers")
     for place, name in enumerate(("pool", "ray")):
-        times = [pair[place] for pair in seconds]
+        first, *others = (pair[place] for pair in seconds)
+        wall, cpu = (statistics.median(getattr(cost, field) for cost in others) for field in ("wall", "cpu"))
         print(
-            f"{name:5} start {engines[name][1]:6.2f} s, first round {times[0]:6.2f} s, "
-            f"then {statistics.median(times[1:]):7.3f} s per round"
+            f"{name:5} start {engines[name][1]:6.2f} s, first round {first.wall:6.2f} s, then {wall:7.3f} s per round "
+            f"({cpu:.3f} s of the processor)"
         )
-    ratios = sorted(ray / pool for pool, ray in seconds[1:])
-    print(f"ray / pool: median {statistics.median(ratios):.2f}, from {ratios[0]:.2f} to {ratios[-1]:.2f}")
+    for field, title in (("wall", "seconds"), ("cpu", "processor time")):
+        ratios = sorted(getattr(ray, field) / max(getattr(pool, field), 1e-9) for pool, ray in seconds[1:])
+        print(f"ray / pool, {title}: median {statistics.median(ratios):.2f}, {ratios[0]:.2f} to {ratios[-1]:.2f}")
 
 
 if __name__ == "__main__":
