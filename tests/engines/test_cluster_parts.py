@@ -136,11 +136,11 @@ def test_a_token_is_made_for_a_ray_of_this_command_only(monkeypatch, tmp_path: P
 
 
 def test_options_of_a_cluster_become_arguments_of_the_engine() -> None:
-    assert with_cluster("auto", None, None, None) == "auto"
-    assert with_cluster("ray", "127.0.0.1:6379", 2.0, None) == "ray(address='127.0.0.1:6379', cpus=2.0)"
-    assert with_cluster("ray(address=auto)", "10.0.0.1:1", None, None) == "ray(address='10.0.0.1:1')"
+    assert with_cluster("auto", 3, None, None, None) == "auto"
+    assert with_cluster("ray", None, "127.0.0.1:6379", 2.0, None) == "ray(address='127.0.0.1:6379', cpus=2.0)"
+    assert with_cluster("ray(address=auto)", None, "10.0.0.1:1", None, None) == "ray(address='10.0.0.1:1')"
     with pytest.raises(ConfigError, match="--gpus-per-party is for the engine ray, but the engine is native"):
-        with_cluster("native", None, None, 1.0)
+        with_cluster("native", None, None, None, 1.0)
 
 
 def test_a_federation_with_noise_sends_its_noisy_rows(silos) -> None:
