@@ -137,7 +137,7 @@ class Far:
 
 
 def test_a_sweep_on_other_machines_writes_the_runs_of_this_one(tmp_path: Path, monkeypatch) -> None:
-    """Each job is lost and sent again: it goes on after the rounds that had arrived, and the bits are those of inline."""
+    """Each job is lost and sent again: it goes on after the rounds that had arrived, with the bits of inline."""
     monkeypatch.setattr(EXECUTORS, "factories", dict(EXECUTORS.factories))
     monkeypatch.setattr("silobench.runs.writer._COMMIT_EVERY", 0)
     far = Far()
