@@ -15,6 +15,7 @@ from silobench.errors import ConfigError, StoppedError
 from silobench.processes import cores, start_server
 
 if TYPE_CHECKING:
+    from silobench.engines import Engine
     from silobench.runs.plan import Plan
     from silobench.runs.stored import StoredRun
 
@@ -37,6 +38,47 @@ def settings_of(pairs: Sequence[str], option: str = "--set", example: str = "rou
                 f"{option} {key.strip()} has a value that is too long or nested too deeply: shorten it."
             ) from error
     return values
+
+
+def with_cluster(engine: str, workers: int | None, address: str | None, cpus: float | None, gpus: float | None) -> str:
+    """Return the spec of an engine with the options of a Ray cluster; refuse them for another engine.
+
+    >>> with_cluster("ray", 8, "auto", None, 0.5)
+    'ray(workers=8, address=auto, gpus=0.5)'
+    >>> with_cluster("pool", 8, None, None, None)
+    'pool'
+    """
+    options = {"--ray-address": address, "--cpus-per-party": cpus, "--gpus-per-party": gpus}
+    option = next((name for name, value in options.items() if value is not None), None)
+    if not is_cluster(engine):
+        if option:
+            raise ConfigError(f"{option} is for the engine ray, but the engine is {engine}: add --engine ray.")
+        return engine
+    from silobench.spec import Spec, parse
+
+    spec = parse(engine)
+    arguments = {"workers": workers, "address": address, "cpus": cpus, "gpus": gpus}
+    chosen = {**dict(spec.kwargs), **{name: value for name, value in arguments.items() if value is not None}}
+    return str(Spec(spec.name, spec.args, tuple(chosen.items())))
+
+
+def is_cluster(engine: str) -> bool:
+    """Whether the spec of an engine is that of a Ray cluster."""
+    return engine.partition("(")[0].strip() == "ray"
+
+
+def prepare_workers(engine: str, workers: int | None) -> None:
+    """Start the server of worker processes for an engine that may use them: it imports while this process does."""
+    if (workers or cores()) > 1 and engine != "debug" and not is_cluster(engine):
+        start_server()
+
+
+def engine_for(spec: str) -> "Engine":
+    """Build an engine. Starting Ray, or connecting to a cluster, takes seconds."""
+    from silobench.engines import ENGINES
+
+    with waiting("connecting to Ray" if is_cluster(spec) else "preparing the engine"):
+        return ENGINES.build(spec)
 
 
 @contextmanager
@@ -92,9 +134,7 @@ def run_all(
 
     `name` is that of the experiment with its overrides: the list of its runs is stored under it.
     """
-    if (workers or cores()) > 1 and engine != "debug":
-        start_server()  # it imports what workers need while this process imports too
-    from silobench.engines import ENGINES
+    prepare_workers(engine, workers)
     from silobench.runs import experiment
     from silobench.runs.prepare import check, is_complete
     from silobench.runs.results import write_planned
@@ -102,7 +142,7 @@ def run_all(
 
     with waiting("planning the runs"):
         plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
-    chosen = ENGINES.build(engine)  # after planning, because a plugin may register an engine or an executor
+    chosen = engine_for(engine)  # after planning, because a plugin may register an engine or an executor
     for reason, count in absent.items():
         print(f"skipped {count} runs: {reason}", file=sys.stderr)
     with waiting(f"checking {len(plans)} runs"):
