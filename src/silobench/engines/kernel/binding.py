@@ -115,11 +115,11 @@ PARTY = np.dtype(
 
 
 class PartyError(KernelError):
-    """The native step refused a party of a batch."""
+    """The native step refused the party at this place of a batch."""
 
-    def __init__(self, party: int, status: int) -> None:
+    def __init__(self, place: int, status: int) -> None:
         super().__init__(_refusal(status))
-        self.party = party
+        self.place = place
 
 
 class Kernel:
@@ -185,7 +185,7 @@ class Kernel:
         status = self._train_batch(*inputs, _vector(start, size), *outputs)
         if status and parties["status"].any():
             place = int(np.flatnonzero(parties["status"])[0])
-            raise PartyError(int(parties["number"][place]), int(parties["status"][place]))
+            raise PartyError(place, int(parties["status"][place]))
         _check(status)
         parties["loss"] /= passes.epochs * -(-parties["count"] // passes.batch)
         return total

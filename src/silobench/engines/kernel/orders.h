@@ -53,7 +53,7 @@ class Seeds {
   }
 };
 
-// PCG64 (XSL-RR), and numbers below a bound by Lemire's method. A draw of 64 bits serves two draws of 32 bits.
+// PCG64 (XSL-RR). A draw of 64 bits serves two draws of 32 bits.
 class Generator {
   Wide state = 0, increment;
   uint32_t upper = 0;
@@ -91,15 +91,13 @@ class Generator {
     step();
   }
 
-  // One of 0 .. most.
+  // One of 0 .. most, which is at least 1: the first draw whose lowest bits are among them.
   uint32_t up_to(uint32_t most) {
-    const uint32_t count = most + 1;
-    uint64_t product = uint64_t(draw_half()) * count;
-    if (uint32_t(product) < count) {
-      const uint32_t least = (UINT32_MAX - most) % count;
-      while (uint32_t(product) < least) product = uint64_t(draw_half()) * count;
-    }
-    return uint32_t(product >> 32);
+    const uint32_t mask = UINT32_MAX >> __builtin_clz(most);
+    uint32_t number;
+    do number = draw_half() & mask;
+    while (number > most);
+    return number;
   }
 
   void shuffle(int64_t* rows, int64_t count) {
