@@ -131,14 +131,17 @@ class Batch {
     for (int i = 0; i < started; i++) pthread_join(others[i], nullptr);
   }
 
+  // Multiplication and addition are rounded together, as PyTorch does it; the first party's product is rounded alone.
   void add_up(const float* origin, bool is_first, float* total) const {
     for (int64_t i = 0; i < count; i++) {
       const float weight = float(parties[i].count);
       const float* end = ends + i * line;
-      for (ptrdiff_t at = 0; at < line; at += LANES) {
-        const Vec moved = load(end + at) - load(origin + at);
-        store(total + at, i == 0 && is_first ? moved * weight : load(total + at) + moved * weight);
-      }
+      if (i == 0 && is_first)
+        for (ptrdiff_t at = 0; at < line; at += LANES)
+          store(total + at, (load(end + at) - load(origin + at)) * weight);
+      else
+        for (ptrdiff_t at = 0; at < line; at += LANES)
+          store(total + at, load(total + at) + (load(end + at) - load(origin + at)) * weight);
     }
   }
 
