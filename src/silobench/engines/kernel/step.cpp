@@ -349,6 +349,33 @@ INLINE void descend(const Block& to, ptrdiff_t i, V gradient, const Rule& rule, 
   store(to.weights + i, w);
 }
 
+// A number as it is stored: a compiler must not round the product in it together with a sum that follows.
+template <class V>
+INLINE V rounded(V value) {
+#if defined(__x86_64__) || defined(__i386__)
+  __asm__("" : "+x"(value));
+#elif defined(__aarch64__)
+  __asm__("" : "+w"(value));
+#endif
+  return value;
+}
+
+// Most steps have the whole batch at once, and no pull: `descend` without its questions, and with its bits.
+struct PlainStep {
+  float *weights, *velocity;
+  float lr, momentum, decay;
+  ptrdiff_t line;
+
+  INLINE void operator()(ptrdiff_t row, ptrdiff_t column, Vec gradient) const {
+    const ptrdiff_t i = row * line + column;
+    const Vec w = load(weights + i);
+    gradient += decay * w;
+    const Vec v = rounded(momentum * load(velocity + i)) + gradient;
+    store(velocity + i, v);
+    store(weights + i, w - lr * v);
+  }
+};
+
 // --- dense layers -------------------------------------------------------------------------------------------------------
 
 struct Layer {
@@ -396,8 +423,12 @@ void descend_bias(const Layer& layer, ptrdiff_t rows, const Rule& rule, Place pl
 void descend_layer(const Layer& layer, ptrdiff_t rows, const float* x, ptrdiff_t x_line, const Rule& rule, Place place) {
   const Block& to = layer.weights;
   const ptrdiff_t line = layer.line;
-  product(layer.in, line, rows, x, 1, x_line, layer.errors, line,
-          [&](ptrdiff_t r, ptrdiff_t c, Vec sum) { descend<Vec>(to, r * line + c, sum, rule, place); });
+  if (place.first && place.last && !to.anchor && !to.linear && !to.drift)
+    product(layer.in, line, rows, x, 1, x_line, layer.errors, line,
+            PlainStep{to.weights, to.velocity, rule.lr, rule.momentum, rule.decay, line});
+  else
+    product(layer.in, line, rows, x, 1, x_line, layer.errors, line,
+            [&](ptrdiff_t r, ptrdiff_t c, Vec sum) { descend<Vec>(to, r * line + c, sum, rule, place); });
   descend_bias(layer, rows, rule, place);
 }
 
