@@ -261,21 +261,21 @@ INLINE void interleave(const float* lines, ptrdiff_t channels, ptrdiff_t width, 
 // done(row, column, Σ_d a[row, d] · b[d, column]) for VECTORS · LANES columns of HIGH rows.
 template <int HIGH, int VECTORS, class Done>
 INLINE void tile(ptrdiff_t row, ptrdiff_t column, ptrdiff_t depth, const float* a, ptrdiff_t a_row, ptrdiff_t a_depth,
-                 const float* b, ptrdiff_t b_row, const Done& done) {
+                 const float* b, ptrdiff_t b_row, Done done) {  // a copy: what it points to may be anything
   Vec sums[HIGH][VECTORS] = {};
   a += row * a_row, b += column;
   for (ptrdiff_t d = 0; d < depth; d++, a += a_depth, b += b_row) {
     Vec line[VECTORS];
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) line[v] = load(b + v * LANES);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int r = 0; r < HIGH; r++) {
       const Vec factor = all(a[r * a_row]);
 #pragma GCC unroll 8
       for (int v = 0; v < VECTORS; v++) sums[r][v] += factor * line[v];
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int r = 0; r < HIGH; r++)
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) done(row + r, column + v * LANES, sums[r][v]);
