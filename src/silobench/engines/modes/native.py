@@ -36,11 +36,14 @@ def _warn(setting: Setting) -> None:
 def _train(
     local_round: LocalRound, memory: Mapping[int, PartyMemory], dispatch: Dispatch
 ) -> tuple[int, Iterator[Reply]]:
-    work, train = work_by_party(local_round, memory), compiled.train
-    if compiled.can_train_together(local_round, memory, max(work.values())):
-        dispatch, train = replace(dispatch, least=min(dispatch.least, WORTH_A_THREAD)), compiled.train_together
-    threads = dispatch.workers if dispatch.is_worth(len(memory), sum(work.values())) else 0
-    return threads, train(local_round, memory, threads)
+    batch = compiled.batch_of(local_round, memory)
+    if batch is not None:
+        dispatch = replace(dispatch, least=min(dispatch.least, WORTH_A_THREAD))
+        threads = dispatch.workers if dispatch.is_worth(len(memory), batch.work) else 0
+        return threads, batch.train(threads)
+    work = sum(work_by_party(local_round, memory).values())
+    threads = dispatch.workers if dispatch.is_worth(len(memory), work) else 0
+    return threads, compiled.train(local_round, memory, threads)
 
 
 def _score(setting: Setting, models: Sequence[Weights], parts: Sequence[Part], dispatch: Dispatch) -> list[Score]:
