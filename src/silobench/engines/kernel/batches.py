@@ -23,8 +23,7 @@ from silobench.rng import key_words, stream
 from silobench.training.party import LocalRound, reply_of_deltas, sends_only_deltas
 from silobench.training.state import PartyMemory, Reply
 
-WORTH_A_THREAD = 2e6  # parameters times rows visited: a fraction of a millisecond, but more than a thread takes to start
-_LARGEST_PARTY = 2e7  # of the same: a few milliseconds; a longer party gains nothing
+_LARGEST_PARTY = 2e7  # parameters times rows visited: a few milliseconds; a longer party gains nothing
 _WORK_OF_A_CALL = 5e8  # of the same: a fraction of a second, because a call cannot be interrupted
 _BYTES_OF_A_CALL = 1 << 26  # for the models of its parties
 _NOTHING: Memory = {}
