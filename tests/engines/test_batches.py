@@ -1,4 +1,4 @@
-"""Many small parties in one native call: the orders of NumPy, the bits of single calls, and errors that name the party."""
+"""Many small parties in one native call: NumPy's orders, the bits of single calls, and errors that name the party."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -57,9 +57,14 @@ def test_a_long_order_is_that_of_numpy() -> None:
 
 
 def summed_one_by_one(
-    shape: Shape, rows: Rows, parties: list[np.ndarray], passes: tuple[int, int, int, int], rule: Rule, start: np.ndarray
+    shape: Shape,
+    rows: Rows,
+    parties: list[np.ndarray],
+    passes: tuple[int, int, int, int],
+    rule: Rule,
+    start: np.ndarray,
 ) -> tuple[np.ndarray, list[float]]:
-    """Return the sum of the changes by single calls and PyTorch, as engines without batches add them, and the losses."""
+    """Return the sum of the changes, by single calls and PyTorch, and the losses."""
     seed, round, epochs, size = passes
     total, losses = torch.zeros(0), []
     for party, members in enumerate(parties):
@@ -84,7 +89,14 @@ def summed_one_by_one(
     seed=st.integers(0, 1 << 40),
 )
 def test_a_batch_has_the_bits_of_single_calls(
-    widths: tuple[int, ...], counts: list[int], is_bytes: bool, epochs: int, size: int, pulls: Any, threads: int, seed: int
+    widths: tuple[int, ...],
+    counts: list[int],
+    is_bytes: bool,
+    epochs: int,
+    size: int,
+    pulls: tuple[bool, bool, bool],
+    threads: int,
+    seed: int,
 ) -> None:
     rng, shape = np.random.default_rng(seed), Shape(widths)
     x = rng.integers(0, 256, (50, widths[0]), np.uint8) if is_bytes else rng.normal(size=(50, widths[0]))
@@ -146,7 +158,8 @@ def test_wrong_batches_are_refused(wrong: dict[str, Any], match: str) -> None:
 def federation() -> Federation:
     rng = np.random.default_rng(0)
     halves = (Split(rng.normal(size=(n, 12)).astype(np.float32), np.arange(n) % 3) for n in (200, 60))
-    return federate(Dataset("rows", *halves, tuple("abc"), "none"), "quantity-dirichlet(beta=0.5, min_size=1)", 15, seed=3)
+    data = Dataset("rows", *halves, tuple("abc"), "none")
+    return federate(data, "quantity-dirichlet(beta=0.5, min_size=1)", 15, seed=3)
 
 
 def trained(federation: Federation, spec: str = "fedavg", threads: int = 0, seed: int = 0, **solver: Any) -> list[Any]:
@@ -180,7 +193,7 @@ def test_a_run_has_the_same_bits_with_and_without_batches(
     [
         ("fedavg", {}, 3),
         ("fedprox", {}, 3),
-        ("fedavg", {"batch": None}, 3),
+        ("fedavg", {"batch": "full"}, 3),
         ("scaffold", {}, 0),
         ("fedavg", {"keep_momentum": True}, 0),
         ("fedavg", {"epochs": 10, "steps": 4}, 0),
