@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeVar
+from weakref import ref
 
 import numpy as np
 import torch
@@ -20,9 +21,10 @@ from torch import Tensor
 from silobench.data.augment import draw_windows
 from silobench.engines.failures import located
 from silobench.engines.kernel import Rows, Rule, Shape, Walk, native
-from silobench.federation import Part
+from silobench.engines.kernel.batches import Batch, Source, can_batch, rule_of
+from silobench.federation import Federation, Part
 from silobench.method.solvers import Problem
-from silobench.method.types import Memory, Pull, Vector, at
+from silobench.method.types import Memory, Vector, at
 from silobench.models.architectures import Cnn, Mlp
 from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
@@ -61,12 +63,21 @@ def _shape(setting: Setting) -> Shape | None:
     return None
 
 
+def batch_of(local_round: LocalRound, memory: Mapping[int, PartyMemory]) -> Batch | None:
+    """Return the batch in which these parties are trained together; None if each needs a call of its own."""
+    shape = _shape(local_round.setting)
+    assert shape is not None
+    if not can_batch(local_round, memory, shape):
+        return None
+    return Batch.of(local_round, memory, shape, _source(local_round.setting.federation))
+
+
 def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: int) -> Iterator[Reply]:
     """Train the parties in `memory` and yield their replies, those with most rows first."""
     setting = local_round.setting
-    parties = sorted(memory, key=lambda party: (-setting.solver.rows(local_round.party(party).samples), party))
-    rows, shape = _rows_of(setting.federation.x, setting.federation.y), _shape(setting)
+    rows, shape, visits = _source(setting.federation).rows, _shape(setting), setting.solver.rows
     assert shape is not None
+    parties = sorted(memory, key=lambda party: (-visits(local_round.party(party).samples), party))
     trainings = (_prepared(local_round, party, memory[party], rows, shape) for party in parties)
     finished = _finished(trainings, partial(_run, local_round), threads)
     if sends_only_deltas(setting):
@@ -145,7 +156,7 @@ class _Training:
             shape,
             rows,
             Walk(order.numpy(), sizes, windows),
-            _rule(at(solver.lr, server), solver.momentum, solver.weight_decay, local_round.pull(algorithm_memory)),
+            rule_of(at(solver.lr, server), solver.momentum, solver.weight_decay, local_round.pull(algorithm_memory)),
             start.clone().numpy(),
             None if velocity is None else velocity.numpy(),
             time.perf_counter() - began,
@@ -173,9 +184,16 @@ class _Training:
         return torch.from_numpy(velocity)
 
 
-def _rule(lr: float, momentum: float, decay: float, pull: Pull) -> Rule:
-    vectors = (None if v is None else v.contiguous().numpy() for v in (pull.anchor, pull.linear, pull.drift))
-    return Rule(lr, momentum, decay, pull.strength, *vectors)
+_LAST: list[tuple[ref[Federation], Source]] = []  # of the last federation: a source takes as long as a small party
+
+
+def _source(federation: Federation) -> Source:
+    for last, source in _LAST:
+        if last() is federation:
+            return source
+    source = Source.of(_rows_of(federation.x, federation.y), federation.parties)
+    _LAST[:] = [(ref(federation, lambda _: _LAST.clear()), source)]
+    return source
 
 
 def _rows_of(x: "Tensor | sparse.csr_matrix", y: Tensor) -> Rows:
