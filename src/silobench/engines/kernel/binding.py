@@ -137,6 +137,7 @@ class _Network(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int32) for name in ("channels", "height", "width", "padding", "layers")),
         ("widths", ctypes.c_void_p),
+        ("ordered", ctypes.c_int32),
     ]
 
 
