@@ -435,15 +435,61 @@ void fill_idle(Idle* idle, int64_t steps, const Rule& rule) {
   }
 }
 
-// An entry of a batch: its row in the batch, its value, and the next entry of the same column, or -1.
+// An entry of a batch, and its row in the batch.
 struct Entry {
-  int32_t row, next;
+  int32_t column, row;
   float x;
 };
 
-// A column of a batch: its first and last entry, in the order of the rows.
-struct Touched {
-  int32_t column, first, last;
+// The entries of a batch by column, and for each column by row. A radix sort: it keeps the order of rows, and a batch fits
+// the cache.
+class Batch {
+  static constexpr int BITS = 8, DIGITS = 1 << BITS, MOST_PASSES = 4;
+  int passes;
+  Entry* other;
+
+ public:
+  Entry* entries;
+  int32_t* begins;  // of the columns among the entries, and the end of the last one
+  int32_t count;    // of the columns
+
+  bool prepare(Memory& memory, int64_t most_entries, ptrdiff_t columns) {
+    for (passes = 1; columns > ptrdiff_t(1) << BITS * passes;) passes++;
+    entries = memory.take<Entry>(most_entries, false), other = memory.take<Entry>(most_entries, false);
+    begins = memory.take<int32_t>(most_entries + 1, false);
+    return !memory.exhausted;
+  }
+
+  void collect(const Rows& rows, const int64_t* order, ptrdiff_t size) {
+    int32_t places[MOST_PASSES][DIGITS] = {}, end = 0;
+    for (ptrdiff_t r = 0; r < size; r++)
+      for (int64_t i = rows.begins[order[r]]; i < rows.begins[order[r] + 1]; i++) {
+        const int32_t column = rows.columns[i];
+        entries[end++] = {column, int32_t(r), ((const float*)rows.values)[i]};
+        for (int pass = 0; pass < passes; pass++) places[pass][digit(column, pass)]++;
+      }
+    for (int pass = 0; pass < passes; pass++) sort(places[pass], end, pass);
+    count = 0;
+    for (int32_t e = 0; e < end; e++) {
+      begins[count] = e;
+      count += e == 0 || entries[e].column != entries[e - 1].column;
+    }
+    begins[count] = end;
+  }
+
+  INLINE int32_t column(int32_t place) const { return entries[begins[place]].column; }
+
+ private:
+  static int digit(int32_t column, int pass) { return column >> BITS * pass & (DIGITS - 1); }
+
+  void sort(int32_t* places, int32_t end, int pass) {
+    for (int32_t d = 0, before = 0; d < DIGITS; d++) {
+      const int32_t size = places[d];
+      places[d] = before, before += size;
+    }
+    for (int32_t e = 0; e < end; e++) other[places[digit(entries[e].column, pass)]++] = entries[e];
+    std::swap(entries, other);
+  }
 };
 
 struct SparseLayer {
@@ -453,29 +499,7 @@ struct SparseLayer {
   const Idle* idle;
   bool from_rest;         // velocities begin at 0 and end with the call; a column's are not set before its first step
   int32_t* done;          // steps that a column has seen
-  int32_t* places;        // of a column among the touched ones, if it is one
-  Touched* touched;       // the columns of a batch, each once
-  int32_t count;          // of these
-  Entry* entries;         // of a batch; number 0 stands for none
-
-  // List the columns of a batch and the entries of each. Without branches: which columns are new cannot be foreseen.
-  void collect(const Rows& rows, const int64_t* order, ptrdiff_t size) {
-    const float* x = (const float*)rows.values;
-    int32_t entry = 0;
-    count = 0;
-    for (ptrdiff_t r = 0; r < size; r++)
-      for (int64_t i = rows.begins[order[r]]; i < rows.begins[order[r] + 1]; i++) {
-        const int32_t column = rows.columns[i];
-        const bool is_new = places[column] >= count || touched[places[column]].column != column;
-        const int32_t place = is_new ? count : places[column];
-        Touched& one = touched[place];
-        entries[++entry] = {int32_t(r), -1, x[i]};
-        entries[is_new ? 0 : one.last].next = entry;
-        one = {column, is_new ? entry : one.first, entry};
-        places[column] = place;
-        count += is_new;
-      }
-  }
+  Batch batch;
 
   // Do to a column what the steps since its last one do, up to `step`. After the last step of all nobody needs velocities
   // that end with the call.
@@ -510,15 +534,16 @@ struct SparseLayer {
 
   INLINE void await(int32_t place) const {
     constexpr int AHEAD = 8;  // columns lie all over memory: ask for them in time
-    if (place + AHEAD >= count) return;
-    const ptrdiff_t offset = touched[place + AHEAD].column * line;
+    if (place + AHEAD >= batch.count) return;
+    const ptrdiff_t offset = batch.column(place + AHEAD) * line;
     for (ptrdiff_t i = 0; i < line && i < 64; i += 16)
       __builtin_prefetch(block.weights + offset + i), __builtin_prefetch(block.velocity + offset + i);
   }
 
-  // Bring the columns of a batch up to date.
-  void bring_touched(int32_t step) const {
-    for (int32_t t = 0; t < count; t++) await(t), bring(touched[t].column, step);
+  // Collect a batch and bring its columns up to date.
+  void begin(const Rows& rows, const int64_t* order, ptrdiff_t size, int32_t step) {
+    batch.collect(rows, order, size);
+    for (int32_t t = 0; t < batch.count; t++) await(t), bring(batch.column(t), step);
   }
 };
 
@@ -551,31 +576,33 @@ void forward_sparse(const SparseLayer& sparse, const Layer& layer, const Rows& r
   }
 }
 
-// Move VECTORS · LANES weights of a touched column. Their gradient stays in registers, and the errors in the cache.
+// Move VECTORS · LANES weights of a column by its entries. The gradient stays in registers, and the errors in the cache.
 template <int VECTORS>
-INLINE void descend_column(const SparseLayer& sparse, const Touched& one, ptrdiff_t at, const float* errors,
-                           const Rule& rule) {
+INLINE void descend_column(const SparseLayer& sparse, const Entry* entries, int32_t count, ptrdiff_t at,
+                           const float* errors, const Rule& rule) {
   Vec sums[VECTORS] = {};
-  for (int32_t e = one.first; e > 0; e = sparse.entries[e].next) {
-    const float* of_row = errors + sparse.entries[e].row * sparse.line + at;
+  for (int32_t e = 0; e < count; e++) {
+    const float* of_row = errors + entries[e].row * sparse.line + at;
 #pragma GCC unroll 4
-    for (int v = 0; v < VECTORS; v++) sums[v] += sparse.entries[e].x * load(of_row + v * LANES);
+    for (int v = 0; v < VECTORS; v++) sums[v] += entries[e].x * load(of_row + v * LANES);
   }
+  const ptrdiff_t offset = entries->column * sparse.line + at;
 #pragma GCC unroll 4
-  for (int v = 0; v < VECTORS; v++)
-    descend<Vec>(sparse.block, one.column * sparse.line + at + v * LANES, sums[v], rule, {true, true});
+  for (int v = 0; v < VECTORS; v++) descend<Vec>(sparse.block, offset + v * LANES, sums[v], rule, {true, true});
 }
 
 // Move each column of a batch once.
 void descend_sparse(const SparseLayer& sparse, const float* errors, int32_t step, const Rule& rule) {
-  for (int32_t t = 0; t < sparse.count; t++) {
-    const Touched one = sparse.touched[t];
+  const Batch& batch = sparse.batch;
+  for (int32_t t = 0; t < batch.count; t++) {
+    const Entry* entries = batch.entries + batch.begins[t];
+    const int32_t count = batch.begins[t + 1] - batch.begins[t];
     sparse.await(t);
-    sparse.done[one.column] = step + 1;
+    sparse.done[entries->column] = step + 1;
     ptrdiff_t at = 0;
-    for (; at + 4 * LANES <= sparse.line; at += 4 * LANES) descend_column<4>(sparse, one, at, errors, rule);
-    for (; at + 2 * LANES <= sparse.line; at += 2 * LANES) descend_column<2>(sparse, one, at, errors, rule);
-    if (at < sparse.line) descend_column<1>(sparse, one, at, errors, rule);
+    for (; at + 4 * LANES <= sparse.line; at += 4 * LANES) descend_column<4>(sparse, entries, count, at, errors, rule);
+    for (; at + 2 * LANES <= sparse.line; at += 2 * LANES) descend_column<2>(sparse, entries, count, at, errors, rule);
+    if (at < sparse.line) descend_column<1>(sparse, entries, count, at, errors, rule);
   }
 }
 
@@ -1117,13 +1144,11 @@ struct Model {
     const int64_t most = most_entries(walk), steps = walk.steps;
     if (most > INT32_MAX - 1) return false;
     sparse.columns = layer.in, sparse.line = layer.line, sparse.block = layer.weights, sparse.from_rest = from_rest;
-    sparse.done = memory.take<int32_t>(layer.in), sparse.places = memory.take<int32_t>(layer.in);
-    sparse.touched = memory.take<Touched>(most < layer.in ? most : layer.in, false);
-    sparse.entries = memory.take<Entry>(most + 1, false);
+    sparse.done = memory.take<int32_t>(layer.in);
     Idle* idle = memory.take<Idle>(steps + 1);
     const ptrdiff_t count = layer.in * layer.line;
     float* constant = layer.weights.anchor || layer.weights.linear ? memory.take<float>(count, false) : nullptr;
-    if (memory.exhausted) return false;
+    if (!sparse.batch.prepare(memory, most, layer.in)) return false;
     fill_idle(idle, steps, rule);
     for (ptrdiff_t i = 0; constant && i < count; i++)
       constant[i] = (layer.weights.linear ? layer.weights.linear[i] : 0) -
@@ -1165,7 +1190,7 @@ struct Model {
     else if (!is_sparse())
       gather(order, count);
     else if (train)
-      sparse.collect(rows, order, count), sparse.bring_touched(step);
+      sparse.begin(rows, order, count, step);
     const float* x = inputs;
     ptrdiff_t line = in_line;
     for (int i = 0; i < network.layers; i++) {
