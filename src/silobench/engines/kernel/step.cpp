@@ -435,6 +435,12 @@ void fill_idle(Idle* idle, int64_t steps, const Rule& rule) {
   }
 }
 
+// Rows lie all over memory: ask for one in time.
+INLINE void await_row(const Rows& rows, int64_t row) {
+  for (int64_t i = rows.begins[row]; i < rows.begins[row + 1]; i += 16)
+    __builtin_prefetch(rows.columns + i), __builtin_prefetch((const float*)rows.values + i);
+}
+
 // An entry of a batch, and its row in the batch.
 struct Entry {
   int32_t column, row;
@@ -462,12 +468,14 @@ class Batch {
 
   void collect(const Rows& rows, const int64_t* order, ptrdiff_t size) {
     int32_t places[MOST_PASSES][DIGITS] = {}, end = 0;
-    for (ptrdiff_t r = 0; r < size; r++)
+    for (ptrdiff_t r = 0; r < size; r++) {
+      if (r + 3 < size) await_row(rows, order[r + 3]);
       for (int64_t i = rows.begins[order[r]]; i < rows.begins[order[r] + 1]; i++) {
         const int32_t column = rows.columns[i];
         entries[end++] = {column, int32_t(r), ((const float*)rows.values)[i]};
         for (int pass = 0; pass < passes; pass++) places[pass][digit(column, pass)]++;
       }
+    }
     for (int pass = 0; pass < passes; pass++) sort(places[pass], end, pass);
     count = 0;
     for (int32_t e = 0; e < end; e++) {
@@ -1293,6 +1301,21 @@ Status check_network(const Network& n, const Rows& rows) {
   return s.rows < 1 || s.columns < 1 || n.widths[0] != s.rows * s.columns * SECOND ? BAD_SHAPE : FINE;
 }
 
+// The largest of some numbers, 0 if there are none; negative ones count as very large.
+uint32_t largest(const int32_t* numbers, ptrdiff_t count) {
+  typedef uint32_t Words __attribute__((vector_size(4 * LANES)));
+  Words most = {};
+  ptrdiff_t i = 0;
+  for (; i + LANES <= count; i += LANES) {
+    const Words some = load<Words>(numbers + i);
+    most = some > most ? some : most;
+  }
+  uint32_t found = 0;
+  for (int lane = 0; lane < LANES; lane++) found = most[lane] > found ? most[lane] : found;
+  for (; i < count; i++) found = uint32_t(numbers[i]) > found ? uint32_t(numbers[i]) : found;
+  return found;
+}
+
 Status check_rows(const Network& n, const Rows& rows, const int64_t* order, int64_t count) {
   const int32_t classes = n.widths[n.layers];
   for (int64_t i = 0; i < count; i++) {
@@ -1302,8 +1325,8 @@ Status check_rows(const Network& n, const Rows& rows, const int64_t* order, int6
     if (rows.kind != SPARSE) continue;
     if (rows.begins[row] < 0 || rows.begins[row] > rows.begins[row + 1] || rows.begins[row + 1] > rows.entries)
       return BAD_ROW;
-    for (int64_t e = rows.begins[row]; e < rows.begins[row + 1]; e++)
-      if (rows.columns[e] < 0 || rows.columns[e] >= n.widths[0]) return BAD_COLUMN;
+    if (largest(rows.columns + rows.begins[row], rows.begins[row + 1] - rows.begins[row]) >= uint32_t(n.widths[0]))
+      return BAD_COLUMN;
   }
   return FINE;
 }
