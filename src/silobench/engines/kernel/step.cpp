@@ -190,7 +190,7 @@ struct Network {
   int32_t padding;                  // of both convolutions
   int32_t layers;                   // dense ones
   const int32_t* widths;            // layers + 1 of them, from the inputs of the first to the classes
-  int32_t ordered;                  // whether vectors of its parameters are in this file's order, and not in PyTorch's
+  int32_t reordered;                // whether vectors of its parameters are in this file's order, and not in PyTorch's
 };
 
 struct Rows {
@@ -1114,7 +1114,7 @@ struct Model {
   Block whole;
 
   float* taken(const float* vector) {
-    if (network.ordered) return const_cast<float*>(vector);
+    if (network.reordered) return const_cast<float*>(vector);
     float* own = memory.take<float>(numbers);
     if (own) copy(const_cast<float*>(vector), own, true);
     return own;
@@ -1131,10 +1131,10 @@ struct Model {
   // Take in a model, and for training what the rule says of it.
   bool take_in(const float* params, const float* velocity, const Rule* rule) {
     numbers = lay_out({});
-    base = network.ordered ? const_cast<float*>(params) : memory.take<float>(numbers);
+    base = network.reordered ? const_cast<float*>(params) : memory.take<float>(numbers);
     if (!base) return false;
     lay_out({base, base});
-    if (!network.ordered) copy(const_cast<float*>(params), base, true);
+    if (!network.reordered) copy(const_cast<float*>(params), base, true);
     whole = {base, base, nullptr, nullptr, nullptr};
     if (rule) {
       whole.velocity = velocity ? taken(velocity) : at_rest();
@@ -1262,7 +1262,7 @@ struct Model {
     }
     if (is_sparse())
       for (ptrdiff_t c = 0; c < sparse.columns; c++) sparse.bring<true>(int32_t(c), int32_t(walk.steps));
-    if (network.ordered) return FINE;
+    if (network.reordered) return FINE;
     copy(params, base, false);
     if (velocity) copy(velocity, whole.velocity, false);
     return FINE;
@@ -1294,7 +1294,7 @@ Status check_network(const Network& n, const Rows& rows) {
   for (int i = 0; i <= n.layers; i++)
     if (n.widths[i] < 1 || n.widths[i] > LARGEST) return BAD_SHAPE;
   if (n.channels == 0) return FINE;
-  if (n.ordered) return BAD_SHAPE;  // the convolutions read beyond the end of what is taken in
+  if (n.reordered) return BAD_SHAPE;  // the convolutions read beyond the end of what is taken in
   if (n.channels < 0 || n.channels > 1024 || n.padding < 0 || n.padding > 2 || rows.kind == SPARSE) return BAD_SHAPE;
   if (n.height < 1 || n.width < 1 || n.height > 4096 || n.width > 4096) return BAD_SHAPE;
   const Sizes s = sizes(n.channels, n.height, n.width, n.padding);
