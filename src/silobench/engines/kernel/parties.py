@@ -194,14 +194,14 @@ def score(setting: Setting, models: Sequence[Weights], parts: Sequence[Part], th
     shape, federation = _shape(setting), setting.federation
     assert shape is not None
 
-    def run(job: tuple[Order, Part, Rows]) -> Score:
-        order, part, rows = job
-        model = order.of(order.broadcast).numpy(), order.reordered
-        hits, loss = order.kernel.score(order.shape, rows, part.rows.numpy(), *model)
-        return Score(hits, loss, np.bincount(rows.labels[part.rows.numpy()], minlength=len(hits)))
+    def run(job: tuple[Vector, Part, Rows]) -> Score:
+        params, part, rows = job
+        numbers, reordered = part.rows.numpy(), federation.is_sparse
+        hits, loss = native().kernel.score(shape, rows, numbers, params.numpy(), reordered)
+        return Score(hits, loss, np.bincount(rows.labels[numbers], minlength=len(hits)))
 
-    orders = (Order(native().kernel, shape, federation.is_sparse, params) for params, _ in models)
-    jobs = ((order, part, _rows_of(*federation.source(part))) for order in orders for part in parts)
+    in_order = (Order(native().kernel, shape, federation.is_sparse, params).of(params) for params, _ in models)
+    jobs = ((params, part, _rows_of(*federation.source(part))) for params in in_order for part in parts)
     scores = [score for _, score in _finished(jobs, run, threads)]
     of_models = (scores[begin : begin + len(parts)] for begin in range(0, len(scores), len(parts)))
     return [sum(of_model, Score()) for of_model in of_models]

@@ -146,7 +146,7 @@ class FlushDenormals {
 #endif
 };
 
-// Arrays that live as long as this does, filled with zeros unless that is not wanted. A vector may be read from the last number of any of them.
+// Arrays that live as long as this does, filled with zeros unless `is_blank` is false. A vector may be read from the last number of any of them.
 class Memory {
   struct Block {
     Block* next;
@@ -165,7 +165,7 @@ class Memory {
     }
   }
   template <class T>
-  T* take(ptrdiff_t count, bool zeros = true) {
+  T* take(ptrdiff_t count, bool is_blank = true) {
     constexpr size_t head = 64;
     const size_t size = (head + (count + LANES) * sizeof(T) + 63) / 64 * 64;
     char* found = exhausted || count < 0 || count > (ptrdiff_t(1) << 40) ? nullptr : (char*)aligned_alloc(64, size);
@@ -173,7 +173,7 @@ class Memory {
       exhausted = true;
       return nullptr;
     }
-    if (zeros) memset(found, 0, size);
+    if (is_blank) memset(found, 0, size);
     ((Block*)found)->next = blocks;
     blocks = (Block*)found;
     return (T*)(found + head);
@@ -449,7 +449,7 @@ struct Entry {
 
 // The entries of a batch by column, and for each column by row. A radix sort: it keeps the order of rows, and a batch fits
 // the cache.
-class Batch {
+class BatchColumns {
   static constexpr int BITS = 8, DIGITS = 1 << BITS, MOST_PASSES = 4;
   int passes;
   Entry* other;
@@ -507,7 +507,7 @@ struct SparseLayer {
   const Idle* idle;
   bool from_rest;         // velocities begin at 0 and end with the call; a column's are not set before its first step
   int32_t* done;          // steps that a column has seen
-  Batch batch;
+  BatchColumns batch;
 
   // Do to a column what the steps since its last one do, up to `step`. After the last step of all nobody needs velocities
   // that end with the call.
@@ -601,7 +601,7 @@ INLINE void descend_column(const SparseLayer& sparse, const Entry* entries, int3
 
 // Move each column of a batch once.
 void descend_sparse(const SparseLayer& sparse, const float* errors, int32_t step, const Rule& rule) {
-  const Batch& batch = sparse.batch;
+  const BatchColumns& batch = sparse.batch;
   for (int32_t t = 0; t < batch.count; t++) {
     const Entry* entries = batch.entries + batch.begins[t];
     const int32_t count = batch.begins[t + 1] - batch.begins[t];
@@ -1116,7 +1116,7 @@ struct Model {
   float* taken(const float* vector) {
     if (network.reordered) return const_cast<float*>(vector);
     float* own = memory.take<float>(numbers);
-    if (own) copy(const_cast<float*>(vector), own, true);
+    if (own && vector) copy(const_cast<float*>(vector), own, true);
     return own;
   }
 
