@@ -194,14 +194,15 @@ def score(setting: Setting, models: Sequence[Weights], parts: Sequence[Part], th
     shape, federation = _shape(setting), setting.federation
     assert shape is not None
 
-    def run(job: tuple[Vector, Part, Rows]) -> Score:
-        params, part, rows = job
-        numbers, reordered = part.rows.numpy(), federation.is_sparse
-        hits, loss = native().kernel.score(shape, rows, numbers, params.numpy(), reordered)
+    def run(job: tuple[Order, Vector, Part, Rows]) -> Score:
+        order, params, part, rows = job
+        numbers = part.rows.numpy()
+        hits, loss = order.kernel.score(order.shape, rows, numbers, params.numpy(), order.reordered)
         return Score(hits, loss, np.bincount(rows.labels[numbers], minlength=len(hits)))
 
-    in_order = (Order(native().kernel, shape, federation.is_sparse, params).of(params) for params, _ in models)
-    jobs = ((params, part, _rows_of(*federation.source(part))) for params in in_order for part in parts)
+    orders = (Order(native().kernel, shape, federation.is_sparse, params) for params, _ in models)
+    in_order = ((order, order.of(order.broadcast)) for order in orders)
+    jobs = ((*model, part, _rows_of(*federation.source(part))) for model in in_order for part in parts)
     scores = [score for _, score in _finished(jobs, run, threads)]
     of_models = (scores[begin : begin + len(parts)] for begin in range(0, len(scores), len(parts)))
     return [sum(of_model, Score()) for of_model in of_models]
