@@ -163,7 +163,14 @@ def test_wrong_vectors_are_refused_in_one_sentence() -> None:
 
 @pytest.mark.parametrize(
     ("algorithm", "keep_momentum"),
-    [("fedavg", False), ("fedavg", True), ("fedprox", False), ("scaffold", False), ("feddyn", False), ("fednova", True)],
+    [
+        ("fedavg", False),
+        ("fedavg", True),
+        ("fedprox", False),
+        ("scaffold", False),
+        ("feddyn", False),
+        ("fednova", True),
+    ],
 )
 def test_a_shared_reordered_model_gives_the_bits_of_one_copy_per_party(
     algorithm: str, keep_momentum: bool, monkeypatch: pytest.MonkeyPatch

@@ -13,9 +13,9 @@ from silobench.method.types import Vector
 class Order:
     """The order in which parties exchange vectors of parameters with the native step in one round.
 
-    The native step reorders PyTorch's vectors at the beginning and the end of a call. Sparse rows touch a small part of a
-    large layer in each step, so reordering all of it for every party would take as long as the training. Their vectors are
-    `reordered` once per round, with zeros where the native step pads a line.
+    The native step reorders PyTorch's vectors at the beginning and the end of a call. Sparse rows touch a small part of
+    a large layer in each step, so reordering all of it for every party would take as long as the training. Their
+    vectors are `reordered` once per round, with zeros where the native step pads a line.
     """
 
     kernel: Kernel
