@@ -58,6 +58,42 @@ int call_batch(const Network& network, const Rows& rows, const Rule& rule, const
   return silobench_train_batch(&network, &rows, &passes, &rule, start, parties.at, count, between(-1, 3), once_in(2), sum);
 }
 
+// A vector in the order of the native step, on an array of exactly the size that it names.
+struct Reordered {
+  int64_t size;
+  Array<float> own;
+  Reordered(const Network& network, float* flat)
+      : size(silobench_reorder(&network, nullptr, nullptr, 1)), own(size) {
+    memset(own.at, 0, size_t(size) * sizeof(float));
+    if (silobench_reorder(&network, flat, own.at, 1) != size) abort();
+  }
+};
+
+// Train with vectors in both orders. Ends the program if the results differ in a bit.
+int train_in_both_orders(Network network, const Rows& rows, const Walk& walk, Rule rule, float* params, float* velocity,
+                         int64_t parameters) {
+  float* vectors[] = {params, velocity, (float*)rule.anchor, (float*)rule.linear, (float*)rule.drift};
+  Array<float> zeros(parameters), back(parameters);
+  memset(zeros.at, 0, size_t(parameters) * sizeof(float));
+  for (float*& vector : vectors) vector = vector ? vector : zeros.at;
+  Reordered own[] = {{network, vectors[0]}, {network, vectors[1]}, {network, vectors[2]}, {network, vectors[3]}, {network, vectors[4]}};
+  Rule of_own = rule;
+  if (rule.anchor) of_own.anchor = own[2].own.at;
+  if (rule.linear) of_own.linear = own[3].own.at;
+  if (rule.drift) of_own.drift = own[4].own.at;
+  double loss = 0, other_loss = 0;
+  const int status = silobench_train(&network, &rows, &walk, &rule, params, velocity, &loss);
+  network.reordered = 1;
+  const int other = silobench_train(&network, &rows, &walk, &of_own, own[0].own.at, velocity ? own[1].own.at : nullptr, &other_loss);
+  if (status != other || (status == FINE && memcmp(&loss, &other_loss, sizeof loss))) abort();
+  network.reordered = 0;
+  for (int i = 0; i < (velocity ? 2 : 1); i++) {
+    silobench_reorder(&network, back.at, own[i].own.at, 0);
+    if (memcmp(back.at, i ? velocity : params, size_t(parameters) * sizeof(float))) abort();
+  }
+  return status;
+}
+
 int call() {
   Network network = {};
   int32_t widths[6];
@@ -125,6 +161,10 @@ int call() {
   double loss = 0;
   if (once_in(3)) return call_batch(network, rows, rule, params.at, velocity.at, order.at, visits);
   Array<int64_t> hits(widths[network.layers] > 0 ? widths[network.layers] : 0);
+  const bool has_order = silobench_reorder(&network, nullptr, nullptr, 1) > 0;
+  if (has_order && once_in(3))
+    return train_in_both_orders(network, rows, walk, rule, params.at, once_in(2) ? velocity.at : nullptr, parameters);
+  network.reordered = !has_order && once_in(4);  // to be refused
   if (once_in(3)) return silobench_score(&network, &rows, order.at, visits, params.at, hits.at, &loss);
   return silobench_train(&network, &rows, &walk, &rule, params.at, once_in(2) ? velocity.at : nullptr, &loss);
 }

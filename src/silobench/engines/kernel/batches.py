@@ -5,7 +5,7 @@ used where they differ: another NumPy may draw other orders, and another PyTorch
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -111,9 +111,11 @@ class Batch:
         return located(error, self.local_round, [int(self.table["number"][place])])
 
 
-def rule_of(lr: float, momentum: float, decay: float, pull: Pull) -> Rule:
-    """Return the rule of a local step: a solver's numbers and an algorithm's pull."""
-    vectors = (None if v is None else v.contiguous().numpy() for v in (pull.anchor, pull.linear, pull.drift))
+def rule_of(
+    lr: float, momentum: float, decay: float, pull: Pull, ordered: Callable[[Vector], Vector] = torch.Tensor.contiguous
+) -> Rule:
+    """Return the rule of a local step: a solver's numbers and an algorithm's pull, in the order of the parameters."""
+    vectors = (None if v is None else ordered(v).numpy() for v in (pull.anchor, pull.linear, pull.drift))
     return Rule(lr, momentum, decay, pull.strength, *vectors)
 
 

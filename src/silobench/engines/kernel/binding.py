@@ -123,7 +123,10 @@ class PartyError(KernelError):
 
 
 class Kernel:
-    """A compiled library: `train` and `score`, and for many small parties `train_batch` and `order`."""
+    """A compiled library that trains and tests a network, or trains many small parties. Its vectors of parameters are in PyTorch's order.
+
+    `reorder` brings vectors into the order of the native step; with `reordered` calls use these as they are.
+    """
 
     def __init__(self, path: Path):
         library = ctypes.CDLL(str(path))
@@ -135,10 +138,32 @@ class Kernel:
         self._train_batch.argtypes = [*[pointer] * 6, number, number, answer, pointer]
         self._order.argtypes = [pointer, number, pointer, number, number, pointer]
         self._order.restype = None
+        self._reorder = library.silobench_reorder
+        self._reorder.restype = ctypes.c_int64
+        self._reorder.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int32]
         self.lanes = int(library.silobench_lanes())
 
+    def size(self, shape: Shape) -> int:
+        """Return how many numbers a reordered vector has; lines are padded to whole vectors of the processor."""
+        size = int(self._reorder(ctypes.byref(_network(shape)), None, None, 0))
+        if not size:
+            raise KernelError("the parameters of a network with pictures cannot be reordered.")
+        return size
+
+    def reorder(self, shape: Shape, flat: Floats, ordered: Floats, back: bool = False) -> None:
+        """Fill `ordered` from `flat`, which is in PyTorch's order, except for the padding; or `flat` from it."""
+        flat_at, ordered_at = _vector(flat, parameters(shape)), _vector(ordered, self.size(shape))
+        self._reorder(ctypes.byref(_network(shape)), flat_at, ordered_at, not back)
+
     def train(
-        self, shape: Shape, rows: Rows, walk: Walk, rule: Rule, params: Floats, velocity: Floats | None = None
+        self,
+        shape: Shape,
+        rows: Rows,
+        walk: Walk,
+        rule: Rule,
+        params: Floats,
+        velocity: Floats | None = None,
+        reordered: bool = False,
     ) -> float:
         """Train `params` (and update `velocity`, unless None) in place; return the mean loss of the steps."""
         loss, sizes = ctypes.c_double(), (ctypes.c_int64 * len(walk.sizes))(*walk.sizes)
@@ -151,8 +176,9 @@ class Kernel:
                 f"batch sizes add up to {visits}, but {walk.order.size} rows (or not three shifts per row) were given."
             )
         vectors = (params, velocity, rule.anchor, rule.linear, rule.drift)
-        params_at, velocity_at, *pulls = (_vector(vector, parameters(shape)) for vector in vectors)
-        network, row_data, step = _network(shape), _rows(rows, shape), _step(rule, pulls)
+        size = self.size(shape) if reordered else parameters(shape)
+        params_at, velocity_at, *pulls = (_vector(vector, size) for vector in vectors)
+        network, row_data, step = _network(shape, reordered), _rows(rows, shape), _step(rule, pulls)
         pointers = (ctypes.byref(steps), ctypes.byref(step), params_at, velocity_at, ctypes.byref(loss))
         _check(self._train(ctypes.byref(network), ctypes.byref(row_data), *pointers))
         return loss.value / max(1, len(sizes))
@@ -195,10 +221,13 @@ class Kernel:
         self._order(_at(key, _WORD), len(key), _at(rows, _LONG), len(rows), passes, _at(order, _LONG))
         return order
 
-    def score(self, shape: Shape, rows: Rows, order: Longs, params: Floats) -> tuple[Longs, float]:
+    def score(
+        self, shape: Shape, rows: Rows, order: Longs, params: Floats, reordered: bool = False
+    ) -> tuple[Longs, float]:
         """Return how many of the rows in `order` are classified correctly, by class, and the sum of their losses."""
         hits, loss = np.zeros(shape.widths[-1], np.int64), ctypes.c_double()
-        network, row_data, params_at = _network(shape), _rows(rows, shape), _vector(params, parameters(shape))
+        params_at = _vector(params, self.size(shape) if reordered else parameters(shape))
+        network, row_data = _network(shape, reordered), _rows(rows, shape)
         inputs = ctypes.byref(network), ctypes.byref(row_data), _at(order, _LONG), order.size, params_at
         _check(self._score(*inputs, _at(hits, _LONG), ctypes.byref(loss)))
         return hits, loss.value
@@ -208,6 +237,7 @@ class _Network(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_int32) for name in ("channels", "height", "width", "padding", "layers")),
         ("widths", ctypes.c_void_p),
+        ("reordered", ctypes.c_int32),
     ]
 
 
@@ -249,9 +279,10 @@ def _step(rule: Rule, pulls: Sequence[int | None]) -> _Rule:
 
 
 @cache
-def _network(shape: Shape) -> _Network:
+def _network(shape: Shape, reordered: bool = False) -> _Network:
     widths = (ctypes.c_int32 * len(shape.widths))(*shape.widths)
-    network = _Network(*(shape.pictures or (0, 0, 0)), shape.padding, len(widths) - 1, ctypes.addressof(widths))
+    layers = len(widths) - 1, ctypes.addressof(widths)
+    network = _Network(*(shape.pictures or (0, 0, 0)), shape.padding, *layers, reordered)
     network.owner = widths  # its memory must live as long as the structure that points to it
     return network
 

@@ -22,6 +22,7 @@ from silobench.data.augment import draw_windows
 from silobench.engines.failures import located
 from silobench.engines.kernel import Rows, Rule, Shape, Walk, native
 from silobench.engines.kernel.batches import Batch, Source, can_batch, rule_of
+from silobench.engines.kernel.order import Order
 from silobench.federation import Federation, Part
 from silobench.method.solvers import Problem
 from silobench.method.types import Memory, Vector, at
@@ -78,10 +79,11 @@ def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: i
     rows, shape, visits = _source(setting.federation).rows, _shape(setting), setting.solver.rows
     assert shape is not None
     parties = sorted(memory, key=lambda party: (-visits(local_round.party(party).samples), party))
-    trainings = (_prepared(local_round, party, memory[party], rows, shape) for party in parties)
+    order = Order(native().kernel, shape, setting.federation.is_sparse, local_round.server.params)
+    trainings = (_prepared(local_round, party, memory[party], rows, order) for party in parties)
     finished = _finished(trainings, partial(_run, local_round), threads)
     if sends_only_deltas(setting):
-        yield _sum_of_deltas(finished)
+        yield _sum_of_deltas(finished, order)
         return
     for training, loss in finished:
         try:
@@ -91,9 +93,9 @@ def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: i
         yield reply
 
 
-def _prepared(local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows, shape: Shape) -> "_Training":
+def _prepared(local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows, order: Order) -> "_Training":
     try:
-        return _Training.of(local_round.at(memory), party, memory, rows, shape)
+        return _Training.of(local_round.at(memory), party, memory, rows, order)
     except Exception as error:
         raise located(error, local_round, [party])  # noqa: B904  # it has its cause
 
@@ -105,18 +107,18 @@ def _run(local_round: LocalRound, training: "_Training") -> float:
         raise located(error, local_round, [training.party])  # noqa: B904  # it has its cause
 
 
-def _sum_of_deltas(finished: "Iterator[tuple[_Training, float]]") -> Reply:
+def _sum_of_deltas(finished: "Iterator[tuple[_Training, float]]", order: Order) -> Reply:
     """Add up FedAvg's messages as they come, into one reply."""
     memories: dict[int, Memory] = {}
     delta, weight, losses, steps, seconds = torch.zeros(()), 0.0, 0.0, 0, dict[int, float]()
     for training, loss in finished:
         began, samples = time.perf_counter(), float(training.problem.party.samples)
-        moved = torch.from_numpy(training.params).sub_(training.start)
+        moved = torch.from_numpy(training.params).sub_(order.of(training.start))
         delta = delta.add_(moved, alpha=samples) if memories else moved.mul_(samples)
         memories[training.party] = training.memory
         weight, losses, steps = weight + samples, losses + loss * samples, steps + len(training.walk.sizes)
         seconds[training.party] = training.seconds + time.perf_counter() - began
-    return reply_of_deltas(delta, weight, memories, losses, steps, seconds)
+    return reply_of_deltas(order.back(delta), weight, memories, losses, steps, seconds)
 
 
 @dataclass
@@ -127,7 +129,7 @@ class _Training:
     problem: Problem
     memory: Memory  # of the algorithm
     start: Vector
-    shape: Shape
+    order: Order  # of the vectors of the rule, and of the next two
     rows: Rows
     walk: Walk
     rule: Rule
@@ -136,52 +138,55 @@ class _Training:
     seconds: float  # spent on preparing and running
 
     @classmethod
-    def of(cls, local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows, shape: Shape) -> "_Training":
+    def of(cls, local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows, order: Order) -> "_Training":
         began, setting, server = time.perf_counter(), local_round.setting, local_round.server
         algorithm_memory, problem, solver = setting.algorithm_memory(memory), local_round.problem(party), setting.solver
         start = setting.method.algorithm.start(server, algorithm_memory)
-        order, sizes = solver.order(problem, server.round)
+        visits, sizes = solver.order(problem, server.round)
         windows = None
         if setting.federation.dataset.augment == "crop-flip":
             with local_round.seeded(party):
                 windows = np.concatenate([draw_windows(size).numpy() for size in sizes])
         velocity = None
         if solver.keep_momentum:
-            velocity = memory["solver"]["momentum"].clone() if "solver" in memory else torch.zeros_like(start)
+            momentum = memory["solver"]["momentum"] if "solver" in memory else torch.zeros_like(start)
+            velocity = order.of(momentum).clone().numpy()
+        pull = local_round.pull(algorithm_memory)
         return cls(
             party,
             problem,
             algorithm_memory,
             start,
-            shape,
+            order,
             rows,
-            Walk(order.numpy(), sizes, windows),
-            rule_of(at(solver.lr, server), solver.momentum, solver.weight_decay, local_round.pull(algorithm_memory)),
-            start.clone().numpy(),
-            None if velocity is None else velocity.numpy(),
+            Walk(visits.numpy(), sizes, windows),
+            rule_of(at(solver.lr, server), solver.momentum, solver.weight_decay, pull, order.of),
+            order.of(start).clone().numpy(),
+            velocity,
             time.perf_counter() - began,
         )
 
     def run(self) -> float:
         """Take all steps; return their mean loss."""
         began = time.perf_counter()
-        loss = native().kernel.train(self.shape, self.rows, self.walk, self.rule, self.params, self.velocity)
+        model = self.rule, self.params, self.velocity, self.order.reordered
+        loss = self.order.kernel.train(self.order.shape, self.rows, self.walk, *model)
         self.seconds += time.perf_counter() - began
         return loss
 
     def reply(self, local_round: LocalRound, memory: PartyMemory, loss: float) -> Reply:
-        end, solver = torch.from_numpy(self.params), local_round.setting.solver
+        end, solver = self.order.back(torch.from_numpy(self.params)), local_round.setting.solver
         local = solver.local(self.problem, self.start, end, len(self.walk.sizes), self.rule.lr, loss, self.gradient)
-        momentum = {} if self.velocity is None else {"momentum": torch.from_numpy(self.velocity)}
+        momentum = {} if self.velocity is None else {"momentum": self.order.back(torch.from_numpy(self.velocity))}
         buffers, watch = local_round.server.buffers, Stopwatch(self.seconds)
         return local_round.reply(self.party, memory, self.memory, local, momentum, buffers, watch)
 
     def gradient(self, params: Vector) -> Vector:
         """Return the gradient over all rows of the party, with weight decay: the velocity after a step of rate 0."""
-        velocity, unmoved, rows = np.zeros_like(self.params), params.clone().numpy(), self.problem.party.rows.numpy()
-        rule = Rule(lr=0.0, decay=self.rule.decay)
-        native().kernel.train(self.shape, self.rows, Walk(rows, (len(rows),)), rule, unmoved, velocity)
-        return torch.from_numpy(velocity)
+        velocity, unmoved, rows = torch.zeros_like(params), params.clone(), self.problem.party.rows.numpy()
+        walk, rule = Walk(rows, (len(rows),)), Rule(lr=0.0, decay=self.rule.decay)
+        self.order.kernel.train(self.order.shape, self.rows, walk, rule, unmoved.numpy(), velocity.numpy())
+        return velocity
 
 
 _LAST: list[tuple[ref[Federation], Source]] = []  # of the last federation: a source takes as long as a small party
@@ -207,12 +212,15 @@ def score(setting: Setting, models: Sequence[Weights], parts: Sequence[Part], th
     shape, federation = _shape(setting), setting.federation
     assert shape is not None
 
-    def run(job: tuple[Vector, Part, Rows]) -> Score:
-        params, part, rows = job
-        hits, loss = native().kernel.score(shape, rows, part.rows.numpy(), params.contiguous().numpy())
-        return Score(hits, loss, np.bincount(rows.labels[part.rows.numpy()], minlength=len(hits)))
+    def run(job: tuple[Order, Vector, Part, Rows]) -> Score:
+        order, params, part, rows = job
+        numbers = part.rows.numpy()
+        hits, loss = order.kernel.score(order.shape, rows, numbers, params.numpy(), order.reordered)
+        return Score(hits, loss, np.bincount(rows.labels[numbers], minlength=len(hits)))
 
-    jobs = ((params, part, _rows_of(*federation.source(part))) for params, _ in models for part in parts)
+    orders = (Order(native().kernel, shape, federation.is_sparse, params) for params, _ in models)
+    in_order = ((order, order.of(order.broadcast)) for order in orders)
+    jobs = ((*model, part, _rows_of(*federation.source(part))) for model in in_order for part in parts)
     scores = [score for _, score in _finished(jobs, run, threads)]
     of_models = (scores[begin : begin + len(parts)] for begin in range(0, len(scores), len(parts)))
     return [sum(of_model, Score()) for of_model in of_models]

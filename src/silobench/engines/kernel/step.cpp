@@ -190,6 +190,7 @@ struct Network {
   int32_t padding;                  // of both convolutions
   int32_t layers;                   // dense ones
   const int32_t* widths;            // layers + 1 of them, from the inputs of the first to the classes
+  int32_t reordered;                // whether vectors of its parameters are in this file's order, and not in PyTorch's
 };
 
 struct Rows {
@@ -471,103 +472,182 @@ void fill_idle(Idle* idle, int64_t steps, const Rule& rule) {
   }
 }
 
+// Rows lie all over memory: ask for one in time.
+INLINE void await_row(const Rows& rows, int64_t row) {
+  for (int64_t i = rows.begins[row]; i < rows.begins[row + 1]; i += 16)
+    __builtin_prefetch(rows.columns + i), __builtin_prefetch((const float*)rows.values + i);
+}
+
+// An entry of a batch, and its row in the batch.
+struct Entry {
+  int32_t column, row;
+  float x;
+};
+
+// The entries of a batch by column, and for each column by row. A radix sort: it keeps the order of rows, and a batch fits
+// the cache.
+class BatchColumns {
+  static constexpr int BITS = 8, DIGITS = 1 << BITS, MOST_PASSES = 4;
+  int passes;
+  Entry* other;
+
+ public:
+  Entry* entries;
+  int32_t* begins;  // of the columns among the entries, and the end of the last one
+  int32_t count;    // of the columns
+
+  bool prepare(Memory& memory, int64_t most_entries, ptrdiff_t columns) {
+    for (passes = 1; columns > ptrdiff_t(1) << BITS * passes;) passes++;
+    entries = memory.take<Entry>(most_entries, false), other = memory.take<Entry>(most_entries, false);
+    begins = memory.take<int32_t>(most_entries + 1, false);
+    return !memory.exhausted;
+  }
+
+  void collect(const Rows& rows, const int64_t* order, ptrdiff_t size) {
+    int32_t places[MOST_PASSES][DIGITS] = {}, end = 0;
+    for (ptrdiff_t r = 0; r < size; r++) {
+      if (r + 3 < size) await_row(rows, order[r + 3]);
+      for (int64_t i = rows.begins[order[r]]; i < rows.begins[order[r] + 1]; i++) {
+        const int32_t column = rows.columns[i];
+        entries[end++] = {column, int32_t(r), ((const float*)rows.values)[i]};
+        for (int pass = 0; pass < passes; pass++) places[pass][digit(column, pass)]++;
+      }
+    }
+    for (int pass = 0; pass < passes; pass++) sort(places[pass], end, pass);
+    count = 0;
+    for (int32_t e = 0; e < end; e++) {
+      begins[count] = e;
+      count += e == 0 || entries[e].column != entries[e - 1].column;
+    }
+    begins[count] = end;
+  }
+
+  INLINE int32_t column(int32_t place) const { return entries[begins[place]].column; }
+
+ private:
+  static int digit(int32_t column, int pass) { return column >> BITS * pass & (DIGITS - 1); }
+
+  void sort(int32_t* places, int32_t end, int pass) {
+    for (int32_t d = 0, before = 0; d < DIGITS; d++) {
+      const int32_t size = places[d];
+      places[d] = before, before += size;
+    }
+    for (int32_t e = 0; e < end; e++) other[places[digit(entries[e].column, pass)]++] = entries[e];
+    std::swap(entries, other);
+  }
+};
+
 struct SparseLayer {
   ptrdiff_t columns, line;
-  Block block;             // [columns][line]
-  const float* constant;   // of the same, or null
+  Block block;            // [columns][line]
+  const float* constant;  // of the same, or null
   const Idle* idle;
-  int32_t* done;           // steps that a column has seen
-  int32_t* touched;        // the columns of a batch, each once
-  int32_t* places;         // of a column among these
-  float* gradient;         // of these columns
+  bool from_rest;         // velocities begin at 0 and end with the call; a column's are not set before its first step
+  int32_t* done;          // steps that a column has seen
+  BatchColumns batch;
 
+  // Do to a column what the steps since its last one do, up to `step`. After the last step of all nobody needs velocities
+  // that end with the call.
+  template <bool LAST = false>
   INLINE void bring(int32_t column, int32_t step) const {
     const int32_t missed = step - done[column];
-    if (missed == 0) return;
+    const bool rests = from_rest && done[column] == 0;
+    float *weights = block.weights + column * line, *velocities = block.velocity + column * line;
+    if (missed == 0) {
+      if (rests) memset(velocities, 0, line * sizeof(float));
+      return;
+    }
     done[column] = step;
     const Idle& by = idle[missed];
-    for (ptrdiff_t i = column * line; i < (column + 1) * line; i += LANES) {
-      const Vec w = load(block.weights + i), v = load(block.velocity + i);
+    for (ptrdiff_t i = 0; i < line; i += LANES) {
+      const Vec w = load(weights + i), v = rests ? Vec{} : load(velocities + i);
       Vec change = by.w_of_w * w + by.w_of_v * v, velocity = by.v_of_w * w + by.v_of_v * v;
       if (constant) {
-        change += by.w_of_constant * load(constant + i);
-        velocity += by.v_of_constant * load(constant + i);
+        const Vec of_column = load(constant + column * line + i);
+        change += by.w_of_constant * of_column;
+        velocity += by.v_of_constant * of_column;
       }
       if (block.drift) {
-        change += by.w_of_drift * load(block.drift + i);
-        velocity += by.v_of_drift * load(block.drift + i);
+        const Vec of_column = load(block.drift + column * line + i);
+        change += by.w_of_drift * of_column;
+        velocity += by.v_of_drift * of_column;
       }
-      store(block.weights + i, w + change);
-      store(block.velocity + i, velocity);
+      store(weights + i, w + change);
+      if (!LAST || !from_rest) store(velocities + i, velocity);
     }
   }
 
-  INLINE void await(const int32_t* columns, int64_t i, int64_t end) const {
-    constexpr int AHEAD = 6;  // columns lie all over memory: ask for them in time
-    if (i + AHEAD >= end) return;
-    const ptrdiff_t offset = columns[i + AHEAD] * line;
-    __builtin_prefetch(block.weights + offset);
-    __builtin_prefetch(block.weights + offset + 16);
-    __builtin_prefetch(block.velocity + offset);
-    __builtin_prefetch(block.velocity + offset + 16);
+  INLINE void await(int32_t place) const {
+    constexpr int AHEAD = 8;  // columns lie all over memory: ask for them in time
+    if (place + AHEAD >= batch.count) return;
+    const ptrdiff_t offset = batch.column(place + AHEAD) * line;
+    for (ptrdiff_t i = 0; i < line && i < 64; i += 16)
+      __builtin_prefetch(block.weights + offset + i), __builtin_prefetch(block.velocity + offset + i);
+  }
+
+  // Collect a batch and bring its columns up to date.
+  void begin(const Rows& rows, const int64_t* order, ptrdiff_t size, int32_t step) {
+    batch.collect(rows, order, size);
+    for (int32_t t = 0; t < batch.count; t++) await(t), bring(batch.column(t), step);
   }
 };
 
 // values[row] = relu(Σ x w + bias), of VECTORS · LANES outputs from `at` on.
 template <int VECTORS>
-INLINE void add_columns(const SparseLayer& layer, const Rows& rows, int64_t row, ptrdiff_t at, Vec* sums) {
+INLINE void add_columns(const SparseLayer& sparse, const Layer& layer, const Rows& rows, int64_t row, ptrdiff_t at,
+                        bool last, float* values) {
   const float* x = (const float*)rows.values;
+  Vec sums[VECTORS] = {};
   for (int64_t i = rows.begins[row]; i < rows.begins[row + 1]; i++) {
-    const float* weights = layer.block.weights + rows.columns[i] * layer.line + at;
+    const float* weights = sparse.block.weights + rows.columns[i] * sparse.line + at;
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; v++) sums[v] += x[i] * load(weights + v * LANES);
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < VECTORS; v++) {
+    const Vec sum = sums[v] + load(layer.bias.weights + at + v * LANES);
+    store(values + at + v * LANES, last ? sum : relu(sum));
   }
 }
 
 void forward_sparse(const SparseLayer& sparse, const Layer& layer, const Rows& rows, const int64_t* order, ptrdiff_t count,
-                    int32_t step, bool last) {
+                    bool last) {
   for (ptrdiff_t r = 0; r < count; r++) {
-    const int64_t begin = rows.begins[order[r]], end = rows.begins[order[r] + 1];
-    for (int64_t i = begin; i < end; i++) {
-      sparse.await(rows.columns, i, end);
-      sparse.bring(rows.columns[i], step);
-    }
-    for (ptrdiff_t c = 0; c < layer.line;) {
-      Vec sums[2] = {};
-      const bool two = layer.line - c >= 2 * LANES;
-      if (two)
-        add_columns<2>(sparse, rows, order[r], c, sums);
-      else
-        add_columns<1>(sparse, rows, order[r], c, sums);
-      for (int v = 0; v <= two; v++, c += LANES) {
-        const Vec sum = sums[v] + load(layer.bias.weights + c);
-        store(layer.values + r * layer.line + c, last ? sum : relu(sum));
-      }
-    }
+    float* values = layer.values + r * layer.line;
+    ptrdiff_t at = 0;
+    for (; at + 4 * LANES <= layer.line; at += 4 * LANES) add_columns<4>(sparse, layer, rows, order[r], at, last, values);
+    for (; at + 2 * LANES <= layer.line; at += 2 * LANES) add_columns<2>(sparse, layer, rows, order[r], at, last, values);
+    if (at < layer.line) add_columns<1>(sparse, layer, rows, order[r], at, last, values);
   }
 }
 
-// Add up the gradient of the columns that a batch touches, and then move each of them once.
-void descend_sparse(const SparseLayer& sparse, const Layer& layer, const Rows& rows, const int64_t* order, ptrdiff_t count,
-                    int32_t step, const Rule& rule) {
-  const float* x = (const float*)rows.values;
-  const ptrdiff_t line = layer.line;
-  int32_t touched = 0;
-  for (ptrdiff_t r = 0; r < count; r++)
-    for (int64_t i = rows.begins[order[r]]; i < rows.begins[order[r] + 1]; i++) {
-      const int32_t column = rows.columns[i];
-      if (sparse.done[column] == step) {  // the first time in this batch
-        sparse.done[column] = step + 1, sparse.places[column] = touched, sparse.touched[touched] = column;
-        memset(sparse.gradient + touched++ * line, 0, line * sizeof(float));
-      }
-      float* gradient = sparse.gradient + sparse.places[column] * line;
-      for (ptrdiff_t c = 0; c < line; c += LANES)
-        store(gradient + c, load(gradient + c) + x[i] * load(layer.errors + r * line + c));
-    }
-  for (int32_t t = 0; t < touched; t++) {
-    sparse.await(sparse.touched, t, touched);
-    for (ptrdiff_t c = 0; c < line; c += LANES)
-      descend<Vec>(sparse.block, sparse.touched[t] * line + c, load(sparse.gradient + t * line + c), rule, {true, true});
+// Move VECTORS · LANES weights of a column by its entries. The gradient stays in registers, and the errors in the cache.
+template <int VECTORS>
+INLINE void descend_column(const SparseLayer& sparse, const Entry* entries, int32_t count, ptrdiff_t at,
+                           const float* errors, const Rule& rule) {
+  Vec sums[VECTORS] = {};
+  for (int32_t e = 0; e < count; e++) {
+    const float* of_row = errors + entries[e].row * sparse.line + at;
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++) sums[v] += entries[e].x * load(of_row + v * LANES);
+  }
+  const ptrdiff_t offset = entries->column * sparse.line + at;
+#pragma GCC unroll 4
+  for (int v = 0; v < VECTORS; v++) descend<Vec>(sparse.block, offset + v * LANES, sums[v], rule, {true, true});
+}
+
+// Move each column of a batch once.
+void descend_sparse(const SparseLayer& sparse, const float* errors, int32_t step, const Rule& rule) {
+  const BatchColumns& batch = sparse.batch;
+  for (int32_t t = 0; t < batch.count; t++) {
+    const Entry* entries = batch.entries + batch.begins[t];
+    const int32_t count = batch.begins[t + 1] - batch.begins[t];
+    sparse.await(t);
+    sparse.done[entries->column] = step + 1;
+    ptrdiff_t at = 0;
+    for (; at + 4 * LANES <= sparse.line; at += 4 * LANES) descend_column<4>(sparse, entries, count, at, errors, rule);
+    for (; at + 2 * LANES <= sparse.line; at += 2 * LANES) descend_column<2>(sparse, entries, count, at, errors, rule);
+    if (at < sparse.line) descend_column<1>(sparse, entries, count, at, errors, rule);
   }
 }
 
@@ -1022,6 +1102,13 @@ struct Model {
     for (ptrdiff_t o = 0; o < out; o++) one(*flat++, bias[o]);
   }
 
+  static void copy_square(float* flat, ptrdiff_t in, float* own, ptrdiff_t line, bool into) {
+    Vec square[LANES];
+    for (int i = 0; i < LANES; i++) square[i] = into ? load(flat + i * in) : load(own + i * line);
+    transpose_square(square);
+    for (int i = 0; i < LANES; i++) into ? store(own + i * line, square[i]) : store(flat + i * in, square[i]);
+  }
+
   // flat: [out][in]; own: [in][line]. After convolutions PyTorch's inputs are [channel][pixel], and ours [pixel][channel].
   void copy_dense(float* flat, float* own, const Layer& layer, bool pictures, bool into) {
     const ptrdiff_t pixels = pictures ? layer.in / SECOND : 1;
@@ -1034,7 +1121,9 @@ struct Model {
       for (ptrdiff_t o = 0; o < layer.out; o += LANES) {
         const ptrdiff_t outs = layer.out - o < LANES ? layer.out - o : LANES;
         float* theirs = flat + o * layer.in + i;
-        if (into) {
+        if (!pictures && ins == LANES && outs == LANES) {
+          copy_square(theirs, layer.in, lines[0] + o, layer.line, into);
+        } else if (into) {
           for (ptrdiff_t r = 0; r < outs; r++) memcpy(square + r * LANES, theirs + r * layer.in, ins * sizeof(float));
           for (ptrdiff_t r = outs; r < LANES; r++) memset(square + r * LANES, 0, sizeof(Vec));
           transpose(square, LANES, square, LANES, LANES, LANES);
@@ -1048,26 +1137,44 @@ struct Model {
     }
   }
 
+  // Reorder a vector; return how many numbers it has in this file's order.
+  ptrdiff_t reorder(float* flat, float* own, bool into) {
+    const ptrdiff_t count = lay_out({});
+    base = own;
+    lay_out({own, own});
+    if (own) copy(flat, own, into);
+    return count;
+  }
+
   float* base = nullptr;  // of the weights in this file's order
   ptrdiff_t numbers = 0;
   Block whole;
 
-  float* taken(const float* flat) {
+  float* taken(const float* vector) {
+    if (network.reordered) return const_cast<float*>(vector);
     float* own = memory.take<float>(numbers);
-    if (own && flat) copy(const_cast<float*>(flat), own, true);
+    if (own && vector) copy(const_cast<float*>(vector), own, true);
+    return own;
+  }
+
+  // Velocities that begin at 0. Those of a sparse layer, which are many, are set when they are needed.
+  float* at_rest() {
+    const ptrdiff_t later = is_sparse() ? layers[0].bias.weights - base : 0;
+    float* own = memory.take<float>(numbers, false);
+    if (own) memset(own + later, 0, (numbers - later) * sizeof(float));
     return own;
   }
 
   // Take in a model, and for training what the rule says of it.
   bool take_in(const float* params, const float* velocity, const Rule* rule) {
     numbers = lay_out({});
-    base = memory.take<float>(numbers);
+    base = network.reordered ? const_cast<float*>(params) : memory.take<float>(numbers);
     if (!base) return false;
     lay_out({base, base});
-    copy(const_cast<float*>(params), base, true);
+    if (!network.reordered) copy(const_cast<float*>(params), base, true);
     whole = {base, base, nullptr, nullptr, nullptr};
     if (rule) {
-      whole.velocity = taken(velocity);
+      whole.velocity = velocity ? taken(velocity) : at_rest();
       if (rule->anchor && rule->strength != 0) whole.anchor = taken(rule->anchor);
       if (rule->linear) whole.linear = taken(rule->linear);
       if (rule->drift) whole.drift = taken(rule->drift);
@@ -1077,16 +1184,16 @@ struct Model {
     return true;
   }
 
-  bool prepare_sparse(const Rule& rule, const Walk& walk) {
+  bool prepare_sparse(const Rule& rule, const Walk& walk, bool from_rest) {
     Layer& layer = layers[0];
-    const ptrdiff_t most = most_touched(walk), steps = walk.steps;
-    sparse.columns = layer.in, sparse.line = layer.line, sparse.block = layer.weights;
-    sparse.done = memory.take<int32_t>(layer.in), sparse.places = memory.take<int32_t>(layer.in);
-    sparse.touched = memory.take<int32_t>(most), sparse.gradient = memory.take<float>(most * layer.line);
+    const int64_t most = most_entries(walk), steps = walk.steps;
+    if (most > INT32_MAX - 1) return false;
+    sparse.columns = layer.in, sparse.line = layer.line, sparse.block = layer.weights, sparse.from_rest = from_rest;
+    sparse.done = memory.take<int32_t>(layer.in);
     Idle* idle = memory.take<Idle>(steps + 1);
     const ptrdiff_t count = layer.in * layer.line;
-    float* constant = layer.weights.anchor || layer.weights.linear ? memory.take<float>(count) : nullptr;
-    if (memory.exhausted) return false;
+    float* constant = layer.weights.anchor || layer.weights.linear ? memory.take<float>(count, false) : nullptr;
+    if (!sparse.batch.prepare(memory, most, layer.in)) return false;
     fill_idle(idle, steps, rule);
     for (ptrdiff_t i = 0; constant && i < count; i++)
       constant[i] = (layer.weights.linear ? layer.weights.linear[i] : 0) -
@@ -1096,16 +1203,16 @@ struct Model {
     return true;
   }
 
-  // How many columns a batch can touch.
-  ptrdiff_t most_touched(const Walk& walk) const {
-    ptrdiff_t most = 0;
+  // The entries of the longest batch.
+  int64_t most_entries(const Walk& walk) const {
+    int64_t most = 0;
     const int64_t* order = walk.order;
     for (int64_t t = 0; t < walk.steps; order += walk.sizes[t++]) {
-      ptrdiff_t entries = 0;
+      int64_t entries = 0;
       for (int64_t r = 0; r < walk.sizes[t]; r++) entries += rows.begins[order[r] + 1] - rows.begins[order[r]];
       most = entries > most ? entries : most;
     }
-    return most < network.widths[0] ? most : network.widths[0];
+    return most;
   }
 
   void gather(const int64_t* order, ptrdiff_t count) {
@@ -1127,13 +1234,15 @@ struct Model {
       front.forward(order, windows, count, train, inputs, in_line);
     else if (!is_sparse())
       gather(order, count);
+    else if (train)
+      sparse.begin(rows, order, count, step);
     const float* x = inputs;
     ptrdiff_t line = in_line;
     for (int i = 0; i < network.layers; i++) {
       Layer& layer = layers[i];
       const bool final = i + 1 == network.layers;
       if (i == 0 && is_sparse())
-        forward_sparse(sparse, layer, rows, order, count, step, final);
+        forward_sparse(sparse, layer, rows, order, count, final);
       else
         forward(layer, count, x, line, final);
       x = layer.values, line = layer.line;
@@ -1148,7 +1257,7 @@ struct Model {
       float* errors = i ? layers[i - 1].errors : HAS_PICTURES ? in_errors : nullptr;
       if (errors) backward(layer, count, x, line, errors);  // before the weights move
       if (i == 0 && is_sparse()) {
-        descend_sparse(sparse, layer, rows, order, count, step, rule);
+        descend_sparse(sparse, layer.errors, step, rule);
         descend_bias(layer, count, rule, place);
       } else {
         descend_layer(layer, count, x, line, rule, place);
@@ -1192,10 +1301,11 @@ struct Model {
     int64_t largest = 0;
     for (int64_t t = 0; t < walk.steps; t++) largest = walk.sizes[t] > largest ? walk.sizes[t] : largest;
     if (!take_in(params, velocity, &rule) || !prepare(largest, true)) return NO_MEMORY;
-    if (is_sparse() && !prepare_sparse(rule, walk)) return NO_MEMORY;
+    if (is_sparse() && !prepare_sparse(rule, walk, !velocity)) return NO_MEMORY;
     *loss = follow(walk, rule);
     if (is_sparse())
-      for (ptrdiff_t c = 0; c < sparse.columns; c++) sparse.bring(int32_t(c), int32_t(walk.steps));
+      for (ptrdiff_t c = 0; c < sparse.columns; c++) sparse.bring<true>(int32_t(c), int32_t(walk.steps));
+    if (network.reordered) return FINE;
     copy(params, base, false);
     if (velocity) copy(velocity, whole.velocity, false);
     return FINE;
@@ -1203,7 +1313,7 @@ struct Model {
 
   Status score(const int64_t* order, int64_t count, const float* params, int64_t* hits, double* loss) {
     if (!take_in(params, nullptr, nullptr) || !prepare(count < CHUNK ? count : CHUNK, false)) return NO_MEMORY;
-    if (is_sparse() && !prepare_sparse({}, {})) return NO_MEMORY;
+    if (is_sparse() && !prepare_sparse({}, {}, false)) return NO_MEMORY;
     *loss = 0, memset(hits, 0, size_t(classes()) * sizeof *hits);
     for (int64_t begin = 0; begin < count; begin += chunk) {
       const ptrdiff_t some = count - begin < chunk ? count - begin : chunk;
@@ -1227,10 +1337,26 @@ Status check_network(const Network& n, const Rows& rows) {
   for (int i = 0; i <= n.layers; i++)
     if (n.widths[i] < 1 || n.widths[i] > LARGEST) return BAD_SHAPE;
   if (n.channels == 0) return FINE;
+  if (n.reordered) return BAD_SHAPE;  // the convolutions read beyond the end of what is taken in
   if (n.channels < 0 || n.channels > 1024 || n.padding < 0 || n.padding > 2 || rows.kind == SPARSE) return BAD_SHAPE;
   if (n.height < 1 || n.width < 1 || n.height > 4096 || n.width > 4096) return BAD_SHAPE;
   const Sizes s = sizes(n.channels, n.height, n.width, n.padding);
   return s.rows < 1 || s.columns < 1 || n.widths[0] != s.rows * s.columns * SECOND ? BAD_SHAPE : FINE;
+}
+
+// The largest of some numbers, 0 if there are none; negative ones count as very large.
+uint32_t largest(const int32_t* numbers, ptrdiff_t count) {
+  typedef uint32_t Words __attribute__((vector_size(4 * LANES)));
+  Words most = {};
+  ptrdiff_t i = 0;
+  for (; i + LANES <= count; i += LANES) {
+    const Words some = load<Words>(numbers + i);
+    most = some > most ? some : most;
+  }
+  uint32_t found = 0;
+  for (int lane = 0; lane < LANES; lane++) found = most[lane] > found ? most[lane] : found;
+  for (; i < count; i++) found = uint32_t(numbers[i]) > found ? uint32_t(numbers[i]) : found;
+  return found;
 }
 
 Status check_rows(const Network& n, const Rows& rows, const int64_t* order, int64_t count) {
@@ -1242,8 +1368,8 @@ Status check_rows(const Network& n, const Rows& rows, const int64_t* order, int6
     if (rows.kind != SPARSE) continue;
     if (rows.begins[row] < 0 || rows.begins[row] > rows.begins[row + 1] || rows.begins[row + 1] > rows.entries)
       return BAD_ROW;
-    for (int64_t e = rows.begins[row]; e < rows.begins[row + 1]; e++)
-      if (rows.columns[e] < 0 || rows.columns[e] >= n.widths[0]) return BAD_COLUMN;
+    if (largest(rows.columns + rows.begins[row], rows.begins[row + 1] - rows.begins[row]) >= uint32_t(n.widths[0]))
+      return BAD_COLUMN;
   }
   return FINE;
 }
@@ -1282,6 +1408,14 @@ Status with_model(const Network& network, const Rows& rows, const Use& use) {
 #define PUBLIC extern "C" __attribute__((visibility("default")))
 
 PUBLIC int32_t silobench_lanes() { return LANES; }
+
+// Bring a vector of parameters from PyTorch's order (`flat`) into this file's, or back. Numbers that pad a line are not
+// written. Returns how many numbers `own` has; only this if it is null. 0 for a network without this order.
+PUBLIC int64_t silobench_reorder(const Network* network, float* flat, float* own, int32_t into) {
+  Rows none = {};
+  if (check_network(*network, none) != FINE || network->channels != 0) return 0;
+  return Model<NoPictures>(*network, none).reorder(flat, own, into != 0);
+}
 
 // Train `params` along a walk; `velocity` (null for one that begins and ends with the call) is brought up too. `loss` is the
 // sum of the steps' mean losses.
