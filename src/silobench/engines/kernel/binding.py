@@ -123,7 +123,7 @@ class PartyError(KernelError):
 
 
 class Kernel:
-    """A compiled library that trains and tests a network, or trains many small parties. Its vectors of parameters are in PyTorch's order.
+    """A compiled library that trains and tests networks. Its vectors of parameters are in PyTorch's order.
 
     `reorder` brings vectors into the order of the native step; with `reordered` calls use these as they are.
     """
