@@ -19,6 +19,7 @@ from .engines import inline as inline
 from .engines import native as native
 from .engines import pool as pool
 from .engines import stacked as stacked
+from .engines import vmap as vmap
 from .errors import ConfigError as ConfigError
 from .errors import DataError as DataError
 from .errors import SilobenchError as SilobenchError

@@ -41,7 +41,7 @@ class Engine:
                 "fix that, or delete the run to start it again."
             )
         refusals = []
-        for mode in (previous,) if previous in self.modes else self.modes:
+        for mode in (previous,) if previous in self.modes else self._candidates(setting):
             refusal = MODES[mode].refusal(setting)
             if refusal is None:
                 for name in self.modes:
@@ -50,6 +50,10 @@ class Engine:
                 return replace(self, modes=(mode,), workers=workers)
             refusals.append(f"engine {mode} cannot run this experiment: {refusal}")
         raise ConfigError("; ".join(refusals) + "; use auto.")
+
+    def _candidates(self, setting: Setting) -> tuple[str, ...]:
+        """Return the modes to choose from: of several, only those that pay off."""
+        return tuple(mode for mode in self.modes if len(self.modes) == 1 or MODES[mode].pays_off(setting))
 
     @property
     def mode(self) -> str:
@@ -110,8 +114,8 @@ ENGINES: Registry[Engine] = Registry("engine", Contract(Engine, "an sb.Engine(..
 
 @ENGINES.register
 def auto(workers: Count | None = None, native: bool = True, executor: str = "pool") -> Engine:
-    """The first of native (unless native=false), stacked and inline that supports the run; on all cores if it pays."""
-    modes = (*["native"] * native, "stacked", "inline")
+    """The first of native (unless native=false), stacked, vmap (on GPUs) and inline that suits, on all cores."""
+    modes = (*["native"] * native, "stacked", "vmap", "inline")
     return Engine(modes, _processes(workers), _WORTH_SENDING, _known(executor))
 
 
@@ -137,6 +141,12 @@ def native(workers: Count | None = None) -> Engine:
 def stacked(workers: Count | None = None, executor: str = "pool") -> Engine:
     """Train parties together as one batched computation (models linear and mlp), one stack per worker process."""
     return Engine(("stacked",), _processes(workers), _WORTH_SENDING, _known(executor))
+
+
+@ENGINES.register
+def vmap(workers: Count | None = None, executor: str = "pool") -> Engine:
+    """Train parties together by torch.func.vmap (most models), one stack per worker process or GPU."""
+    return Engine(("vmap",), _processes(workers), _WORTH_SENDING, _known(executor))
 
 
 @ENGINES.register
