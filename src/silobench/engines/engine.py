@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from silobench.engines import kernel as kernels
-from silobench.engines.executor import Dispatch, Executor, Memories, executor_of
+from silobench.engines.executor import Dispatch, Executor, Memories, executor_of, workers_on
 from silobench.engines.modes import MODES
 from silobench.engines.workers import EXECUTORS  # including `pool`, which that module registers
 from silobench.errors import ConfigError
@@ -46,7 +46,7 @@ class Engine:
             if refusal is None:
                 for name in self.modes:
                     MODES[name].warn(setting)
-                workers = self.workers if setting.task.device == "cpu" else 0  # a device is used by one process
+                workers = workers_on(self.executor, self.workers, setting.task.device)
                 return replace(self, modes=(mode,), workers=workers)
             refusals.append(f"engine {mode} cannot run this experiment: {refusal}")
         raise ConfigError("; ".join(refusals) + "; use auto.")

@@ -86,6 +86,9 @@ class Executor(Protocol):
     def start(self) -> None:
         """Start all workers, so that the first job does not wait for them."""
 
+    # An executor may also have `device_workers(device: str) -> int`: how many workers have a device of this type (cuda)
+    # for themselves. Without it, jobs that compute on a device stay in this process.
+
     def results(self, jobs: Sequence[Job]) -> Iterator[Any]:
         """Yield the result of every job in the order of the jobs, as early as that order allows.
 
@@ -138,6 +141,14 @@ def here(workers: Count = 1) -> Executor:
 def executor_of(name: str, workers: int) -> Executor:
     """Return the command's only executor of this name with `workers` workers."""
     return EXECUTORS.factories[EXECUTORS.bind(name).full.name](workers=workers)
+
+
+def workers_on(name: str, workers: int, device: str) -> int:
+    """Return how many of the workers of an executor can compute on a device; 0 if this process has to."""
+    if device == "cpu" or not workers:
+        return workers
+    count = getattr(executor_of(name, workers), "device_workers", None)
+    return min(workers, count(device)) if count is not None else 0
 
 
 @dataclass(frozen=True)

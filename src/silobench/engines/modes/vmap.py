@@ -84,7 +84,8 @@ def _train_stack(setting: Setting, server: Server, cohort: Cohort, memory: Mappi
     """Train the parties of one job; workers call it."""
     local_round = LocalRound(setting, server, cohort)
     try:
-        return train_vmapped(local_round, memory)
+        with setting.task.settled():
+            return train_vmapped(local_round, memory)
     except Exception as error:
         raise located(error, local_round, list(memory))  # noqa: B904  # it has its cause
 

@@ -77,7 +77,7 @@ def _walk(local_round: LocalRound, members: Sequence[Member]) -> _Trained:
         params[:count].add_(velocity[:count], alpha=-lr)
         if pulls.drift is not None:
             params[:count].add_(pulls.drift[:count], alpha=-lr)
-    means = [loss / steps for loss, steps in zip(losses.tolist(), schedule.steps, strict=True)]
+    means = [loss / steps for loss, steps in zip(losses.cpu().tolist(), schedule.steps, strict=True)]
     return _Trained(params.cpu(), velocity.cpu(), means, schedule.steps, lr)
 
 
@@ -162,7 +162,8 @@ def bytes_of_row(setting: Setting) -> int:
 def _trial(setting: Setting) -> _Trial:
     network = setting.task.network
     if network not in _trials:
-        _trials[network] = _tried(setting)
+        with setting.task.settled():
+            _trials[network] = _tried(setting)
     return _trials[network]
 
 
