@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from silobench.cli.busy import waiting
-from silobench.cli.options import DataDir, Json, Plugins
+from silobench.cli.options import DataDir, Device, Json, Plugins
 from silobench.cli.running import resumable, settings_of, sweep_with_progress
 from silobench.errors import ConfigError
 from silobench.processes import cores, start_server
@@ -59,6 +59,7 @@ def tune(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of worker processes. Default: one per core.")
     ] = None,
+    device: Device = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Directory of the study. Default: runs/tune-NAME, by the file.")
     ] = None,
@@ -79,7 +80,8 @@ def tune(
 
         for path in plugin or ():
             load_plugin(path)
-        choices = override(read_experiment(experiment), settings_of(set_ or []))
+        overrides = settings_of(set_ or []) | ({"device": device} if device else {})
+        choices = override(read_experiment(experiment), overrides)
         options = {"sampler": sampler, "seed": seed, "seeds": seeds, "validation": validation, "prune": prune}
         ranges = _ranges(choices, settings_of(space or [], "--space", '"solver.lr=log(0.001, 1.0)"'))
         definition = definition_of(choices, ranges, **options, batch=batch)

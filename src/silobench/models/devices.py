@@ -98,8 +98,9 @@ def deterministic(device: str, is_on: bool = True) -> Iterator[None]:
 
 def _settings(is_deterministic: bool) -> list[tuple[Any, str, Any]]:
     """Return settings as (owner, name, value)."""
-    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
-    settings: list[tuple[Any, str, Any]] = [(cudnn, "benchmark", False), (cudnn, "deterministic", is_deterministic)]
+    cudnn: Any = torch.backends.cudnn
+    matmul: Any = torch.backends.cuda.matmul
+    settings = [(cudnn, "benchmark", False), (cudnn, "deterministic", is_deterministic)]
     if hasattr(matmul, "fp32_precision"):
         return [*settings, *((each, "fp32_precision", "ieee") for each in (matmul, cudnn.conv, cudnn.rnn))]
     return [*settings, (matmul, "allow_tf32", False), (cudnn, "allow_tf32", False)]  # PyTorch before 2.9

@@ -67,9 +67,9 @@ def _walk(local_round: LocalRound, members: Sequence[Member]) -> _Trained:
     velocity = torch.zeros_like(params) if velocity is None else velocity
     pulls, losses = _Pulls.of([member.pull for member in members], params), torch.zeros(len(members), device=device)
     for rows, weights, count in zip(schedule.rows, schedule.weights.to(device), schedule.active, strict=True):
-        x, y = setting.federation.batch(rows[:count].flatten())
-        batch = (each.unflatten(0, (count, width)) for each in (x.to(device), y.to(device)))
-        grad, loss = gradients(setting.task, params[:count], *batch, weights[:count, 0])
+        batch = setting.federation.batch(rows[:count].flatten())
+        x, y = (each.to(device).unflatten(0, (count, width)) for each in batch)
+        grad, loss = gradients(setting.task, params[:count], x, y, weights[:count, 0])
         losses[:count] += loss
         grad.add_(params[:count], alpha=solver.weight_decay)
         pulls.add_to(grad, params[:count])
@@ -98,7 +98,7 @@ def gradients(task: Task, params: Vector, x: Tensor, y: Tensor, weights: Tensor)
         return (vmap(row_loss)(outputs, y) * weight).sum()
 
     with plain_layers():
-        return vmap(grad_and_value(loss), randomness="error")(params, x, y, weights)  # type: ignore[no-any-return]
+        return vmap(grad_and_value(loss), randomness="error")(params, x, y, weights)
 
 
 @dataclass(frozen=True)
