@@ -1,23 +1,30 @@
 """What `silobench doctor` says about devices, with and without GPUs."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
-from commands import call, facts
+from commands import call
+
+
+def devices_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    devices: dict[str, Any] = json.loads(call(capsys, "doctor", "--json").out)["devices"]
+    return devices
 
 
 def test_a_machine_without_a_gpu(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.version.cuda", None)
-    devices = facts(capsys, "doctor")["devices"]
+    devices = devices_of(capsys)
     assert devices["cpu"] == "always; two runs have the same bits"
     assert devices["cuda"] == f"none: PyTorch {torch.__version__} was built without CUDA"
     monkeypatch.setattr("torch.version.cuda", "13.0")
     text = f"none: PyTorch {torch.__version__} for CUDA 13.0 finds no GPU or no driver"
-    assert facts(capsys, "doctor")["devices"]["cuda"] == text
+    assert devices_of(capsys)["cuda"] == text
     assert "finds no GPU or no driver" in call(capsys, "doctor").out
 
 
@@ -34,7 +41,7 @@ def test_gpus_are_listed_with_their_memory_and_driver(
     tool.write_text(f"#!/bin/sh\n{script}\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    cuda = facts(capsys, "doctor")["devices"]["cuda"]
+    cuda = devices_of(capsys)["cuda"]
     assert cuda["gpu 1"] == "NVIDIA T4, 16.0 GB, compute capability 7.5"
     assert cuda["driver"].startswith(driver)
     assert cuda["workers"] == "2: one process per GPU"
