@@ -259,6 +259,10 @@ class _Output:
     def __post_init__(self) -> None:
         if self.device and not self.is_tried:
             raise ConfigError("--device says where the runs of --try are trained: give --try too, or leave it out.")
+        if self.device:
+            from silobench.models.devices import resolved
+
+            resolved(self.device)
         if not self.participation > 0:
             raise ConfigError("--participation is 0, but some parties must take part in a round: give a share above 0.")
         if self.is_tried and self.is_json:

@@ -23,7 +23,7 @@ def diagnose() -> dict[str, Any]:
         "python": platform.python_version(),
         **packages,
         "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
-        "processor": _processor(),
+        "processor": processor(),
         "cores": cores(),
         "memory_gb": _gigabytes(),
         "data": {"folder": str(folder), "free_gb": round(_free(folder) / 1e9, 1)},
@@ -101,7 +101,7 @@ def _native() -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
+def processor() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor() or "unknown")

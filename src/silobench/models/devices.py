@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 
@@ -25,6 +25,9 @@ def resolved(device: str) -> str:
     first = next(name for name, is_present in present.items() if is_present)
     if device == "auto":
         return first
+    if device not in get_args(Device):
+        names = [f"'{name}'" for name in get_args(Device)]
+        raise ConfigError(f"device must be {', '.join(names[:-1])} or {names[-1]}, but '{device}' was given.")
     if not present[type_of(device)]:
         raise ConfigError(
             f"device {device} was chosen, but PyTorch {torch.__version__} finds none on this machine: use {first}, or "
