@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from laws import run
 from silobench.data import digits
 from silobench.engines import EXECUTORS, Engine, Job, Workers, auto, inline, pool
+from silobench.engines.cluster.executor import Cluster
 from silobench.engines.executor import InState, News, executor_of, workers_on
 from silobench.engines.shipping import packed, unpacked
 from silobench.errors import ConfigError
@@ -172,6 +173,13 @@ def test_a_pool_has_a_worker_for_each_of_several_gpus(monkeypatch, count: int, w
     assert workers_on("pool", 4, "cpu") == 4
     assert workers_on("pool", 4, "mps") == 0
     assert workers_on("here", 4, "cuda") == 0
+
+
+def test_a_cluster_must_reserve_gpus_for_runs_on_them() -> None:
+    cluster = object.__new__(Cluster)  # without a connection
+    cluster.gpus = 0.0
+    with pytest.raises(ConfigError, match="the engine reserves no GPU for a party: give --gpus-per-party, for exampl"):
+        cluster.device_workers("cuda")
 
 
 def surroundings(workers: Workers, folder: Path) -> list[tuple[str | None, str | None, int]]:

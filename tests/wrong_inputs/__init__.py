@@ -6,6 +6,7 @@ Each case is a command and its files. `tests/cli/test_wrong_inputs.py` runs them
 
 from wrong_inputs import (
     advice,
+    clusters,
     datasets,
     devices,
     experiments,
@@ -30,6 +31,7 @@ TABLE: dict[str, list[Case]] = {
     "Results directories": results.CASES,
     "Studies and exports": tuning.CASES,
     "Advice": advice.CASES,
+    "Clusters": clusters.CASES,
     "Live view": watching.CASES,
     "Figures": figures.CASES,
     "Leaderboards and submissions": submissions.CASES,

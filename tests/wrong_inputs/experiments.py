@@ -406,7 +406,9 @@ LINES = [
     experiment(
         'device = "gpu"', "device must be 'auto', 'cpu', 'cuda', 'cuda-nondeterministic' or 'mps', but 'gpu' was given."
     ),
-    experiment("device = 0", "device must be 'auto', 'cpu', 'cuda', 'cuda-nondeterministic' or 'mps', but 0 was given."),
+    experiment(
+        "device = 0", "device must be 'auto', 'cpu', 'cuda', 'cuda-nondeterministic' or 'mps', but 0 was given."
+    ),
     # objectives, splits, metrics, measures, starts
     experiment('objective = "mse"', "choose from auto, binary, cross-entropy, hinge, regression, verification."),
     experiment('objective = "regression"', "as in csv(path=..., label=..., task=regression)."),
