@@ -20,14 +20,15 @@ from silobench.engines import EXECUTORS, Engine, Job, Workers, auto, inline, poo
 from silobench.engines.cluster.executor import Cluster
 from silobench.engines.executor import InState, News, executor_of, workers_on
 from silobench.engines.shipping import packed, unpacked
-from silobench.errors import ConfigError
+from silobench.errors import ConfigError, RecordError
 from silobench.federation import federate
 from silobench.method.algorithms import ALGORITHMS
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
-from silobench.models.devices import deterministic, prepare_process, visible_gpus
+from silobench.models.devices import deterministic, facts_of, prepare_process, visible_gpus
 from silobench.runs.experiment import plan
 from silobench.runs.sweep import sweep
+from silobench.runs.writer import _check_versions
 from silobench.tasks.task import task
 from silobench.training.setting import Setting
 
@@ -143,6 +144,16 @@ def test_a_run_may_allow_such_operations() -> None:
     records = run("fedavg", scattering("cpu-nondeterministic"), sgd(0.1, epochs=1), rounds=1)
     assert len(records) == 1
     assert Scattering.seen[-1] == [False, False, False, "ieee", "ieee", "ieee"]
+
+
+def test_a_run_records_its_gpu_and_is_not_continued_on_another(monkeypatch) -> None:
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "NVIDIA T4")
+    assert facts_of("cpu") == {}
+    assert facts_of("cuda") == facts_of("cuda-nondeterministic") == {"gpu": "NVIDIA T4"}
+    _check_versions(Path("runs/a"), {"gpu": "NVIDIA T4"}, facts_of("cuda"))
+    _check_versions(Path("runs/a"), {}, facts_of("cuda"))  # runs of earlier versions do not state it
+    with pytest.raises(RecordError, match="runs/a was started with gpu NVIDIA L4, and this is NVIDIA T4, which may"):
+        _check_versions(Path("runs/a"), {"gpu": "NVIDIA L4"}, facts_of("cuda"))
 
 
 # --- one process per GPU -------------------------------------------------------------------------------

@@ -54,6 +54,15 @@ def is_deterministic(device: str) -> bool:
     return not device.endswith(_FREE)
 
 
+def facts_of(device: str) -> dict[str, str]:
+    """Return what the bits of a run depend on besides versions: the model of the GPU, on cuda.
+
+    >>> facts_of("cpu")
+    {}
+    """
+    return {"gpu": torch.cuda.get_device_name()} if type_of(device) == "cuda" else {}
+
+
 def visible_gpus() -> list[str]:
     """Return the CUDA devices that this process may use, as `CUDA_VISIBLE_DEVICES` names them."""
     if not torch.cuda.is_available():
