@@ -27,8 +27,8 @@ docs: $(READY)  # the documentation site, without network; a warning is an error
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --builder html docs build/docs
 	@echo "wrote $(CURDIR)/build/docs/index.html"
 
-bench: $(READY)
-	$(BIN)/python benchmarks/bench.py
+bench: $(READY)  # with DEVICE=cuda, cpu or mps: the table of devices
+	$(BIN)/python benchmarks/$(if $(DEVICE),devices.py --device $(DEVICE),bench.py)
 
 browser: $(READY)  # try again to bring what tests of pages need
 	sh tests/browser/install.sh .venv/axe

@@ -20,6 +20,7 @@ from .engines import native as native
 from .engines import pool as pool
 from .engines import ray as ray
 from .engines import stacked as stacked
+from .engines import vmap as vmap
 from .errors import ConfigError as ConfigError
 from .errors import DataError as DataError
 from .errors import SilobenchError as SilobenchError

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -88,6 +89,10 @@ class Federation:
                 "use cpu or cuda."
             )
         return replace(self, device=device)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: it moves the rows to its own device."""
+        return {name: value for name, value in vars(self).items() if name != "_on_device"}
 
     @cached_property
     def x(self) -> "Tensor | sparse.csr_matrix":

@@ -49,6 +49,8 @@ COMMANDS = (
     Exempt("docs/results/*", "silobench report *", "the runs above are only planned", "parse"),
     Exempt("*", "silobench run * --scale paper *", "days, on datasets that are not embedded", "plan"),
     Exempt("docs/performance.md", "silobench run curves.toml *", "an hour, on MNIST and CIFAR-10", "plan"),
+    Exempt("docs/performance.md", "silobench run gpu.toml --device cuda *", "there is no GPU", "parse"),
+    Exempt("docs/performance.md", "grep -h model_sha256 *", "it reads runs of a GPU", "nothing"),
     # --- clusters
     Exempt("docs/cluster.md", "ray *", "it starts a service, which other tests would find", "nothing"),
     Exempt("docs/cluster.md", "RAY_AUTH_MODE=token ray start *", "it starts a service on another machine", "nothing"),

@@ -83,10 +83,14 @@ def _with_stand_ins() -> Iterator[None]:
 
 
 def make_target(root: Path, arguments: Sequence[str]) -> None:
-    """Check that make has these targets."""
-    lines = (root / "Makefile").read_text(encoding="utf-8").splitlines()
-    for target in arguments:
-        assert any(line.startswith(f"{target}:") for line in lines), f"the Makefile has no target {target}"
+    """Check that make has these targets, and uses these variables, as in DEVICE=cuda."""
+    text = (root / "Makefile").read_text(encoding="utf-8")
+    for argument in arguments:
+        name, equals, _ = argument.partition("=")
+        if equals:
+            assert f"$({name})" in text, f"the Makefile does not use the variable {name}"
+        else:
+            assert any(line.startswith(f"{name}:") for line in text.splitlines()), f"the Makefile has no target {name}"
 
 
 def installable(root: Path, arguments: Sequence[str]) -> None:

@@ -119,9 +119,10 @@ def test_numbers_may_be_close_and_words_may_not_differ() -> None:
 def test_setting_up_names_what_is_there() -> None:
     root = Path(__file__).parents[2]
     make_target(root, ["test"])
+    make_target(root, ["bench", "DEVICE=cuda"])
     installable(root, ["install", "-e", ".", "-c", "constraints.txt"])
     installable(root, ["install", "silobench[onnx]"])
-    for wrong in (["nothing"], ["demo", "nothing"]):
+    for wrong in (["nothing"], ["demo", "nothing"], ["bench", "NOTHING=1"]):
         with pytest.raises(AssertionError):
             make_target(root, wrong)
     with pytest.raises(AssertionError):

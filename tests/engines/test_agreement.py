@@ -19,7 +19,7 @@ from laws import feedback, models
 from natives import needs_native
 from precision import bound_of_steps
 from silobench.engines import Engine, auto, inline
-from silobench.engines.stacks import stack
+from silobench.engines.stacks import members
 from silobench.federation import federate
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import ALGORITHMS
@@ -66,7 +66,7 @@ def second_round(silos, case: Case, engine: Engine) -> tuple[RoundRecord, RoundR
     """Return the second round by an engine and inline, and the state from which both begin."""
     federated, solver = case.federated(silos), case.solver
     (first,) = run(case.spec, federated, engine, solver, *case.transforms, rounds=1)  # fills the memories
-    with patch.object(stack, "_WINDOW", case.window):
+    with patch.object(members, "_WINDOW", case.window):
         ours = go_on(case.spec, federated, engine, solver, first.state, *case.transforms)
     return ours, go_on(case.spec, federated, inline(), solver, first.state, *case.transforms), first.state
 

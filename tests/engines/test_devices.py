@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from commands import call, write
 from laws import EVERY, models, run
 from silobench.data import Dataset, Split, load
-from silobench.engines import auto, native, stacked
+from silobench.engines import auto, native, stacked, vmap
 from silobench.errors import ConfigError
 from silobench.federation import Federation, Part, federate
 from silobench.method.algorithms import ALGORITHMS
@@ -217,9 +217,12 @@ def test_runs_on_a_device_never_share_it_with_workers(second, monkeypatch, tmp_p
     assert ends == [each.name for each in plans]
 
 
-def test_only_inline_runs_elsewhere(second, toy) -> None:
+def test_auto_stacks_parties_elsewhere_unless_the_network_has_convolutions(second, toy) -> None:
     setting = Setting(Method(ALGORITHMS.build("fedavg"), SOLVER), *moved(toy()), 0)
-    assert (auto(workers=2).settled(setting).mode, auto(workers=2).settled(setting).workers) == ("inline", 0)
+    assert (auto(workers=2).settled(setting).mode, auto(workers=2).settled(setting).workers) == ("vmap", 0)
+    convolutional = Setting(Method(ALGORITHMS.build("fedavg"), SOLVER), *moved(pictures(3, 32, "lenet")), 0)
+    assert auto().settled(convolutional).mode == "inline"
+    assert vmap().settled(convolutional).mode == "vmap"
     for engine in (native(), stacked()):
         with pytest.raises(ConfigError, match=f"computes on the cpu, and the device of this run is {NAME}; use auto"):
             engine.settled(setting)
@@ -246,9 +249,13 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch, capsys, tmp_path: Pa
     refused = call(capsys, "run", file, "--device", "cuda", "--out", tmp_path / "runs")
     assert (refused.code, len(refused.err.splitlines())) == (2, 1)
     assert refused.err.startswith("error: device cuda was chosen, but PyTorch")
+    free = call(capsys, "run", file, "--device", "cuda-nondeterministic", "--out", tmp_path / "runs")
+    assert free.code == 2
+    assert "device cuda-nondeterministic was chosen" in free.err
+    assert free.err.endswith("install a PyTorch that supports cuda.\n")
     unknown = call(capsys, "run", file, "--device", "gpu", "--out", tmp_path / "runs")
     assert unknown.code == 2
-    assert "device must be 'auto', 'cpu', 'cuda' or 'mps', but 'gpu' was given" in unknown.err
+    assert "device must be 'auto', 'cpu', 'cuda', 'cuda-nondeterministic' or 'mps', but 'gpu' was given" in unknown.err
     assert not (tmp_path / "runs").exists()
 
 

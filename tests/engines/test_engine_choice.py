@@ -142,7 +142,7 @@ def test_a_short_round_stays_in_this_process(toy) -> None:
 def test_engines_have_specs() -> None:
     specs = ("inline", "pool(workers=3)", "stacked(workers=1)", "native(workers=2)", "auto(workers=2)")
     built = [(engine.ways, engine.workers) for engine in map(ENGINES.build, specs)]
-    every = ("native", "stacked", "inline")
+    every = ("native", "stacked", "vmap", "inline")
     assert built == [(("inline",), 0), (("inline",), 3), (("stacked",), 0), (("native",), 2), (every, 2)]
 
 

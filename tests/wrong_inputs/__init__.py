@@ -9,6 +9,7 @@ from wrong_inputs import (
     agreements,
     clusters,
     datasets,
+    devices,
     experiments,
     figures,
     lines,
@@ -37,4 +38,5 @@ TABLE: dict[str, list[Case]] = {
     "Figures": figures.CASES,
     "Leaderboards and submissions": submissions.CASES,
     "Reports": reports.CASES,
+    "Devices": devices.CASES,
 }

@@ -403,8 +403,12 @@ LINES = [
         "device: entry 3 of speed must be greater than or equal to 0.001, but 0 was given.",
     ),
     experiment('clock = "device(spread=-1)"', "device: spread must be greater than or equal to 0, but -1 was given."),
-    experiment('device = "gpu"', "device must be 'auto', 'cpu', 'cuda' or 'mps', but 'gpu' was given."),
-    experiment("device = 0", "device must be 'auto', 'cpu', 'cuda' or 'mps', but 0 was given."),
+    experiment(
+        'device = "gpu"', "device must be 'auto', 'cpu', 'cuda', 'cuda-nondeterministic' or 'mps', but 'gpu' was given."
+    ),
+    experiment(
+        "device = 0", "device must be 'auto', 'cpu', 'cuda', 'cuda-nondeterministic' or 'mps', but 0 was given."
+    ),
     # objectives, splits, metrics, measures, starts
     experiment('objective = "mse"', "choose from auto, binary, cross-entropy, hinge, regression, verification."),
     experiment('objective = "regression"', "as in csv(path=..., label=..., task=regression)."),

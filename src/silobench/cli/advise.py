@@ -10,7 +10,7 @@ import typer
 
 from silobench.cli.busy import waiting
 from silobench.cli.groups import FirstByDefault
-from silobench.cli.options import DataDir, Json, LoadedPlugins, Out
+from silobench.cli.options import DataDir, Device, Json, LoadedPlugins, Out
 from silobench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -74,13 +74,14 @@ def measure(
         Path | None, typer.Option("--next", help="Write the proposed experiment to this TOML file.")
     ] = None,
     try_: Try = False,
+    device: Device = None,
     out: Out = Path("runs/advise"),
     json_: Json = False,
     plugin: LoadedPlugins = None,
     data_dir: DataDir = None,
 ) -> None:
     """Measure the skew of a table with a column of parties, or of a partitioned dataset, and recommend a method."""
-    output = _Output(participation, evidence, tree, next_, try_, out, json_)
+    output = _Output(participation, evidence, tree, next_, try_, out, json_, device)
     if private is not None:
         _check_private(private, schema, party)
     if party is not None:
@@ -151,13 +152,14 @@ def combine_(
         Path | None, typer.Option("--next", help="Write the proposed experiment to this TOML file.")
     ] = None,
     try_: Try = False,
+    device: Device = None,
     out: Out = Path("runs/advise"),
     json_: Json = False,
 ) -> None:
     """Join the profiles of all parties, and recommend a method."""
     from silobench.advice.profile import read_profile
 
-    output = _Output(participation, evidence, tree, next_, try_, out, json_)
+    output = _Output(participation, evidence, tree, next_, try_, out, json_, device)
     with waiting("reading the profiles"):
         read = [read_profile(path) for path in profiles]
     output.show(read)
@@ -252,8 +254,15 @@ class _Output:
     is_tried: bool
     out: Path
     is_json: bool
+    device: str | None
 
     def __post_init__(self) -> None:
+        if self.device and not self.is_tried:
+            raise ConfigError("--device says where the runs of --try are trained: give --try too, or leave it out.")
+        if self.device:
+            from silobench.models.devices import resolved
+
+            resolved(self.device)
         if not self.participation > 0:
             raise ConfigError("--participation is 0, but some parties must take part in a round: give a share above 0.")
         if self.is_tried and self.is_json:
@@ -294,7 +303,7 @@ class _Output:
         elif self.tree:
             print(f"wrote {self.tree}")
         if self.is_tried:
-            _try(result, self.out)
+            _try(result, self.out, self.device)
 
     def _write(self, result: "Answer") -> None:
         """Write the experiment and the drawing, where these were asked for."""
@@ -315,12 +324,12 @@ def _evidence(directory: Path | None) -> "tuple[list[StoredRun], str]":
     return results.runs, str(directory) if directory else "the runs that come with silobench"
 
 
-def _try(result: "Answer", out: Path) -> None:
+def _try(result: "Answer", out: Path, device: str | None) -> None:
     """Run the proposed experiment, and say whether it confirms the advice."""
     from silobench.cli.advise_page import print_trial
     from silobench.cli.results import print_tables
     from silobench.cli.running import run_all
 
-    runs = run_all(result.experiment, out, name="advise")
+    runs = run_all(result.experiment, out, {"device": device} if device else {}, name="advise")
     print_tables(runs)
     print_trial(result, runs, out)

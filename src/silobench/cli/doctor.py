@@ -3,6 +3,7 @@
 import os
 import platform
 import shutil
+import subprocess
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,62 @@ def diagnose() -> dict[str, Any]:
         "python": platform.python_version(),
         **packages,
         "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
-        "processor": _processor(),
+        "processor": processor(),
         "cores": cores(),
         "memory_gb": _gigabytes(),
         "data": {"folder": str(folder), "free_gb": round(_free(folder) / 1e9, 1)},
         "native": _native(),
+        "devices": _devices(),
     }
+
+
+def _devices() -> dict[str, Any]:
+    """Return what `--device` can use: the CPU, the GPUs of CUDA with their driver, and Apple's GPU."""
+    import torch  # what is above does not need it
+
+    return {
+        "cpu": "always; two runs have the same bits",
+        "cuda": _cuda() if torch.cuda.is_available() else _why_no_cuda(),
+        "mps": "present; two runs may differ by rounding" if torch.backends.mps.is_available() else "none",
+    }
+
+
+def _why_no_cuda() -> str:
+    import torch
+
+    if torch.version.cuda is None:
+        return f"none: PyTorch {torch.__version__} was built without CUDA"
+    return f"none: PyTorch {torch.__version__} for CUDA {torch.version.cuda} finds no GPU or no driver"
+
+
+def _cuda() -> dict[str, Any]:
+    """Return facts about the GPUs of CUDA. A process that asks for their memory starts CUDA, so only `doctor` does."""
+    import torch
+
+    properties = [torch.cuda.get_device_properties(number) for number in range(torch.cuda.device_count())]
+    gpus = {
+        f"gpu {number}": f"{each.name}, {each.total_memory / 1e9:.1f} GB, compute capability {each.major}.{each.minor}"
+        for number, each in enumerate(properties)
+    }
+    return {
+        **gpus,
+        "cuda": str(torch.version.cuda),
+        "cudnn": str(torch.backends.cudnn.version()),
+        "driver": _driver(),
+        "workers": f"{len(gpus)}: one process per GPU" if len(gpus) > 1 else "none: this process uses the GPU",
+        "deterministic": "cuda: same bits on GPUs of one model with one PyTorch; cuda-nondeterministic: not",
+        "tf32": "off",
+    }
+
+
+def _driver() -> str:
+    """Return the version of NVIDIA's driver, as its own tool names it."""
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.split()
+    except (OSError, subprocess.SubprocessError):
+        return "unknown: nvidia-smi does not answer"
+    return answer[0] if answer else "unknown: nvidia-smi lists no GPU"
 
 
 def _native() -> dict[str, Any]:
@@ -50,7 +101,7 @@ def _native() -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
+def processor() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor() or "unknown")

@@ -27,8 +27,9 @@ Device = Annotated[
     str | None,
     typer.Option(
         "--device",
-        help="Device that trains and tests networks: cpu, cuda, mps, or auto for the first that is there. Default: the "
-        "experiment's, else cpu.",
+        help="Device that trains and tests networks: cpu, cuda, mps, or auto for the first that is there; "
+        "cuda-nondeterministic, if a network needs operations that differ from run to run. Default: the experiment's, "
+        "else cpu.",
     ),
 ]
 RayAddress = Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from silobench.cli.busy import waiting
-from silobench.cli.options import CpusPerParty, DataDir, GpusPerParty, Json, Plugins, RayAddress
+from silobench.cli.options import CpusPerParty, DataDir, Device, GpusPerParty, Json, Plugins, RayAddress
 from silobench.cli.running import (
     engine_for,
     prepare_workers,
@@ -69,6 +69,7 @@ def tune(
     ray_address: RayAddress = None,
     cpus_per_party: CpusPerParty = None,
     gpus_per_party: GpusPerParty = None,
+    device: Device = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Directory of the study. Default: runs/tune-NAME, by the file.")
     ] = None,
@@ -89,7 +90,8 @@ def tune(
 
         for path in plugin or ():
             load_plugin(path)
-        choices = override(read_experiment(experiment), settings_of(set_ or []))
+        overrides = settings_of(set_ or []) | ({"device": device} if device else {})
+        choices = override(read_experiment(experiment), overrides)
         options = {"sampler": sampler, "seed": seed, "seeds": seeds, "validation": validation, "prune": prune}
         ranges = _ranges(choices, settings_of(space or [], "--space", '"solver.lr=log(0.001, 1.0)"'))
         definition = definition_of(choices, ranges, **options, batch=batch)

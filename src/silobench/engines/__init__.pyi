@@ -9,6 +9,7 @@ from .engine import native as native
 from .engine import pool as pool
 from .engine import ray as ray
 from .engine import stacked as stacked
+from .engine import vmap as vmap
 from .executor import Executor as Executor
 from .executor import Job as Job
 from .executor import News as News

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from silobench.engines import kernel as kernels
 from silobench.engines.cluster.executor import Cpus, Gpus
-from silobench.engines.executor import Dispatch, Executor, Memories, executor_of
+from silobench.engines.executor import Dispatch, Executor, Memories, executor_of, workers_on
 from silobench.engines.modes import MODES
 from silobench.engines.workers import EXECUTORS  # including `pool`, which that module registers
 from silobench.errors import ConfigError
@@ -42,25 +42,19 @@ class Engine:
                 "fix that, or delete the run to start it again."
             )
         refusals = []
-        for mode in (previous,) if previous in self.modes else self.modes:
+        for mode in (previous,) if previous in self.modes else self._candidates(setting):
             refusal = MODES[mode].refusal(setting)
             if refusal is None:
                 for name in self.modes:
                     MODES[name].warn(setting)
-                return replace(self, modes=(mode,), workers=self._workers_on(setting.task.device))
+                workers = workers_on(self.executor, self.workers, setting.task.device)
+                return replace(self, modes=(mode,), workers=workers)
             refusals.append(f"engine {mode} cannot run this experiment: {refusal}")
         raise ConfigError("; ".join(refusals) + "; use auto.")
 
-    def _workers_on(self, device: str) -> int:
-        """Return the number of workers for a device: it is used by one process, unless a cluster has several."""
-        if device == "cpu" or not self.is_remote:
-            return self.workers if device == "cpu" else 0
-        if not getattr(self.place(self.workers), "gpus", 0.0):
-            raise ConfigError(
-                f"the device of this run is {device}, but the engine reserves no GPU for a party: give "
-                "--gpus-per-party, for example 1."
-            )
-        return self.workers
+    def _candidates(self, setting: Setting) -> tuple[str, ...]:
+        """Return the modes to choose from: of several, only those that pay off."""
+        return tuple(mode for mode in self.modes if len(self.modes) == 1 or MODES[mode].pays_off(setting))
 
     @property
     def is_remote(self) -> bool:
@@ -128,8 +122,8 @@ ENGINES: Registry[Engine] = Registry("engine", Contract(Engine, "an sb.Engine(..
 
 @ENGINES.register
 def auto(workers: Count | None = None, native: bool = True, executor: str = "pool") -> Engine:
-    """The first of native (unless native=false), stacked and inline that supports the run; on all cores if it pays."""
-    modes = (*["native"] * native, "stacked", "inline")
+    """The first of native (unless native=false), stacked, vmap (on GPUs) and inline that suits, on all cores."""
+    modes = (*["native"] * native, "stacked", "vmap", "inline")
     return Engine(modes, _processes(workers), _WORTH_SENDING, _known(executor))
 
 
@@ -155,6 +149,12 @@ def native(workers: Count | None = None) -> Engine:
 def stacked(workers: Count | None = None, executor: str = "pool") -> Engine:
     """Train parties together as one batched computation (models linear and mlp), one stack per worker process."""
     return Engine(("stacked",), _processes(workers), _WORTH_SENDING, _known(executor))
+
+
+@ENGINES.register
+def vmap(workers: Count | None = None, executor: str = "pool") -> Engine:
+    """Train parties together by torch.func.vmap (most models), one stack per worker process or GPU."""
+    return Engine(("vmap",), _processes(workers), _WORTH_SENDING, _known(executor))
 
 
 @ENGINES.register

@@ -86,6 +86,9 @@ class Executor(Protocol):
     def start(self) -> None:
         """Start all workers, so that the first job does not wait for them."""
 
+    # An executor may also have `device_workers(device: str) -> int`: how many workers have a device of this type (cuda)
+    # for themselves. Without it, jobs that compute on a device stay in this process.
+
     def results(self, jobs: Sequence[Job]) -> Iterator[Any]:
         """Yield the result of every job in the order of the jobs, as early as that order allows.
 
@@ -139,6 +142,14 @@ def executor_of(spec: str, workers: int | None) -> Executor:
     """Return the command's only executor of this spec with `workers` workers; None for as many as it has room for."""
     full = EXECUTORS.bind(spec).full
     return EXECUTORS.factories[full.name](**{**dict(full.kwargs), "workers": workers})
+
+
+def workers_on(name: str, workers: int, device: str) -> int:
+    """Return how many of the workers of an executor can compute on a device; 0 if this process has to."""
+    if device == "cpu" or not workers:
+        return workers
+    count = getattr(executor_of(name, workers), "device_workers", None)
+    return min(workers, count(device)) if count is not None else 0
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from silobench.engines.executor import Executor, InProcess, InState, Job, News
 from silobench.engines.shipping import Shelf, packed, unpacked
 from silobench.errors import RecordError
 from silobench.method.types import Count
+from silobench.models.devices import prepare_process, visible_gpus
 from silobench.processes import context, cores, keep_memory, start_server, without_main
 
 _CACHED = 4  # shared values that workers remember
@@ -36,6 +37,7 @@ _PARTING = 5.0  # seconds that a worker has to commit its rounds
 class _Worker:
     process: BaseProcess
     connection: Connection
+    place: int = 0  # among the workers; one that replaces a dead one gets its place, and so its GPU
     known: set[int] = field(default_factory=set)  # numbers of the shared values that it has
     serial: int | None = None  # of the job that it is working on
     in_transit: list["_Shared"] = field(default_factory=list)  # sent, but perhaps not unpacked yet
@@ -136,6 +138,11 @@ class Workers:
         """Start all processes."""
         self._idle(self.workers)
 
+    def device_workers(self, device: str) -> int:
+        """Return how many workers have a device of this type for themselves: one per GPU, and none for a single one."""
+        gpus = len(visible_gpus()) if device == "cuda" else 0
+        return gpus if gpus > 1 else 0  # with a single GPU this process uses it: messages would cost time
+
     def close(self) -> None:
         """End all processes."""
         for worker in list(self._team):
@@ -156,7 +163,8 @@ class Workers:
         """Return up to `wanted` idle workers, starting new ones while there are fewer than `workers`."""
         idle = [worker for worker in self._team if worker.serial is None]
         while len(idle) < wanted and len(self._team) < self.workers:
-            self._team.append(_start_worker())
+            taken = {worker.place for worker in self._team}
+            self._team.append(_start_worker(next(place for place in itertools.count() if place not in taken)))
             idle.append(self._team[-1])
         return idle[:wanted]
 
@@ -196,14 +204,15 @@ class Workers:
         return shared
 
 
-def _start_worker() -> _Worker:
+def _start_worker(place: int) -> _Worker:
     start_server()
     ours, theirs = Pipe()
-    process = context().Process(target=_serve, args=(theirs,), daemon=True)
+    gpus = visible_gpus()
+    process = context().Process(target=_serve, args=(theirs, gpus[place % len(gpus)] if gpus else None), daemon=True)
     with without_main():
         process.start()
     theirs.close()  # so that only the worker holds this end, and it closes when the worker ends
-    return _Worker(process, ours)
+    return _Worker(process, ours, place)
 
 
 def _received(worker: _Worker) -> _Message:
@@ -241,8 +250,9 @@ def _check_deaths(deaths: int, code: int | None) -> None:
 # --- in the worker ------------------------------------------------------------------------------------
 
 
-def _serve(connection: Connection) -> None:
-    """Run jobs until the connection closes. Errors are sent back unchanged."""
+def _serve(connection: Connection, gpu: str | None) -> None:
+    """Run jobs until the connection closes. Errors are sent back unchanged. A job on cuda uses the GPU of this name."""
+    prepare_process(gpu)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers Ctrl-C
     signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -284,7 +294,8 @@ def run_packed(content: bytes) -> bytes:
 
 
 def calculate_as_the_loop() -> None:
-    """Use one thread and treat denormal numbers as 0, as a round without workers does."""
+    """Use one thread and treat denormal numbers as 0, as a round without workers does; prepare for a GPU."""
+    prepare_process()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     keep_memory(large=True)

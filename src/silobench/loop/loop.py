@@ -3,7 +3,7 @@
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -24,7 +24,7 @@ from silobench.loop.timing import Timing, Ways
 from silobench.loop.turns import turn
 from silobench.method.types import Memory, Phase, Server
 from silobench.processes import keep_memory
-from silobench.tasks.task import Weights
+from silobench.tasks.task import Task, Weights
 from silobench.training.setting import Setting
 from silobench.training.state import BUDGET, END, SLOWEST, RoundRecord, State
 from silobench.training.stopwatch import Stopwatch
@@ -44,7 +44,7 @@ def run_rounds(schedule: Schedule, state: State | None = None) -> Iterator[Round
     loop = _Loop(replace(schedule.steered(), engine=schedule.engine.settled(setting)))
     state = state or initial_state(setting, loop.prelude.clock)
     while state.server.round < schedule.rounds and not state.has_ended:
-        with one_thread(), _counted(state.server.round + 1):
+        with one_thread(setting.task), _counted(state.server.round + 1):
             record = loop.round(state)
         state = record.state
         yield record
@@ -56,8 +56,8 @@ def initial_state(setting: Setting, clock: float = 0.0) -> State:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Use one thread and treat denormal numbers as 0.
+def one_thread(task: Task | None = None) -> Iterator[None]:
+    """Use one thread and treat denormal numbers as 0; on the device of a task, settings by which bits repeat.
 
     Then neither the number of cores nor tiny values change results or speed: sums that are split over threads round
     differently, and processors take ten times as long to calculate with denormal numbers. The momentum of a weight that
@@ -68,7 +68,8 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     try:
-        yield
+        with nullcontext() if task is None else task.settled():
+            yield
     finally:
         if threads != 1:
             torch.set_num_threads(threads)

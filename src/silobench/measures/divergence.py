@@ -88,7 +88,7 @@ class _Divergence:
         setting = schedule.setting
         self.layers = layers(setting.task.network.layout, setting.shared)
         self.places = [place for places in self.layers.values() for place in places]
-        self.limit = limit
+        self.limit, self.task = limit, setting.task
         self.shadow = _shadow(schedule, memory)
         self.before = state.server.params if state else setting.task.initial  # of the run
         self.shadow_before = memory["params"] if memory else setting.task.initial
@@ -98,7 +98,7 @@ class _Divergence:
     def __call__(self, record: RoundRecord) -> tuple[Findings, Memory]:
         beside = next(self.shadow)
         run, shadow, memory = record.state.server.params, beside.state.server.params, _memory_of(beside.state)
-        with one_thread():
+        with one_thread(self.task):
             findings = {**self._differences(run, shadow), "sgd_accuracy": beside.accuracy}
             if self.limit:
                 before = _distance(self.before, self.shadow_before)

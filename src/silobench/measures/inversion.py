@@ -171,7 +171,7 @@ def _attacked(schedule: Schedule, server: Server, victim: int, effort: _Effort) 
     images = from_first_layer(task, gradient, x.shape) if len(x) == 1 and known is None else None
     method = MATCHING if images is None else FIRST_LAYER
     if images is None:
-        with one_thread(), torch.random.fork_rng(devices=[]):
+        with one_thread(task), torch.random.fork_rng(devices=[]):
             torch.manual_seed(torch_seed(setting.seed, "inversion", party=victim))
             images = by_matching(task, gradient, y, x.shape, pixels, effort.steps, effort.smoothness, known)
     originals = x[: small.parties[0].samples].cpu()
@@ -215,7 +215,7 @@ def _seen(setting: Setting, federation: Federation, server: Server, solver: Solv
     state = initial_state(schedule.setting)
     sender = replace(state.server, round=server.round, knobs=server.knobs)
     state = replace(state, server=sender)
-    with one_thread():
+    with one_thread(task):
         sent = downlink(schedule, state, sender)
         turns = turn(schedule, state, sent)
         meeting = Meeting(

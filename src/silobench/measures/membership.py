@@ -62,7 +62,7 @@ def _check(setting: Setting, cohort: int) -> None:
 
 def _findings(course: Schedule, state: State, rows: int) -> Findings:
     setting, federation = course.setting, course.setting.federation
-    with one_thread():
+    with one_thread(setting.task):
         models = models_to_test(setting, course.engine, state)
         every = federation.pooled().parties[0].rows
         if len(models) > 1:

@@ -58,7 +58,7 @@ def _updates(schedule: Schedule, start: State, record: RoundRecord, cohort: tupl
     """Return the updates of parties in a round, which each of them trains once more without transforms."""
     setting = replace(schedule.setting, method=replace(schedule.setting.method, transforms=()))
     local = LocalRound(setting, replace(start.server, knobs=record.knobs), cohort)
-    with one_thread():
+    with one_thread(setting.task):
         return {party: local(party, start.memory.get(party, {})).update for party in cohort}
 
 

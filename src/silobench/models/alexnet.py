@@ -3,7 +3,6 @@
 import math
 from itertools import pairwise
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -11,6 +10,7 @@ from silobench.models.layers import convolution, initialise_convolutions, overla
 from silobench.models.model import Model, Sizes, image_shape
 from silobench.models.network import Classifier
 from silobench.models.norms import GroupSize, Norm, NormName, RenormFrom, norm_of
+from silobench.models.plain import channels_last
 from silobench.models.registry import MODELS
 from silobench.spec.ranges import Positive
 
@@ -50,7 +50,7 @@ class _AlexNet(Classifier):
         initialise_convolutions(self)
 
     def features(self, x: Tensor) -> Tensor:
-        x = x.contiguous(memory_format=torch.channels_last)  # CPUs pool this format much faster
+        x = channels_last(x)  # CPUs pool this format much faster
         for place, layer in enumerate(self.convolutions):
             x = layer(x)
             x = (x if place in (2, 3) else overlapping_pool(x)).relu_()  # ReLU is cheaper after the pool, and commutes

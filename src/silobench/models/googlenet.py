@@ -9,6 +9,7 @@ from silobench.models.layers import convolution, initialise_convolutions, overla
 from silobench.models.model import Model, Sizes, image_shape
 from silobench.models.network import Classifier
 from silobench.models.norms import GroupSize, Norm, NormName, RenormFrom, norm_of
+from silobench.models.plain import channels_last
 from silobench.models.registry import MODELS
 from silobench.spec.ranges import Positive
 
@@ -76,7 +77,7 @@ class _GoogLeNet(Classifier):
         initialise_convolutions(self)
 
     def features(self, x: Tensor) -> Tensor:
-        x = x.contiguous(memory_format=torch.channels_last)  # CPUs pool this format much faster
+        x = channels_last(x)  # CPUs pool this format much faster
         return self.blocks(self.stem(x)).mean((2, 3))  # type: ignore[no-any-return]  # torch types calls as Any
 
 

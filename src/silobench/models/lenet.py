@@ -2,13 +2,13 @@
 
 import math
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from silobench.models.model import Model, Sizes, image_shape
 from silobench.models.network import Classifier
 from silobench.models.norms import GroupSize, Norm, NormName, RenormFrom, norm_of
+from silobench.models.plain import channels_last
 from silobench.models.registry import MODELS
 
 
@@ -39,7 +39,7 @@ class _LeNet(Classifier):
         self.out = nn.Linear(64 * math.prod(side // 8 for side in sides), sizes.classes)
 
     def features(self, x: Tensor) -> Tensor:
-        x = x.contiguous(memory_format=torch.channels_last)  # takes a third off the time of a step
+        x = channels_last(x)  # takes a third off the time of a step
         x = F.max_pool2d(self.norm1(self.conv1(x)), 3, 2, ceil_mode=True).relu_()  # ReLU commutes with the max pool
         x = F.avg_pool2d(self.norm2(self.conv2(x)).relu_(), 3, 2, ceil_mode=True)
         x = F.avg_pool2d(self.norm3(self.conv3(x)).relu_(), 3, 2, ceil_mode=True)

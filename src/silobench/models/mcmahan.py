@@ -10,6 +10,7 @@ from silobench.data.augment import random_windows
 from silobench.models.model import Model, Sizes, image_shape
 from silobench.models.network import Classifier
 from silobench.models.norms import NORM_ARGUMENTS, GroupSize, Norm, NormName, RenormFrom, norm_of
+from silobench.models.plain import channels_last
 from silobench.models.pooling import relu_of_pool
 from silobench.models.registry import MODELS
 from silobench.spec.ranges import Count
@@ -97,7 +98,7 @@ class _McMahanCifar(Classifier):
         if self.crop is not None:
             x = random_windows(x, self.crop) if self.training else _centre(x, self.crop)
         x = _standardised(x) if self.standardise else x
-        return x.contiguous(memory_format=torch.channels_last)  # takes a third off the time of a step
+        return channels_last(x)  # takes a third off the time of a step
 
     def _normed(self, x: Tensor) -> Tensor:
         return local_response_norm(x) if self.response_norm else x

@@ -2,7 +2,8 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -99,9 +100,15 @@ class Network:
         with torch.no_grad():
             return functional_call(both, tensors, (x,))  # type: ignore[no-any-return]
 
-    def __reduce__(self) -> tuple[type["Network"], tuple[nn.Module]]:
+    def __reduce__(self) -> "tuple[Callable[..., Network], tuple[Any, ...]]":
         # Views do not survive pickling: send a copy of the module, and flatten it again.
-        return Network, (copy.deepcopy(self.module),)
+        module, device = copy.deepcopy(self.module), self.params.device.type
+        return (Network, (module,)) if device == "cpu" else (_on_device, (module.to("cpu"), device))
+
+
+def _on_device(module: nn.Module, device: str) -> Network:
+    """Return a network on the receiver's device of this type, which may be another GPU than the sender's."""
+    return Network(module).to(device)
 
 
 class _Both(nn.Module):

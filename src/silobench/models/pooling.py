@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from silobench.models.plain import uses_plain_layers
+
 _where_positive = torch.ops.aten.threshold_backward  # (gradient, x, 0): the gradient where x > 0, else 0
 
 
@@ -19,6 +21,8 @@ def relu_of_pool(x: Tensor) -> Tensor:
     >>> relu_of_pool(torch.tensor([[[[1.0, -2.0], [3.0, 0.0]]]]))
     tensor([[[[3.]]]])
     """
+    if uses_plain_layers():
+        return F.relu(F.max_pool2d(x, 2))
     rows, columns = x.shape[-2:]
     x = x[..., : rows // 2 * 2, : columns // 2 * 2]
     if torch.is_grad_enabled():

@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -10,6 +9,7 @@ from silobench.models.layers import convolution, initialise_convolutions
 from silobench.models.model import Model, Sizes, image_shape
 from silobench.models.network import Classifier
 from silobench.models.norms import GroupSize, Norm, NormName, RenormFrom, norm_of
+from silobench.models.plain import channels_last
 from silobench.models.registry import MODELS
 
 
@@ -59,7 +59,7 @@ class _ResNet(Classifier):
 
     def features(self, x: Tensor) -> Tensor:
         if self.channels_last:
-            x = x.contiguous(memory_format=torch.channels_last)
+            x = channels_last(x)
         return self.blocks(F.relu_(self.stem(x))).mean((2, 3))  # type: ignore[no-any-return]  # torch types calls as Any
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from silobench.engines import Engine
+from silobench.models.devices import facts_of
 from silobench.runs.prepare import engine_of
 from silobench.runs.runnable import Runnable
 from silobench.runs.writer import open_run, versions
@@ -19,7 +20,8 @@ def execute(runnable: Runnable, out: Path, engine: str | Engine = "auto") -> Gen
     Closing the generator commits finished rounds; a write error is raised.
     """
     watch, chosen = Stopwatch(), engine_of(runnable, out, engine)
-    with open_run(out / runnable.plan.id, {**versions(), **chosen.environment}, runnable.facts) as run:
+    environment = {**versions(), **chosen.environment, **facts_of(runnable.plan.cell.device)}
+    with open_run(out / runnable.plan.id, environment, runnable.facts) as run:
         until = runnable.plan.until or math.inf
         if run.complete or run.rounds >= until:
             return

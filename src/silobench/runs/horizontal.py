@@ -35,6 +35,7 @@ from silobench.method.servers import SERVERS
 from silobench.method.solvers import SOLVERS
 from silobench.method.transforms import bind_chain
 from silobench.method.types import Transform
+from silobench.models.devices import type_of
 from silobench.partitions import Sharing, measure, sharing
 from silobench.partitions.measures import count, emd_weighted
 from silobench.runs.description import dataset_facts, need_same_data, with_metrics
@@ -211,7 +212,7 @@ def prepare(plan: Plan, dataset: Dataset | None = None) -> HorizontalRun:
     watch, cell, dataset = Stopwatch(), plan.cell, dataset or load(plan.cell.dataset)
     need_same_data(plan, dataset)
     dataset = pooled_split(dataset, cell.split, cell.seed)
-    federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
+    federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation).to(type_of(cell.device))
     network = _with_metrics(task(cell.model, dataset, cell.seed, cell.objective), cell, dataset).to(cell.device)
     setting = Setting(_method(cell, _build), federation, network, cell.seed)
     return _assembled(plan, dataset, setting, _build, watch)
@@ -233,7 +234,7 @@ def check(plans: Sequence[Plan], settle: Callable[[Runnable], Engine]) -> None:
     for plan in reported(sorted(plans, key=_shared_work), "checking"):
         cell, rows_of = plan.cell, _rows_of(plan.cell)
         need_same_data(plan, data(cell.dataset))
-        federation = cut(rows_of, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
+        federation = cut(rows_of, cell.partition, cell.parties, cell.seed, cell.validation).to(type_of(cell.device))
         task_of_run = _with_metrics(network(rows_of, cell.model, cell.objective), cell, rows(*rows_of)).to(cell.device)
         setting = Setting(_method(cell, build), federation, task_of_run, cell.seed)
         settle(_assembled(plan, rows(*rows_of), setting, build, Stopwatch()))

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 from silobench.engines import ENGINES, Engine
 from silobench.errors import AbsentError, ConfigError, SilobenchError
 from silobench.models import MODELS
+from silobench.models.devices import facts_of
 from silobench.models.module_file import file_and_name
 from silobench.runs.agreement import of_configuration, same_bits, shift, within_band
 from silobench.runs.archive import is_archive, records_of
@@ -76,7 +77,8 @@ def repeat(
     except _UNRUNNABLE as error:
         return Repetition(run, f"its choices cannot be run: {error}", "bits", 0)
     engine = _engine(runnable, run)
-    differs = _differences({**versions(), **engine.environment}, run.facts.environment)
+    environment = {**versions(), **engine.environment, **facts_of(runnable.plan.cell.device)}
+    differs = _differences(environment, run.facts.environment)
     way: Way = "configuration" if has_secret_noise(run.config) else "band" if differs else "bits"
     done = Repetition(run, _static_problem(facts, runnable), way, 0, differs)
     if done.problem:

@@ -19,8 +19,10 @@ from typing import Literal
 
 from silobench.data import Dataset, load
 from silobench.engines import ENGINES, Engine, Job
+from silobench.engines.executor import workers_on
 from silobench.errors import HookError, RunError, SilobenchError
 from silobench.method.solvers import SOLVERS
+from silobench.models.devices import type_of
 from silobench.runs.execute import execute
 from silobench.runs.experiment import load_plugin
 from silobench.runs.facts import LOST
@@ -78,8 +80,10 @@ def sweep(
 
 def _sweep(plans: Sequence[Plan], out: Path, engine: str, workers: int, plugins: Sequence[Path]) -> Generator[Event]:
     chosen = ENGINES.build(engine)
+    for device in {type_of(plan.cell.device) for plan in plans}:
+        workers = min(workers, max(1, workers_on(chosen.executor, workers, device)))  # on GPUs, a run on each
     together = replace(chosen, workers=workers if chosen.workers and (workers > 1 or chosen.is_remote) else 0)
-    if chosen.place(workers).workers == 1 or any(plan.cell.device != "cpu" for plan in plans):
+    if chosen.place(workers).workers == 1 or workers == 1:
         yield from _one_after_the_other(plans, out, together)
         return
     seen: set[str] = set()

@@ -187,7 +187,8 @@ def _take(lock: FileLock, path: Path) -> None:
 def _check_versions(path: Path, before: Mapping[str, str], environment: Mapping[str, str]) -> None:
     """Refuse to finish a run with other code than it was started with."""
     for name, now in environment.items():
-        if before.get(name) != now and not (name == "cpu" and name not in before):  # earlier versions left it out
+        was_left_out = name in ("cpu", "gpu") and name not in before  # by earlier versions
+        if before.get(name) != now and not was_left_out:
             raise RecordError(
                 f"{path} was started with {name} {before.get(name)}, and this is {now}, which may change the results: "
                 f"finish it with {name} {before.get(name)}, or delete it to start it again."

@@ -1,6 +1,7 @@
 """`Task`: a network with its objective. Solvers train it, and federations hold the data."""
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -13,6 +14,7 @@ from silobench.data.dataset import Dataset
 from silobench.errors import ConfigError
 from silobench.federation import as_input
 from silobench.models import MODELS, Classifier, CustomLoss, Model, Network, Sizes, as_model
+from silobench.models.devices import deterministic, is_deterministic, prepare_process, type_of
 from silobench.models.estimators import LinearEstimator
 from silobench.models.modules import Trial, averageable
 from silobench.spec.registry import need_part
@@ -41,6 +43,7 @@ class Task:
     rows: RowFormat | None = None  # None if the task was put together without a dataset
     notes: tuple[str, ...] = ()  # about the network, to show before the first round
     weight_decay: float | None = None  # of an estimator: the solver's factor that equals its penalty
+    is_deterministic: bool = True  # whether two runs on a GPU must have the same bits
 
     @property
     def device(self) -> str:
@@ -48,8 +51,17 @@ class Task:
         return str(self.network.params.device.type)
 
     def to(self, device: str) -> "Task":
-        """Return the task with its network on a device. The model at which runs start stays on the CPU."""
-        return replace(self, network=self.network.to(device))
+        """Return the task with its network on a device. The model at which runs start stays on the CPU.
+
+        On "cuda-nondeterministic" operations may have no deterministic form, so two runs may differ.
+        """
+        if device != "cpu":
+            prepare_process()
+        return replace(self, network=self.network.to(type_of(device)), is_deterministic=is_deterministic(device))
+
+    def settled(self) -> "AbstractContextManager[None]":
+        """Return a block in which PyTorch computes as the device of the task demands: see `deterministic`."""
+        return deterministic(self.device, self.is_deterministic)
 
     def loss(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the mean loss at the network's current parameters: the objective's, or the network's own."""

@@ -17,7 +17,7 @@ from silobench.engines.cluster.parcels import parcelled
 from silobench.engines.cluster.tasks import Order, as_bytes, run_calls, run_generator, this_machine
 from silobench.engines.executor import EXECUTORS, Executor, InState, Job, News
 from silobench.engines.shipping import packed, unpacked
-from silobench.errors import RecordError
+from silobench.errors import ConfigError, RecordError
 from silobench.method.types import Count
 
 _CACHED = 4  # shared values whose parcels stay in the object store
@@ -71,6 +71,15 @@ class Cluster:
             self._room = connection.slots(self._cpus, self.gpus)
             self._until = time.monotonic() + _FRESH
         return min(self._room, self._limit or self._room)
+
+    def device_workers(self, device: str) -> int:
+        """Return how many jobs have a device of this type for themselves: Ray shows a job the GPUs that it reserved."""
+        if not self.gpus:
+            raise ConfigError(
+                f"the device of this run is {device}, but the engine reserves no GPU for a party: give "
+                "--gpus-per-party, for example 1."
+            )
+        return self.workers
 
     def start(self) -> None:
         """Start a worker for every slot, so that the first job does not wait for it."""

@@ -47,13 +47,15 @@ def score_with_torch(
 def _train_party(setting: Setting, server: Server, cohort: Cohort, party: int, memory: PartyMemory) -> Reply:
     local_round = LocalRound(setting, server, cohort)
     try:
-        return local_round(party, memory)
+        with setting.task.settled():
+            return local_round(party, memory)
     except Exception as error:
         raise located(error, local_round, [party])  # noqa: B904  # it has its cause
 
 
 def _score_parts(setting: Setting, model: Weights, parts: Sequence[Part]) -> list[Score]:
-    return setting.task.scores(*model, map(setting.federation.part, parts))
+    with setting.task.settled():
+        return setting.task.scores(*model, map(setting.federation.part, parts))
 
 
 INLINE = Mode("inline", lambda setting: None, _train, score_with_torch)

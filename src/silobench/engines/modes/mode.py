@@ -34,6 +34,7 @@ class Mode:
     score: ScoreModels
     facts: Callable[[], Mapping[str, str]] = field(default=dict)  # for the run record, besides the name
     warn: Callable[[Setting], None] = lambda setting: None  # logs why a mode that would suit a setting is missing
+    pays_off: Callable[[Setting], bool] = lambda setting: True  # else it is used only by an engine without other modes
 
 
 def device_refusal(setting: Setting) -> str | None:

@@ -11,24 +11,23 @@ of columns and updates only the columns of a step.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import add
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from silobench.engines.stacks.blocks import blocks, flattened, rows_of, some_of, sum_of_deltas
+from silobench.engines.stacks.members import Member, Schedule, members_of
+from silobench.engines.stacks.replies import replies_of
 from silobench.engines.stacks.sparse import Columns, Rule, SparseRows
 from silobench.federation import Federation, fill_input
-from silobench.method.solvers import Problem, Solver
+from silobench.method.solvers import Solver
 from silobench.method.types import Layout, Local, Memory, Pull, Server, Vector, at
 from silobench.models.architectures import Mlp
-from silobench.training.party import LocalRound, reply_of_deltas, sends_only_deltas
+from silobench.training.party import LocalRound
 from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory, Reply
 from silobench.training.stopwatch import Stopwatch
-
-_WINDOW = 1 << 18  # numbers of a kind prepared at a time, so that they stay in the processor's cache
 
 
 def can_stack(setting: Setting) -> bool:
@@ -45,36 +44,10 @@ def can_stack(setting: Setting) -> bool:
 
 def train_stack(local_round: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Reply]:
     """Train the parties in `memory` together; return their replies, as one reply if only their sum is needed."""
-    watch, setting, solver = Stopwatch(), local_round.setting, local_round.setting.solver
-    parties = sorted(memory, key=lambda party: -solver.count(local_round.party(party).samples))
-    members = [_Member.of(local_round, party, memory[party]) for party in parties]
+    watch, members = Stopwatch(), members_of(local_round, memory)
     with torch.no_grad():
         trained = _walk(local_round, members)
-    watch.lap("train")
-    if sends_only_deltas(setting):
-        return [_sum_of_deltas(members, trained, watch)]
-    of_a_step = watch.laps["train"] / sum(trained.steps)
-    replies = []
-    for place, member in enumerate(members):
-        party, spent = member.problem.party.id, of_a_step * trained.steps[place]
-        local, momentum = trained.local(place, member, solver)
-        memories, buffers = (memory[party], member.memory), local_round.server.buffers
-        seen = local_round.at(memory[party])
-        replies.append(seen.reply(party, *memories, local, momentum, buffers, Stopwatch(spent)))
-    return [reduce(add, replies)] if setting.needs_only_sum else replies
-
-
-def _sum_of_deltas(members: Sequence["_Member"], trained: "_Trained", watch: Stopwatch) -> Reply:
-    """Return the sum of FedAvg's messages as one reply."""
-    weights = [float(member.problem.party.samples) for member in members]
-    delta = trained.sum_of_deltas(members, weights)
-    loss = sum(loss * weight for loss, weight in zip(trained.losses, weights, strict=True))
-    memories = {member.problem.party.id: member.memory for member in members}
-    watch.lap("message")
-    steps = sum(trained.steps)
-    of_a_step = (watch.laps["train"] + watch.laps["message"]) / steps  # parties share the time by their steps
-    seconds = {party: of_a_step * count for party, count in zip(memories, trained.steps, strict=True)}
-    return reply_of_deltas(delta, sum(weights), memories, loss, steps, seconds)
+    return replies_of(local_round, memory, members, trained, watch)
 
 
 @dataclass(frozen=True)
@@ -86,7 +59,7 @@ class _Trained:
     losses: list[float]
     steps: list[int]
 
-    def local(self, place: int, member: "_Member", solver: Solver) -> tuple[Local, Memory]:
+    def local(self, place: int, member: "Member", solver: Solver) -> tuple[Local, Memory]:
         """Return the result of one party's training, and the momentum that it keeps."""
         params, velocity = self._vectors_of(place)
         columns = self.stack.columns
@@ -104,7 +77,7 @@ class _Trained:
         params, velocity = (rows_of(part, 1, self.stack.layout)[0] for part in parts)
         return params, velocity
 
-    def sum_of_deltas(self, members: "Sequence[_Member]", weights: Sequence[float]) -> Vector:
+    def sum_of_deltas(self, members: "Sequence[Member]", weights: Sequence[float]) -> Vector:
         """Return Σ weight · (end - start) over the parties."""
         stack, sums = self.stack, []
         for begin, group in self.finished.items():
@@ -115,74 +88,9 @@ class _Trained:
         return delta if stack.columns is None else torch.cat([stack.columns.sum_of_deltas(weights), delta])
 
 
-@dataclass(frozen=True)
-class _Member:
-    """One party of a stack, before its first step."""
-
-    problem: Problem
-    memory: Memory  # of the algorithm
-    start: Vector
-    velocity: Vector | None  # None for zero
-    pull: Pull
-
-    @classmethod
-    def of(cls, local_round: LocalRound, party: int, memory: PartyMemory) -> "_Member":
-        local_round = local_round.at(memory)
-        algorithm, algorithm_memory = local_round.setting.method.algorithm, local_round.setting.algorithm_memory(memory)
-        start, velocity = (
-            algorithm.start(local_round.server, algorithm_memory),
-            memory.get("solver", {}).get("momentum"),
-        )
-        problem, pull = local_round.problem(party), local_round.pull(algorithm_memory)
-        return cls(problem, algorithm_memory, start, velocity, pull)
-
-
-@dataclass(frozen=True)
-class _Schedule:
-    """The rows of every step; active parties come first."""
-
-    rows: Tensor  # [steps, parties, batch]
-    weights: Tensor  # [steps, parties, 1, batch]: one over the size of the batch, 0 for padding
-    steps: list[int]  # by party
-    active: list[int]  # by step: the number of active parties
-
-    @classmethod
-    def of(cls, local_round: LocalRound, members: Sequence[_Member]) -> "_Schedule":
-        solver, number = local_round.setting.solver, local_round.server.round
-        orders = [solver.order(member.problem, number) for member in members]
-        width, steps = max(max(sizes) for _, sizes in orders), [len(sizes) for _, sizes in orders]
-        weights = torch.full((steps[0], len(orders), 1, width), 1 / width)
-        if all(order.numel() == steps[0] * width for order, _ in orders):  # no padding is needed
-            rows = torch.stack([order.view(-1, width) for order, _ in orders], 1)
-            return cls(rows, weights, steps, [len(orders)] * steps[0])
-        rows = torch.zeros(steps[0], len(orders), width, dtype=torch.int64)
-        for place, (order, sizes) in enumerate(orders):
-            if order.numel() == len(sizes) * width:
-                rows[: len(sizes), place] = order.view(-1, width)
-                continue
-            lengths = torch.tensor(sizes).unsqueeze(1)
-            inside = torch.arange(width)
-            starts = lengths.cumsum(0) - lengths
-            rows[: len(sizes), place] = order[starts + torch.minimum(inside, lengths - 1)]
-            weights[: len(sizes), place, 0] = (inside < lengths) / lengths
-        active = (torch.tensor(steps) > torch.arange(steps[0]).unsqueeze(1)).sum(1)
-        return cls(rows, weights, steps, active.tolist())
-
-    def windows(self, numbers: int) -> "list[tuple[int, int, int]]":
-        """Split the steps into windows (begin, end, active) that fit the cache, with `numbers` for each row."""
-        windows, begin = [], 0
-        for step, count in enumerate(self.active):
-            most = max(1, _WINDOW // (count * self.rows.shape[2] * numbers))
-            last = step + 1 == len(self.active)
-            if last or self.active[step + 1] != count or step + 1 - begin >= most:
-                windows.append((begin, step + 1, count))
-                begin = step + 1
-        return windows
-
-
-def _walk(local_round: LocalRound, members: Sequence[_Member]) -> _Trained:
+def _walk(local_round: LocalRound, members: Sequence[Member]) -> _Trained:
     """Take every step of every party."""
-    federation, schedule = local_round.setting.federation, _Schedule.of(local_round, members)
+    federation, schedule = local_round.setting.federation, Schedule.of(local_round, members)
     classes = len(federation.dataset.classes)
     stack = _Stack(local_round, members, schedule)
     prefix, losses = _Prefix(stack, _Vectors.of(members, stack)), torch.zeros(len(members))
@@ -228,7 +136,7 @@ def _dense_inputs(x: Tensor, rows: Tensor) -> Iterator[Tensor]:
 class _Stack:
     """The constants of a stack. For sparse rows, `columns` has the first layer's weights."""
 
-    def __init__(self, local_round: LocalRound, members: Sequence[_Member], schedule: _Schedule):
+    def __init__(self, local_round: LocalRound, members: Sequence[Member], schedule: Schedule):
         setting, server = local_round.setting, local_round.server
         solver, x = setting.solver, setting.federation.x
         self.lr, self.momentum, self.decay = at(solver.lr, server), solver.momentum, solver.weight_decay
@@ -254,7 +162,7 @@ class _Vectors:
     drift: Tensor | None
 
     @classmethod
-    def of(cls, members: Sequence[_Member], stack: _Stack) -> "_Vectors":
+    def of(cls, members: Sequence[Member], stack: _Stack) -> "_Vectors":
         layout, pulls = stack.layout, [member.pull for member in members]
         params = _flat([member.start for member in members], layout)
         velocity = _flat([member.velocity for member in members], layout)
@@ -304,7 +212,7 @@ def _rows(vectors: Sequence[Vector], layout: Layout) -> Vector:
     return rows[:, -layout.trainable :]
 
 
-def _first(member: _Member, cut: int) -> tuple[Vector, Vector | None, Vector | None]:
+def _first(member: Member, cut: int) -> tuple[Vector, Vector | None, Vector | None]:
     """Return the first layer's weights, their velocity and their drift."""
     velocity, drift = (None if vector is None else vector[:cut] for vector in (member.velocity, member.pull.drift))
     return member.start[:cut], velocity, drift
