@@ -18,6 +18,7 @@ from .engines import debug as debug
 from .engines import inline as inline
 from .engines import native as native
 from .engines import pool as pool
+from .engines import ray as ray
 from .engines import stacked as stacked
 from .errors import ConfigError as ConfigError
 from .errors import DataError as DataError

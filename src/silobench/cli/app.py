@@ -19,11 +19,21 @@ from silobench.cli import results as cli_results
 from silobench.cli.busy import show_progress
 from silobench.cli.compare import compare
 from silobench.cli.export import export
-from silobench.cli.options import DataDir, Device, Json, LoadedPlugins, Out, Plugins
+from silobench.cli.options import (
+    CpusPerParty,
+    DataDir,
+    Device,
+    GpusPerParty,
+    Json,
+    LoadedPlugins,
+    Out,
+    Plugins,
+    RayAddress,
+)
 from silobench.cli.partitions import partition
 from silobench.cli.report import report
 from silobench.cli.results import Profile
-from silobench.cli.running import run_all, settings_of
+from silobench.cli.running import run_all, settings_of, with_cluster
 from silobench.cli.tune import tune
 from silobench.cli.usage import UsageError, sentence
 from silobench.cli.watch import watch
@@ -167,6 +177,9 @@ def run(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of worker processes. Default: one per core.")
     ] = None,
+    ray_address: RayAddress = None,
+    cpus_per_party: CpusPerParty = None,
+    gpus_per_party: GpusPerParty = None,
     device: Device = None,
     out: Out = Path("runs"),
     records_only: Annotated[
@@ -180,6 +193,7 @@ def run(
     data_dir: DataDir = None,
 ) -> None:
     """Run an experiment. Run it again to resume: finished runs are not repeated."""
+    engine = with_cluster(engine, ray_address, cpus_per_party, gpus_per_party)
     settings = {"trials": trials, "device": device}
     overrides = settings_of(set_ or []) | {key: value for key, value in settings.items() if value}
     path = _experiment_path(experiment)

@@ -31,6 +31,24 @@ Device = Annotated[
         "experiment's, else cpu.",
     ),
 ]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray-address",
+        metavar="auto|HOST:PORT",
+        help="Ray cluster for --engine ray: auto for one that runs on this machine, or its head. Default: start Ray here "
+        "for this command.",
+    ),
+]
+CpusPerParty = Annotated[
+    float | None, typer.Option("--cpus-per-party", help="CPUs that --engine ray reserves for a party. Default: 1.")
+]
+GpusPerParty = Annotated[
+    float | None,
+    typer.Option(
+        "--gpus-per-party", help="GPUs that --engine ray reserves for a party, such as 1 or 0.25. Default: none."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory for the runs.")]
 _PLUGIN = (

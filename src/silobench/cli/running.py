@@ -15,6 +15,7 @@ from silobench.errors import ConfigError, StoppedError
 from silobench.processes import cores, start_server
 
 if TYPE_CHECKING:
+    from silobench.engines import Engine
     from silobench.runs.plan import Plan
     from silobench.runs.stored import StoredRun
 
@@ -37,6 +38,38 @@ def settings_of(pairs: Sequence[str], option: str = "--set", example: str = "rou
                 f"{option} {key.strip()} has a value that is too long or nested too deeply: shorten it."
             ) from error
     return values
+
+
+def with_cluster(engine: str, address: str | None, cpus: float | None, gpus: float | None) -> str:
+    """Return the spec of an engine with the options of a Ray cluster; refuse them for another engine.
+
+    >>> with_cluster("ray(workers=8)", "auto", None, 0.5)
+    'ray(workers=8, address=auto, gpus=0.5)'
+    """
+    options = {"--ray-address": ("address", address), "--cpus-per-party": ("cpus", cpus), "--gpus-per-party": ("gpus", gpus)}
+    chosen = {option: pair for option, pair in options.items() if pair[1] is not None}
+    if not chosen:
+        return engine
+    from silobench.spec import Spec, parse
+
+    spec = parse(engine)
+    if spec.name != "ray":
+        raise ConfigError(f"{next(iter(chosen))} is for the engine ray, but the engine is {engine}: add --engine ray.")
+    return str(Spec(spec.name, spec.args, tuple({**dict(spec.kwargs), **dict(chosen.values())}.items())))
+
+
+def prepare_workers(engine: str, workers: int | None) -> None:
+    """Start the server of worker processes for an engine that may use them: it imports while this process does."""
+    if (workers or cores()) > 1 and engine.partition("(")[0].strip() not in ("debug", "ray"):
+        start_server()
+
+
+def engine_for(spec: str) -> "Engine":
+    """Build an engine. One that connects to a cluster may take seconds."""
+    from silobench.engines import ENGINES
+
+    with waiting("starting Ray" if spec.startswith("ray") and "address" not in spec else "connecting to the engine"):
+        return ENGINES.build(spec)
 
 
 @contextmanager
@@ -92,9 +125,7 @@ def run_all(
 
     `name` is that of the experiment with its overrides: the list of its runs is stored under it.
     """
-    if (workers or cores()) > 1 and engine != "debug":
-        start_server()  # it imports what workers need while this process imports too
-    from silobench.engines import ENGINES
+    prepare_workers(engine, workers)
     from silobench.runs import experiment
     from silobench.runs.prepare import check, is_complete
     from silobench.runs.results import write_planned
@@ -102,7 +133,7 @@ def run_all(
 
     with waiting("planning the runs"):
         plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
-    chosen = ENGINES.build(engine)  # after planning, because a plugin may register an engine or an executor
+    chosen = engine_for(engine)  # after planning, because a plugin may register an engine or an executor
     for reason, count in absent.items():
         print(f"skipped {count} runs: {reason}", file=sys.stderr)
     with waiting(f"checking {len(plans)} runs"):

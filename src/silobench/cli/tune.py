@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from silobench.cli.busy import waiting
-from silobench.cli.options import DataDir, Json, Plugins
-from silobench.cli.running import resumable, settings_of, sweep_with_progress
+from silobench.cli.options import CpusPerParty, DataDir, GpusPerParty, Json, Plugins, RayAddress
+from silobench.cli.running import (
+    engine_for,
+    prepare_workers,
+    resumable,
+    settings_of,
+    sweep_with_progress,
+    with_cluster,
+)
 from silobench.errors import ConfigError
-from silobench.processes import cores, start_server
+from silobench.processes import cores
 
 if TYPE_CHECKING:
     from silobench.runs.plan import Plan
@@ -59,6 +66,9 @@ def tune(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of worker processes. Default: one per core.")
     ] = None,
+    ray_address: RayAddress = None,
+    cpus_per_party: CpusPerParty = None,
+    gpus_per_party: GpusPerParty = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Directory of the study. Default: runs/tune-NAME, by the file.")
     ] = None,
@@ -71,8 +81,8 @@ def tune(
     Trials never see the test rows. At the end the tuned experiment is written as a file, and it is compared with the
     defaults on fresh seeds.
     """
-    if (workers or cores()) > 1 and engine != "debug":
-        start_server()
+    engine = with_cluster(engine, ray_address, cpus_per_party, gpus_per_party)
+    prepare_workers(engine, workers)
     with waiting("planning the study"):
         from silobench.runs.experiment import load_plugin, override, read_experiment
         from silobench.tuning.search import Search, definition_of, notes, open_study, outcome_of
@@ -113,10 +123,9 @@ def _runner(engine: str, workers: int | None, plugins: Sequence[Path]) -> "Run":
     notes: set[str] = set()
 
     def run(plans: "Sequence[Plan]", out: Path) -> None:
-        from silobench.engines import ENGINES
         from silobench.runs.prepare import check
 
-        chosen = ENGINES.build(engine)
+        chosen = engine_for(engine)
         with waiting(f"checking {len(plans)} runs"):
             check(plans, out, chosen)
         count = workers or chosen.workers or cores()

@@ -7,6 +7,7 @@ from .engine import debug as debug
 from .engine import inline as inline
 from .engine import native as native
 from .engine import pool as pool
+from .engine import ray as ray
 from .engine import stacked as stacked
 from .executor import Executor as Executor
 from .executor import Job as Job

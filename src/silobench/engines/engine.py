@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from silobench.engines import kernel as kernels
+from silobench.engines.cluster.executor import Cpus, Gpus
 from silobench.engines.executor import Dispatch, Executor, Memories, executor_of
 from silobench.engines.modes import MODES
 from silobench.engines.workers import EXECUTORS  # including `pool`, which that module registers
@@ -12,7 +13,7 @@ from silobench.errors import ConfigError
 from silobench.federation import Part
 from silobench.method.types import Count
 from silobench.processes import cores
-from silobench.spec import Registry
+from silobench.spec import Registry, Spec
 from silobench.spec.contract import Contract
 from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
@@ -30,7 +31,7 @@ class Engine:
     modes: tuple[str, ...]  # names in MODES, in order of preference
     workers: int = 0  # threads of the native step, else workers of the executor; 0 to use this process only
     least: float = 0.0  # a round with less work than this stays in this process
-    executor: str = "pool"  # a name in EXECUTORS
+    executor: str = "pool"  # a spec of EXECUTORS
     is_debug: bool = False  # whether errors are shown with their traceback
 
     def settled(self, setting: Setting, previous: str | None = None) -> "Engine":
@@ -46,10 +47,25 @@ class Engine:
             if refusal is None:
                 for name in self.modes:
                     MODES[name].warn(setting)
-                workers = self.workers if setting.task.device == "cpu" else 0  # a device is used by one process
-                return replace(self, modes=(mode,), workers=workers)
+                return replace(self, modes=(mode,), workers=self._workers_on(setting.task.device))
             refusals.append(f"engine {mode} cannot run this experiment: {refusal}")
         raise ConfigError("; ".join(refusals) + "; use auto.")
+
+    def _workers_on(self, device: str) -> int:
+        """Return the number of workers for a device: it is used by one process, unless a cluster has several."""
+        if device == "cpu" or not self.is_remote:
+            return self.workers if device == "cpu" else 0
+        if not getattr(self.place(self.workers), "gpus", 0.0):
+            raise ConfigError(
+                f"the device of this run is {device}, but the engine reserves no GPU for a party: give "
+                "--gpus-per-party, for example 1."
+            )
+        return self.workers
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether jobs may run on machines without the disk of this one."""
+        return self.workers > 0 and getattr(self.place(self.workers), "is_remote", False)
 
     @property
     def mode(self) -> str:
@@ -67,7 +83,9 @@ class Engine:
         return 0 if self.mode == "native" else self.workers
 
     def __str__(self) -> str:
-        return "pool" if self.mode == "inline" and self.workers else self.mode
+        if self.mode != "inline" or not self.workers:
+            return self.mode
+        return "ray" if self.is_remote else "pool"
 
     @property
     def memories(self) -> Memories:
@@ -143,6 +161,16 @@ def stacked(workers: Count | None = None, executor: str = "pool") -> Engine:
 def pool(workers: Count | None = None, executor: str = "pool") -> Engine:
     """Train one party at a time in each worker process, by default one per core; results are identical to inline."""
     return Engine(("inline",), workers=workers or cores(), executor=_known(executor))
+
+
+@ENGINES.register
+def ray(workers: Count | None = None, address: str = "local", cpus: Cpus = 1.0, gpus: Gpus = 0.0) -> Engine:
+    """Train parties as tasks of a Ray cluster, by default of one on this machine; results are identical to inline.
+
+    `address` is auto, HOST:PORT or local. A party reserves `cpus` CPUs and `gpus` GPUs of a machine of the cluster.
+    """
+    executor = str(Spec("ray", (), (("address", address), ("cpus", cpus), ("gpus", gpus))))
+    return Engine(("inline",), executor_of(executor, workers).workers, executor=executor)
 
 
 def _processes(workers: int | None) -> int:

@@ -135,16 +135,17 @@ def here(workers: Count = 1) -> Executor:
 
 
 @functools.cache
-def executor_of(name: str, workers: int) -> Executor:
-    """Return the command's only executor of this name with `workers` workers."""
-    return EXECUTORS.factories[EXECUTORS.bind(name).full.name](workers=workers)
+def executor_of(spec: str, workers: int | None) -> Executor:
+    """Return the command's only executor of this spec with `workers` workers; None for as many as it has room for."""
+    full = EXECUTORS.bind(spec).full
+    return EXECUTORS.factories[full.name](**{**dict(full.kwargs), "workers": workers})
 
 
 @dataclass(frozen=True)
 class Dispatch:
     """Which executor a round uses, and from how much work on."""
 
-    executor: str  # a name in EXECUTORS
+    executor: str  # a spec of EXECUTORS
     workers: int  # 0 to use this process only
     least: float  # a round with less work than this stays in this process
 

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-_LARGE = 1 << 16  # bytes
+LARGE = 1 << 16  # bytes
 
 
 class Shelf:
@@ -86,7 +86,9 @@ def _map_copy(path: str, offset: int, dtype: str, shape: tuple[int, ...]) -> NDA
     return np.frombuffer(content, np.dtype(dtype), offset=offset).reshape(shape)
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    """A pickler of closures by value and of tensors as arrays; it puts large arrays on a shelf, if it has one."""
+
     def __init__(self, file: BinaryIO, shelf: Shelf | None):
         super().__init__(file, protocol=5)
         self.shelf = shelf
@@ -96,19 +98,20 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
             return torch.from_numpy, (obj.detach().numpy(),)
         if isinstance(obj, ModuleType) and obj.__name__ in sys.modules:
             return importlib.import_module, (obj.__name__,)  # cloudpickle does not know silobench's module class
-        if isinstance(obj, np.ndarray) and self.shelf and obj.nbytes >= _LARGE and _plain(obj):
+        if isinstance(obj, np.ndarray) and self.shelf and obj.nbytes >= LARGE and is_plain(obj):
             return self.shelf.reduced(obj)
         return super().reducer_override(obj)
 
 
-def _plain(array: NDArray[Any]) -> bool:
+def is_plain(array: NDArray[Any]) -> bool:
+    """Whether the bytes of an array, its type and its shape restore it."""
     return array.dtype.kind in "biuf" and bool(array.flags.c_contiguous)
 
 
 def packed(value: Any, shelf: Shelf | None = None) -> bytes:
     """Pickle a value; its large arrays are put on the shelf, if there is one."""
     buffer = io.BytesIO()
-    _Pickler(buffer, shelf).dump(value)
+    Pickler(buffer, shelf).dump(value)
     return buffer.getvalue()
 
 

@@ -247,7 +247,7 @@ def _serve(connection: Connection) -> None:
     signal.signal(signal.SIGTERM, _end)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     logging.getLogger("silobench").addHandler(logging.NullHandler())  # the parent logs
-    _calculate_as_the_loop()
+    calculate_as_the_loop()
     shared: dict[int, Any] = {}
     while True:
         try:
@@ -269,7 +269,7 @@ def _serve(connection: Connection) -> None:
             connection.send_bytes(packed(("result", result), shelf))
         except Exception as error:
             try:
-                connection.send_bytes(_packed_error(error))
+                connection.send_bytes(packed_error(error))
             except OSError:  # the parent has stopped this job and closed the connection
                 return
 
@@ -279,11 +279,11 @@ def run_packed(content: bytes) -> bytes:
 
     Errors are raised unchanged. Bits are those of a worker process, as `Executor` demands.
     """
-    _calculate_as_the_loop()
+    calculate_as_the_loop()
     return packed(list(InProcess().news([unpacked(content)])))
 
 
-def _calculate_as_the_loop() -> None:
+def calculate_as_the_loop() -> None:
     """Use one thread and treat denormal numbers as 0, as a round without workers does."""
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
@@ -318,7 +318,7 @@ def _end(*_: object) -> None:
     sys.exit()
 
 
-def _packed_error(error: Exception) -> bytes:
+def packed_error(error: Exception) -> bytes:
     """Pack an error with its traceback and its cause, which pickle leaves out."""
     error.add_note(f"in a worker process:\n{traceback.format_exc()}")
     return packed(("error", (_portable(error), error.__cause__ and _portable(error.__cause__))))

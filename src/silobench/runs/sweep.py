@@ -4,14 +4,17 @@ Both give the same bits. Side by side is best while there are enough runs for al
 that is much longer than the others, finish sooner with all workers on each.
 """
 
+import atexit
 import functools
 import math
 import os
+import shutil
 import traceback
-from collections.abc import Generator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Literal
 
 from silobench.data import Dataset, load
@@ -21,8 +24,10 @@ from silobench.method.solvers import SOLVERS
 from silobench.runs.execute import execute
 from silobench.runs.experiment import load_plugin
 from silobench.runs.facts import LOST
+from silobench.runs.mirror import Change, RunFiles, Seen, changed_files, write_changes, write_files
 from silobench.runs.plan import Plan
 from silobench.runs.prepare import prepare
+from silobench.runs.writer import locked
 from silobench.tasks.metrics import ACCURACY, Metric
 from silobench.training.state import RoundRecord
 
@@ -73,7 +78,7 @@ def sweep(
 
 def _sweep(plans: Sequence[Plan], out: Path, engine: str, workers: int, plugins: Sequence[Path]) -> Generator[Event]:
     chosen = ENGINES.build(engine)
-    together = replace(chosen, workers=workers if workers > 1 and chosen.workers else 0)
+    together = replace(chosen, workers=workers if chosen.workers and (workers > 1 or chosen.is_remote) else 0)
     if chosen.place(workers).workers == 1 or any(plan.cell.device != "cpu" for plan in plans):
         yield from _one_after_the_other(plans, out, together)
         return
@@ -93,6 +98,11 @@ def _shared_out(plans: Sequence[Plan], context: WorkerContext, together: Engine,
     yield from _one_after_the_other(first, context.out, together)
     if len(plans) == 1:
         yield from _one_after_the_other(plans, context.out, together)
+    elif together.is_remote:
+        at_home = [plan for plan in plans if plan.origin or plan.cell.start != "random"]  # they read other runs here
+        yield from _one_after_the_other(at_home, context.out, together)
+        others = [plan for plan in plans if plan not in at_home]
+        yield from _on_other_machines(others, context, replace(together, workers=0), workers)
     else:
         yield from _side_by_side(plans, context, replace(together, workers=0), workers)
 
@@ -164,6 +174,48 @@ def _side_by_side(plans: Sequence[Plan], context: WorkerContext, engine: Engine,
     for news in engine.place(workers).news(jobs):
         if not news.final:
             yield news.value
+
+
+def _on_other_machines(plans: Sequence[Plan], context: WorkerContext, engine: Engine, workers: int) -> Generator[Event]:
+    """Make each run on one worker of a cluster; what it writes there is written into `context.out` here."""
+    jobs, plugins = [], tuple((path.name, path.read_bytes()) for path in context.plugins)
+    for plan in plans:
+        dataset = load(plan.cell.dataset)
+        arguments = (plan, engine, RunFiles(context.out / plan.id), plugins)
+        jobs.append(Job(_elsewhere, (dataset,), arguments, _cost(plan, dataset)))
+    with ExitStack() as stack:
+        for plan in plans:
+            stack.enter_context(locked(context.out / plan.id))
+        for news in stack.enter_context(closing(engine.place(workers).news(jobs))):
+            if not news.final:
+                event, changes = news.value
+                write_changes(context.out / plans[news.job].id, changes)
+                yield event
+
+
+def _elsewhere(
+    dataset: Dataset, plan: Plan, engine: Engine, files: Mapping[str, bytes], plugins: Sequence[tuple[str, bytes]]
+) -> Generator[tuple[Event, list[Change]]]:
+    """Make a run on a machine that has none of the command's files; yield its events, and what it wrote before each."""
+    for name, content in plugins:
+        _load_sent_plugin(name, content)
+    with TemporaryDirectory(prefix="silobench-") as folder:
+        path = Path(folder) / plan.id
+        write_files(path, files)
+        with closing(_events(plan, Path(folder), engine, dataset)) as events:
+            seen: Seen = {}
+            for event in events:
+                changes, seen = changed_files(path, seen)
+                yield event, changes
+
+
+@functools.cache
+def _load_sent_plugin(name: str, content: bytes) -> None:
+    """Load a plugin from its content, once per process; its file stays as long as the process."""
+    path = Path(mkdtemp(prefix="silobench-plugin-")) / name
+    path.write_bytes(content)
+    atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
+    load_plugin(path)
 
 
 def _cost(plan: Plan, dataset: Dataset) -> float:

@@ -77,7 +77,7 @@ class RunWriter:
         if not self._pending or self.state is None:
             return
         began, lines = time.monotonic(), b"".join(self._pending)
-        with _writing(self.path), (self.path / "rounds.jsonl").open("ab") as file:
+        with writing(self.path), (self.path / "rounds.jsonl").open("ab") as file:
             file.write(lines)
             file.flush()
             os.fsync(file.fileno())  # on disk before the checkpoint that counts it
@@ -85,7 +85,7 @@ class RunWriter:
         self._size += len(lines)
         self._digest.update(lines)
         commit = {"bytes": self._size, "sha256": self._digest.hexdigest()}
-        with _writing(self.path):
+        with writing(self.path):
             replace_atomically(checkpoint_file(self.path), pack(self.state, commit))
         now = time.monotonic()
         self._next = now + _COMMIT_EVERY * (now - began)
@@ -101,7 +101,7 @@ class RunWriter:
             "model_sha256": sha256(self.state.server.params.numpy().tobytes()),
             "state_sha256": sha256(b"".join(array.tobytes() for array in arrays(self.state).values())),
         }
-        with _writing(self.path):
+        with writing(self.path):
             replace_atomically(self.path / "run.json", _as_json(self.facts))
         self.close()
 
@@ -124,10 +124,7 @@ def open_run(path: Path, environment: Mapping[str, str], describe: Callable[[], 
 
     `environment` is what results depend on besides the configuration: versions and engine.
     """
-    lock = FileLock(path / ".lock")
-    with _writing(path):
-        (path / "checkpoint").mkdir(parents=True, exist_ok=True)
-        _take(lock, path)
+    lock = _locked(path)
     try:
         if not (path / "run.json").exists():
             _create(path, {"format": FORMAT, "made_by": dict(environment), **describe()})
@@ -156,8 +153,27 @@ def check_resumable(path: Path) -> None:
 def discard_checkpoint(path: Path) -> None:
     """Delete the checkpoint of a finished run; tables and pages need only its records."""
     if (path / "run.json").exists() and read_json(path)[0]["status"] == "complete":
-        with _writing(path):
+        with writing(path):
             shutil.rmtree(path / "checkpoint", ignore_errors=True)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes out of a run directory, whose files come from another machine."""
+    lock = _locked(path)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _locked(path: Path) -> FileLock:
+    """Create a run directory, if there is none, and return its lock, taken."""
+    lock = FileLock(path / ".lock")
+    with writing(path):
+        (path / "checkpoint").mkdir(parents=True, exist_ok=True)
+        _take(lock, path)
+    return lock
 
 
 def _take(lock: FileLock, path: Path) -> None:
@@ -183,7 +199,7 @@ def _create(path: Path, facts: Mapping[str, Any]) -> None:
     if (path / "rounds.jsonl").exists():
         raise RecordError(f"{path / 'run.json'} is missing beside recorded rounds: {REMEDY}")
     described = {key: value for key, value in facts.items() if key != "encoder"}
-    with _writing(path):
+    with writing(path):
         if facts.get("encoder"):
             content = json.dumps(facts["encoder"], ensure_ascii=False).encode()
             described["encoder_sha256"] = sha256(content)
@@ -198,7 +214,7 @@ def _drop_uncommitted(path: Path, state: State | None) -> tuple[int, Any]:
         return 0, hashlib.sha256()
     if state is None:
         _need_no_rounds(path)
-    with _writing(path):
+    with writing(path):
         os.truncate(lines, (read_header(path) or {"bytes": 0})["bytes"])
     content = read_bytes(lines)
     return len(content), hashlib.sha256(content)
@@ -212,7 +228,7 @@ def _need_no_rounds(path: Path) -> None:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Turn an operating-system error into one sentence."""
     try:
         yield
