@@ -6,17 +6,20 @@ import platform
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from harness import MARK
 from scaling.material import write
 from scaling.model import Case, Point
 
 ROOT = Path(__file__).parents[1]
 TESTED = 2000  # test rows
 _LINEAR, _SMALL, _LARGE = "linear", "mlp(64, 32)", "mlp(256, 128)"
+_MODULES = {"whole": ["scaling.points", "whole"], "rounds": ["scaling.points", "rounds"], "ray": ["scaling.ray_points"]}
 _FEW = {"rows": 20, "batch": 10}
 
 
@@ -31,6 +34,8 @@ def jobs(beyond: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     for parties in (10, 100, 1_000, 10_000):
         yield "rounds", {**_FEW, "parties": parties, "variants": list(_variants(parties))}
     yield "rounds", {"parties": 100, "rows": 200, "batch": 10, "variants": list(_larger())}
+    for workers in (1, 2, 3, 4):
+        yield "ray", {"parties": 1_000, "rows": 20, "batch": 10, "workers": workers, "variants": list(_clustered())}
     if beyond:
         yield "whole", _whole(100_000, 5, cohort=100)
         yield "rounds", {"parties": 100_000, "rows": 5, "batch": 10, "variants": list(_beyond())}
@@ -71,17 +76,25 @@ def _beyond() -> Iterator[dict[str, Any]]:
             yield {"cohort": cohort, "model": _LINEAR, "algorithm": algorithm}
 
 
+def _clustered() -> Iterator[dict[str, Any]]:
+    """Yield the methods whose rounds are measured on Ray: few and many parties, small and large messages."""
+    for model in (_LINEAR, _SMALL, _LARGE):
+        for cohort in (10, 100, 400):
+            if (model, cohort) != (_LARGE, 400):
+                yield {"cohort": cohort, "model": model, "algorithm": "fedavg"}
+
+
 def measured(kind: str, job: dict[str, Any]) -> Iterator[Point]:
     """Yield the points of one job, from a process of its own."""
     with tempfile.TemporaryDirectory(prefix="sb-scale-") as scratch:
         spec = write(Path(scratch), job["parties"] * job["rows"], TESTED)
         paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         done = subprocess.run(
-            [sys.executable, "-m", "scaling.points", kind, json.dumps({**job, "spec": spec})],
+            [sys.executable, "-m", *_MODULES[kind], json.dumps({**job, "spec": spec})],
             stdout=subprocess.PIPE,
             text=True,
             check=True,
-            env={**os.environ, "PYTHONPATH": paths},
+            env={**os.environ, "PYTHONPATH": paths, MARK: uuid.uuid4().hex},
         )
     yield from (Point.from_json(json.loads(line)) for line in done.stdout.splitlines())
 

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
+_ENOUGH = 20_000_000  # work of a batch, rows times parameters: as in `engines/cluster/batches.py`
+
 
 @dataclass(frozen=True)
 class Case:
@@ -33,6 +35,13 @@ class Case:
     def steps(self) -> int:
         """Minibatches of one party in a round, with one local epoch."""
         return -(-self.rows // self.batch)
+
+    @property
+    def tasks(self) -> int:
+        """Tasks of a round on Ray: parties are sent in batches of enough work, at least one batch per worker."""
+        work = self.rows * self.parameters  # of a party
+        in_batch = max(1, min(_ENOUGH // work, self.cohort // self.workers))
+        return -(-self.cohort // in_batch)
 
     @property
     def bytes_up(self) -> int:
@@ -100,7 +109,7 @@ class Fit:
 def fit(terms: Sequence[Term], points: Sequence[Point]) -> Fit:
     """Return the prices with the least squares of relative errors.
 
-    Columns are scaled to a largest entry of 1 before they are fitted, because amounts differ by ten orders of magnitude.
+    Columns are scaled to a largest entry of 1 before they are fitted: amounts differ by ten orders of magnitude.
     """
     if len(points) < len(terms):
         raise ValueError(f"{len(points)} measurements cannot determine {len(terms)} prices: measure more cases.")

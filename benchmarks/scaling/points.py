@@ -5,6 +5,7 @@
 shared machine also counts the work of others.
 """
 
+import itertools
 import json
 import resource
 import sys
@@ -18,6 +19,7 @@ from scaling.material import CLASSES, FEATURES
 from scaling.model import Case, Point
 from silobench.data import load
 from silobench.data.dataset import Dataset
+from silobench.engines.cluster.parcels import parcelled, unparcelled
 from silobench.engines.engine import ENGINES
 from silobench.runs.checkpoint import pack
 from silobench.runs.execute import execute
@@ -83,12 +85,23 @@ def whole(spec: str, job: dict[str, Any]) -> Iterator[Point]:
         sizes = {"run.json": files["run.json"].stat().st_size, "line": len(lines[1]), "last line": len(lines[-1])}
         sizes["checkpoint"] = files["state.safetensors"].stat().st_size
     case = case_of(run, job, len(record.state.memory), tested=0)
-    lengths = [later - earlier for earlier, later in zip(laps, laps[1:], strict=False)]
+    lengths = [later - earlier for earlier, later in itertools.pairwise(laps)]
     ordinary = min(lengths[2:-2])
-    seconds = {"prepare": lengths[0], "open": lengths[1] - ordinary, "end": lengths[-2] - ordinary + lengths[-1]}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    for cost, value in {**seconds, "resident": memory, "peak": peak, **sizes}.items():
+    seconds = {"prepare": lengths[0]}
+    if not case.remembered:  # else the first and the last round also write checkpoints of many memories
+        seconds |= {"open": lengths[1] - ordinary, "end": lengths[-2] - ordinary + lengths[-1]}
+    peak = max(memory, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)  # the kernel counts both in batches
+    for cost, value in {**seconds, "resident": memory, "peak": peak, **sizes, **shipped(run)}.items():
         yield Point(cost, case, value)
+
+
+def shipped(run: HorizontalRun) -> dict[str, float]:
+    """Return the bytes of a setting as it is sent to another machine, and the seconds in which a worker unpacks it."""
+    parcel = parcelled(run.setting)
+    began = time.process_time()
+    unparcelled(parcel)
+    seconds = time.process_time() - began
+    return {"setting": sum(array.nbytes for array in parcel), "unpack": seconds}
 
 
 def resident() -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from scaling.cluster import Machines, round_on
 from scaling.model import Case, Spread, Term
 from scaling.study import Study
 from scaling.terms import COSTS
@@ -10,7 +11,7 @@ from silobench.analysis.units import duration, size
 
 _ROUNDS = ("native round", "inline round")
 _MILLION = Case(parties=1_000_000, cohort=1_000, rows=20, parameters=330)
-_SMALL = 4_522  # parameters of mlp(64, 32) on 32 features
+_SMALL, _LARGE = 4_522, 42_634  # parameters of mlp(64, 32) and mlp(256, 128) on 32 features
 _MADE = {"s": duration, "B": size}
 
 
@@ -26,6 +27,9 @@ def tables(study: Study) -> dict[str, str]:
         "beyond": _beyond(study),
         "million": _million(study),
         "limits": _limits(study),
+        "setting": _prices(study, ("setting", "unpack")),
+        "ray": _prices(study, ("ray start", "ray driver", "ray workers", "ray services")),
+        "nodes": _nodes(study),
     }
 
 
@@ -136,3 +140,43 @@ def _limits(study: Study) -> str:
         largest = max(parts, key=lambda name: parts[name])
         rows.append([title, f"{most:,.0f}", f"{largest}: {parts[largest] / sum(parts.values()):.0%}"])
     return markdown(["run", f"parties that fit {size(memory)}", "largest part"], rows)
+
+
+def _nodes(study: Study) -> str:
+    """Return predictions for clusters of machines like this one."""
+    rows = []
+    for title, case in (
+        ("linear, 20 rows", replace(_MILLION, parties=100_000, cohort=10_000)),
+        ("mlp, 200 rows", replace(_MILLION, parties=100_000, cohort=10_000, rows=200, parameters=_SMALL)),
+        ("mlp(256, 128), 2,000 rows", replace(_MILLION, parties=10_000, cohort=1_000, rows=2_000, parameters=_LARGE)),
+    ):
+        one = round_on(study, case, Machines(1, study.machine["cores"]))
+        for nodes in (1, 2, 10, 100):
+            cluster = round_on(study, case, Machines(nodes, study.machine["cores"]))
+            rows.append(
+                [
+                    f"{title}, cohort {case.cohort:,}",
+                    f"{nodes}",
+                    f"{cluster.tasks:,}",
+                    amount(cluster.parallel, "s"),
+                    amount(cluster.driver, "s"),
+                    amount(cluster.network, "s"),
+                    amount(cluster.seconds, "s"),
+                    f"{one.seconds / cluster.seconds:.1f}",
+                    f"{amount(cluster.traffic / cluster.seconds, 'B')}/s",
+                    f"{one.parallel / (one.driver + one.network):.1f}",
+                ]
+            )
+    head = [
+        "run",
+        "nodes",
+        "tasks",
+        "training",
+        "driver",
+        "network",
+        "round",
+        "speed-up",
+        "through the driver",
+        "saturated at",
+    ]
+    return markdown(head, rows)

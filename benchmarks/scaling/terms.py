@@ -50,41 +50,79 @@ class Cost:
 _EVERY_PARTY = "silobench's own steps by party are loops: twice the parties take twice as long"
 _ROUND = (
     Term("round", "round", _one, "cohort, clock and record do not depend on the method"),
-    Term("parties", "party of the federation", _parties, "no step of a round visits all parties, so it is near 0"),
-    Term("cohort", "party of the cohort", _cohort, "random order, message and record of a party: the same for any size"),
-    Term("steps", "step of a party", lambda case: case.cohort * case.steps, "calls per minibatch, without its arithmetic"),
+    Term("parties", "party of the federation", _parties, "no step of a round visits all parties"),
+    Term("cohort", "party of the cohort", _cohort, "seeds, message and record of a party: the same for any size"),
     Term(
-        "training", "row × parameter",
-        lambda case: case.cohort * case.rows * case.parameters,
-        "arithmetic of one pass over a row, forward and backward; the rate of the kernels is the same for any layer",
+        "steps",
+        "step of a party",
+        lambda case: case.cohort * case.steps,
+        "calls for a minibatch, without its arithmetic",
     ),
     Term(
-        "messages", "number of a message",
+        "rows", "row of the cohort", lambda case: case.cohort * case.rows, "its place in a random order, its features"
+    ),
+    Term(
+        "training",
+        "row of the cohort × parameter",
+        lambda case: case.cohort * case.rows * case.parameters,
+        "arithmetic forward and backward; kernels have the same rate for any layer, which holds least",
+    ),
+    Term(
+        "messages",
+        "number of the messages",
         lambda case: case.cohort * case.vectors * case.parameters,
         "a message is copied and added a fixed number of times",
     ),
     Term(
-        "test", "test row × parameter",
-        lambda case: case.tested * case.parameters,
-        "arithmetic of one forward pass, on all test rows",
+        "own memories",
+        "party of the cohort with a memory",
+        lambda case: case.cohort * (case.vectors - 1),
+        "SCAFFOLD: a party reads its memory and returns a new one",
     ),
-    Term("memories", "party with a memory", _remembered, "the table of memories is copied in every round, the vectors are not"),
-)  # fmt: skip
+    Term("memories", "party with a memory", _remembered, "the table of memories is copied, the vectors are not"),
+    Term("test", "test row × parameter", lambda case: case.tested * case.parameters, "arithmetic of a forward pass"),
+)
 _START = (
-    Term("run", "run", _one, "imports of torch are not in it"),
+    Term("run", "run", _one, "the import of torch is not in it"),
     Term("parties", "party of the federation", _parties, _EVERY_PARTY),
     Term("rows", "row", _all_rows, "a file is read, checked by its sha256 and counted by class once"),
 )
 _END = (
-    Term("run", "run", _one, "the last test is one of the shared model"),
-    Term("parties", "party of the federation", _parties, "the model is scored on each party's own test rows, one by one"),
+    Term("run", "run", _one, "the import of torch is not in it"),
+    Term("parties", "party of the federation", _parties, _EVERY_PARTY),
 )
 _MEMORY = (
     Term("process", "process", _one, "Python, torch and its libraries"),
     Term("rows", "stored byte of the rows", _stored_bytes, "rows are in memory once, whatever the number of parties"),
-    Term("parties", "party of the federation", _parties, "an object, an array and two tensors for each"),
-    Term("memories", "byte of a memory", _remembered_bytes, "one vector per party that took part (SCAFFOLD)"),
-    Term("owners", "party with a memory", _remembered, "the objects around a memory"),
+    Term(
+        "parties",
+        "party of the federation",
+        _parties,
+        "objects, an array and two tensors; texts while files are written",
+    ),
+    Term("memories", "byte of a memory", _remembered_bytes, "SCAFFOLD: a vector per party; copies while it is written"),
+    Term("owners", "party with a memory", _remembered, "objects around a memory"),
+)
+_CLUSTER = (
+    Term("round", "round", _one, "the state and the record"),
+    Term("tasks", "task", lambda case: case.tasks, "it is sent, awaited and fetched, one after the other"),
+    Term("cohort", "party of the cohort", _cohort, "replies are unpacked and added one after the other"),
+    Term("replies", "byte of the replies", lambda case: case.bytes_up, "every reply reaches the driver as it is"),
+)
+_WORKERS = (
+    Term("tasks", "task", lambda case: case.tasks, "it is sent, awaited and fetched, one after the other"),
+    Term(
+        "models",
+        "byte of the model × worker",
+        lambda case: case.workers * case.vectors * case.parameters * 4,
+        "each worker unpacks the model once per round",
+    ),
+    *(term for term in _ROUND if term.name in ("cohort", "steps", "training", "messages")),
+)
+_SETTING = (
+    Term("setting", "setting", _one, "method, network and code"),
+    Term("parties", "party of the federation", _parties, "its objects and its row numbers, pickled one by one"),
+    Term("rows", "stored byte of the rows", _stored_bytes, "as they are; the workers of a machine share them"),
 )
 COSTS = {
     "native round": Cost("a round, native", "s", _ROUND),
@@ -93,44 +131,72 @@ COSTS = {
     "open": Cost("describing the run (run.json)", "s", _START),
     "end": Cost("final test and seal", "s", _END),
     "commit": Cost(
-        "packing a checkpoint", "s",
+        "packing a checkpoint",
+        "s",
         (
-            Term("checkpoint", "checkpoint", _one, "one file"),
+            Term("run", "run", _one, "the import of torch is not in it"),
             Term("owners", "party with a memory", _remembered, "a name and a checksum for each"),
-            Term("memories", "byte of a memory", _remembered_bytes, "copied and summed once or twice"),
+            Term("memories", "byte of a memory", _remembered_bytes, "copied and summed; the disk is not in it"),
         ),
     ),
     "resident": Cost("memory during rounds", "B", _MEMORY),
     "peak": Cost("largest memory", "B", _MEMORY),
     "run.json": Cost(
-        "run.json", "B",
+        "run.json",
+        "B",
         (
-            Term("run", "run", _one, "what does not depend on parties"),
-            Term("parties", "party of the federation", _parties, "name, rows, rows by class (10 classes), distance of labels"),
+            Term("file", "file", _one, "what does not depend on parties"),
+            Term(
+                "parties",
+                "party of the federation",
+                _parties,
+                "name, rows, rows by class (ten), result of the last test",
+            ),
         ),
     ),
     "line": Cost(
-        "a line of rounds.jsonl", "B",
+        "a line of rounds.jsonl",
+        "B",
         (
-            Term("round", "round", _one, "metrics, times, bytes"),
+            Term("file", "file", _one, "what does not depend on parties"),
             Term("cohort", "party of the cohort", _cohort, "its number"),
         ),
     ),
     "last line": Cost(
-        "the last line", "B",
+        "the last line",
+        "B",
         (
-            Term("round", "round", _one, "confusions and calibration too"),
-            Term("parties", "party of the federation", _parties, "the result on its own test rows"),
+            Term("file", "file", _one, "what does not depend on parties"),
+            Term(
+                "parties",
+                "party of the federation",
+                _parties,
+                "name, rows, rows by class (ten), result of the last test",
+            ),
             Term("cohort", "party of the cohort", _cohort, "its number"),
         ),
     ),
     "checkpoint": Cost(
-        "the checkpoint", "B",
+        "the checkpoint",
+        "B",
         (
-            Term("run", "run", _one, "header"),
+            Term("file", "file", _one, "what does not depend on parties"),
             Term("model", "byte of the server's vectors", _server_bytes, "parameters, and SCAFFOLD's c"),
-            Term("memories", "byte of a memory", _remembered_bytes, "as it is"),
             Term("owners", "party with a memory", _remembered, "its name in the header"),
+            Term("memories", "byte of a memory", _remembered_bytes, "as it is"),
         ),
     ),
-}  # fmt: skip
+    "setting": Cost("a setting for a machine", "B", _SETTING),
+    "unpack": Cost("its unpacking by a worker", "s", _SETTING),
+    "ray start": Cost(
+        "start of Ray",
+        "s",
+        (
+            Term("cluster", "cluster", _one, "services start, machines state their versions; seconds of the clock"),
+            Term("workers", "worker", lambda case: case.workers, "a process that imports torch"),
+        ),
+    ),
+    "ray driver": Cost("driver", "s", _CLUSTER),
+    "ray workers": Cost("all workers together", "s", _WORKERS),
+    "ray services": Cost("Ray's services on this machine", "s", _CLUSTER[:2]),
+}
