@@ -297,12 +297,12 @@ def federate(
             'the third number of split, as in split = "10:1".'
         )
     partition = cut(dataset, spec, parties, seed)
-    members = []
+    members, no_rows = [], _tensor(np.zeros(0, dtype=np.int64))  # one for all: there may be a million parties
     for party, rows in enumerate(partition.rows):
         held_out = _held_out(rows, partition.shared, dataset.validation, validation, seed, party)
         train = np.setdiff1d(rows, held_out, assume_unique=True) if len(held_out) else rows
         name = partition.names[party] if partition.names else str(party)
-        members.append(Party(party, _tensor(train), _tensor(held_out), name))
+        members.append(Party(party, _tensor(train), _tensor(held_out) if len(held_out) else no_rows, name))
     return Federation(dataset, partition, seed, tuple(members))
 
 

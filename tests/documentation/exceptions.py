@@ -49,6 +49,13 @@ COMMANDS = (
     Exempt("docs/results/*", "silobench report *", "the runs above are only planned", "parse"),
     Exempt("*", "silobench run * --scale paper *", "days, on datasets that are not embedded", "plan"),
     Exempt("docs/performance.md", "silobench run curves.toml *", "an hour, on MNIST and CIFAR-10", "plan"),
+    Exempt(
+        "docs/scale.md",
+        "python benchmarks/scale.py measure*",
+        "a quarter of an hour",
+        "test",
+        "tests/benchmarks/test_scale.py",
+    ),
     # --- suites that take a minute or more
     Exempt("*", "silobench watch *", "it ends with Ctrl-C", "test", "tests/cli/test_watch.py"),
     Exempt("*", "silobench demo*", "fifteen seconds", "test", "tests/cli/test_demo.py"),
