@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from silobench.engines.executor import Job
 
 _ENOUGH = 2e7  # cost of a batch, parameters times rows: about ten milliseconds
+_MOST = 16  # jobs in a batch: each takes a millisecond, however small, and all of their results are sent at once
 _BLOCK = 8  # batches per slot, among which the most expensive start first
 
 
@@ -27,7 +28,7 @@ def batches(jobs: Sequence[Job], workers: int) -> list[Batch]:
     groups: list[Batch] = []
     for number, job in enumerate(jobs):
         last = groups[-1] if groups else None
-        if last and last.cost + job.cost <= enough and _share_values(jobs[last.jobs[0]], job):
+        if last and last.cost + job.cost <= enough and len(last.jobs) < _MOST and _share_values(jobs[last.jobs[0]], job):
             groups[-1] = Batch((*last.jobs, number), last.cost + job.cost)
         else:
             groups.append(Batch((number,), job.cost))

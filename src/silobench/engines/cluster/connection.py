@@ -30,11 +30,17 @@ _OURS = {  # of the environment, before Ray is imported; what the user has set s
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # Ray's future behaviour, without its warning
+    "RAY_NUM_REDIS_GET_RETRIES": "3",  # attempts to connect, one per second, each with a warning; by default 20
 }
 
 
 def library() -> Any:
-    """Return the module `ray`; refuse to go on without it."""
+    """Return the module `ray`; refuse to go on without it, or where it was imported without a token."""
+    if "RAY_AUTH_MODE" not in os.environ and "ray" in sys.modules and not sys.modules["ray"].is_initialized():
+        raise ConfigError(
+            "the module ray was imported before silobench could turn on its tokens: set the environment variable "
+            "RAY_AUTH_MODE to token before the import, or connect with ray.init first."
+        )
     for name, value in _OURS.items():
         os.environ.setdefault(name, value)
     try:
@@ -136,10 +142,10 @@ def _explained(address: str) -> Iterator[None]:
         yield
     except Exception as error:
         text = " ".join(str(error).split())
-        if "token" in text.lower():
+        if "token" in text.lower() or "Failed to connect" in text:  # of a head that listens, as was checked
             raise ConfigError(
-                f"the Ray cluster at {address} refused the token of this command: use that of its head, by "
-                f"RAY_AUTH_TOKEN or in the file {token_file()}."
+                f"the Ray cluster at {address} refused this command, most likely its token: use that of its head, by "
+                f"RAY_AUTH_TOKEN or in the file {token_file()}, and the same version of Ray."
             ) from error
         if address == "auto" and isinstance(error, ConnectionError):
             raise ConfigError(

@@ -52,12 +52,12 @@ class Cluster:
     memories = InState()
     is_remote = True  # whether jobs may run on machines without this disk
 
-    def __init__(self, address: str, cpus: float, gpus: float, limit: int | None = None):
-        self.gpus, self._cpus, self._limit = gpus, cpus, limit
+    def __init__(self, address: str, cpus: float, gpus: float, limit: int | None = None, retries: int = _RETRIES):
+        self.gpus, self._cpus, self._limit, self._retries = gpus, cpus, limit, retries
         connection.connect(address, int((limit or 0) * cpus))
         self._library = connection.library()
         needs = {"num_cpus": cpus, "num_gpus": gpus}
-        self._task = self._library.remote(max_retries=_RETRIES, retry_exceptions=False, **needs)(run_calls)
+        self._task = self._library.remote(max_retries=retries, retry_exceptions=False, **needs)(run_calls)
         self._stream = self._library.remote(max_retries=0, num_returns="streaming", **needs)(run_generator)
         self._shared: list[_Shared] = []
         self._keys = (f"{secrets.token_hex(8)}-{number}" for number in itertools.count())
@@ -118,8 +118,8 @@ class Cluster:
                 except self._library.exceptions.RayError as error:
                     del running[generator]
                     losses[job] += 1
-                    if losses[job] > _RETRIES:
-                        raise _lost(error) from error
+                    if losses[job] > self._retries:
+                        raise self._lost(error) from error
                     todo.append(job)
                     continue
                 if kind == "result":
@@ -150,9 +150,17 @@ class Cluster:
         try:
             content = self._library.get(ref)
         except self._library.exceptions.RayError as error:
-            raise _lost(error) from error
+            raise self._lost(error) from error
         results: list[Any] = _opened(content)[1]
         return results
+
+    def _lost(self, error: Exception) -> RecordError:
+        reason, losses = str(error).strip().splitlines()[0], self._retries + 1
+        return RecordError(
+            f"a worker of the Ray cluster was lost {losses} time{'s' * (losses > 1)} on the same job ({reason.rstrip('.')}; "
+            "perhaps out of memory: use a larger --cpus-per-party); finished rounds are saved, and the same command "
+            "continues from them."
+        )
 
     def _cancel(self, running: dict[Any, int]) -> None:
         """Stop what is under way, and leave the cluster up."""
@@ -168,12 +176,3 @@ def _opened(content: Any) -> tuple[str, Any]:
         error, cause = value
         raise error from cause
     return kind, value
-
-
-def _lost(error: Exception) -> RecordError:
-    reason = str(error).strip().splitlines()[0]
-    return RecordError(
-        f"a worker of the Ray cluster was lost {_RETRIES + 1} times on the same job ({reason.rstrip('.')}; perhaps out "
-        "of memory: use a larger --cpus-per-party); finished rounds are saved, and the same command continues from "
-        "them."
-    )
