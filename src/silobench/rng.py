@@ -25,6 +25,16 @@ def torch_seed(seed: int, purpose: str, round: int = 0, party: int = 0) -> int:
     return int(words[0] >> np.uint64(1))
 
 
+def key_words(seed: int, purpose: str, round: int = 0) -> NDArray[np.uint32]:
+    """Return the words that the generator of `stream` is derived from, without the last one, which is the party.
+
+    >>> [int(word) for word in key_words((1 << 32) + 7, "order", round=3)]
+    [7, 1, 4113142680, 3]
+    """
+    words = [seed >> shift & 0xFFFFFFFF for shift in range(0, max(1, seed.bit_length()), 32)]
+    return np.array([*words, zlib.crc32(purpose.encode()), round], dtype=np.uint32)
+
+
 def _key(seed: int, purpose: str, round: int, party: int) -> "list[int] | NDArray[np.uint32]":
     # crc32 names the purpose: stable across processes and versions, unlike hash().
     words = [seed, zlib.crc32(purpose.encode()), round, party]

@@ -27,7 +27,7 @@ _REFUSALS = {
 }
 _KINDS = {"uint8": 0, "float32": 1}
 _SPARSE = 2
-_LONG, _INT, _SHIFT, _FLOAT = (np.dtype(kind) for kind in (np.int64, np.int32, np.int8, np.float32))
+_LONG, _INT, _SHIFT, _FLOAT, _WORD = map(np.dtype, (np.int64, np.int32, np.int8, np.float32, np.uint32))
 
 
 class KernelError(RuntimeError):
@@ -91,14 +91,49 @@ class Rule:
     drift: Floats | None = None
 
 
+@dataclass(frozen=True)
+class Passes:
+    """How often parties visit their rows: `epochs` times in random order, up to `batch` rows in a step.
+
+    The random stream of a party has the words in `key` and then the number of the party, as in `silobench.rng`.
+    """
+
+    key: NDArray[np.uint32]
+    epochs: int
+    batch: int
+
+
+PARTY = np.dtype(
+    [
+        ("rows", np.uintp),  # address of its row numbers
+        *((name, np.int64) for name in ("count", "number", "status")),
+        ("loss", np.float64),  # mean of the steps
+        ("seconds", np.float64),
+    ]
+)
+"""A party of a batch. The last three fields are results."""
+
+
+class PartyError(KernelError):
+    """The native step refused the party at this place of a batch."""
+
+    def __init__(self, place: int, status: int) -> None:
+        super().__init__(_refusal(status))
+        self.place = place
+
+
 class Kernel:
-    """A compiled library with two functions, `train` and `score`."""
+    """A compiled library: `train` and `score`, and for many small parties `train_batch` and `order`."""
 
     def __init__(self, path: Path):
         library = ctypes.CDLL(str(path))
         self._train, self._score = library.silobench_train, library.silobench_score
         self._train.argtypes = [ctypes.c_void_p] * 7
         self._score.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int64] + [ctypes.c_void_p] * 3
+        self._train_batch, self._order = library.silobench_train_batch, library.silobench_order
+        self._train_batch.argtypes = [ctypes.c_void_p] * 6 + [ctypes.c_int64] * 2 + [ctypes.c_int32, ctypes.c_void_p]
+        self._order.argtypes = [ctypes.c_void_p, ctypes.c_int64] * 2 + [ctypes.c_int64, ctypes.c_void_p]
+        self._order.restype = None
         self.lanes = int(library.silobench_lanes())
 
     def train(
@@ -116,13 +151,50 @@ class Kernel:
             )
         vectors = (params, velocity, rule.anchor, rule.linear, rule.drift)
         params_at, velocity_at, *pulls = (_vector(vector, parameters(shape)) for vector in vectors)
-        network, row_data = _network(shape), _rows(rows, shape)
-        step = _Rule(rule.lr, rule.momentum, rule.decay, rule.strength if pulls[0] else 0.0, *pulls)
-        if rule.strength and rule.anchor is None:  # a pull to the origin is a decay
-            step.decay += rule.strength
+        network, row_data, step = _network(shape), _rows(rows, shape), _step(rule, pulls)
         pointers = (ctypes.byref(steps), ctypes.byref(step), params_at, velocity_at, ctypes.byref(loss))
         _check(self._train(ctypes.byref(network), ctypes.byref(row_data), *pointers))
         return loss.value / max(1, len(sizes))
+
+    def train_batch(
+        self,
+        shape: Shape,
+        rows: Rows,
+        passes: Passes,
+        rule: Rule,
+        start: Floats,
+        parties: NDArray[np.void],
+        threads: int = 1,
+        total: Floats | None = None,
+    ) -> Floats:
+        """Train parties (an array of `PARTY`) from `start`; return the sum of their changes, weighted by their rows.
+
+        Dense rows and networks without pictures only. Parties are added in their order, to `total` unless it is None;
+        the number of threads does not affect the bits. Their losses and seconds are written to `parties`.
+        """
+        if parties.dtype != PARTY or not parties.flags.c_contiguous:
+            raise KernelError("a contiguous array of parties is needed.")
+        size, is_first = parameters(shape), total is None
+        pulls = [_vector(vector, size) for vector in (rule.anchor, rule.linear, rule.drift)]
+        total = np.empty(size, np.float32) if total is None else total
+        visits = _Passes(_at(passes.key, _WORD), len(passes.key), passes.epochs, passes.batch)
+        network, row_data, step = _network(shape), _rows(rows, shape), _step(rule, pulls)
+        inputs = (ctypes.byref(each) for each in (network, row_data, visits, step))
+        parties_at = parties.__array_interface__["data"][0]
+        outputs = parties_at, len(parties), threads, is_first, _vector(total, size)
+        status = self._train_batch(*inputs, _vector(start, size), *outputs)
+        if status and parties["status"].any():
+            place = int(np.flatnonzero(parties["status"])[0])
+            raise PartyError(place, int(parties["status"][place]))
+        _check(status)
+        parties["loss"] /= passes.epochs * -(-parties["count"] // passes.batch)
+        return total
+
+    def order(self, key: NDArray[np.uint32], rows: Longs, passes: int = 1) -> Longs:
+        """Return rows in random order, once for each pass: what `Generator.permutation` of NumPy draws from a key."""
+        order = np.empty(len(rows) * passes, np.int64)
+        self._order(_at(key, _WORD), len(key), _at(rows, _LONG), len(rows), passes, _at(order, _LONG))
+        return order
 
     def score(self, shape: Shape, rows: Rows, order: Longs, params: Floats) -> tuple[Longs, float]:
         """Return how many of the rows in `order` are classified correctly, by class, and the sum of their losses."""
@@ -163,6 +235,18 @@ class _Rule(ctypes.Structure):
         *((name, ctypes.c_float) for name in ("lr", "momentum", "decay", "strength")),
         *((name, ctypes.c_void_p) for name in ("anchor", "linear", "drift")),
     ]
+
+
+class _Passes(ctypes.Structure):
+    _fields_ = [("key", ctypes.c_void_p), *((name, ctypes.c_int64) for name in ("words", "epochs", "batch"))]
+
+
+def _step(rule: Rule, pulls: Sequence[int | None]) -> _Rule:
+    """Return the C structure of a rule; `pulls` are the addresses of its anchor, linear term and drift."""
+    step = _Rule(rule.lr, rule.momentum, rule.decay, rule.strength if pulls[0] else 0.0, *pulls)
+    if rule.strength and rule.anchor is None:  # a pull to the origin is a decay
+        step.decay += rule.strength
+    return step
 
 
 @cache
@@ -208,4 +292,8 @@ def _at(array: NDArray[Any] | None, dtype: np.dtype[Any]) -> int | None:
 
 def _check(status: int) -> None:
     if status:
-        raise KernelError(f"the native step refused the call: {_REFUSALS.get(status, f'code {status}')}.")
+        raise KernelError(_refusal(status))
+
+
+def _refusal(status: int) -> str:
+    return f"the native step refused the call: {_REFUSALS.get(status, f'code {status}')}."

@@ -26,10 +26,11 @@ from silobench.engines.kernel.binding import Kernel
 from silobench.processes import cpu_info
 
 SOURCE = Path(__file__).with_name("step.cpp")
+HEADERS = (Path(__file__).with_name("batch.h"), Path(__file__).with_name("orders.h"))  # which it includes
 # No flag lets the compiler ignore NaN or infinity. Sums of products may be rounded once instead of twice.
 FLAGS = (
     "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-math-errno",
-    "-ffp-contract=fast", "-Wno-psabi",
+    "-ffp-contract=fast", "-Wno-psabi", "-pthread",
 )  # fmt: skip
 _COMPILERS = ("c++", "g++", "clang++", "cc", "gcc", "clang")
 _FEATURES = ("avx512f", "avx2", "fma", "avx", "sse4_2", "asimd", "sve")  # the most capable first
@@ -89,7 +90,7 @@ def _native_or_error() -> Native | NoNativeError:
 def _built() -> Native:
     compiler = _compiler()
     version, command = _version(compiler), [*compiler, *FLAGS, _target()]
-    key = _key(SOURCE.read_bytes(), command, version, _processor())
+    key = _key(b"".join(file.read_bytes() for file in (SOURCE, *HEADERS)), command, version, _processor())
     path = _folder() / f"{key}.so"
     try:
         if not path.exists():
@@ -159,7 +160,7 @@ def _build(command: Sequence[str], path: Path) -> None:
     _LOG.info("compiling the native step for this processor, once; this takes some seconds.")
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         library = Path(folder) / path.name
-        _run([*command, "-o", str(library), str(SOURCE), "-lm"])
+        _run([*command, "-o", str(library), f"-I{HEADERS[0].parent}", str(SOURCE), "-lm"])
         check(library)
         replace_atomically(path, library.read_bytes())
 

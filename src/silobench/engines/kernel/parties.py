@@ -20,9 +20,10 @@ from torch import Tensor
 from silobench.data.augment import draw_windows
 from silobench.engines.failures import located
 from silobench.engines.kernel import Rows, Rule, Shape, Walk, native
+from silobench.engines.kernel.batches import can_batch, rule_of, train_batches
 from silobench.federation import Part
 from silobench.method.solvers import Problem
-from silobench.method.types import Memory, Pull, Vector, at
+from silobench.method.types import Memory, Vector, at
 from silobench.models.architectures import Cnn, Mlp
 from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
@@ -61,15 +62,24 @@ def _shape(setting: Setting) -> Shape | None:
     return None
 
 
+def can_train_together(local_round: LocalRound, memory: Mapping[int, PartyMemory], longest: float) -> bool:
+    """Whether one call can train many parties; `longest` is the work of the longest: parameters times rows visited."""
+    shape = _shape(local_round.setting)
+    return shape is not None and can_batch(local_round, memory, shape, longest)
+
+
+def train_together(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: int) -> Iterator[Reply]:
+    """Train the parties in `memory` in as few calls as possible, and yield one reply; it has the bits of `train`."""
+    rows, shape, parties = _inputs(local_round, memory)
+    return train_batches(local_round, parties, shape, rows, threads)
+
+
 def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: int) -> Iterator[Reply]:
     """Train the parties in `memory` and yield their replies, those with most rows first."""
-    setting = local_round.setting
-    parties = sorted(memory, key=lambda party: (-setting.solver.rows(local_round.party(party).samples), party))
-    rows, shape = _rows_of(setting.federation.x, setting.federation.y), _shape(setting)
-    assert shape is not None
+    rows, shape, parties = _inputs(local_round, memory)
     trainings = (_prepared(local_round, party, memory[party], rows, shape) for party in parties)
     finished = _finished(trainings, partial(_run, local_round), threads)
-    if sends_only_deltas(setting):
+    if sends_only_deltas(local_round.setting):
         yield _sum_of_deltas(finished)
         return
     for training, loss in finished:
@@ -78,6 +88,15 @@ def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: i
         except Exception as error:
             raise located(error, local_round, [training.party])  # noqa: B904  # it has its cause
         yield reply
+
+
+def _inputs(local_round: LocalRound, parties: Iterable[int]) -> tuple[Rows, Shape, list[int]]:
+    """Return the rows, the network, and the parties in the order in which they start: those with most rows first."""
+    setting = local_round.setting
+    shape, visits = _shape(setting), setting.solver.rows
+    assert shape is not None
+    longest_first = sorted(parties, key=lambda party: (-visits(local_round.party(party).samples), party))
+    return _rows_of(setting.federation.x, setting.federation.y), shape, longest_first
 
 
 def _prepared(local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows, shape: Shape) -> "_Training":
@@ -145,7 +164,7 @@ class _Training:
             shape,
             rows,
             Walk(order.numpy(), sizes, windows),
-            _rule(at(solver.lr, server), solver.momentum, solver.weight_decay, local_round.pull(algorithm_memory)),
+            rule_of(at(solver.lr, server), solver.momentum, solver.weight_decay, local_round.pull(algorithm_memory)),
             start.clone().numpy(),
             None if velocity is None else velocity.numpy(),
             time.perf_counter() - began,
@@ -171,11 +190,6 @@ class _Training:
         rule = Rule(lr=0.0, decay=self.rule.decay)
         native().kernel.train(self.shape, self.rows, Walk(rows, (len(rows),)), rule, unmoved, velocity)
         return torch.from_numpy(velocity)
-
-
-def _rule(lr: float, momentum: float, decay: float, pull: Pull) -> Rule:
-    vectors = (None if v is None else v.contiguous().numpy() for v in (pull.anchor, pull.linear, pull.drift))
-    return Rule(lr, momentum, decay, pull.strength, *vectors)
 
 
 def _rows_of(x: "Tensor | sparse.csr_matrix", y: Tensor) -> Rows:

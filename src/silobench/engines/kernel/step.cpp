@@ -146,7 +146,7 @@ class FlushDenormals {
 #endif
 };
 
-// Arrays that live as long as this does, filled with zeros. A vector may be read from the last number of any of them.
+// Arrays that live as long as this does, filled with zeros unless `is_blank` is false. A vector may be read from the last number of any of them.
 class Memory {
   struct Block {
     Block* next;
@@ -165,7 +165,7 @@ class Memory {
     }
   }
   template <class T>
-  T* take(ptrdiff_t count) {
+  T* take(ptrdiff_t count, bool is_blank = true) {
     constexpr size_t head = 64;
     const size_t size = (head + (count + LANES) * sizeof(T) + 63) / 64 * 64;
     char* found = exhausted || count < 0 || count > (ptrdiff_t(1) << 40) ? nullptr : (char*)aligned_alloc(64, size);
@@ -173,7 +173,7 @@ class Memory {
       exhausted = true;
       return nullptr;
     }
-    memset(found, 0, size);
+    if (is_blank) memset(found, 0, size);
     ((Block*)found)->next = blocks;
     blocks = (Block*)found;
     return (T*)(found + head);
@@ -285,9 +285,15 @@ template <int VECTORS, class Done>
 INLINE void tall(ptrdiff_t rows, ptrdiff_t column, ptrdiff_t depth, const float* a, ptrdiff_t a_row, ptrdiff_t a_depth,
                  const float* b, ptrdiff_t b_row, const Done& done) {
   constexpr int HIGH = REGISTERS / 4;
+  // Two rows by themselves would wait for each sum: they join the last tile where its sums fit the registers.
+  constexpr int HIGHER = VECTORS < 3 ? HIGH + 2 : HIGH;
   ptrdiff_t row = 0;
-  for (; row + HIGH <= rows; row += HIGH)
+  for (; row + HIGH <= rows && rows - row != HIGHER; row += HIGH)
     tile<HIGH, VECTORS>(row, column, depth, a, a_row, a_depth, b, b_row, done);
+  if (rows - row == HIGHER) {
+    tile<HIGHER, VECTORS>(row, column, depth, a, a_row, a_depth, b, b_row, done);
+    return;
+  }
   for (; row + 2 <= rows; row += 2) tile<2, VECTORS>(row, column, depth, a, a_row, a_depth, b, b_row, done);
   if (row < rows) tile<1, VECTORS>(row, column, depth, a, a_row, a_depth, b, b_row, done);
 }
@@ -1138,19 +1144,25 @@ struct Model {
     return loss / double(size);
   }
 
+  // All steps of a walk: the sum of their mean losses.
+  double follow(const Walk& walk, const Rule& rule) {
+    const int64_t* order = walk.order;
+    const int8_t* windows = walk.windows;
+    double loss = 0;
+    for (int64_t t = 0; t < walk.steps; t++) {
+      loss += learn(order, windows, walk.sizes[t], rule, int32_t(t));
+      order += walk.sizes[t];
+      if (windows) windows += 3 * walk.sizes[t];
+    }
+    return loss;
+  }
+
   Status train(const Walk& walk, const Rule& rule, float* params, float* velocity, double* loss) {
     int64_t largest = 0;
     for (int64_t t = 0; t < walk.steps; t++) largest = walk.sizes[t] > largest ? walk.sizes[t] : largest;
     if (!take_in(params, velocity, &rule) || !prepare(largest, true)) return NO_MEMORY;
     if (is_sparse() && !prepare_sparse(rule, walk)) return NO_MEMORY;
-    const int64_t* order = walk.order;
-    const int8_t* windows = walk.windows;
-    *loss = 0;
-    for (int64_t t = 0; t < walk.steps; t++) {
-      *loss += learn(order, windows, walk.sizes[t], rule, int32_t(t));
-      order += walk.sizes[t];
-      if (windows) windows += 3 * walk.sizes[t];
-    }
+    *loss = follow(walk, rule);
     if (is_sparse())
       for (ptrdiff_t c = 0; c < sparse.columns; c++) sparse.bring(int32_t(c), int32_t(walk.steps));
     copy(params, base, false);
@@ -1234,6 +1246,8 @@ Status with_model(const Network& network, const Rows& rows, const Use& use) {
 
 }  // namespace
 
+#include "batch.h"
+
 #define PUBLIC extern "C" __attribute__((visibility("default")))
 
 PUBLIC int32_t silobench_lanes() { return LANES; }
@@ -1260,4 +1274,21 @@ PUBLIC int32_t silobench_score(const Network* network, const Rows* rows, const i
   if (status != FINE) return status;
   return with_model(*network, *rows,
                     [&](auto&& model) { return model.score(order, count, params, hits, loss); });
+}
+
+// Train parties one by one from the same model, on several threads, and add their weighted changes to `sum` in their order;
+// the first party replaces it if `is_first`.
+PUBLIC int32_t silobench_train_batch(const Network* network, const Rows* rows, const Passes* passes, const Rule* rule,
+                                     const float* start, Party* parties, int64_t count, int64_t threads, int32_t is_first,
+                                     float* sum) {
+  Status status = check_network(*network, *rows);
+  if (status == FINE) status = check_batch(*network, *rows, *passes, parties, count);
+  if (status != FINE) return status;
+  return Batch(*network, *rows, *passes, *rule, start, parties, count).train(threads, is_first, sum);
+}
+
+// Some rows in a new order for each pass: what `silobench_train_batch` visits.
+PUBLIC void silobench_order(const uint32_t* key, int64_t words, const int64_t* rows, int64_t count, int64_t passes,
+                            int64_t* order) {
+  draw_order(key, words, rows, count, passes, order);
 }

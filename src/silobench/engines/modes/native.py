@@ -1,10 +1,12 @@
-"""The mode `native`: one call of compiled code per party, on threads of this process."""
+"""The mode `native`: one call of compiled code per party, or for many small ones, on threads of this process."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from silobench.engines import kernel as kernels
 from silobench.engines.executor import Dispatch
 from silobench.engines.kernel import parties as compiled
+from silobench.engines.kernel.batches import WORTH_A_THREAD
 from silobench.engines.modes.inline import score_with_torch
 from silobench.engines.modes.mode import TESTING_COST, Mode, device_refusal, row_count, solver_refusal, work_by_party
 from silobench.federation import Part
@@ -34,9 +36,11 @@ def _warn(setting: Setting) -> None:
 def _train(
     local_round: LocalRound, memory: Mapping[int, PartyMemory], dispatch: Dispatch
 ) -> tuple[int, Iterator[Reply]]:
-    work = sum(work_by_party(local_round, memory).values())
-    threads = dispatch.workers if dispatch.is_worth(len(memory), work) else 0
-    return threads, compiled.train(local_round, memory, threads)
+    work, train = work_by_party(local_round, memory), compiled.train
+    if compiled.can_train_together(local_round, memory, max(work.values())):
+        dispatch, train = replace(dispatch, least=min(dispatch.least, WORTH_A_THREAD)), compiled.train_together
+    threads = dispatch.workers if dispatch.is_worth(len(memory), sum(work.values())) else 0
+    return threads, train(local_round, memory, threads)
 
 
 def _score(setting: Setting, models: Sequence[Weights], parts: Sequence[Part], dispatch: Dispatch) -> list[Score]:
