@@ -37,14 +37,14 @@ def store(study: Study, file: Path = FILE) -> None:
     file.write_text(f'{{"machine": {json.dumps(study.machine)},\n"points": [\n{lines}\n]}}\n')
 
 
-def measure(only: str, beyond: bool, anew: bool) -> None:
-    """Measure all jobs of a kind, and store the points after each."""
-    points = [] if anew or not FILE.exists() else list(read().points)
-    chosen = [(kind, job) for kind, job in jobs(beyond) if only in kind]
+def measure(file: Path, only: str, fewest: int, beyond: bool, anew: bool) -> None:
+    """Measure all jobs of a kind with at least `fewest` parties, and store the points after each."""
+    points = [] if anew or not file.exists() else list(read(file).points)
+    chosen = [(kind, job) for kind, job in jobs(beyond) if only in kind and job["parties"] >= fewest]
     for place, (kind, job) in enumerate(chosen, 1):
         began = time.monotonic()
         points = least([*points, *measured(kind, job)])
-        store(Study(machine(), tuple(points)))
+        store(Study(machine(), tuple(points)), file)
         seconds = time.monotonic() - began
         print(f"{place} of {len(chosen)}: {kind}, {job['parties']:,} parties, {seconds:.0f} s", file=sys.stderr)
 
@@ -53,15 +53,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=("measure", "show", "page"))
     parser.add_argument("--only", default="", help="measure jobs whose kind contains this text: whole, rounds or ray")
+    parser.add_argument("--fewest", type=int, default=0, help="measure jobs with at least this many parties")
     parser.add_argument("--beyond", action="store_true", help="measure 100,000 and a million parties too")
     parser.add_argument("--anew", action="store_true", help="forget earlier measurements")
+    parser.add_argument("--file", type=Path, default=FILE, help="the measurements (default benchmarks/scale.json)")
     options = parser.parse_args()
     if options.command == "measure":
-        measure(options.only, options.beyond, options.anew)
+        measure(options.file, options.only, options.fewest, options.beyond, options.anew)
     elif options.command == "page":
-        PAGE.write_text(renewed(PAGE.read_text(), tables(read())))
+        PAGE.write_text(renewed(PAGE.read_text(), tables(read(options.file))))
     else:
-        for name, table in tables(read()).items():
+        for name, table in tables(read(options.file)).items():
             print(f"## {name}\n\n{table}\n")
 
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 
 from scaling.model import Case
 from scaling.study import Study
+from silobench.engines.cluster.batches import batches
+from silobench.engines.executor import Job
 
 LINK = 1.25e9  # bytes per second of the driver's link: ten gigabits; assumed, not measured
 
@@ -35,9 +37,15 @@ class ClusterRound:
         return self.parallel + self.driver + self.network
 
 
+def on_workers(case: Case, workers: int) -> Case:
+    """Return the case on Ray: small parties are sent in batches, as the engine makes them."""
+    jobs = [Job(int, (), (), float(case.rows * case.parameters))] * case.cohort
+    return replace(case, workers=workers, tasks=len(batches(jobs, workers)))
+
+
 def round_on(study: Study, case: Case, machines: Machines) -> ClusterRound:
     """Predict a round. The model is sent to each machine once, and every party's reply to the driver."""
-    case = replace(case, workers=machines.workers)
+    case = on_workers(case, machines.workers)
     waves = -(-case.tasks // machines.workers)  # tasks of the worker that has most of them
     parallel = study.cost("ray workers", case) * waves / case.tasks
     traffic = case.bytes_up + machines.nodes * case.vectors * case.parameters * 4

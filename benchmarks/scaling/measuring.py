@@ -36,6 +36,8 @@ def jobs(beyond: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "rounds", {"parties": 100, "rows": 200, "batch": 10, "variants": list(_larger())}
     for workers in (1, 2, 3, 4):
         yield "ray", {"parties": 1_000, "rows": 20, "batch": 10, "workers": workers, "variants": list(_clustered())}
+    for workers in (1, 2):
+        yield "ray", {"parties": 100, "rows": 200, "batch": 50, "workers": workers, "variants": list(_long_tasks())}
     if beyond:
         yield "whole", _whole(100_000, 5, cohort=100)
         yield "rounds", {"parties": 100_000, "rows": 5, "batch": 10, "variants": list(_beyond())}
@@ -82,6 +84,12 @@ def _clustered() -> Iterator[dict[str, Any]]:
         for cohort in (10, 100, 400):
             if (model, cohort) != (_LARGE, 400):
                 yield {"cohort": cohort, "model": model, "algorithm": "fedavg"}
+
+
+def _long_tasks() -> Iterator[dict[str, Any]]:
+    for model in (_LINEAR, _SMALL, _LARGE):
+        for batch in (10, 50):
+            yield {"cohort": 20, "model": model, "algorithm": "fedavg", "batch": batch}
 
 
 def measured(kind: str, job: dict[str, Any]) -> Iterator[Point]:

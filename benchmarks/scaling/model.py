@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-_ENOUGH = 20_000_000  # work of a batch, rows times parameters: as in `engines/cluster/batches.py`
-
 
 @dataclass(frozen=True)
 class Case:
@@ -29,19 +27,13 @@ class Case:
     tested: int = 0  # test rows per round
     vectors: int = 1  # of a message, as long as the model: 2 for SCAFFOLD
     remembered: int = 0  # parties with a memory: those that took part, with SCAFFOLD
-    workers: int = 1
+    workers: int = 1  # of Ray
+    tasks: int = 0  # of a round on Ray
 
     @property
     def steps(self) -> int:
         """Minibatches of one party in a round, with one local epoch."""
         return -(-self.rows // self.batch)
-
-    @property
-    def tasks(self) -> int:
-        """Tasks of a round on Ray: parties are sent in batches of enough work, at least one batch per worker."""
-        work = self.rows * self.parameters  # of a party
-        in_batch = max(1, min(_ENOUGH // work, self.cohort // self.workers))
-        return -(-self.cohort // in_batch)
 
     @property
     def bytes_up(self) -> int:

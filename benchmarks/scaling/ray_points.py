@@ -1,7 +1,8 @@
 """Measure rounds on Ray in a process of its own: `python -m scaling.ray_points JSON` prints one point per line.
 
 Ray is started on this machine with a number of workers, which share its cores if there are more of them. So seconds are
-those of the processor, by process: the driver (this one), the workers, and Ray's own services.
+those of the processor: of the driver (this process), and of the workers. Ray's services are not counted, because they
+work by the clock rather than by task.
 """
 
 import json
@@ -11,11 +12,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from harness import MARK, TICKS, marked
+from scaling.cluster import on_workers
 from scaling.model import Case, Point
 from scaling.points import case_of, choices
 from silobench.data import load
@@ -37,7 +38,7 @@ def points(job: dict[str, Any]) -> Iterator[Point]:
     for variant in job["variants"]:
         fields = {**job, **variant}
         run = prepare(bind(choices(job["spec"], fields)), dataset)
-        case = replace(case_of(run, fields, remembered=0, tested=0), workers=job["workers"])
+        case = on_workers(case_of(run, fields, remembered=0, tested=0), job["workers"])
         if variant == job["variants"][0]:
             yield Point("ray start", case, seconds)
         yield from rounds_of(run, engine, case)
@@ -55,27 +56,24 @@ def rounds_of(run: HorizontalRun, engine: Engine, case: Case) -> Iterator[Point]
 
 def turn(records: Iterator[RoundRecord]) -> dict[str, float]:
     """Return processor seconds per round, by kind of process."""
-    began, driver, others, count = time.monotonic(), time.process_time(), of_others(), 0
+    began, driver, workers, count = time.monotonic(), time.process_time(), of_workers(), 0
     while time.monotonic() - began < TURN:
         next(records)
         count += 1
-    spent = {name: seconds - others[name] for name, seconds in of_others().items()}
-    return {name: seconds / count for name, seconds in {"ray driver": time.process_time() - driver, **spent}.items()}
+    spent = {"ray driver": time.process_time() - driver, "ray workers": of_workers() - workers}
+    return {name: seconds / count for name, seconds in spent.items()}
 
 
-def of_others() -> dict[str, float]:
-    """Return the processor seconds so far of the workers, and of Ray's services."""
-    totals = {"ray workers": 0.0, "ray services": 0.0}
+def of_workers() -> float:
+    """Return the processor seconds of all workers so far."""
+    ticks = 0
     for pid in marked(os.environ[MARK]):
         with suppress(OSError):
-            folder = Path("/proc") / str(pid)
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            command = (folder / "cmdline").read_bytes()
-            is_worker = command.startswith(_OURS) and _SERVICES not in command
-            name = "ray workers" if is_worker else "ray services"
-            if pid != os.getpid():
-                totals[name] += sum(map(int, fields[11:13])) / TICKS
-    return totals
+            command = (Path("/proc") / str(pid) / "cmdline").read_bytes()
+            if command.startswith(_OURS) and _SERVICES not in command:
+                fields = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()
+                ticks += sum(map(int, fields[11:13]))
+    return ticks / TICKS
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ def tables(study: Study) -> dict[str, str]:
         "million": _million(study),
         "limits": _limits(study),
         "setting": _prices(study, ("setting", "unpack")),
-        "ray": _prices(study, ("ray start", "ray driver", "ray workers", "ray services")),
+        "ray": _prices(study, ("ray start", "ray driver", "ray workers")),
         "nodes": _nodes(study),
     }
 

@@ -117,7 +117,7 @@ _WORKERS = (
         lambda case: case.workers * case.vectors * case.parameters * 4,
         "each worker unpacks the model once per round",
     ),
-    *(term for term in _ROUND if term.name in ("cohort", "steps", "training", "messages")),
+    *(term for term in _ROUND if term.name in ("cohort", "steps", "rows", "training", "messages")),
 )
 _SETTING = (
     Term("setting", "setting", _one, "method, network and code"),
@@ -198,5 +198,4 @@ COSTS = {
     ),
     "ray driver": Cost("driver", "s", _CLUSTER),
     "ray workers": Cost("all workers together", "s", _WORKERS),
-    "ray services": Cost("Ray's services on this machine", "s", _CLUSTER[:2]),
 }

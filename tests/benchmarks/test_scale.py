@@ -13,8 +13,6 @@ import pytest
 
 import silobench as sb
 from natives import needs_native
-from silobench.engines.cluster.batches import batches
-from silobench.engines.executor import Job
 
 ROOT = Path(__file__).parents[2]
 PRICES = {"round": 1e-3, "parties": 2e-9, "cohort": 1e-4, "steps": 3e-5, "training": 2e-10, "messages": 1e-9}
@@ -133,15 +131,26 @@ def test_bytes_are_those_of_a_run(algorithm: Any, vectors: int, cohort: int) -> 
     assert (case.bytes_up, case.bytes_down) == (record.bytes_up, record.bytes_down)
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 4, 200])
-@pytest.mark.parametrize(("cohort", "rows", "parameters"), [(10, 20, 330), (1_000, 20, 330), (1_000, 20, 42_634),
-                                                           (7, 5_000, 62_006), (10_000, 200, 4_522)])  # fmt: skip
-def test_tasks_are_those_of_the_engine(workers: int, cohort: int, rows: int, parameters: int) -> None:
+def test_a_round_on_machines_has_the_tasks_of_the_engine() -> None:
+    """1,000 small parties are sent in batches; ten large ones one by one, also on more workers."""
+    from scaling.cluster import on_workers
     from scaling.model import Case
 
-    jobs = [Job(int, (), (), float(rows * parameters))] * cohort
-    case = Case(10_000, cohort, rows, parameters, workers=workers)
-    assert case.tasks == len(batches(jobs, workers))
+    small, large = Case(10_000, 1_000, 20, 330), Case(10, 10, 5_000, 62_006)
+    assert 4 <= on_workers(small, 4).tasks < 1_000
+    assert [on_workers(large, workers).tasks for workers in (1, 4, 200)] == [10, 10, 10]
+
+
+def test_more_machines_share_only_the_training(scale: ModuleType) -> None:
+    from scaling.cluster import Machines, round_on
+    from scaling.model import Case
+
+    study, case = scale.read(), Case(1_000, 1_000, 5_000, 62_006)
+    one, hundred = (round_on(study, case, Machines(nodes, 2)) for nodes in (1, 100))
+    assert one.tasks == hundred.tasks == 1_000
+    assert hundred.parallel == pytest.approx(one.parallel / 100, rel=0.01)  # 500 tasks of a worker, or 5
+    assert hundred.driver == one.driver
+    assert hundred.traffic - one.traffic == 99 * 62_006 * 4
 
 
 @needs_native
