@@ -2,7 +2,7 @@
 
     python benchmarks/scale.py measure            # about half an hour: writes benchmarks/scale.json
     python benchmarks/scale.py measure --beyond   # also 100,000 and a million parties: some minutes more, 5 GB
-    python benchmarks/scale.py measure --only rounds   # one kind of jobs; the points of the others stay
+    python benchmarks/scale.py measure --only native   # one kind of jobs; the points of the others stay
     python benchmarks/scale.py show               # prints the tables of docs/scale.md from benchmarks/scale.json
     python benchmarks/scale.py page               # writes these tables into docs/scale.md
 
@@ -52,7 +52,7 @@ def measure(file: Path, only: str, fewest: int, beyond: bool, anew: bool) -> Non
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=("measure", "show", "page"))
-    parser.add_argument("--only", default="", help="measure jobs whose kind contains this text: whole, rounds or ray")
+    parser.add_argument("--only", default="", help="measure jobs of this kind: whole, native, inline or ray")
     parser.add_argument("--fewest", type=int, default=0, help="measure jobs with at least this many parties")
     parser.add_argument("--beyond", action="store_true", help="measure 100,000 and a million parties too")
     parser.add_argument("--anew", action="store_true", help="forget earlier measurements")

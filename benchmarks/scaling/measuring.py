@@ -19,7 +19,12 @@ from scaling.model import Case, Point
 ROOT = Path(__file__).parents[1]
 TESTED = 2000  # test rows
 _LINEAR, _SMALL, _LARGE = "linear", "mlp(64, 32)", "mlp(256, 128)"
-_MODULES = {"whole": ["scaling.points", "whole"], "rounds": ["scaling.points", "rounds"], "ray": ["scaling.ray_points"]}
+_MODULES = {
+    "whole": ["scaling.points", "whole"],
+    "native": ["scaling.points", "rounds"],
+    "inline": ["scaling.points", "rounds"],
+    "ray": ["scaling.ray_points"],
+}
 _FEW = {"rows": 20, "batch": 10}
 
 
@@ -31,16 +36,17 @@ def jobs(beyond: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "whole", _whole(10_000, 20, cohort=1_000)
     for parties, model in ((100, _LINEAR), (1_000, _LINEAR), (1_000, _SMALL), (10_000, _LINEAR), (10_000, _SMALL)):
         yield "whole", _whole(parties, 20, model, "scaffold", cohort=parties // 10, rounds=11)
-    for parties in (10, 100, 1_000, 10_000):
-        yield "rounds", {**_FEW, "parties": parties, "variants": list(_variants(parties))}
-    yield "rounds", {"parties": 100, "rows": 200, "batch": 10, "variants": list(_larger())}
+    for engine in ("native", "inline"):
+        for parties in (10, 100, 1_000, 10_000):
+            yield engine, {**_FEW, "parties": parties, "variants": list(_variants(parties))}
+        yield engine, {"parties": 100, "rows": 200, "batch": 10, "variants": list(_larger())}
     for workers in (1, 2, 3, 4):
         yield "ray", {"parties": 1_000, "rows": 20, "batch": 10, "workers": workers, "variants": list(_clustered())}
     for workers in (1, 2):
         yield "ray", {"parties": 100, "rows": 200, "batch": 50, "workers": workers, "variants": list(_long_tasks())}
     if beyond:
         yield "whole", _whole(100_000, 5, cohort=100)
-        yield "rounds", {"parties": 100_000, "rows": 5, "batch": 10, "variants": list(_beyond())}
+        yield "native", {"parties": 100_000, "rows": 5, "batch": 10, "variants": list(_beyond())}
         yield "whole", _whole(1_000_000, 2, cohort=1_000)
 
 
@@ -98,7 +104,7 @@ def measured(kind: str, job: dict[str, Any]) -> Iterator[Point]:
         spec = write(Path(scratch), job["parties"] * job["rows"], TESTED)
         paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         done = subprocess.run(
-            [sys.executable, "-m", *_MODULES[kind], json.dumps({**job, "spec": spec})],
+            [sys.executable, "-m", *_MODULES[kind], json.dumps({**job, "engine": kind, "spec": spec})],
             stdout=subprocess.PIPE,
             text=True,
             check=True,

@@ -24,7 +24,7 @@ class Case:
     features: int = 32  # numbers of a row
     classes: int = 10
     batch: int = 10
-    tested: int = 0  # test rows per round
+    tested: int = 0  # test rows: of each round, or of the last test where a whole run is meant
     vectors: int = 1  # of a message, as long as the model: 2 for SCAFFOLD
     remembered: int = 0  # parties with a memory: those that took part, with SCAFFOLD
     workers: int = 1  # of Ray

@@ -29,7 +29,7 @@ from silobench.training.state import RoundRecord, State
 
 TURN = 0.15  # processor seconds of a turn, at least
 TURNS = 5  # the fastest counts
-NATIVE, INLINE = "native(workers=1)", "inline"  # one thread, so that processor seconds are those of one core
+ONE_CORE = {"native": "native(workers=1)", "inline": "inline"}  # processor seconds are then those of one core
 NEVER = 10**9  # rounds, or between tests
 
 
@@ -75,7 +75,7 @@ def whole(spec: str, job: dict[str, Any]) -> Iterator[Point]:
     run = prepare(bind(choices(spec, job)))
     laps.append(time.process_time())
     with tempfile.TemporaryDirectory() as out:
-        for record in execute(run, Path(out), NATIVE):
+        for record in execute(run, Path(out), ONE_CORE["native"]):
             laps.append(time.process_time())
             if record.round == job["rounds"] - 1:
                 memory = resident()
@@ -84,7 +84,7 @@ def whole(spec: str, job: dict[str, Any]) -> Iterator[Point]:
         lines = files["rounds.jsonl"].read_bytes().splitlines(keepends=True)
         sizes = {"run.json": files["run.json"].stat().st_size, "line": len(lines[1]), "last line": len(lines[-1])}
         sizes["checkpoint"] = files["state.safetensors"].stat().st_size
-    case = case_of(run, job, len(record.state.memory), tested=0)
+    case = case_of(run, job, len(record.state.memory), len(run.dataset.test))
     lengths = [later - earlier for earlier, later in itertools.pairwise(laps)]
     ordinary = min(lengths[2:-2])
     seconds = {"prepare": lengths[0]}
@@ -97,11 +97,12 @@ def whole(spec: str, job: dict[str, Any]) -> Iterator[Point]:
 
 def shipped(run: HorizontalRun) -> dict[str, float]:
     """Return the bytes of a setting as it is sent to another machine, and the seconds in which a worker unpacks it."""
-    parcel = parcelled(run.setting)
-    began = time.process_time()
-    unparcelled(parcel)
-    seconds = time.process_time() - began
-    return {"setting": sum(array.nbytes for array in parcel), "unpack": seconds}
+    parcel, turns = parcelled(run.setting), []
+    for _ in range(TURNS):
+        began = time.process_time()
+        unparcelled(parcel)
+        turns.append(time.process_time() - began)
+    return {"setting": sum(array.nbytes for array in parcel), "unpack": min(turns)}
 
 
 def resident() -> int:
@@ -122,14 +123,12 @@ def rounds(spec: str, job: dict[str, Any]) -> Iterator[Point]:
 def rounds_of(spec: str, dataset: Dataset, job: dict[str, Any]) -> Iterator[Point]:
     run = prepare(bind(choices(spec, job)), dataset)
     tested = len(dataset.test) if job.get("eval_every") == 1 else 0
-    for name, engine in (("native round", NATIVE), ("inline round", INLINE)):
-        with tempfile.TemporaryDirectory() as out:
-            settled = run.settled(ENGINES.build(engine), None)
-            state = next(iter(run.records(settled, Path(out), None))).state
-            state = with_all_memories(state, job["parties"])
-            case = case_of(run, job, len(state.memory), tested)
-            yield Point(name, case, fastest(run.records(settled, Path(out), state)))
-    if state.memory:
+    engine = run.settled(ENGINES.build(ONE_CORE[job["engine"]]), None)
+    with tempfile.TemporaryDirectory() as out:
+        state = with_all_memories(next(run.records(engine, Path(out), None)).state, job["parties"])
+        case = case_of(run, job, len(state.memory), tested)
+        yield Point(f"{job['engine']} round", case, fastest(run.records(engine, Path(out), state)))
+    if state.memory and job["engine"] == "native":
         yield Point("commit", case, seconds_of_commit(state))
 
 

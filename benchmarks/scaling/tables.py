@@ -10,7 +10,7 @@ from scaling.terms import COSTS
 from silobench.analysis.units import duration, size
 
 _ROUNDS = ("native round", "inline round")
-_MILLION = Case(parties=1_000_000, cohort=1_000, rows=20, parameters=330)
+_MILLION = Case(parties=1_000_000, cohort=1_000, rows=20, parameters=330, tested=2_000)
 _SMALL, _LARGE = 4_522, 42_634  # parameters of mlp(64, 32) and mlp(256, 128) on 32 features
 _MADE = {"s": duration, "B": size}
 

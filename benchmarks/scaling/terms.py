@@ -90,6 +90,7 @@ _START = (
 _END = (
     Term("run", "run", _one, "the import of torch is not in it"),
     Term("parties", "party of the federation", _parties, _EVERY_PARTY),
+    Term("tested", "party with test rows", lambda case: min(case.parties, case.tested), "it is scored on its own rows"),
 )
 _MEMORY = (
     Term("process", "process", _one, "Python, torch and its libraries"),

@@ -164,7 +164,11 @@ def test_a_run_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     spec = write(tmp_path, 200, 50)
     job = {"parties": 20, "cohort": 5, "rows": 10, "batch": 5, "model": "linear", "algorithm": "scaffold"}
     whole = {point.cost: point for point in points.whole(spec, {**job, "rounds": 5})}
-    rounds = {point.cost: point for point in points.rounds(spec, {**job, "variants": [{}]})}
+    rounds = {
+        point.cost: point
+        for engine in ("native", "inline")
+        for point in points.rounds(spec, {**job, "engine": engine, "variants": [{}]})
+    }
     others = {point.cost for point in points.whole(spec, {**job, "algorithm": "fedavg", "rounds": 4})}
     assert {*whole, *rounds, *others} == {name for name in COSTS if not name.startswith("ray")}
     assert whole["peak"].value >= whole["resident"].value > 0
