@@ -2,14 +2,15 @@
 
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 
+from silobench.engines import Engine
 from silobench.errors import HookError, RunError
 from silobench.loop.accounts import FinishedRound, bytes_of, core_seconds, dense_bytes_of, phases_of, time_of
 from silobench.loop.downlink import downlink
@@ -29,6 +30,7 @@ from silobench.training.state import BUDGET, END, SLOWEST, RoundRecord, State
 from silobench.training.stopwatch import Stopwatch
 
 _YES = torch.tensor(True)
+_DENORMAL = 5e-324  # times 1, it is 0 where the processor takes denormal numbers for 0
 _SCHEDULE = "schedule"  # the owner of the memory of the learning rate in `State.extra`
 
 
@@ -61,13 +63,15 @@ def one_thread() -> Iterator[None]:
     differently, and processors take ten times as long to calculate with denormal numbers. The momentum of a weight that
     gets no gradient any more shrinks to such a number within some 800 steps.
     """
-    threads, flush_before = torch.get_num_threads(), not torch.full((1,), 1e-40).mul(1).item()
-    torch.set_num_threads(1)
+    threads, flush_before = torch.get_num_threads(), not _DENORMAL * 1.0
+    if threads != 1:
+        torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        if threads != 1:
+            torch.set_num_threads(threads)
         torch.set_flush_denormal(flush_before)
 
 
@@ -78,6 +82,19 @@ def _counted(round: int) -> Iterator[None]:
         yield
     except HookError as error:
         raise RunError(f"round {round}: {error}", error.details or traceback.format_exc()) from error
+
+
+@dataclass(frozen=True)
+class _Models:
+    """The models after a round. They are put together for the first test only: parties may train on for it."""
+
+    setting: Setting
+    engine: Engine
+    state: State
+
+    @cached_property
+    def to_test(self) -> list[Weights]:
+        return models_to_test(self.setting, self.engine, self.state)
 
 
 @dataclass(frozen=True)
@@ -126,10 +143,10 @@ class _Loop:
         after = self._charged(done, self._state_after(done, ways, sum(traffic)))
         watch.lap("aggregate")
         cpu = time.process_time()
-        models = cache(partial(models_to_test, setting, schedule.engine, after))  # parties may train on for a test
+        models = _Models(setting, schedule.engine, after)
         scores, after = self._tested(after, models)
         if self._is_last(after):
-            scores = {**scores, "final": final_test(setting, schedule.engine, models())}
+            scores = {**scores, "final": final_test(setting, schedule.engine, models.to_test)}
         seconds = watch.lap("evaluate")
         test_core = core_seconds(seconds, time.process_time() - cpu, schedule.engine.processes)
         time_by_part = time_of(self.timing, done, ways, watch.laps, test_core).as_json()
@@ -190,6 +207,8 @@ class _Loop:
 
     def _privacy(self, after: State) -> dict[str, Any]:
         """Return the field of a record on privacy; empty if the run is not private."""
+        if not self.privacy.is_private:
+            return {}
         report = self.privacy.report(after, self._is_last(after))
         return {**report, "ended": self.privacy.end(after)} if BUDGET in after.extra.get(END, {}) else report
 
@@ -201,11 +220,11 @@ class _Loop:
         knobs = getattr(self.setting.solver.lr, "knobs", None)
         return knobs(state.extra.get(_SCHEDULE, {})) if knobs else {}
 
-    def _tested(self, state: State, models: Callable[[], list[Weights]]) -> tuple[dict[str, Any], State]:
+    def _tested(self, state: State, models: "_Models") -> tuple[dict[str, Any], State]:
         """Return the scores of a round, empty if it is not tested, and the state after the learning rate saw them."""
         schedule = self.schedule
         share = 1.0 if state.has_ended else schedule.test_share(state.server.round)
-        scores = evaluated(self.setting, schedule.engine, models(), share) if share else {}
+        scores = evaluated(self.setting, schedule.engine, models.to_test, share) if share else {}
         follow = getattr(self.setting.solver.lr, "follow", None)
         if follow is None:
             return scores, state
@@ -214,7 +233,7 @@ class _Loop:
         if is_finished:
             extra[END] = {"round": torch.tensor(state.server.round)}
             if share != 1.0 or isinstance(share, int):  # the integer 1 is one row
-                scores = evaluated(self.setting, schedule.engine, models(), 1.0)
+                scores = evaluated(self.setting, schedule.engine, models.to_test, 1.0)
         return scores, replace(state, extra=extra)
 
     def _record(

@@ -56,7 +56,9 @@ def _all_at_once(schedule: Schedule, state: State, sent: Downlink) -> Turn:
     setting, number = schedule.setting, state.server.round
     cohort = schedule.selection(setting.federation, schedule.cohort, setting.seed, number)
     replied = schedule.availability(cohort, setting.seed, number)
-    at_phase = lru_cache(partial(present, schedule.availability, cohort, setting.seed, number))
+    at_phase: Callable[[str], Cohort] = partial(present, schedule.availability, cohort, setting.seed, number)
+    if setting.method.transforms:  # which ask often
+        at_phase = lru_cache(at_phase)
     began = time.perf_counter()
     try:
         memory, phases = _agreed(schedule, state, sent.server, cohort, at_phase)

@@ -156,7 +156,7 @@ def reads(selection: Selection) -> Reads | None:
 
 
 def _ascending(parties: NDArray[np.int64]) -> Cohort:
-    return tuple(np.sort(parties).tolist())
+    return tuple(sorted(parties.tolist()))
 
 
 @lru_cache(maxsize=8)  # because it is the same in every round

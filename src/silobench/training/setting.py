@@ -153,7 +153,9 @@ class Setting(PartyModels):
         """Return the server as it is broadcast: only the shared part of model and statistics."""
         params = server.params if self.personal is None else server.params[~self.personal]
         buffers = server.buffers if self.buffers == "average" else server.buffers[:0]
-        return replace(server.broadcast(self.method.algorithm.broadcast), params=params, buffers=buffers)
+        sent = server.broadcast(self.method.algorithm.broadcast)
+        is_whole = params is server.params and buffers is server.buffers
+        return sent if is_whole else replace(sent, params=params, buffers=buffers)
 
     def without_personal(self, update: Update) -> tuple[Update, frozenset[str]]:
         """Remove personal entries from every part as long as the model; return also the names of these parts."""

@@ -25,8 +25,9 @@ struct Party {
   const int64_t* rows;
   int64_t count;
   int64_t number;
-  int64_t status;  // of its training
-  double loss;     // sum of the mean losses of its steps
+  // Of its training:
+  int64_t status, steps;
+  double loss;  // mean over its steps
   double seconds;
 };
 
@@ -102,7 +103,9 @@ class Batch {
     memset(model.whole.velocity, 0, size_t(model.numbers) * sizeof *end);
     model.whole.weights = end;
     model.lay_out(model.whole);
-    party.loss = model.follow(walk(party, desk), rule);
+    const Walk visits = walk(party, desk);
+    party.steps = visits.steps;
+    party.loss = model.follow(visits, rule) / double(visits.steps);
     return FINE;
   }
 

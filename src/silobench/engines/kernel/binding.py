@@ -106,12 +106,12 @@ class Passes:
 PARTY = np.dtype(
     [
         ("rows", np.uintp),  # address of its row numbers
-        *((name, np.int64) for name in ("count", "number", "status")),
-        ("loss", np.float64),  # mean of the steps
+        *((name, np.int64) for name in ("count", "number", "status", "steps")),
+        ("loss", np.float64),  # mean over its steps
         ("seconds", np.float64),
     ]
 )
-"""A party of a batch. The last three fields are results."""
+"""A party of a batch. All but the first three fields are results."""
 
 
 class PartyError(KernelError):
@@ -180,14 +180,12 @@ class Kernel:
         visits = _Passes(_at(passes.key, _WORD), len(passes.key), passes.epochs, passes.batch)
         network, row_data, step = _network(shape), _rows(rows, shape), _step(rule, pulls)
         inputs = (ctypes.byref(each) for each in (network, row_data, visits, step))
-        parties_at = parties.__array_interface__["data"][0]
-        outputs = parties_at, len(parties), threads, is_first, _vector(total, size)
+        outputs = parties.ctypes.data, len(parties), threads, is_first, _vector(total, size)
         status = self._train_batch(*inputs, _vector(start, size), *outputs)
         if status and parties["status"].any():
             place = int(np.flatnonzero(parties["status"])[0])
             raise PartyError(place, int(parties["status"][place]))
         _check(status)
-        parties["loss"] /= passes.epochs * -(-parties["count"] // passes.batch)
         return total
 
     def order(self, key: NDArray[np.uint32], rows: Longs, passes: int = 1) -> Longs:

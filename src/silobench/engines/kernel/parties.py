@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeVar
+from weakref import ref
 
 import numpy as np
 import torch
@@ -20,8 +21,8 @@ from torch import Tensor
 from silobench.data.augment import draw_windows
 from silobench.engines.failures import located
 from silobench.engines.kernel import Rows, Rule, Shape, Walk, native
-from silobench.engines.kernel.batches import can_batch, rule_of, train_batches
-from silobench.federation import Part
+from silobench.engines.kernel.batches import Batch, Source, can_batch, rule_of
+from silobench.federation import Federation, Part
 from silobench.method.solvers import Problem
 from silobench.method.types import Memory, Vector, at
 from silobench.models.architectures import Cnn, Mlp
@@ -62,24 +63,24 @@ def _shape(setting: Setting) -> Shape | None:
     return None
 
 
-def can_train_together(local_round: LocalRound, memory: Mapping[int, PartyMemory], longest: float) -> bool:
-    """Whether one call can train many parties; `longest` is the work of the longest: parameters times rows visited."""
+def batch_of(local_round: LocalRound, memory: Mapping[int, PartyMemory]) -> Batch | None:
+    """Return the batch in which these parties are trained together; None if each needs a call of its own."""
     shape = _shape(local_round.setting)
-    return shape is not None and can_batch(local_round, memory, shape, longest)
-
-
-def train_together(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: int) -> Iterator[Reply]:
-    """Train the parties in `memory` in as few calls as possible, and yield one reply; it has the bits of `train`."""
-    rows, shape, parties = _inputs(local_round, memory)
-    return train_batches(local_round, parties, shape, rows, threads)
+    assert shape is not None
+    if not can_batch(local_round, memory, shape):
+        return None
+    return Batch.of(local_round, memory, shape, _source(local_round.setting.federation))
 
 
 def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: int) -> Iterator[Reply]:
     """Train the parties in `memory` and yield their replies, those with most rows first."""
-    rows, shape, parties = _inputs(local_round, memory)
+    setting = local_round.setting
+    rows, shape, visits = _source(setting.federation).rows, _shape(setting), setting.solver.rows
+    assert shape is not None
+    parties = sorted(memory, key=lambda party: (-visits(local_round.party(party).samples), party))
     trainings = (_prepared(local_round, party, memory[party], rows, shape) for party in parties)
     finished = _finished(trainings, partial(_run, local_round), threads)
-    if sends_only_deltas(local_round.setting):
+    if sends_only_deltas(setting):
         yield _sum_of_deltas(finished)
         return
     for training, loss in finished:
@@ -88,15 +89,6 @@ def train(local_round: LocalRound, memory: Mapping[int, PartyMemory], threads: i
         except Exception as error:
             raise located(error, local_round, [training.party])  # noqa: B904  # it has its cause
         yield reply
-
-
-def _inputs(local_round: LocalRound, parties: Iterable[int]) -> tuple[Rows, Shape, list[int]]:
-    """Return the rows, the network, and the parties in the order in which they start: those with most rows first."""
-    setting = local_round.setting
-    shape, visits = _shape(setting), setting.solver.rows
-    assert shape is not None
-    longest_first = sorted(parties, key=lambda party: (-visits(local_round.party(party).samples), party))
-    return _rows_of(setting.federation.x, setting.federation.y), shape, longest_first
 
 
 def _prepared(local_round: LocalRound, party: int, memory: PartyMemory, rows: Rows, shape: Shape) -> "_Training":
@@ -190,6 +182,18 @@ class _Training:
         rule = Rule(lr=0.0, decay=self.rule.decay)
         native().kernel.train(self.shape, self.rows, Walk(rows, (len(rows),)), rule, unmoved, velocity)
         return torch.from_numpy(velocity)
+
+
+_LAST: list[tuple[ref[Federation], Source]] = []  # of the last federation: a source takes as long as a small party
+
+
+def _source(federation: Federation) -> Source:
+    for last, source in _LAST:
+        if last() is federation:
+            return source
+    source = Source.of(_rows_of(federation.x, federation.y), federation.parties)
+    _LAST[:] = [(ref(federation, lambda _: _LAST.clear()), source)]
+    return source
 
 
 def _rows_of(x: "Tensor | sparse.csr_matrix", y: Tensor) -> Rows:

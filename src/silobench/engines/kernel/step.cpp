@@ -261,21 +261,21 @@ INLINE void interleave(const float* lines, ptrdiff_t channels, ptrdiff_t width, 
 // done(row, column, Σ_d a[row, d] · b[d, column]) for VECTORS · LANES columns of HIGH rows.
 template <int HIGH, int VECTORS, class Done>
 INLINE void tile(ptrdiff_t row, ptrdiff_t column, ptrdiff_t depth, const float* a, ptrdiff_t a_row, ptrdiff_t a_depth,
-                 const float* b, ptrdiff_t b_row, const Done& done) {
+                 const float* b, ptrdiff_t b_row, Done done) {  // a copy: what it points to may be anything
   Vec sums[HIGH][VECTORS] = {};
   a += row * a_row, b += column;
   for (ptrdiff_t d = 0; d < depth; d++, a += a_depth, b += b_row) {
     Vec line[VECTORS];
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) line[v] = load(b + v * LANES);
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int r = 0; r < HIGH; r++) {
       const Vec factor = all(a[r * a_row]);
 #pragma GCC unroll 8
       for (int v = 0; v < VECTORS; v++) sums[r][v] += factor * line[v];
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int r = 0; r < HIGH; r++)
 #pragma GCC unroll 8
     for (int v = 0; v < VECTORS; v++) done(row + r, column + v * LANES, sums[r][v]);
@@ -349,6 +349,33 @@ INLINE void descend(const Block& to, ptrdiff_t i, V gradient, const Rule& rule, 
   store(to.weights + i, w);
 }
 
+// A number as it is stored: a compiler must not round the product in it together with a sum that follows.
+template <class V>
+INLINE V rounded(V value) {
+#if defined(__x86_64__) || defined(__i386__)
+  __asm__("" : "+x"(value));
+#elif defined(__aarch64__)
+  __asm__("" : "+w"(value));
+#endif
+  return value;
+}
+
+// Most steps have the whole batch at once, and no pull: `descend` without its questions, and with its bits.
+struct PlainStep {
+  float *weights, *velocity;
+  float lr, momentum, decay;
+  ptrdiff_t line;
+
+  INLINE void operator()(ptrdiff_t row, ptrdiff_t column, Vec gradient) const {
+    const ptrdiff_t i = row * line + column;
+    const Vec w = load(weights + i);
+    gradient += decay * w;
+    const Vec v = rounded(momentum * load(velocity + i)) + gradient;
+    store(velocity + i, v);
+    store(weights + i, w - lr * v);
+  }
+};
+
 // --- dense layers -------------------------------------------------------------------------------------------------------
 
 struct Layer {
@@ -396,8 +423,12 @@ void descend_bias(const Layer& layer, ptrdiff_t rows, const Rule& rule, Place pl
 void descend_layer(const Layer& layer, ptrdiff_t rows, const float* x, ptrdiff_t x_line, const Rule& rule, Place place) {
   const Block& to = layer.weights;
   const ptrdiff_t line = layer.line;
-  product(layer.in, line, rows, x, 1, x_line, layer.errors, line,
-          [&](ptrdiff_t r, ptrdiff_t c, Vec sum) { descend<Vec>(to, r * line + c, sum, rule, place); });
+  if (place.first && place.last && !to.anchor && !to.linear && !to.drift)
+    product(layer.in, line, rows, x, 1, x_line, layer.errors, line,
+            PlainStep{to.weights, to.velocity, rule.lr, rule.momentum, rule.decay, line});
+  else
+    product(layer.in, line, rows, x, 1, x_line, layer.errors, line,
+            [&](ptrdiff_t r, ptrdiff_t c, Vec sum) { descend<Vec>(to, r * line + c, sum, rule, place); });
   descend_bias(layer, rows, rule, place);
 }
 

@@ -1,12 +1,10 @@
 """The mode `native`: one call of compiled code per party, or for many small ones, on threads of this process."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from silobench.engines import kernel as kernels
 from silobench.engines.executor import Dispatch
 from silobench.engines.kernel import parties as compiled
-from silobench.engines.kernel.batches import WORTH_A_THREAD
 from silobench.engines.modes.inline import score_with_torch
 from silobench.engines.modes.mode import TESTING_COST, Mode, device_refusal, row_count, solver_refusal, work_by_party
 from silobench.federation import Part
@@ -15,6 +13,8 @@ from silobench.tasks.task import Weights
 from silobench.training.party import LocalRound
 from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory, Reply
+
+_WORTH_A_THREAD = 2e6  # parameters times rows: a fraction of a millisecond, but more than a thread takes to start
 
 
 def _refusal(setting: Setting) -> str | None:
@@ -36,20 +36,24 @@ def _warn(setting: Setting) -> None:
 def _train(
     local_round: LocalRound, memory: Mapping[int, PartyMemory], dispatch: Dispatch
 ) -> tuple[int, Iterator[Reply]]:
-    work, train = work_by_party(local_round, memory), compiled.train
-    if compiled.can_train_together(local_round, memory, max(work.values())):
-        dispatch, train = replace(dispatch, least=min(dispatch.least, WORTH_A_THREAD)), compiled.train_together
-    threads = dispatch.workers if dispatch.is_worth(len(memory), sum(work.values())) else 0
-    return threads, train(local_round, memory, threads)
+    batch = compiled.batch_of(local_round, memory)
+    if batch is not None:
+        threads = _threads(dispatch, len(memory), batch.work)
+        return threads, batch.train(threads)
+    threads = _threads(dispatch, len(memory), sum(work_by_party(local_round, memory).values()))
+    return threads, compiled.train(local_round, memory, threads)
 
 
 def _score(setting: Setting, models: Sequence[Weights], parts: Sequence[Part], dispatch: Dispatch) -> list[Score]:
     if not setting.task.objective.counts_hits:  # compiled code counts correct rows by class only
         return score_with_torch(setting, models, parts, Dispatch("here", 0, 0.0))
     work = len(models) * row_count(parts) * setting.task.network.layout.size * TESTING_COST
-    return compiled.score(
-        setting, models, parts, dispatch.workers if dispatch.is_worth(len(models) * len(parts), work) else 0
-    )
+    return compiled.score(setting, models, parts, _threads(dispatch, len(models) * len(parts), work))
+
+
+def _threads(dispatch: Dispatch, jobs: int, work: float) -> int:
+    """Return how many threads do this work; 0 if it is so short that this one does it alone."""
+    return dispatch.workers if jobs > 1 and work >= min(dispatch.least, _WORTH_A_THREAD) else 0
 
 
 NATIVE = Mode("native", _refusal, _train, _score, lambda: kernels.native().facts, _warn)

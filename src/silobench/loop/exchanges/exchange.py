@@ -123,7 +123,7 @@ def _decoded(
         dict[str, Memory](),
         meeting.setting.method.transforms,
     )
-    if setting.method.algorithm.silent:
+    if setting.method.algorithm.silent or not transforms:
         return None if update is None else (update, phases, extra)
     context = setting.context(meeting.server, cohort=meeting.cohort, replied=meeting.replied)
     context = replace(context, present=meeting.present, nbytes=max(tally.sizes.values(), default=0))
