@@ -56,6 +56,12 @@ COMMANDS = (
         "test",
         "tests/benchmarks/test_scale.py",
     ),
+    # --- clusters
+    Exempt("docs/cluster.md", "ray *", "it starts a service, which other tests would find", "nothing"),
+    Exempt("docs/cluster.md", "RAY_AUTH_MODE=token ray start *", "it starts a service on another machine", "nothing"),
+    Exempt("docs/cluster.md", "chmod 600 *", "a file on another machine", "nothing"),
+    Exempt("docs/cluster.md", "silobench * --ray-address *", "a cluster of machines", "parse"),
+    Exempt("*", "silobench run study.toml --engine ray --out *", "half a minute of Ray", "shorten", "--engine inline"),
     # --- suites that take a minute or more
     Exempt("*", "silobench watch *", "it ends with Ctrl-C", "test", "tests/cli/test_watch.py"),
     Exempt("*", "silobench demo*", "fifteen seconds", "test", "tests/cli/test_demo.py"),

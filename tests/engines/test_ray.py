@@ -2,12 +2,15 @@
 
 import importlib.util
 import os
+import shutil
 import signal
+import stat
+import tempfile
 import threading
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from engine_cases import inputs, run, same
 if importlib.util.find_spec("ray") is None:  # which must not be imported before its tokens are turned on
     pytest.skip("Ray is not installed", allow_module_level=True)
 
-from ray_nodes import Node, Nodes
+from ray_nodes import Nodes
 
 from commands import PATIENCE, rounds_on_disk, start, write
 from silobench.engines import Engine, Job, News, inline
@@ -26,7 +29,7 @@ from silobench.engines.cluster import Cluster, connection
 from silobench.engines.cluster.batches import _MOST
 from silobench.engines.engine import ray as on_ray
 from silobench.engines.executor import executor_of
-from silobench.errors import ConfigError, RecordError, RunError
+from silobench.errors import RecordError, RunError
 from silobench.loop.rounds import rounds
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
@@ -273,7 +276,7 @@ rounds = 40
 def test_commands_share_a_cluster_and_the_second_resumes_what_the_first_was_stopped_in(
     nodes: Nodes, tmp_path: Path
 ) -> None:
-    """Ctrl-C ends a command within seconds and leaves the cluster up. Show and compare read its runs like any others."""
+    """Ctrl-C ends a command within seconds and leaves the cluster up."""
     file, out, before = write(tmp_path / "long.toml", LONG), tmp_path / "runs", nodes.pids
     options = ["--engine", "ray", "--ray-address", nodes.address, "--out", str(out)]
     first = start("run", file, *options, env=nodes.environment)
@@ -305,3 +308,22 @@ def test_a_wrong_token_is_refused(nodes: Nodes, tmp_path: Path) -> None:
     sentence = err.splitlines()[-1]  # after a warning of Ray for each attempt
     assert sentence.startswith(f"error: the Ray cluster at {nodes.address} refused this command, most likely its token")
     assert not (tmp_path / "runs").exists()
+
+
+def test_without_an_address_a_command_starts_its_own_ray_with_a_private_token(tmp_path: Path) -> None:
+    """Nobody else can read the token, and no process is left behind."""
+    file, folder = write(tmp_path / "long.toml", LONG), Path(tempfile.mkdtemp(prefix="r-", dir="/tmp"))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    environment |= {"HOME": str(tmp_path), "RAY_TMPDIR": str(folder)}
+    command = start("run", file, "--set", "rounds=2", "--engine", "ray", cwd=tmp_path, env=environment)
+    _, err = command.communicate(timeout=PATIENCE)
+    assert command.returncode == 0, err
+    token = tmp_path / ".ray" / "auth_token"
+    assert len(token.read_text()) == 64
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+    assert "also with --node-ip-address 127.0.0.1" in err
+    assert rounds_on_disk(tmp_path / "runs") == 2
+    lines = (Path(f"/proc/{pid}/cmdline") for pid in os.listdir("/proc") if pid.isdigit())
+    left = [line for line in lines if line.exists() and str(folder).encode() in line.read_bytes()]
+    shutil.rmtree(folder, ignore_errors=True)
+    assert not left

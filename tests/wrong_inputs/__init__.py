@@ -4,7 +4,19 @@ Each case is a command and its files. `tests/cli/test_wrong_inputs.py` runs them
 `make errors` writes that page anew.
 """
 
-from wrong_inputs import advice, datasets, experiments, figures, lines, reports, results, submissions, tuning, watching
+from wrong_inputs import (
+    advice,
+    clusters,
+    datasets,
+    experiments,
+    figures,
+    lines,
+    reports,
+    results,
+    submissions,
+    tuning,
+    watching,
+)
 from wrong_inputs.case import Answer, Case, answer, make_results, normalised
 from wrong_inputs.page import PAGE, page, row, rows_of
 
@@ -18,6 +30,7 @@ TABLE: dict[str, list[Case]] = {
     "Results directories": results.CASES,
     "Studies and exports": tuning.CASES,
     "Advice": advice.CASES,
+    "Clusters": clusters.CASES,
     "Live view": watching.CASES,
     "Figures": figures.CASES,
     "Leaderboards and submissions": submissions.CASES,

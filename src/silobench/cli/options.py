@@ -36,8 +36,8 @@ RayAddress = Annotated[
     typer.Option(
         "--ray-address",
         metavar="auto|HOST:PORT",
-        help="Ray cluster for --engine ray: auto for one that runs on this machine, or its head. Default: start Ray here "
-        "for this command.",
+        help="Ray cluster for --engine ray: auto for one that runs on this machine, or its head. Default: start Ray "
+        "here for this command.",
     ),
 ]
 CpusPerParty = Annotated[

@@ -115,5 +115,5 @@ def packed(value: Any, shelf: Shelf | None = None) -> bytes:
     return buffer.getvalue()
 
 
-def unpacked(content: bytes) -> Any:
+def unpacked(content: bytes | memoryview) -> Any:
     return pickle.loads(content)

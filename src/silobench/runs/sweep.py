@@ -186,7 +186,7 @@ def _on_other_machines(plans: Sequence[Plan], context: WorkerContext, engine: En
     with ExitStack() as stack:
         for plan in plans:
             stack.enter_context(locked(context.out / plan.id))
-        for news in stack.enter_context(closing(engine.place(workers).news(jobs))):
+        for news in engine.place(workers).news(jobs):
             if not news.final:
                 event, changes = news.value
                 write_changes(context.out / plans[news.job].id, changes)

@@ -28,7 +28,12 @@ def batches(jobs: Sequence[Job], workers: int) -> list[Batch]:
     groups: list[Batch] = []
     for number, job in enumerate(jobs):
         last = groups[-1] if groups else None
-        if last and last.cost + job.cost <= enough and len(last.jobs) < _MOST and _share_values(jobs[last.jobs[0]], job):
+        if (
+            last
+            and last.cost + job.cost <= enough
+            and len(last.jobs) < _MOST
+            and _share_values(jobs[last.jobs[0]], job)
+        ):
             groups[-1] = Batch((*last.jobs, number), last.cost + job.cost)
         else:
             groups.append(Batch((number,), job.cost))

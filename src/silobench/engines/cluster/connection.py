@@ -58,14 +58,14 @@ def connect(address: str, least_cpus: int = 1) -> None:
 
     A process that is connected already stays with its cluster, as in a notebook that called `ray.init`.
     """
+    if address != LOCAL:
+        _check_address(address)
     ray = library()
     if not ray.is_initialized():
+        _need_token(address)
         options = {"logging_level": logging.ERROR, "log_to_driver": True, "configure_logging": False}
         if address == LOCAL:
-            _ensure_token()
             options |= {"num_cpus": max(cores(), least_cpus), "include_dashboard": False}
-        else:
-            _check_address(address)
         with _explained(address), _quiet():
             ray.init(address=address, **options)
         _warn_of_listeners(address)
@@ -83,8 +83,8 @@ def slots(cpus: float, gpus: float) -> int:
     count = min(counts, default=int(total.get("CPU", 1)))
     if count < 1:
         raise ConfigError(
-            f"a party needs {cpus:g} CPUs and {gpus:g} GPUs, but no machine of the Ray cluster has them (in all, it has "
-            f"{total.get('CPU', 0):g} CPUs and {total.get('GPU', 0):g} GPUs): "
+            f"a party needs {cpus:g} CPUs and {gpus:g} GPUs, but no machine of the Ray cluster has them (it has "
+            f"{total.get('CPU', 0):g} CPUs and {total.get('GPU', 0):g} GPUs in all): "
             "lower --cpus-per-party or --gpus-per-party, or add a machine."
         )
     return count
@@ -102,37 +102,41 @@ def _has_token() -> bool:
     return bool(os.environ.get("RAY_AUTH_TOKEN")) or token_file().is_file()
 
 
-def _ensure_token() -> None:
-    """Write a token that only this user can read, if there is none; Ray's own file could be read by all users."""
+def _need_token(address: str) -> None:
+    """Refuse to connect without a token; for a Ray of this command, write one that only this user can read.
+
+    Ray would write it too, but all users of the machine could read that file.
+    """
     if os.environ["RAY_AUTH_MODE"] != "token" or _has_token():
         return
     path = token_file()
+    if address != LOCAL:
+        raise ConfigError(
+            f"there is no token for the Ray cluster at {address}: copy the file {path} from its head, or set "
+            "RAY_AUTH_TOKEN."
+        )
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(secrets.token_hex(32))
 
 
 def _check_address(address: str) -> None:
-    """Refuse an address that is none, that nobody listens at, or for which there is no token."""
-    host, colon, port = address.rpartition(":")
-    if address != "auto" and not (colon and host and port.isdigit() and 0 < int(port) < 65536):
+    """Refuse an address that is none, or that nobody listens at."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdigit() and 0 < int(port) < 65536):
         raise ConfigError(
             f"the address of a Ray cluster is auto, local or HOST:PORT, but '{address}' was given: write, for example, "
             "--ray-address 10.0.0.1:6379."
         )
-    if os.environ["RAY_AUTH_MODE"] == "token" and not _has_token():
+    try:
+        socket.create_connection((host, int(port)), _REACHABLE).close()
+    except OSError as error:
         raise ConfigError(
-            f"there is no token for the Ray cluster at {address}: copy the file {token_file()} from its head, "
-            "or set RAY_AUTH_TOKEN."
-        )
-    if address != "auto":
-        try:
-            socket.create_connection((host, int(port)), _REACHABLE).close()
-        except OSError as error:
-            raise ConfigError(
-                f"no Ray cluster answers at {address} ({error.strerror or error}): check the address, and start one "
-                f"there with `ray start --head --port {port}`."
-            ) from error
+            f"no Ray cluster answers at {address} ({error.strerror or error}): check the address, and start one "
+            f"there with `ray start --head --port {port}`."
+        ) from error
 
 
 @contextmanager

@@ -1,8 +1,10 @@
 """The executor `ray`: jobs are stateless tasks of a Ray cluster, which repeats those of a lost worker or machine."""
 
 import itertools
+import math
 import os
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -20,6 +22,7 @@ from silobench.method.types import Count
 
 _CACHED = 4  # shared values whose parcels stay in the object store
 _QUEUED = 2  # tasks per slot that are with the cluster at the same time: one runs, and one waits beside it
+_FRESH = 5.0  # seconds after which the cluster is asked again how much room it has
 _RETRIES = 3  # of a task whose worker or machine was lost
 
 Cpus = Annotated[float, Field(gt=0.0)]
@@ -27,9 +30,7 @@ Gpus = Annotated[float, Field(ge=0.0)]
 
 
 @EXECUTORS.register
-def ray(
-    workers: Count | None = None, address: str = connection.LOCAL, cpus: Cpus = 1.0, gpus: Gpus = 0.0
-) -> Executor:
+def ray(workers: Count | None = None, address: str = connection.LOCAL, cpus: Cpus = 1.0, gpus: Gpus = 0.0) -> Executor:
     """Run jobs on a Ray cluster: at `address` (auto or HOST:PORT), or one of this machine that ends with the command.
 
     Each job reserves `cpus` CPUs and `gpus` GPUs. At most `workers` jobs run at the same time.
@@ -59,14 +60,17 @@ class Cluster:
         needs = {"num_cpus": cpus, "num_gpus": gpus}
         self._task = self._library.remote(max_retries=retries, retry_exceptions=False, **needs)(run_calls)
         self._stream = self._library.remote(max_retries=0, num_returns="streaming", **needs)(run_generator)
+        self._room, self._until = 0, -math.inf  # what the cluster has room for, and how long that is believed
         self._shared: list[_Shared] = []
         self._keys = (f"{secrets.token_hex(8)}-{number}" for number in itertools.count())
 
     @property
     def workers(self) -> int:
         """How many jobs run at the same time: what the cluster has room for now, or less where a limit was set."""
-        room = connection.slots(self._cpus, self.gpus)
-        return min(room, self._limit or room)
+        if time.monotonic() >= self._until:
+            self._room = connection.slots(self._cpus, self.gpus)
+            self._until = time.monotonic() + _FRESH
+        return min(self._room, self._limit or self._room)
 
     def start(self) -> None:
         """Start a worker for every slot, so that the first job does not wait for it."""
@@ -155,9 +159,9 @@ class Cluster:
         return results
 
     def _lost(self, error: Exception) -> RecordError:
-        reason, losses = str(error).strip().splitlines()[0], self._retries + 1
+        reason, losses = str(error).strip().splitlines()[0].rstrip("."), self._retries + 1
         return RecordError(
-            f"a worker of the Ray cluster was lost {losses} time{'s' * (losses > 1)} on the same job ({reason.rstrip('.')}; "
+            f"a worker of the Ray cluster was lost {losses} time{'s' * (losses > 1)} on the same job ({reason}; "
             "perhaps out of memory: use a larger --cpus-per-party); finished rounds are saved, and the same command "
             "continues from them."
         )

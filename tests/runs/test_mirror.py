@@ -1,0 +1,106 @@
+"""Runs that are written on another machine: what arrives here is a run directory like any other, at every moment."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from silobench.engines.shipping import packed, unpacked
+from silobench.errors import RecordError
+from silobench.runs.execute import execute
+from silobench.runs.experiment import plan
+from silobench.runs.mirror import RunFiles, Seen, changed_files, write_changes, write_files
+from silobench.runs.prepare import prepare
+from silobench.runs.stored import read_run
+from silobench.runs.writer import locked, open_run
+
+CHOICES = {"dataset": "fcube", "partition": "octants", "algorithm": "scaffold", "solver": "sgd(epochs=1)", "rounds": 4}
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    files = (file for file in path.rglob("*") if file.is_file() and file.name != ".lock")
+    return {file.relative_to(path).as_posix(): file.read_bytes() for file in files}
+
+
+def sent(path: Path) -> dict[str, bytes]:
+    """The files of a run as another process gets them."""
+    files: dict[str, bytes] = unpacked(packed(RunFiles(path)))
+    return files
+
+
+@pytest.fixture
+def each() -> Any:
+    (only,) = plan(CHOICES)
+    return only
+
+
+def test_every_commit_that_arrives_is_a_run_that_can_be_resumed(each, tmp_path: Path, monkeypatch) -> None:
+    """The machine is lost after each of its rounds in turn, and another one goes on with what had arrived."""
+    monkeypatch.setattr("silobench.runs.writer._COMMIT_EVERY", 0)  # commit each round
+    expected = tmp_path / "expected"
+    list(execute(prepare(each), expected, "inline"))
+    for lost_after in range(1, 5):
+        here = tmp_path / f"here-{lost_after}" / each.id
+        (here / "checkpoint").mkdir(parents=True)
+        for attempt, rounds in enumerate((lost_after, 4)):
+            there = tmp_path / f"there-{lost_after}-{attempt}"
+            write_files(there / each.id, sent(here))
+            seen: Seen = {}
+            records = execute(prepare(each), there, "inline")
+            for record in records:
+                changes, seen = changed_files(there / each.id, seen)
+                write_changes(here, changes)
+                if record.round == rounds and attempt == 0:
+                    assert read_run(here).rounds[-1].round == lost_after
+                    shutil.copytree(there, tmp_path / f"gone-{lost_after}")
+                    break
+            records.close()
+            if attempt:
+                write_changes(here, changed_files(there / each.id, seen)[0])
+        ours, theirs = read_run(here), read_run(expected / each.id)
+        assert ours.complete
+        assert ours.facts.state_sha256 == theirs.facts.state_sha256
+        assert [row.accuracy for row in ours.rounds] == [row.accuracy for row in theirs.rounds]
+
+
+def test_only_what_changed_is_sent_and_records_as_they_grow(each, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("silobench.runs.writer._COMMIT_EVERY", 0)
+    path, here = tmp_path / "there" / each.id, tmp_path / "here"
+    (here / "checkpoint").mkdir(parents=True)
+    seen: Seen = {}
+    sizes = []
+    for _ in execute(prepare(each), tmp_path / "there", "inline"):
+        changes, seen = changed_files(path, seen)
+        sizes.append({change.name: (change.offset, len(change.content)) for change in changes})
+        write_changes(here, changes)
+        assert contents(here) == contents(path)
+    assert changed_files(path, {**seen})[1] == changed_files(path, seen)[1]
+    assert list(sizes[0]) == ["rounds.jsonl", "checkpoint/state.safetensors", "run.json"]
+    assert list(sizes[1]) == ["rounds.jsonl", "checkpoint/state.safetensors"]
+    assert sizes[1]["rounds.jsonl"][0] == sizes[0]["rounds.jsonl"][1]
+    last = changed_files(path, seen)[0]
+    assert [change.name for change in last] == ["run.json"]  # it is complete
+
+
+def test_facts_come_first_where_there_are_none(each, tmp_path: Path, monkeypatch) -> None:
+    """A directory with rounds and without facts is damaged; one with facts and without rounds begins anew."""
+    list(execute(prepare(each), tmp_path, "inline"))
+    changes, _ = changed_files(tmp_path / each.id, {})
+    here = tmp_path / "here"
+    (here / "checkpoint").mkdir(parents=True)
+    names = []
+    monkeypatch.setattr(
+        "silobench.runs.mirror.replace_atomically", lambda file, _: names.append(file.relative_to(here).as_posix())
+    )
+    write_changes(here, changes)
+    assert names == ["run.json", "rounds.jsonl", "checkpoint/state.safetensors"]
+
+
+def test_a_run_that_is_made_elsewhere_is_locked_here(tmp_path: Path) -> None:
+    with locked(tmp_path / "run"):
+        with pytest.raises(RecordError, match="is being written by another process"):
+            open_run(tmp_path / "run", {}, dict)
+        assert sent(tmp_path / "run") == {}
+    with locked(tmp_path / "run"):
+        pass
