@@ -106,23 +106,27 @@ def _beyond(study: Study) -> str:
 
 
 def _million(study: Study) -> str:
-    """Return predictions for a million parties: two methods and models, two cohorts."""
+    """Return predictions for a million parties: a column for each of two models and two methods."""
+    memory = {"vectors": 2, "remembered": _MILLION.parties}
     cases = {
-        f"{title}, cohort {cohort:,}": replace(_MILLION, cohort=cohort, parameters=parameters, **memory)
-        for title, parameters, memory in (
-            ("linear, FedAvg", _MILLION.parameters, {}),
-            ("mlp, FedAvg", _SMALL, {}),
-            ("linear, SCAFFOLD", _MILLION.parameters, {"vectors": 2, "remembered": _MILLION.parties}),
-            ("mlp, SCAFFOLD", _SMALL, {"vectors": 2, "remembered": _MILLION.parties}),
-        )
-        for cohort in (1_000, 10_000)
+        "linear, FedAvg": _MILLION,
+        "mlp, FedAvg": replace(_MILLION, parameters=_SMALL),
+        "linear, SCAFFOLD": replace(_MILLION, **memory),
+        "mlp, SCAFFOLD": replace(_MILLION, parameters=_SMALL, **memory),
     }
-    names = (*_ROUNDS, "prepare", "open", "end", "resident", "peak", "run.json", "line", "last line", "checkpoint")
     rows = []
-    for title, case in cases.items():
-        costs = [amount(study.cost(name, case), COSTS[name].unit) for name in names]
-        rows.append([title, amount(case.bytes_up + case.bytes_down, "B"), *costs])
-    return markdown(["run", "bytes of a round", *(COSTS[name].title for name in names)], rows)
+    for cohort in (1_000, 10_000):
+        of_cohort = [replace(case, cohort=cohort) for case in cases.values()]
+        sums = [amount(case.bytes_up + case.bytes_down, "B") for case in of_cohort]
+        rows.append([f"bytes of a round, cohort {cohort:,}", *sums])
+        rows += [[f"{COSTS[name].title}, cohort {cohort:,}", *_costs(study, name, of_cohort)] for name in _ROUNDS]
+    names = ("prepare", "open", "end", "commit", "resident", "peak", "run.json", "line", "last line", "checkpoint")
+    rows += [[COSTS[name].title, *_costs(study, name, cases.values())] for name in names]
+    return markdown(["cost", *cases], rows)
+
+
+def _costs(study: Study, name: str, cases: Iterable[Case]) -> list[str]:
+    return [amount(study.cost(name, case), COSTS[name].unit) for case in cases]
 
 
 def _limits(study: Study) -> str:

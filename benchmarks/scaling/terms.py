@@ -77,9 +77,10 @@ _ROUND = (
         "own memories",
         "party of the cohort with a memory",
         lambda case: case.cohort * (case.vectors - 1),
-        "SCAFFOLD: a party reads its memory and returns a new one",
+        "SCAFFOLD: parties are trained by a call each, and return a new memory",
     ),
     Term("memories", "party with a memory", _remembered, "the table of memories is copied, the vectors are not"),
+    Term("test rows", "test row", lambda case: case.tested, "its output is compared with its label"),
     Term("test", "test row × parameter", lambda case: case.tested * case.parameters, "arithmetic of a forward pass"),
 )
 _START = (

@@ -16,7 +16,7 @@ from natives import needs_native
 
 ROOT = Path(__file__).parents[2]
 PRICES = {"round": 1e-3, "parties": 2e-9, "cohort": 1e-4, "steps": 3e-5, "training": 2e-10, "messages": 1e-9}
-PRICES |= {"test": 4e-10, "memories": 5e-8, "own memories": 7e-5, "rows": 4e-7}
+PRICES |= {"test": 4e-10, "memories": 5e-8, "own memories": 7e-5, "rows": 4e-7, "test rows": 1e-7}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -104,7 +104,7 @@ def test_too_few_measurements_are_refused() -> None:
     from scaling.model import fit
     from scaling.terms import COSTS
 
-    with pytest.raises(ValueError, match="3 measurements cannot determine 10 prices"):
+    with pytest.raises(ValueError, match="3 measurements cannot determine 11 prices"):
         fit(COSTS["native round"].terms, costs()[:3])
 
 
