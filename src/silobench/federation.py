@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -166,7 +167,9 @@ class Federation:
         owner = owners(test) if owners else None
         if owner is None:
             owner = self._dealt_test_rows()
-        return tuple(_tensor(np.flatnonzero(owner == party)) for party in range(parties))
+        order = np.argsort(owner, kind="stable")  # one pass for all parties: there may be a million
+        begins = np.searchsorted(owner[order], np.arange(parties + 1))
+        return tuple(_tensor(order[begin:end]) for begin, end in pairwise(begins.tolist()))
 
     def _dealt_test_rows(self) -> NDArray[np.int64]:
         """Return the party of every test row, dealt class by class; -1 for a class that no party has."""
@@ -184,12 +187,17 @@ class Federation:
     def _private_counts(self) -> NDArray[np.int64]:
         """The rows of each party and class, [parties, classes]; shared rows count for a class that only they have."""
         partition, codes, classes = self.partition, self.dataset.codes, len(self.dataset.label_names)
-        private = [np.setdiff1d(rows, partition.shared, assume_unique=True) for rows in partition.rows]
-        counts, every = (
-            np.stack([np.bincount(codes[rows], minlength=classes) for rows in each])
-            for each in (private, partition.rows)
-        )
+        every = np.stack([np.bincount(codes[rows], minlength=classes) for rows in partition.rows])
+        if not len(partition.shared):
+            return every
+        private = (np.setdiff1d(rows, partition.shared, assume_unique=True) for rows in partition.rows)
+        counts = np.stack([np.bincount(codes[rows], minlength=classes) for rows in private])
         return np.where(counts.any(0), counts, every)
+
+    @cached_property
+    def has_validation(self) -> bool:
+        """Whether a party holds out rows for validation."""
+        return any(len(party.validation) for party in self.parties)
 
     def validation_parts(self, party: Party) -> list[Part]:
         """Return a party's validation rows in large batches."""
@@ -294,12 +302,12 @@ def federate(
             'the third number of split, as in split = "10:1".'
         )
     partition = cut(dataset, spec, parties, seed)
-    members = []
+    members, no_rows = [], _tensor(np.zeros(0, dtype=np.int64))  # one for all: there may be a million parties
     for party, rows in enumerate(partition.rows):
         held_out = _held_out(rows, partition.shared, dataset.validation, validation, seed, party)
-        train = np.setdiff1d(rows, held_out, assume_unique=True)
+        train = np.setdiff1d(rows, held_out, assume_unique=True) if len(held_out) else rows
         name = partition.names[party] if partition.names else str(party)
-        members.append(Party(party, _tensor(train), _tensor(held_out), name))
+        members.append(Party(party, _tensor(train), _tensor(held_out) if len(held_out) else no_rows, name))
     return Federation(dataset, partition, seed, tuple(members))
 
 

@@ -51,6 +51,13 @@ COMMANDS = (
     Exempt("docs/performance.md", "silobench run curves.toml *", "an hour, on MNIST and CIFAR-10", "plan"),
     Exempt("docs/performance.md", "silobench run gpu.toml --device cuda *", "there is no GPU", "parse"),
     Exempt("docs/performance.md", "grep -h model_sha256 *", "it reads runs of a GPU", "nothing"),
+    Exempt(
+        "docs/scale.md",
+        "python benchmarks/scale.py measure*",
+        "a quarter of an hour",
+        "test",
+        "tests/benchmarks/test_scale.py",
+    ),
     # --- clusters
     Exempt("docs/cluster.md", "ray *", "it starts a service, which other tests would find", "nothing"),
     Exempt("docs/cluster.md", "RAY_AUTH_MODE=token ray start *", "it starts a service on another machine", "nothing"),

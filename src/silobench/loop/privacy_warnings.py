@@ -290,7 +290,7 @@ def _of_scaling(facts: _Facts) -> str | None:
 
 
 def _of_validation(facts: _Facts) -> str | None:
-    if not facts.is_private or not any(len(party.validation) for party in facts.schedule.setting.federation.parties):
+    if not facts.is_private or not facts.schedule.setting.federation.has_validation:
         return None
     if getattr(facts.schedule.setting.solver.lr, "needs_validation", False):
         return (

@@ -149,7 +149,7 @@ class Schedule:
 
     def check(self) -> None:
         """Raise an error for choices that do not work together."""
-        has_validation = any(len(party.validation) for party in self.setting.federation.parties)
+        has_validation = self.setting.federation.has_validation
         check_validation(self.setting.method.solver.lr, has_validation)
         if self.eval_every < 1 or self.eval_on <= 0:
             raise ConfigError(

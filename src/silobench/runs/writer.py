@@ -129,7 +129,8 @@ def open_run(path: Path, environment: Mapping[str, str], describe: Callable[[], 
         if not (path / "run.json").exists():
             _create(path, {"format": FORMAT, "made_by": dict(environment), **describe()})
         facts, rows = read_json(path)
-        if facts["status"] != "complete" and read_header(path) is None:  # no round yet: it starts with this code
+        is_older = facts["made_by"] != dict(environment)
+        if is_older and facts["status"] != "complete" and read_header(path) is None:  # no round: this code starts it
             facts |= {"made_by": dict(environment)}
             replace_atomically(path / "run.json", _as_json(facts))
         complete = facts["status"] == "complete"
