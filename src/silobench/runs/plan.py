@@ -126,9 +126,7 @@ class Binder:
     loads it.
     """
 
-    def __init__(
-        self, extra: Mapping[str, Any] | None = None, data: Callable[[str], DataFacts] | None = None
-    ) -> None:
+    def __init__(self, extra: Mapping[str, Any] | None = None, data: Callable[[str], DataFacts] | None = None) -> None:
         self.extra = dict(extra or {})
         self.data = functools.cache(data or _data)
         self.one = functools.cache(_bind_one)

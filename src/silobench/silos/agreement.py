@@ -68,7 +68,7 @@ class Agreement:
         columns = Columns.of_text(consortium.columns, str(consortium.folder / "columns.toml"))
         agreement = cls(consortium, columns, _plan(consortium, columns))
         check_cell(agreement.plan.cell)
-        check_schedule(agreement.run(_example_roster(consortium, columns)).schedule)
+        check_schedule(agreement.run(example_roster(consortium, columns)).schedule)
         return agreement
 
     @cached_property
@@ -199,7 +199,7 @@ def _own_federation(agreed: Federation, party: int, dataset: Dataset) -> SiloFed
     return SiloFederation(dataset, agreed.partition, agreed.seed, parties, agreed.device, None, party)
 
 
-def _example_roster(consortium: Consortium, columns: Columns) -> Roster:
+def example_roster(consortium: Consortium, columns: Columns) -> Roster:
     """Return a roster of small silos, to check an experiment before any of them joined."""
     count, rows = len(consortium.names), 1024
     features = {name: Moments(rows, 0.0, float(rows)) for name in columns.summed_features}

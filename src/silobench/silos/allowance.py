@@ -46,12 +46,15 @@ class Allowance:
         }
         before = State(server, extra=extra)
         after = self._privacy.charged(State(server, extra=self._ledger()), before, cohort, (self.party,))
-        spent = self._privacy.report(after, is_last=False)
-        epsilon = max((unit["epsilon"] for unit in spent.values()), default=0.0)
         limit = self.limits.max_epsilon
-        if limit is not None and epsilon > limit:
+        if limit is not None and self._epsilon(after) > limit:
             raise LetterError(f"this silo spends an epsilon of {limit:g} at most, by max_epsilon of its silo.toml")
         self.drawer.put_memory(_FILE, {LEDGER: after.extra[LEDGER]})
+
+    def _epsilon(self, state: State) -> float:
+        """Return the largest epsilon of what this silo spent: of its rows, or of the silo as a party."""
+        spent = self._privacy.report(state, is_last=False)
+        return max((float(unit["epsilon"]) for unit in spent.values()), default=0.0)
 
     def _ledger(self) -> dict[str, Any]:
         return dict(self.drawer.memory(_FILE) or {})

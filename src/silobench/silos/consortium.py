@@ -151,7 +151,9 @@ def sign(folder: Path, private_key: Path) -> Consortium:
     """Sign a consortium by the lead's private key."""
     consortium = Consortium.read(folder)
     if keys.public_line(private_key) != consortium.lead:
-        raise ConfigError(f"{private_key} is not the lead's key of {folder}: sign with the key that consortium.toml has.")
+        raise ConfigError(
+            f"{private_key} is not the lead's key of {folder}: sign with the key that consortium.toml has."
+        )
     signature = keys.signed(private_key, _PURPOSE, bytes.fromhex(consortium.digest))
     replace_atomically(folder / "consortium.sig", f"{signature.hex()}\n".encode())
     return consortium

@@ -110,7 +110,9 @@ def reply_of(letter: Letter, blank: Message, party: int) -> Reply:
     facts = letter.facts
     try:
         message = Message(
-            _parts(letter.arrays, _TOTAL, blank.total), _number(facts["weight"]), _parts(letter.arrays, _SUMS, blank.sums)
+            _parts(letter.arrays, _TOTAL, blank.total),
+            _number(facts["weight"]),
+            _parts(letter.arrays, _SUMS, blank.sums),
         )
         if len(letter.arrays) != len(blank.total) + len(blank.sums):
             raise LetterError("it has further parts")

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ from silobench.errors import RunError
 from silobench.federation import Part
 from silobench.loop.final import MOST_CLASSES, MOST_CROSSED
 from silobench.method.secure import Pairwise
+from silobench.method.selection import Cohort
 from silobench.method.types import Memory
+from silobench.silos.agreement import Agreement
 from silobench.silos.letters import Letter, LetterError
 from silobench.silos.messages import blank_reply, broadcast_arrays, last_round, reply_of
 from silobench.silos.session import Session
@@ -36,7 +38,6 @@ class SiloMode:
     session: Session
     round: int = 0
     tested: tuple[str, ...] = ()
-    _scores: int = field(default=0, repr=False)
 
     def mode(self) -> Mode:
         """Return the mode for an engine."""
@@ -63,7 +64,7 @@ class SiloMode:
         letters = {self.names[party]: self._letter(local_round, party, memory[party]) for party in memory}
         least = min(self.quorum, len(letters))
         answers = session.ask(letters, least)
-        secret = self._throwaway_keys(local_round)
+        secret = throwaway_keys(session.agreement, local_round.cohort)
         replies = list[Reply]()
         for party in memory:
             if self.names[party] in answers:
@@ -102,15 +103,6 @@ class SiloMode:
             return {}
         name, others = self.names[party], [self.names[member] for member in self.session.members if member != party]
         return {f"box/{other}": self.session.begins[other].arrays[f"box/{name}"][self.round] for other in others}
-
-    def _throwaway_keys(self, local_round: LocalRound) -> Mapping[int, Mapping[int, Memory]]:
-        """Return keys for messages of zeros, by party and place: their masks hide nothing, and are thrown away."""
-        agreement = self.session.agreement
-        if agreement.secure_place is None:
-            return {}
-        protocol, cohort = Pairwise(agreement.protocol.threshold), local_round.cohort
-        memories, _ = protocol.agree(cohort, lambda phase: cohort)
-        return {party: {agreement.secure_place: memory} for party, memory in memories.items()}
 
     # --- tests ---------------------------------------------------------------------------------------
 
@@ -175,6 +167,14 @@ class SiloMode:
             time.sleep(min(_PAUSE, waits.grace))
         self.tested = tuple(name for name in self.names if name in answers)
         return {name: answers[name] for name in self.tested}
+
+
+def throwaway_keys(agreement: Agreement, cohort: Cohort) -> Mapping[int, Mapping[int, Memory]]:
+    """Return keys for messages of zeros, by party and place: their masks hide nothing, and are thrown away."""
+    if agreement.secure_place is None:
+        return {}
+    memories, _ = Pairwise(agreement.protocol.threshold).agree(cohort, lambda phase: cohort)
+    return {party: {agreement.secure_place: memory} for party, memory in memories.items()}
 
 
 def _score_of(answer: Letter) -> Score:

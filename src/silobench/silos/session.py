@@ -132,7 +132,9 @@ class Session:
         if name not in consortium.names or name != answer.silo:
             raise LetterError(f"it says that it is {name[:40]}, which the consortium does not have")
         signature = bytes.fromhex(str(facts.get("signature", "")))
-        if not keys.is_signed(consortium.silos[consortium.party(name)].key, JOIN, introduction(answer, facts), signature):
+        if not keys.is_signed(
+            consortium.silos[consortium.party(name)].key, JOIN, introduction(answer, facts), signature
+        ):
             raise LetterError(f"it says that it is {name}, but its signature is not by the key of {name}")
         Summary.from_json(facts["summary"])
         if self.agreement.hides:
@@ -195,9 +197,7 @@ class Session:
             "summary": roster.summary.as_json(),
             "cards": [join.facts["card"] for join in joins],
         }
-        arrays = {
-            f"adverts/{join.silo}": join.arrays["adverts"] for join in joins if self.agreement.hides
-        }
+        arrays = {f"adverts/{join.silo}": join.arrays["adverts"] for join in joins if self.agreement.hides}
         letters = {name: self.letter("begin", name, facts, arrays, 0) for name in names}
         for name, answer in self.ask(letters, len(letters)).items():
             self.begins[name] = answer

@@ -137,7 +137,11 @@ class Silo:
             if letter.kind != "end":
                 drawer.put_answer(name, content, stored)
         _log.info(
-            "round %d: %s came with %d bytes, and %d bytes left", letter.round + 1, letter.kind, len(content), len(stored)
+            "round %d: %s came with %d bytes, and %d bytes left",
+            letter.round + 1,
+            letter.kind,
+            len(content),
+            len(stored),
         )
         return stored
 
@@ -156,9 +160,7 @@ class Silo:
         return drawer
 
     def _reply(self, letter: Letter, facts: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) -> Letter:
-        return Letter(
-            letter.kind, facts, arrays or {}, letter.consortium, letter.run, self.file.name, letter.round
-        )
+        return Letter(letter.kind, facts, arrays or {}, letter.consortium, letter.run, self.file.name, letter.round)
 
     # --- before the first round ----------------------------------------------------------------------
 
@@ -241,7 +243,9 @@ class Silo:
         """Train from the server's model, and answer with the message."""
         active, number = self._active_run(letter, drawer), letter.round
         if number >= self.agreement.plan.cell.rounds:
-            raise LetterError(f"the run has {self.agreement.plan.cell.rounds} rounds, so there is no round {number + 1}")
+            raise LetterError(
+                f"the run has {self.agreement.plan.cell.rounds} rounds, so there is no round {number + 1}"
+            )
         if active.ring is not None and drawer.get(f"answer-{_name_of(letter)}") is not None:
             raise LetterError(f"another letter of round {number + 1} was answered, and a mask is used once")
         cohort = tuple(map(int, letter.facts["cohort"]))

@@ -37,7 +37,9 @@ class Drawer:
             replace_atomically(self.path / name, content)
             os.chmod(self.path / name, 0o600)
         except OSError as error:
-            raise RecordError(f"{self.path} cannot be written ({error.strerror}): free space, or fix its rights.") from error
+            raise RecordError(
+                f"{self.path} cannot be written ({error.strerror}): free space, or fix its rights."
+            ) from error
 
     def get(self, name: str) -> bytes | None:
         """Return the content of a file; None if there is none."""

@@ -117,14 +117,18 @@ def messages_of_advertising(senders: Sequence[int], receivers: Sequence[int], se
     return Phase("keys", up, down, seconds=seconds)
 
 
-def messages_of_sharing(members: Sequence[int], sharers: Sequence[int], receivers: Sequence[int], seconds: float = 0.0) -> Phase:
+def messages_of_sharing(
+    members: Sequence[int], sharers: Sequence[int], receivers: Sequence[int], seconds: float = 0.0
+) -> Phase:
     """Return the messages with shares: one from each sharer to every other member, which the server forwards."""
     up, down = ((len(parties) - 1) * (ID_BYTES + _BOX_BYTES) for parties in (members, sharers))
     messages = len(sharers) * (len(members) - 1)
     return Phase("shares", dict.fromkeys(sharers, up), dict.fromkeys(receivers, down), messages, seconds)
 
 
-def messages_of_unmasking(survivors: Sequence[int], helpers: Sequence[int], parties: int, seconds: float = 0.0) -> Phase:
+def messages_of_unmasking(
+    survivors: Sequence[int], helpers: Sequence[int], parties: int, seconds: float = 0.0
+) -> Phase:
     """Return the lists that the server sends to survivors, and the answers: a share for each of `parties` parties."""
     up, down = parties * (ID_BYTES + shamir.SHARE_BYTES), len(survivors) * ID_BYTES
     return Phase("unmasking", dict.fromkeys(helpers, up), dict.fromkeys(survivors, down), seconds=seconds)
