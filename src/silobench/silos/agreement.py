@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -172,7 +173,7 @@ def _dataset(columns: Columns, summary: Summary) -> Dataset:
 def _federation(dataset: Dataset, roster: Roster, seed: int) -> Federation:
     """Return parties with as many rows as the silos; the numbers of the rows refer to nothing."""
     ends = np.cumsum([0, *roster.rows])
-    rows = [torch.arange(begin, end) for begin, end in zip(ends, ends[1:], strict=False)]
+    rows = [torch.arange(begin, end) for begin, end in pairwise(ends.tolist())]
     parties = tuple(
         Party(party, each, each[:0], name) for party, (each, name) in enumerate(zip(rows, roster.names, strict=True))
     )

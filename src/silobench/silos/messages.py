@@ -135,7 +135,8 @@ def reply_of(letter: Letter, blank: Message, party: int) -> Reply:
         )
     except Exception as error:
         raise LetterError(
-            f"the message of silo {letter.silo} in round {letter.round + 1} cannot be read ({error}): it does not count."
+            f"the message of silo {letter.silo} in round {letter.round + 1} cannot be read ({error}), so it does not "
+            "count."
         ) from error
 
 

@@ -50,7 +50,7 @@ def _reasons(schedule: Schedule) -> Iterator[str]:
     if algorithm.silent:
         yield "a baseline without messages has no server to ask: choose another algorithm, such as fedavg"
     if algorithm.lockstep:
-        yield "an algorithm that exchanges after every minibatch sends too many messages: choose another, such as fedavg"
+        yield "an algorithm that exchanges after every minibatch sends too many messages: choose one such as fedavg"
     if setting.has_party_models:
         yield (
             "every silo would have a model of its own (personal layers, or buffers = local with BatchNorm), which the "

@@ -79,8 +79,8 @@ class Silo:
         if file.accepted != consortium.digest:
             what = "accepted another one" if file.accepted else "did not accept it yet"
             raise ConfigError(
-                f"the consortium in {file.consortium} has the digest {consortium.digest}, but the people of {file.name} "
-                f"{what}: check what will leave the silo, and accept it."
+                f"the consortium in {file.consortium} has the digest {consortium.digest}, but the people of "
+                f"{file.name} {what}: check what will leave the silo, and accept it."
             )
         member = consortium.silos[consortium.party(file.name)]
         if keys.public_line(file.key) != member.key:
