@@ -95,6 +95,7 @@ class Rehearsal:
 
 def rehearsal(folder: Path, engine: str = "inline", limits: str = "", **choices: Any) -> Rehearsal:
     """Return three silos that have accepted a consortium with this experiment."""
+    columns_choices = choices.pop("columns", {"label": "answer"})
     quorum, waits = choices.pop("quorum", 2), choices.pop("waits", Waits(join=2.0, round=2.0, grace=0.0))
     stated = {**EXPERIMENT, **choices}
     lines = {}
@@ -104,7 +105,7 @@ def rehearsal(folder: Path, engine: str = "inline", limits: str = "", **choices:
     for file in write_tables(folder):
         file.rename(folder / file.stem / file.name)
     lead = keys.new_key(folder / "lead")
-    columns = columns_of(str(folder / "north" / "north.csv"), "answer")
+    columns = columns_of(str(folder / "north" / "north.csv"), **columns_choices)
     app = folder / "app"
     write_consortium(app, "three", lead, lines, toml(stated), columns.text(), quorum, engine, waits)
     consortium = sign(app, folder / "lead")

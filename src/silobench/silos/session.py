@@ -37,6 +37,7 @@ class Session:
     refusals: dict[str, str] = field(default_factory=dict)  # by name or address: the last reason
     settled: Roster | None = None  # None until silos have joined
     members: tuple[int, ...] = ()  # parties that shared keys before the first round
+    has_ended: bool = False  # whether silos were told that the run has ended
 
     @classmethod
     def open(cls, agreement: Agreement, post: Post, folder: Path) -> "Session":
@@ -46,6 +47,7 @@ class Session:
         if file.exists():
             facts = json.loads(file.read_text(encoding="utf-8"))
             session.run, names, session.members = facts["run"], facts["roster"], tuple(facts["members"])
+            session.has_ended = facts["ended"]
             for stored, kind in ((session.joins, "join"), (session.begins, "begin")):
                 stored |= {path.stem: Letter.of(path.read_bytes()) for path in folder.glob(f"*.{kind}")}
             session.settled = session._roster(names) if names else None
@@ -61,13 +63,18 @@ class Session:
         return self.settled
 
     def _save(self) -> None:
-        facts = {"run": self.run, "roster": self.settled.names if self.settled else [], "members": self.members}
+        names = self.settled.names if self.settled else []
+        facts = {"run": self.run, "roster": names, "members": self.members, "ended": self.has_ended}
         replace_atomically(self.folder / "session.json", json.dumps(facts).encode())
 
     def end(self) -> None:
-        """Tell silos that the run has ended; whoever does not hear it keeps its files."""
+        """Tell silos once that the run has ended; whoever does not hear it keeps its files."""
+        if self.has_ended:
+            return
         letters = {name: self.letter("end", name, {}, {}, 0) for name in self.roster.names}
         self.ask(letters, len(letters), self.agreement.consortium.waits.grace or None)
+        self.has_ended = True
+        self._save()
 
     # --- letters -------------------------------------------------------------------------------------
 
