@@ -43,7 +43,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "noise": {"transforms": "clip(norm=1) | gaussian_noise(multiplier=0.5, reproducible=true)"},
     "dp_sgd": {"solver": "dp_sgd(lr=0.1, batch=16, noise=1, clip=1, reproducible=true)", "rounds": 2},
     "momentum": {"solver": "sgd(lr=0.05, batch=16, momentum=0.9, keep_momentum=true)"},
-    "batchnorm": {"model": "mlp(8, norm=batch)"},
     "median": {"aggregate": "median"},
 }
 
@@ -235,10 +234,15 @@ def test_somebody_who_signs_with_another_key_is_not_let_in(tmp_path: Path) -> No
 # --- the run directory ------------------------------------------------------------------------------
 
 
+COMMANDS = [["show"], ["show", "--json"], ["compare"], ["report"]]
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> Rehearsal:
-    three = rehearsal(tmp_path_factory.mktemp("finished"), model="mlp(8, norm=batch)")
+    three = rehearsal(tmp_path_factory.mktemp("finished"))
     three.run()
+    for choices in ({"algorithm": "scaffold"}, {"seed": 1}, {"algorithm": "scaffold", "seed": 1}):
+        three.again(**choices).run(str(three.folder / "runs"))
     return three
 
 
@@ -256,10 +260,10 @@ def test_the_run_directory_is_an_ordinary_one(finished: Rehearsal) -> None:
     assert not list(finished.folder.glob("north/state/*/*/memory-*"))  # the run has ended
 
 
-@pytest.mark.parametrize("command", [["show"], ["show", "--json"], ["compare"], ["report"]], ids=" ".join)
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_commands_that_read_runs_do_not_know_the_difference(finished: Rehearsal, command: list[str], capsys) -> None:
     page = finished.folder / "report.html"
-    more = ["--out", page] if command == ["report"] else []
+    more = {"report": ["--out", page], "compare": ["fedavg", "scaffold"]}.get(command[0], [])
     result = call(capsys, *command, finished.folder / "runs", *more)
     assert result.code == 0, result.err
     if command == ["report"]:
@@ -268,6 +272,7 @@ def test_commands_that_read_runs_do_not_know_the_difference(finished: Rehearsal,
 
 def test_a_finished_run_is_not_run_again(finished: Rehearsal) -> None:
     letters = len(finished.letters)
+    finished.open_with(finished.consortium)
     assert finished.run() == []
     kinds = {Letter.of(content).kind for _, content, _ in finished.letters[letters:]}
     assert "train" not in kinds

@@ -10,6 +10,7 @@ from silobench.loop.schedule import Schedule
 from silobench.method.secure import Pairwise
 from silobench.method.selection import reads
 from silobench.method.transforms.secure_sum import protocol_of
+from silobench.models import MODELS
 from silobench.runs.plan import Cell
 from silobench.training.setting import Setting
 
@@ -37,6 +38,11 @@ def check_cell(cell: Cell) -> None:
         default = Cell.model_fields[key].default
         if getattr(cell, key) != default:
             raise ConfigError(f"experiment.toml has {key} = {getattr(cell, key)!r}, but {why}: leave {key} out.")
+    if MODELS.build(cell.model).content:
+        raise ConfigError(
+            f"experiment.toml has model = {cell.model!r}, but a file with code is not a part of what silos agree on: "
+            "choose a model of `silobench list models`."
+        )
 
 
 def check_schedule(schedule: Schedule) -> None:

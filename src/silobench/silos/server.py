@@ -80,7 +80,6 @@ class SiloRun(HorizontalRun):
             **facts,
             "dataset": {**facts["dataset"], **rows},
             "objective": {**shown, "metrics": unknown},
-            "consortium": self.mode.session.agreement.consortium.digest,
         }
 
     def partition_facts(self) -> dict[str, Any]:
