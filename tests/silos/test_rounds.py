@@ -9,8 +9,9 @@ import torch
 
 from commands import call
 from consortia import NAMES, Rehearsal, rehearsal
-from silobench.errors import RunError
+from silobench.errors import ConfigError, RunError
 from silobench.runs.stored import read_json
+from silobench.silos.consortium import sign, write_consortium
 from silobench.silos.letters import Letter, refusal
 from silobench.silos.post import Answer
 from silobench.silos.server import TESTED, plan_of, run_consortium
@@ -276,6 +277,15 @@ def test_a_finished_run_is_not_run_again(finished: Rehearsal) -> None:
     assert finished.run() == []
     kinds = {Letter.of(content).kind for _, content, _ in finished.letters[letters:]}
     assert "train" not in kinds
+
+
+def test_another_consortium_does_not_continue_the_run(finished: Rehearsal) -> None:
+    old, app = finished.consortium, finished.folder / "app-quorum"
+    lines = {silo.name: silo.key for silo in old.silos}
+    write_consortium(app, old.name, old.lead, lines, old.experiment, old.columns, 3, old.engine, old.waits)
+    other = sign(app, finished.folder / "lead")
+    with pytest.raises(ConfigError, match="the run of another consortium"):
+        next(run_consortium(other, finished.post, finished.folder / "runs"))
 
 
 def test_run_json_and_rounds_are_json(finished: Rehearsal) -> None:

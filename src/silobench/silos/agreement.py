@@ -119,7 +119,7 @@ def _plan(consortium: Consortium, columns: Columns) -> Plan:
         return DataFacts(checksum, shape, {"partition": _PARTITION})
 
     dataset = f"silos(files=[{', '.join(consortium.names)}], columns=columns.toml)"
-    plan = Binder({"consortium": consortium.digest}, data).bind({**choices, "dataset": dataset})
+    plan = Binder(data=data).bind({**choices, "dataset": dataset})
     return replace(plan, created=datetime.now(UTC).isoformat(timespec="microseconds"))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from silobench.atomic import replace_atomically
 from silobench.data.agreed import Summary, joined
-from silobench.errors import RunError, SilobenchError, listed
+from silobench.errors import ConfigError, RunError, SilobenchError, listed
 from silobench.silos import keys
 from silobench.silos.agreement import Agreement, Roster
 from silobench.silos.letters import REFUSAL, Letter, LetterError
@@ -46,6 +46,11 @@ class Session:
         session, file = cls(agreement, post, folder), folder / "session.json"
         if file.exists():
             facts = json.loads(file.read_text(encoding="utf-8"))
+            if facts["consortium"] != agreement.consortium.digest:
+                raise ConfigError(
+                    f"{folder.parent} is the run of another consortium with the same experiment, columns and silos: "
+                    "choose another --out."
+                )
             session.run, names, session.members = facts["run"], facts["roster"], tuple(facts["members"])
             session.has_ended = facts["ended"]
             for stored, kind in ((session.joins, "join"), (session.begins, "begin")):
@@ -64,7 +69,13 @@ class Session:
 
     def _save(self) -> None:
         names = self.settled.names if self.settled else []
-        facts = {"run": self.run, "roster": names, "members": self.members, "ended": self.has_ended}
+        facts = {
+            "consortium": self.agreement.consortium.digest,
+            "run": self.run,
+            "roster": names,
+            "members": self.members,
+            "ended": self.has_ended,
+        }
         replace_atomically(self.folder / "session.json", json.dumps(facts).encode())
 
     def end(self) -> None:
