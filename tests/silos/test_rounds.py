@@ -101,7 +101,9 @@ def test_a_silo_that_misses_a_round_comes_back_with_its_memory(tmp_path: Path, l
     three.hook = Absence("south", {1, 2}, {"train"}, late)
     records = three.run()
     assert [record.replied for record in records] == [None, (0, 2), (0, 2), None, None]
-    after = [Letter.of(content).facts["after"] for name, content, _ in three.letters if is_train(name, content, "south")]
+    after = [
+        Letter.of(content).facts["after"] for name, content, _ in three.letters if is_train(name, content, "south")
+    ]
     assert after == [-1, 0, 0, 0, 3]  # it goes on after the last round in which its answer counted
 
 

@@ -100,7 +100,9 @@ def test_whatever_comes_there_is_a_letter_back(waiting, data: st.DataObject) -> 
         st.dictionaries(
             st.sampled_from(["after", "cohort", "knobs", "roster", "rows", "cards", "survivors", "summary", "tests"]),
             st.recursive(
-                st.none() | st.integers(-2, 3) | st.sampled_from(NAMES), lambda inner: st.lists(inner, max_size=3), max_leaves=4
+                st.none() | st.integers(-2, 3) | st.sampled_from(NAMES),
+                lambda inner: st.lists(inner, max_size=3),
+                max_leaves=4,
             ),
         )
     )

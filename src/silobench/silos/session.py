@@ -185,6 +185,7 @@ class Session:
             )
         self.settled = self._roster(names)
         self.begin(names)
+        self.need_possible(consortium.quorum)
         self.members = tuple(place for place, name in enumerate(names) if name in self.begins)
         self._save()
         return self.settled
