@@ -262,6 +262,6 @@ def test_a_server_cannot_put_itself_between_silos(tmp_path: Path, what: str) -> 
         return answer(Letter(**{**vars(letter), "arrays": arrays, "facts": facts}).content)
 
     three.hook = between
-    with pytest.raises(RunError, match="not signed by it|not in the order"):
+    with pytest.raises(RunError, match=r"not signed by it|not in the order"):
         three.run()
     assert not answers(three, "train")

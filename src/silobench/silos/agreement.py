@@ -19,6 +19,7 @@ from torch import Tensor
 from silobench.data.agreed import Columns, Moments, Summary, agreed_encoder
 from silobench.data.agreed.rows import notes_of
 from silobench.data.dataset import Dataset, Split
+from silobench.engines import ENGINES
 from silobench.errors import ConfigError, listed
 from silobench.federation import Federation, Party
 from silobench.method.secure import Pairwise
@@ -70,6 +71,7 @@ class Agreement:
         columns = Columns.of_text(consortium.columns, str(consortium.folder / "columns.toml"))
         agreement = cls(consortium, columns, _plan(consortium, columns))
         check_cell(agreement.plan.cell)
+        ENGINES.bind(consortium.engine)
         check_schedule(agreement.run(example_roster(consortium, columns)).schedule)
         return agreement
 

@@ -4,7 +4,7 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,7 @@ class Session:
         if self.has_ended:
             return
         letters = {name: self.letter("end", name, {}, {}, 0) for name in self.roster.names}
-        self.ask(letters, len(letters), self.agreement.consortium.waits.grace or None)
+        self.ask(letters, 0, self.agreement.consortium.waits.grace or None)
         self.has_ended = True
         self._save()
 
@@ -96,15 +96,16 @@ class Session:
     def ask(self, letters: Mapping[str, Letter], least: int, seconds: float | None = None) -> dict[str, Letter]:
         """Send letters to silos by name, and return the answers by name, in the order of the letters.
 
-        It waits until all have answered, or `least` of them and a time of grace is over, or for `seconds`.
+        It waits until `least` of them are there; then until all have answered, or `least` of them and a time of grace
+        is over. Neither takes longer than `seconds`.
         """
-        self.meet()
-        waits = self.agreement.consortium.waits
+        seconds = seconds or self.agreement.consortium.waits.round
+        self._await(letters, least, seconds)
         present = {name: self.addresses[name] for name in letters if name in self.addresses}
         names = {address: name for name, address in present.items()}
         contents = {address: letters[name].content for name, address in present.items()}
         answers = dict[str, Letter]()
-        for address, content in self.post.ask(contents, seconds or waits.round, lambda there: len(there) >= least):
+        for address, content in self.post.ask(contents, seconds, lambda there: len(there) >= least):
             name = names[address]
             try:
                 answers[name] = _checked(Letter.of(content), letters[name])
@@ -112,6 +113,14 @@ class Session:
             except LetterError as error:
                 self._refused(name, str(error))
         return {name: answers[name] for name in letters if name in answers}
+
+    def _await(self, names: Collection[str], least: int, seconds: float) -> None:
+        """Wait until some of these silos are there, or until time is up."""
+        began = time.monotonic()
+        self.meet()
+        while len(self.addresses.keys() & set(names)) < least and time.monotonic() - began < seconds:
+            time.sleep(min(_POLL, seconds / 10))
+            self.meet()
 
     def _refused(self, name: str, reason: str) -> None:
         if self.refusals.get(name) != reason:
@@ -141,7 +150,7 @@ class Session:
         letter = self.letter("join", "", {}, {}, 0)
         waits = self.agreement.consortium.waits
         contents = dict.fromkeys(unknown, letter.content)
-        for address, content in self.post.ask(contents, waits.round, lambda answered: len(answered) == len(unknown)):
+        for address, content in self.post.ask(contents, waits.round, lambda answered: True):  # others have their grace
             try:
                 answer = Letter.of(content)
                 self._introduced(address, _checked(answer, letter, any_silo=True))
@@ -184,7 +193,7 @@ class Session:
                 "",
             )
         self.settled = self._roster(names)
-        self.begin(names)
+        self.begin(names, len(names))
         self.need_possible(consortium.quorum)
         self.members = tuple(place for place, name in enumerate(names) if name in self.begins)
         self._save()
@@ -209,7 +218,7 @@ class Session:
         rows, tests = (tuple(int(each[key]) for each in facts) for key in ("rows", "tests"))
         return Roster(tuple(names), rows, tests, joined([Summary.from_json(each["summary"]) for each in facts]))
 
-    def begin(self, names: Iterable[str]) -> None:
+    def begin(self, names: Collection[str], least: int = 0) -> None:
         """Tell silos the roster, their joint sums and the public keys of all; note the shares of keys they return."""
         roster = self.roster
         joins = [self.joins[name] for name in roster.names]
@@ -222,7 +231,7 @@ class Session:
         }
         arrays = {f"adverts/{join.silo}": join.arrays["adverts"] for join in joins if self.agreement.hides}
         letters = {name: self.letter("begin", name, facts, arrays, 0) for name in names}
-        for name, answer in self.ask(letters, len(letters)).items():
+        for name, answer in self.ask(letters, least).items():
             self.begins[name] = answer
             replace_atomically(self.folder / f"{name}.begin", answer.content)
 
