@@ -4,7 +4,19 @@ Each case is a command and its files. `tests/cli/test_wrong_inputs.py` runs them
 `make errors` writes that page anew.
 """
 
-from wrong_inputs import advice, datasets, experiments, figures, lines, reports, results, submissions, tuning, watching
+from wrong_inputs import (
+    advice,
+    agreements,
+    datasets,
+    experiments,
+    figures,
+    lines,
+    reports,
+    results,
+    submissions,
+    tuning,
+    watching,
+)
 from wrong_inputs.case import Answer, Case, answer, make_results, normalised
 from wrong_inputs.page import PAGE, page, row, rows_of
 
@@ -14,6 +26,7 @@ TABLE: dict[str, list[Case]] = {
     "Experiment files": experiments.FILES,
     "Lines of an experiment": experiments.LINES,
     "Dataset specs and data files": datasets.CASES,
+    "What silos agree on": agreements.CASES,
     "Command lines": lines.CASES,
     "Results directories": results.CASES,
     "Studies and exports": tuning.CASES,
