@@ -19,9 +19,7 @@ _SOCKET, _KEY = "desk.sock", "desk.key"
 @contextmanager
 def opened_desk() -> Iterator[tuple[Path, Listener]]:
     """Open a desk in a new private folder, and yield the folder and the listener; remove the folder afterwards."""
-    folder = Path(
-        tempfile.mkdtemp(prefix="silobench-desk-")
-    )  # mode 0700, and short: a socket's path has 100 characters
+    folder = Path(tempfile.mkdtemp(prefix="silobench-desk-"))  # mode 0700; a socket needs a short path
     try:
         key = secrets.token_bytes(32)
         descriptor = os.open(folder / _KEY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

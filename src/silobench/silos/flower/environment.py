@@ -1,4 +1,4 @@
-"""What Flower's processes get from their environment: no telemetry, a home of their own, and the programs of this Python."""
+"""The environment of Flower's processes: no telemetry, a home of their own, and the programs of this Python."""
 
 import importlib.util
 import os
