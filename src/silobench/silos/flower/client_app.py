@@ -1,4 +1,4 @@
-"""Flower's app at a silo: it forwards a letter to the silo's process, sees neither rows nor keys, and loads no torch."""
+"""Flower's app at a silo: it forwards a letter to the silo's process, and sees neither rows nor keys."""
 
 from pathlib import Path
 from typing import Any

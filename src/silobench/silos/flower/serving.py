@@ -64,8 +64,11 @@ def serve(office: Office, keys: Sequence[str], out: Path) -> Iterator[str]:
 def _superlink(office: Office, environment: dict[str, str]) -> "Iterator[subprocess.Popen[bytes]]":
     """Run a SuperLink during the body; its output goes to superlink.log among the lead's secrets."""
     private = office.private
-    files = ("--ssl-ca-certfile", office.folder / certificates.AUTHORITY, "--ssl-certfile", private / certificates.SERVER,
-             "--ssl-keyfile", private / certificates.SERVER_KEY)  # fmt: skip
+    files = (
+        "--ssl-ca-certfile", office.folder / certificates.AUTHORITY,
+        "--ssl-certfile", private / certificates.SERVER,
+        "--ssl-keyfile", private / certificates.SERVER_KEY,
+    )  # fmt: skip
     place = ("--host", office.host, "--port", office.port)
     options = ("--enable-supernode-auth", "--disable-runtime-dependency-installation")
     module = "silobench.silos.flower.superlink"

@@ -24,7 +24,7 @@ _PATIENCE = 60  # seconds that a SuperNode tries to reach the server again by it
 def serve_silo(answer: Callable[[bytes], bytes], superlink: str, key: Path, authority: Path, state: Path) -> None:
     """Answer letters until the process is asked to end, with a SuperNode that is started again whenever it ends.
 
-    `key` is the silo's private key, `authority` the certificate that vouches for the server, and `state` a private folder.
+    `key` is the silo's private key, `authority` the certificate that vouches for the server, `state` a private folder.
     """
     check_server(superlink, authority)
     signal.signal(signal.SIGTERM, _leave)
@@ -36,7 +36,7 @@ def serve_silo(answer: Callable[[bytes], bytes], superlink: str, key: Path, auth
 
 
 def check_server(superlink: str, authority: Path) -> None:
-    """Refuse a server whose certificate the consortium's authority did not sign. One that is not there yet is waited for."""
+    """Refuse a server whose certificate the consortium's authority did not sign; wait for one that is not there yet."""
     host, _, port = superlink.rpartition(":")
     if not host or not port.isdigit():
         raise ConfigError(f"'{superlink}' is not the address of a server: give HOST:PORT.")

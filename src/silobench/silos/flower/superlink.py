@@ -3,8 +3,8 @@
 Flower serves three interfaces at one port. Silos need one of them. The others start runs, which are code on this
 machine, and ask for no password.
 
-`python -m silobench.silos.flower.superlink PARENT ARGUMENT...` takes the arguments of `flower-superlink`. It ends with the
-process PARENT.
+`python -m silobench.silos.flower.superlink PARENT ARGUMENT...` takes the arguments of `flower-superlink`. It ends with
+the process PARENT.
 """
 
 import ipaddress

@@ -1,8 +1,8 @@
 """Flower's SuperNode, which takes no app from the network except the one that silobench writes.
 
-`python -m silobench.silos.flower.supernode PARENT ARGUMENT...` takes the arguments of `flower-supernode`. It ends with the
-process PARENT. If Flower has no place for the check any more, it does not start. It also looks for letters more often
-than Flower does, so that a round of small models takes less time.
+`python -m silobench.silos.flower.supernode PARENT ARGUMENT...` takes the arguments of `flower-supernode`. It ends with
+the process PARENT. If Flower has no place for the check any more, it does not start. It also looks for letters more
+often than Flower does, so that a round of small models takes less time.
 """
 
 import sys
