@@ -3,6 +3,7 @@
 import functools
 from pathlib import Path
 
+from silobench.data.agreed import rehearsal
 from silobench.data.dataset import Dataset, Features, Labels, Split
 from silobench.data.readers import (
     cifar,
@@ -49,6 +50,7 @@ csv = DATASETS.register(
 )(user_tables.csv)  # fmt: skip
 parquet = DATASETS.register(user_tables.parquet)
 linked_tables = DATASETS.register(user_linked.linked)
+silo_files = DATASETS.register(rehearsal.silos)
 npz = DATASETS.register(added_later=("task",))(user_arrays.npz)
 libsvm = DATASETS.register(added_later=("task",))(libsvm_text.libsvm)
 

@@ -241,10 +241,13 @@ class Encoder:
         """Names of the features; empty for rows of words."""
         return tuple(name for part in self.parts if not isinstance(part, WordsColumn) for name in part.features)
 
-    def encode(self, columns: Mapping[str, Any]) -> NDArray[Any]:
-        """Return the features of raw columns: arrays, lists or Series of texts, numbers or dates, by name."""
-        self.check(columns, "the table")
-        return self._encode({name: raw_column(name, columns[name]) for name in self.columns}, "the table")
+    def encode(self, columns: Mapping[str, Any], source: str = "the table") -> NDArray[Any]:
+        """Return the features of raw columns: arrays, lists or Series of texts, numbers or dates, by name.
+
+        `source` names the table in messages.
+        """
+        self.check(columns, source)
+        return self._encode({name: raw_column(name, columns[name]) for name in self.columns}, source)
 
     def read(self, path: Path) -> NDArray[Any]:
         """Return the features of the rows of a CSV or Parquet file."""
@@ -320,7 +323,7 @@ class Encoder:
         """Return the encoder as JSON values; `from_json` returns an equal encoder."""
         return {
             "version": 1,
-            "columns": [_facts(part) for part in self.parts],
+            "columns": [part_facts(part) for part in self.parts],
             "scales": {name: dataclasses.asdict(scale) for name, scale in self.scales.items()},
             "group": self.group,
             "group_scales": {
@@ -338,7 +341,7 @@ class Encoder:
             if facts["version"] != 1:
                 raise ValueError(f"version {facts['version']}")
             return cls(
-                tuple(_part(one) for one in facts["columns"]),
+                tuple(part_of(one) for one in facts["columns"]),
                 _scales(facts["scales"]),
                 facts["group"],
                 {group: _scales(scales) for group, scales in facts["group_scales"].items()},
@@ -351,13 +354,14 @@ class Encoder:
             ) from error
 
 
-def _facts(part: FeatureColumn | WordsColumn) -> dict[str, Any]:
+def part_facts(part: FeatureColumn | WordsColumn) -> dict[str, Any]:
     """Return a column as JSON values, with `thousands` only if numbers have them."""
     facts = {"kind": part.kind, **dataclasses.asdict(part)}
     return {key: value for key, value in facts.items() if key != "thousands" or value}
 
 
-def _part(facts: Mapping[str, Any]) -> Any:
+def part_of(facts: Mapping[str, Any]) -> Any:
+    """Return the column of `part_facts`."""
     arguments: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in facts.items()
     }

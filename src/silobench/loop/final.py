@@ -34,6 +34,8 @@ def final_test(setting: Setting, engine: Engine, models: Sequence[Weights]) -> d
     models together, and metrics are means over models.
     """
     objective, federation = setting.task.objective, setting.federation
+    if (final := engine.mode_of(engine.mode).final) is not None:
+        return final(setting, models)
     if type(objective).score_of is not Objective.score_of:  # it does not judge the outputs for single rows
         return {}
     is_pooled = setting.method.algorithm.pooled  # it has one model, whatever its normalisation statistics

@@ -1,7 +1,7 @@
 """Natural skew: parties are the real silos that the data come from."""
 
 import functools
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge
@@ -14,17 +14,20 @@ from silobench.partitions.skew import PARTITIONS, Partition, Skew, rows_of, sort
 _MOST_NAMES = 10  # listed in a note
 
 
-@PARTITIONS.register(added_later=("min_size",))
-def by_group(level: str = "", min_size: Annotated[int, Ge(0)] = 0) -> Skew:
+@PARTITIONS.register(added_later=("min_size", "order"))
+def by_group(level: str = "", min_size: Annotated[int, Ge(0)] = 0, order: Literal["names", "rows"] = "names") -> Skew:
     """The groups of the dataset (writers, hospitals, speakers, regions), assigned to parties at random and equally.
 
     With as many parties as groups, each party is one group and takes its name. `level` selects a group column; the
     default is the first. Groups with fewer than `min_size` training rows are left out: their rows are unused, and the
-    partition has a note about it. All test rows stay.
+    partition has a note about it. All test rows stay. Parties that are one group each are in the `order` of the groups'
+    names, or of their first rows.
     """
 
     def cut(split: Split, parties: int, rng: np.random.Generator) -> Partition:
-        groups, codes, sizes = np.unique(group_ids(split, level), return_inverse=True, return_counts=True)
+        groups, first, codes, sizes = np.unique(
+            group_ids(split, level), return_index=True, return_inverse=True, return_counts=True
+        )
         large = _large(sizes, min_size)
         if len(large) < parties:
             of_size = f" of at least {min_size} rows" if min_size else ""
@@ -32,9 +35,11 @@ def by_group(level: str = "", min_size: Annotated[int, Ge(0)] = 0) -> Skew:
                 f"by-group found {len(large)} groups{of_size} for {parties} parties: take at most {len(large)} parties."
             )
         one_each = len(large) == parties
-        order = large if one_each else large[rng.permutation(len(large))]
+        if order == "rows":
+            large = large[np.argsort(first[large])]
+        dealt = large if one_each else large[rng.permutation(len(large))]
         owner = np.full(len(groups), -1)
-        for party, members in enumerate(np.array_split(order, parties)):
+        for party, members in enumerate(np.array_split(dealt, parties)):
             owner[members] = party
         party_of_row = owner[codes.reshape(-1)]
         held = np.flatnonzero(party_of_row >= 0)

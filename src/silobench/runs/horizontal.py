@@ -12,7 +12,7 @@ from silobench.data import Dataset, load
 from silobench.data.splits import pooled_split, split_rule
 from silobench.engines import Engine
 from silobench.errors import ConfigError
-from silobench.federation import federate
+from silobench.federation import Federation, federate
 from silobench.loop.advice import advice
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.exchanges import EXCHANGES
@@ -211,10 +211,15 @@ def prepare(plan: Plan, dataset: Dataset | None = None) -> HorizontalRun:
     watch, cell, dataset = Stopwatch(), plan.cell, dataset or load(plan.cell.dataset)
     need_same_data(plan, dataset)
     dataset = pooled_split(dataset, cell.split, cell.seed)
-    federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation).to(cell.device)
+    return of_federation(plan, federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation), watch)
+
+
+def of_federation(plan: Plan, federation: Federation, watch: Stopwatch | None = None) -> HorizontalRun:
+    """Build the network and the method for a federation, and put the run together."""
+    cell, dataset = plan.cell, federation.dataset
     network = _with_metrics(task(cell.model, dataset, cell.seed, cell.objective), cell, dataset).to(cell.device)
-    setting = Setting(_method(cell, _build), federation, network, cell.seed)
-    return _assembled(plan, dataset, setting, _build, watch)
+    setting = Setting(_method(cell, _build), federation.to(cell.device), network, cell.seed)
+    return _assembled(plan, dataset, setting, _build, watch or Stopwatch())
 
 
 def check(plans: Sequence[Plan], settle: Callable[[Runnable], Engine]) -> None:

@@ -292,7 +292,7 @@ SYNONYMS = {
     "learning_rate": "lr", "batch_size": "batch", "momentum": "beta1", "local_epochs": "epochs", "wd": "weight_decay",
     "eps": "epsilon", "sigma": "noise", "noise_multiplier": "noise", "max_grad_norm": "clip",
 }  # fmt: skip
-_IN_WORDS = {
+IN_WORDS = {
     "a valid number": "a number",
     "a valid integer": "a whole number",
     "a valid string": "text",
@@ -333,7 +333,7 @@ def _checked(name: str, parameter: str, hint: Any, value: Any) -> Any:
         shown = f"a {type(value).__name__}" if callable(value) else value_shown(value)
         problem = first["msg"].removeprefix("Input should be ")
         raise SpecError(
-            f"{name}: {argument} must be {_IN_WORDS.get(problem, problem)}, but {shown} was given."
+            f"{name}: {argument} must be {IN_WORDS.get(problem, problem)}, but {shown} was given."
         ) from error
 
 

@@ -1,6 +1,5 @@
 """What a study found: the best setting, how sure that is, and what it cost; as facts, as text and as a TOML file."""
 
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -11,6 +10,7 @@ from silobench.analysis.cells import collect, finite
 from silobench.analysis.compare import Paired, checked_question, paired
 from silobench.analysis.units import duration, size
 from silobench.runs.stored import StoredRun
+from silobench.spec.toml import toml_value
 from silobench.tuning.study import Outcome, TrialResult, final_score
 
 
@@ -112,16 +112,7 @@ def toml_text(choices: Mapping[str, Any], comment: Sequence[str] = ()) -> str:
     rounds = 5
     measure = ["norms"]
     """
-    lines = [*(f"# {line}" for line in comment), *(f"{key} = {_toml(value)}" for key, value in choices.items())]
+    lines = [*(f"# {line}" for line in comment), *(f"{key} = {toml_value(value)}" for key, value in choices.items())]
     text = "\n".join(lines) + "\n"
     assert tomllib.loads(text) == dict(choices)
     return text
-
-
-def _toml(value: Any) -> str:
-    """Return a value in TOML, whose texts and lists are written as in JSON."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return json.dumps(value)

@@ -131,10 +131,10 @@ def images(
     root, fields = Path(path), (label, *as_names(group))
     listed = list_pictures(root)
     if table:
-        names, columns = _match_table(Path(table), root, listed, pattern, fields)
+        names, columns = match_table(Path(table), root, listed, pattern, fields)
     else:
         names, columns = match_pattern(root, listed, pattern, fields)
-    y, classes = _targets(root, names, columns[label], task)
+    y, classes = picture_targets(root, names, columns[label], task)
     x = read_pictures([root / name for name in names], size, colour)
     groups = {level: np.array(columns[level]) for level in fields[1:]}
     train, held = hold_out(Split(x, y, groups), test)
@@ -187,7 +187,7 @@ def _compile(pattern: str) -> tuple[list[str], re.Pattern[str]]:
     return fields, re.compile("".join(a + b for a, b in zip(literal, [*special, ""], strict=True)))
 
 
-def _match_table(
+def match_table(
     table: Path, root: Path, listed: Sequence[str], pattern: str, fields: Sequence[str]
 ) -> tuple[list[str], _Columns]:
     """Return the sorted pictures of a table and the values of `fields`; other fields come from the pattern."""
@@ -237,7 +237,10 @@ def _rows_of_pictures(
     return row_of
 
 
-def _targets(root: Path, names: Sequence[str], cells: Sequence[str], task: TaskKind) -> tuple[Labels, tuple[str, ...]]:
+def picture_targets(
+    root: Path, names: Sequence[str], cells: Sequence[str], task: TaskKind
+) -> tuple[Labels, tuple[str, ...]]:
+    """Return the labels of pictures and their classes, which are none for regression."""
     if task == "classification":
         return encode_labels(str(root), np.array(cells))
     numbers = np.empty(len(cells), dtype=np.float32)

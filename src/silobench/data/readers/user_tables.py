@@ -72,7 +72,7 @@ def csv(
         scale, epsilon, decimal, text_features=text_features, detects_dates="large", date_order=date_order, many=many,
         thousands=thousands, is_csv=True,
     )  # fmt: skip
-    mark = _separator(path, sep)
+    mark = separator_of(path, sep)
     table = read_csv(file_path(path), [label], sep=mark, encoding=encoding)
     choices = replace(choices, comma_separates=table.sep == ",")
     source = Source(path, Path(path).stem, write_spec, _as_classes("csv", path, label))
@@ -113,7 +113,8 @@ def _as_classes(name: str, path: str, label: str) -> str:
     return f"{name}({write_spec('path', path)}, {write_spec('label', label)}, task=classification)"
 
 
-def _separator(path: str, sep: str) -> str:
+def separator_of(path: str, sep: str) -> str:
+    """Return the mark of a separator that is given by its name or as the mark; auto stays."""
     mark = _SEPARATOR_NAMES.get(sep, sep)
     if mark != "auto" and (len(mark) != 1 or mark in '"\r\n' or not mark.isascii()):
         raise DataError(f"sep='{sep}' of {path} is not a separator: use one character, or comma, semicolon, tab, bar.")
@@ -284,7 +285,7 @@ def label_targets(source: Source, name: str, column: RawColumn, task: LabelTask,
     """Return the labels of a column: classes or numbers."""
     factor = column.factor
     texts = factor.texts
-    form = _label_form(column, choices)
+    form = label_form(column, choices)
     if form is not None:
         texts = [plain_number(text, *form) for text in texts]
     values: NDArray[Any] = np.array(texts)
@@ -296,7 +297,7 @@ def label_targets(source: Source, name: str, column: RawColumn, task: LabelTask,
     return targets_of(source.title, f"the label {name}", values, codes, task, source.remedy)
 
 
-def _label_form(column: RawColumn, choices: Choices) -> Form | None:
+def label_form(column: RawColumn, choices: Choices) -> Form | None:
     """Return the form of numeric labels with a decimal comma or with thousands; None for other labels."""
     may_have_comma = choices.decimal == "auto" and not choices.comma_separates and not choices.thousands
     forms = (*choices.forms, Form(",")) if may_have_comma else choices.forms

@@ -1,0 +1,144 @@
+"""`Summary`: counts and sums of the numeric features of a silo. Nothing else about cells leaves it before training.
+
+Sums are rounded once (`math.fsum`), so they depend neither on the order of rows nor on the machine.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from silobench.data.agreed.columns import Columns
+from silobench.data.encoder import Encoder
+from silobench.data.table.scaling import Scale, nonzero_scale
+from silobench.errors import DataError, listed
+
+LEAST_ROWS = 10  # of a silo; sums over fewer would show single cells
+_FIELDS = 3
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The number of known values, their sum, and the sum of squared differences from their mean.
+
+    Squares about the mean have the information of plain squares, but lose no digits where the mean is large.
+    """
+
+    known: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """The mean of the known values; 0 if there are none."""
+        return self.total / self.known if self.known else 0.0
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> "Moments":
+        """Return the moments of numbers, of which NaN is missing. Fewer than `LEAST_ROWS` numbers count as none."""
+        known = values[~np.isnan(values)].astype(np.float64)
+        if len(known) < LEAST_ROWS:
+            return cls()
+        total = math.fsum(known.tolist())
+        with np.errstate(over="ignore"):
+            squares = math.fsum(((known - total / len(known)) ** 2).tolist())
+        return cls(len(known), total, squares)
+
+    @classmethod
+    def joined(cls, moments: Sequence["Moments"]) -> "Moments":
+        """Return the moments of the values of several silos together."""
+        known, total = sum(each.known for each in moments), math.fsum(each.total for each in moments)
+        mean = total / known if known else 0.0
+        squares = [each.squares + each.known * (each.mean - mean) ** 2 for each in moments if each.known]
+        return cls(known, total, math.fsum(squares))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Moments of the numeric features over training rows, and the number of these rows.
+
+    `target` has those of a label that is a number, which every objective for numbers needs.
+    """
+
+    rows: int
+    features: Mapping[str, Moments] = field(default_factory=dict)
+    target: Moments | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the summary as JSON values; `from_json` returns an equal one."""
+        features = {name: _numbers(moments) for name, moments in self.features.items()}
+        return {"rows": self.rows, "features": features, "target": self.target and _numbers(self.target)}
+
+    @classmethod
+    def from_json(cls, facts: Any) -> "Summary":
+        """Return the summary of `as_json`; refuse facts that have another form, as another organisation may send."""
+        try:
+            if set(facts) != {"rows", "features", "target"} or type(facts["rows"]) is not int or facts["rows"] < 1:
+                raise ValueError("other keys, or no number of rows")
+            features = {str(name): _moments(values) for name, values in facts["features"].items()}
+            return cls(facts["rows"], features, None if facts["target"] is None else _moments(facts["target"]))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the summary of a silo cannot be read ({error}): make it by `summary_of`.") from error
+
+    @property
+    def rounded(self) -> "Summary":
+        """The summary with its number of rows rounded down to a power of two, where the sums do not need it."""
+        return self if self.features else Summary(_power_of_two(self.rows), {}, self.target)
+
+
+def joined(summaries: Sequence[Summary]) -> Summary:
+    """Return the summary of all silos; the bits depend on nothing but the summaries, which are in the silos' order."""
+    if not summaries:
+        raise DataError("there are no summaries to join: at least one silo is needed.")
+    names = list(summaries[0].features)
+    if any(list(each.features) != names for each in summaries):
+        raise DataError("the silos sent sums of different features: all of them need the same columns.toml.")
+    features = {name: Moments.joined([each.features[name] for each in summaries]) for name in names}
+    targets = [each.target for each in summaries if each.target is not None]
+    if len(targets) not in (0, len(summaries)):
+        raise DataError("only some silos sent sums of the label: all of them need the same columns.toml.")
+    return Summary(sum(each.rows for each in summaries), features, Moments.joined(targets) if targets else None)
+
+
+def agreed_encoder(columns: Columns, summary: Summary) -> Encoder:
+    """Return how raw columns of every silo become features, by the joint summary of all silos."""
+    expected = columns.summed_features
+    if tuple(summary.features) != expected:
+        given = listed(list(summary.features), 3) or "no features"
+        raise DataError(
+            f"the joint summary has sums of {given}, but the agreement needs those of {listed(expected, 3) or 'none'}: "
+            "all silos need the same columns.toml."
+        )
+    if columns.scale == "stated":
+        return Encoder(columns.parts, columns.scales)
+    scales = {name: _scale(columns, moments, summary.rows) for name, moments in summary.features.items()}
+    return Encoder(columns.parts, scales)
+
+
+def _scale(columns: Columns, moments: Moments, rows: int) -> Scale:
+    """Return a scale as `csv` does: a missing cell is the mean, and it counts as a row of the deviation."""
+    mean = moments.mean
+    if columns.scale == "none" or not moments.known:
+        return Scale(mean)
+    deviation = math.sqrt(moments.squares / rows)
+    return Scale(mean, mean, float(nonzero_scale(np.float64(mean), np.float64(deviation))))
+
+
+def _numbers(moments: Moments) -> list[float]:
+    return [moments.known, moments.total, moments.squares]
+
+
+def _moments(values: Any) -> Moments:
+    if not isinstance(values, list) or len(values) != _FIELDS or not all(type(v) in (int, float) for v in values):
+        raise ValueError("three numbers per feature are needed")
+    known, total, squares = values
+    if type(known) is not int or known < 0 or squares < 0 or not (math.isfinite(total) and math.isfinite(squares)):
+        raise ValueError("a count, a sum and a sum of squares are needed")
+    return Moments(known, float(total), float(squares))
+
+
+def _power_of_two(count: int) -> int:
+    return 1 << count.bit_length() - 1
