@@ -79,8 +79,8 @@ class Consortium:
         """Read a folder; a file that is missing, or was changed since consortium.toml was written, is refused."""
         content = _content(folder / "consortium.toml")
         texts = {name: _text(folder / name) for name in _PINNED}
-        for name, text in texts.items():
-            if content.files.get(name) != hashlib.sha256(text.encode()).hexdigest():
+        for name in {**dict.fromkeys(_PINNED), **content.files}:
+            if Path(name).name != name or content.files.get(name) != _sha256(folder / name):
                 raise ConfigError(
                     f"{folder / name} is not the file that consortium.toml states, which has another SHA-256: ask the "
                     "lead for the whole folder again."
@@ -128,10 +128,12 @@ def write_consortium(
     quorum: int | None = None,
     engine: str = "auto",
     waits: Waits | None = None,
+    attached: Sequence[str] = (),
 ) -> Consortium:
     """Write the files of a consortium, without its signature, and read them back.
 
     `lead` and the values of `silos` are public keys. Without `quorum` more than half of the silos must answer.
+    `attached` are the names of further files of the folder that the digest covers, such as a certificate.
     """
     quorum = len(silos) // 2 + 1 if quorum is None else quorum
     texts = dict(zip(_PINNED, (experiment, columns), strict=True))
@@ -139,6 +141,7 @@ def write_consortium(
     for file, text in texts.items():
         replace_atomically(folder / file, text.encode())
     digests = {file: hashlib.sha256(text.encode()).hexdigest() for file, text in texts.items()}
+    digests |= {file: _sha256(folder / file) for file in attached}
     members = [Member(name=each, key=keys.checked_line(key)) for each, key in silos.items()]
     waits = waits or Waits()
     content = _toml(name, keys.checked_line(lead), quorum, engine, waits, digests, members)
@@ -151,7 +154,9 @@ def sign(folder: Path, private_key: Path) -> Consortium:
     """Sign a consortium by the lead's private key."""
     consortium = Consortium.read(folder)
     if keys.public_line(private_key) != consortium.lead:
-        raise ConfigError(f"{private_key} is not the lead's key of {folder}: sign with the key that consortium.toml has.")
+        raise ConfigError(
+            f"{private_key} is not the lead's key of {folder}: sign with the key that consortium.toml has."
+        )
     signature = keys.signed(private_key, _PURPOSE, bytes.fromhex(consortium.digest))
     replace_atomically(folder / "consortium.sig", f"{signature.hex()}\n".encode())
     return consortium
@@ -216,6 +221,10 @@ def reason(error: ValidationError) -> str:
 
 def _is_name(name: str) -> bool:
     return bool(name) and name.isascii() and name.replace("-", "").replace("_", "").isalnum() and len(name) <= 64
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(_text(file).encode()).hexdigest()
 
 
 def _text(file: Path) -> str:

@@ -1,0 +1,128 @@
+"""The folders of a consortium: one that the lead and all silos have, and one with the lead's secrets."""
+
+import hashlib
+import ipaddress
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from silobench.atomic import replace_atomically
+from silobench.errors import ConfigError
+from silobench.silos import keys
+from silobench.silos.consortium import Consortium, sign, write_consortium
+from silobench.silos.flower import certificates
+from silobench.silos.flower.app_files import write_app
+
+_LOOPBACK = ("localhost", "127.0.0.1")  # the server's own programs connect there
+_HOST = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where the files of a lead are: `shared` goes to every silo, `private` to nobody."""
+
+    root: Path
+
+    @property
+    def shared(self) -> Path:
+        return self.root / "consortium"
+
+    @property
+    def private(self) -> Path:
+        return self.root / "private"
+
+    @property
+    def lead_key(self) -> Path:
+        return self.private / "lead"
+
+    def checked(self) -> "Folders":
+        """Return these folders if `silobench silo init` has made them."""
+        if not self.lead_key.is_file():
+            raise ConfigError(f"{self.root} is not a folder of `silobench silo init`: give the one that it wrote.")
+        return self
+
+
+def found(
+    root: Path, name: str, silos: Mapping[str, str], experiment: str, columns: str, hosts: Sequence[str], **choices: Any
+) -> Consortium:
+    """Write the folders of a new consortium: the agreement, signed by a new key of the lead, the app and certificates.
+
+    `silos` has the public key of each silo by its name; `choices` are those of `write_consortium`.
+    """
+    folders = Folders(root)
+    if root.exists() and any(root.iterdir()):
+        raise ConfigError(f"{root} is not empty: a consortium needs a new folder, so give another one with --out.")
+    names = _checked_hosts(hosts)
+    folders.shared.mkdir(parents=True)
+    folders.private.mkdir(mode=0o700)
+    lead = keys.new_key(folders.lead_key)
+    certificates.write_authority(folders.shared, folders.private, name)
+    certificates.write_server(folders.shared, folders.private, names)
+    write_app(folders.shared)
+    attached = (certificates.AUTHORITY,)
+    write_consortium(folders.shared, name, lead, silos, experiment, columns, attached=attached, **choices)
+    return sign(folders.shared, folders.lead_key)
+
+
+def signed_again(folders: Folders) -> Consortium:
+    """Sign a consortium whose files the lead has changed."""
+    file = folders.shared / "consortium.toml"
+    text = text_of(file)
+    try:
+        files = dict(tomllib.loads(text)["files"])
+    except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{file} cannot be read as TOML with a table [files] ({error}): fix it.") from error
+    for name, digest in files.items():
+        now = hashlib.sha256(text_of(folders.shared / name).encode()).hexdigest()
+        text = text.replace(f'"{digest}"', f'"{now}"')
+    replace_atomically(file, text.encode())
+    return sign(folders.shared, folders.lead_key)
+
+
+def text_of(file: Path) -> str:
+    """Return the text of a file that the lead names."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read ({error.strerror}): give the path of a file.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} is not UTF-8 text: save it as UTF-8.") from error
+
+
+def renew(folders: Folders, hosts: Sequence[str]) -> None:
+    """Write a new certificate of the server. Silos need not do anything: the authority stays."""
+    certificates.write_server(folders.shared, folders.private, _checked_hosts(hosts))
+
+
+def silo_keys(entries: Sequence[str]) -> dict[str, str]:
+    """Return the public key of each silo by its name, from texts NAME=FILE.pub."""
+    silos: dict[str, str] = {}
+    for entry in entries:
+        name, equals, file = entry.partition("=")
+        if not equals or not name or not file:
+            raise ConfigError(f"--silo {entry} cannot be read: write NAME=FILE.pub, with the file of the public key.")
+        if name in silos:
+            raise ConfigError(f"--silo {name} is there twice: each silo needs a name of its own.")
+        try:
+            line = Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise ConfigError(
+                f"--silo {entry}: the file {file} cannot be read; ask {name} for its public key."
+            ) from None
+        silos[name] = keys.checked_line(line.strip())
+    return silos
+
+
+def _checked_hosts(hosts: Sequence[str]) -> list[str]:
+    for host in hosts:
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            if not _HOST.fullmatch(host) or len(host) > 253:
+                raise ConfigError(
+                    f"--host {host} is not a host name or an IP address: give the name by which silos reach the server."
+                ) from None
+    return [*dict.fromkeys([*hosts, *_LOOPBACK])]
