@@ -2,7 +2,6 @@
 
 import logging
 import os
-import shlex
 import signal
 import socket
 import ssl
@@ -12,7 +11,6 @@ from pathlib import Path
 from types import FrameType
 
 from silobench.errors import ConfigError
-from silobench.silos.flower.client_app import DESK
 from silobench.silos.flower.desk import answer_letters, opened_desk
 from silobench.silos.flower.environment import flower_environment
 from silobench.silos.flower.supervision import supervised
@@ -57,9 +55,10 @@ def _supernode(superlink: str, key: Path, authority: Path, desk: Path) -> list[s
     arguments = (
         "--superlink", superlink, "--root-certificates", authority.resolve(), "--auth-supernode-private-key",
         key.resolve(), "--max-wait-time", _PATIENCE, "--host", "127.0.0.1", "--port", _free_port(),
-        "--node-config", f"{DESK}={shlex.quote(str(desk))!s}",
+        "--isolation", "process",
     )  # fmt: skip
-    return [sys.executable, "-m", "silobench.silos.flower.supernode", str(os.getpid()), *map(str, arguments)]
+    module = "silobench.silos.flower.supernode"
+    return [sys.executable, "-m", module, str(os.getpid()), str(desk), *map(str, arguments)]
 
 
 def _free_port() -> int:

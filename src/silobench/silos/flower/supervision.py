@@ -11,6 +11,7 @@ from pathlib import Path
 _LOG = logging.getLogger(__name__)
 _FIRST_WAIT, _LONGEST_WAIT = 2.0, 30.0  # seconds before a restart
 _STEADY = 120.0  # seconds; after so long a life the waits start small again
+_LONGEST_LINE = 300  # characters of the process's output that are repeated
 _PATIENCE = 10.0  # seconds that a process has to end by itself
 
 
@@ -68,7 +69,7 @@ class Supervisor:
     def _last(self) -> str:
         """Return the last line of the process's output."""
         lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1] if lines else "no output"
+        return lines[-1][:_LONGEST_LINE] if lines else "no output"
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
