@@ -96,8 +96,6 @@ class HorizontalRun:
 
     def facts(self) -> dict[str, Any]:
         """Return the content of run.json, without versions and status, and that of encoder.json."""
-        federation = self.setting.federation
-        partition = federation.partition
         return {
             "id": self.plan.id,
             "config": self.plan.config,
@@ -105,19 +103,25 @@ class HorizontalRun:
             "created": self.plan.created,
             "dataset": dataset_facts(self.plan, self.dataset),
             "encoder": RowFormat.of(self.dataset).encoder_json(),
-            "partition": {
-                "fingerprint": partition.fingerprint,
-                "parties": [party.name for party in federation.parties],
-                **measure(partition, self.dataset).as_json(),
-                **({"notes": list(partition.notes)} if partition.notes else {}),
-                **({"shared": self.sharing.as_json()} if self.sharing else {}),
-            },
+            "partition": self.partition_facts(),
             "objective": self.setting.task.objective.as_json(
                 str(self.plan.label.get("objective", "auto")), self.dataset
             ),
             **({"malicious": sorted(self.setting.malicious)} if self.setting.malicious else {}),
             "parameters": self.setting.task.network.layout.size,
             **({"warnings": list(self.warnings)} if self.warnings else {}),
+        }
+
+    def partition_facts(self) -> dict[str, Any]:
+        """Return the field `partition` of run.json: who has which rows, in numbers."""
+        federation = self.setting.federation
+        partition = federation.partition
+        return {
+            "fingerprint": partition.fingerprint,
+            "parties": [party.name for party in federation.parties],
+            **measure(partition, self.dataset).as_json(),
+            **({"notes": list(partition.notes)} if partition.notes else {}),
+            **({"shared": self.sharing.as_json()} if self.sharing else {}),
         }
 
     @cached_property

@@ -88,7 +88,9 @@ def _private(path: Path) -> "EllipticCurvePrivateKey":
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"the private key {path} cannot be read ({error.strerror}): make one, or fix the path.") from error
+        raise ConfigError(
+            f"the private key {path} cannot be read ({error.strerror}): make one, or fix the path."
+        ) from error
     loaders: list[Any] = [serialization.load_ssh_private_key, serialization.load_pem_private_key]
     for load in loaders:
         try:

@@ -61,7 +61,9 @@ class Letter:
             "arrays": [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()],
         }
         text = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-        return b"".join([_MAGIC, len(text).to_bytes(_LENGTH_BYTES), text, *(each.tobytes() for each in arrays.values())])
+        return b"".join(
+            [_MAGIC, len(text).to_bytes(_LENGTH_BYTES), text, *(each.tobytes() for each in arrays.values())]
+        )
 
     @classmethod
     def of(cls, content: bytes) -> "Letter":
@@ -71,7 +73,9 @@ class Letter:
             raise LetterError("the bytes are not a letter of this version of silobench: update one of the two ends.")
         length = int.from_bytes(content[len(_MAGIC) : start])
         if length > min(_MOST_HEADER, len(content) - start):
-            raise LetterError(f"a letter of {len(content)} bytes has a header of {length}: it was cut off, or is damaged.")
+            raise LetterError(
+                f"a letter of {len(content)} bytes has a header of {length}: it was cut off, or is damaged."
+            )
         header = _header(content[start : start + length])
         arrays = _arrays(header["arrays"], memoryview(content)[start + length :])
         return cls(**{**header, "arrays": arrays})
@@ -129,7 +133,9 @@ def _arrays(entries: list[Any], content: memoryview) -> dict[str, NDArray[Any]]:
 def _form(entry: Any) -> tuple[str, np.dtype[Any], tuple[int, ...]]:
     match entry:
         case [str(name), str(dtype), list(shape)] if (
-            dtype in _DTYPES and len(shape) <= _MOST_DIMENSIONS and all(type(side) is int and side >= 0 for side in shape)
+            dtype in _DTYPES
+            and len(shape) <= _MOST_DIMENSIONS
+            and all(type(side) is int and side >= 0 for side in shape)
         ):
             return name, np.dtype(dtype), tuple(shape)
     raise LetterError("a letter has an array whose name, type or shape cannot be read.")

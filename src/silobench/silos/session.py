@@ -1,0 +1,216 @@
+"""`Session`: the server's side of a run between silos: who is who, what they said when they joined, and letters."""
+
+import json
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from silobench.atomic import replace_atomically
+from silobench.data.agreed import Summary, joined
+from silobench.errors import RunError, SilobenchError, listed
+from silobench.silos import keys
+from silobench.silos.agreement import Agreement, Roster
+from silobench.silos.letters import REFUSAL, Letter, LetterError
+from silobench.silos.post import Post
+from silobench.silos.secret_keys import check_adverts
+from silobench.silos.silo import JOIN, introduction
+
+_log = logging.getLogger(__name__)
+_POLL = 1.0  # seconds between two looks at who is there
+
+
+@dataclass
+class Session:
+    """The letters of one run. What silos said before the first round is in `folder`, so that a server can resume."""
+
+    agreement: Agreement
+    post: Post
+    folder: Path
+    run: str = ""
+    addresses: dict[str, str] = field(default_factory=dict)  # by name, as far as known
+    joins: dict[str, Letter] = field(default_factory=dict)  # by name
+    begins: dict[str, Letter] = field(default_factory=dict)  # by name, of silos that know the roster
+    refusals: dict[str, str] = field(default_factory=dict)  # by name or address: the last reason
+    roster: Roster | None = None
+    members: tuple[int, ...] = ()  # parties that shared keys before the first round
+
+    @classmethod
+    def open(cls, agreement: Agreement, post: Post, folder: Path) -> "Session":
+        """Open a session, or that of an interrupted run."""
+        folder.mkdir(parents=True, exist_ok=True)
+        session, file = cls(agreement, post, folder), folder / "session.json"
+        if file.exists():
+            facts = json.loads(file.read_text(encoding="utf-8"))
+            session.run, names, session.members = facts["run"], facts["roster"], tuple(facts["members"])
+            for stored, kind in ((session.joins, "join"), (session.begins, "begin")):
+                stored |= {path.stem: Letter.of(path.read_bytes()) for path in folder.glob(f"*.{kind}")}
+            session.roster = session._roster(names) if names else None
+        else:
+            session.run = secrets.token_hex(16)
+            session._save()
+        return session
+
+    def _save(self) -> None:
+        facts = {"run": self.run, "roster": self.roster.names if self.roster else [], "members": self.members}
+        replace_atomically(self.folder / "session.json", json.dumps(facts).encode())
+
+    def end(self) -> None:
+        """Tell silos that the run has ended; whoever does not hear it keeps its files."""
+        assert self.roster is not None
+        letters = {name: self.letter("end", name, {}, {}, 0) for name in self.roster.names}
+        self.ask(letters, len(letters), self.agreement.consortium.waits.grace or None)
+
+    # --- letters -------------------------------------------------------------------------------------
+
+    def letter(self, kind: str, silo: str, facts: Mapping[str, Any], arrays: Mapping[str, Any], round: int) -> Letter:
+        """Return a letter of this run."""
+        return Letter(kind, facts, arrays, self.agreement.consortium.digest, self.run, silo, round)
+
+    def ask(self, letters: Mapping[str, Letter], least: int, seconds: float | None = None) -> dict[str, Letter]:
+        """Send letters to silos by name, and return the answers by name, in the order of the letters.
+
+        It waits until all have answered, or `least` of them and a time of grace is over, or for `seconds`.
+        """
+        self.meet()
+        waits = self.agreement.consortium.waits
+        present = {name: self.addresses[name] for name in letters if name in self.addresses}
+        names = {address: name for name, address in present.items()}
+        contents = {address: letters[name].content for name, address in present.items()}
+        answers = dict[str, Letter]()
+        for address, content in self.post.ask(contents, seconds or waits.round, lambda there: len(there) >= least):
+            name = names[address]
+            try:
+                answers[name] = _checked(Letter.of(content), letters[name])
+                self.refusals.pop(name, None)
+            except LetterError as error:
+                self._refused(name, str(error))
+        return {name: answers[name] for name in letters if name in answers}
+
+    def _refused(self, name: str, reason: str) -> None:
+        if self.refusals.get(name) != reason:
+            _log.warning("%s does not take part: %s", name, reason)
+        self.refusals[name] = reason
+
+    def need_possible(self, least: int) -> None:
+        """Stop the run if so many silos refused that a round cannot succeed."""
+        assert self.roster is not None
+        refused = [name for name in self.roster.names if name in self.refusals]
+        if len(self.roster.names) - len(refused) < least:
+            raise RunError(
+                f"{listed(refused)} refused, and a round needs {least} of {len(self.roster.names)} silos: the reason of "
+                f"{refused[0]} is that {self.refusals[refused[0]].rstrip('.')}; settle it, and start the server again.",
+                "",
+            )
+
+    # --- who is there --------------------------------------------------------------------------------
+
+    def meet(self) -> None:
+        """Ask silos at new addresses who they are, and forget addresses that are gone."""
+        there = set(self.post.silos())
+        self.addresses = {name: address for name, address in self.addresses.items() if address in there}
+        unknown = sorted(there - set(self.addresses.values()))
+        if not unknown:
+            return
+        letter = self.letter("join", "", {}, {}, 0)
+        waits = self.agreement.consortium.waits
+        contents = dict.fromkeys(unknown, letter.content)
+        for address, content in self.post.ask(contents, waits.round, lambda answered: len(answered) == len(unknown)):
+            try:
+                answer = Letter.of(content)
+                self._introduced(address, _checked(answer, letter, any_silo=True))
+            except SilobenchError as error:
+                self._refused(f"the silo at {address}", str(error))
+
+    def _introduced(self, address: str, answer: Letter) -> None:
+        """Note who is at an address, if the silo signed it and says the same as before."""
+        facts, consortium = answer.facts, self.agreement.consortium
+        name = str(facts.get("name"))
+        if name not in consortium.names or name != answer.silo:
+            raise LetterError(f"it says that it is {name[:40]}, which the consortium does not have")
+        signature = bytes.fromhex(str(facts.get("signature", "")))
+        if not keys.is_signed(
+            consortium.silos[consortium.party(name)].key, JOIN, introduction(answer, facts), signature
+        ):
+            raise LetterError(f"it says that it is {name}, but its signature is not by the key of {name}")
+        Summary.from_json(facts["summary"])
+        if self.agreement.hides:
+            check_adverts(answer.arrays["adverts"], self.agreement.plan.cell.rounds)
+        if name in self.joins and self.joins[name].content != answer.content:
+            raise LetterError(f"{name} joined with other rows or keys before")
+        if name not in self.joins and self.roster is None:
+            self.joins[name] = answer
+            replace_atomically(self.folder / f"{name}.join", answer.content)
+        self.addresses[name] = address
+
+    def gather(self) -> Roster:
+        """Wait until the silos have joined, settle the roster, and tell it to them; an interrupted run has its own."""
+        if self.roster is not None:
+            return self.roster
+        consortium = self.agreement.consortium
+        self._wait(lambda: len(self.joins), consortium.waits.join)
+        names = [name for name in consortium.names if name in self.joins]
+        if len(names) < consortium.quorum:
+            reasons = "".join(f"; {who} says: {reason}" for who, reason in self.refusals.items())
+            raise RunError(
+                f"{len(names)} of {len(consortium.names)} silos joined, but {consortium.quorum} are needed{reasons}: see "
+                "that they are started, and start the server again.",
+                "",
+            )
+        self.roster = self._roster(names)
+        self.begin(names)
+        self.members = tuple(self.roster.names.index(name) for name in self.begins)
+        self._save()
+        return self.roster
+
+    def _wait(self, count: Callable[[], int], seconds: float) -> None:
+        """Wait for all silos; for the quorum and a time of grace; or until time is up."""
+        consortium, began, enough_since = self.agreement.consortium, time.monotonic(), None
+        while True:
+            self.meet()
+            now = time.monotonic()
+            if count() == len(consortium.names) or now - began >= seconds:
+                return
+            if count() >= consortium.quorum:
+                enough_since = now if enough_since is None else enough_since
+                if now - enough_since >= consortium.waits.grace:
+                    return
+            time.sleep(min(_POLL, max(0.01, consortium.waits.grace)))
+
+    def _roster(self, names: Iterable[str]) -> Roster:
+        facts = [self.joins[name].facts for name in names]
+        rows, tests = (tuple(int(each[key]) for each in facts) for key in ("rows", "tests"))
+        return Roster(tuple(names), rows, tests, joined([Summary.from_json(each["summary"]) for each in facts]))
+
+    def begin(self, names: Iterable[str]) -> None:
+        """Tell silos the roster, their joint sums and the public keys of all; note the shares of keys they return."""
+        roster = self.roster
+        assert roster is not None
+        joins = [self.joins[name] for name in roster.names]
+        facts = {
+            "roster": roster.names,
+            "rows": roster.rows,
+            "tests": roster.tests,
+            "summary": roster.summary.as_json(),
+            "cards": [join.facts["card"] for join in joins],
+        }
+        arrays = {f"adverts/{join.silo}": join.arrays["adverts"] for join in joins if self.agreement.hides}
+        letters = {name: self.letter("begin", name, facts, arrays, 0) for name in names}
+        for name, answer in self.ask(letters, len(letters)).items():
+            self.begins[name] = answer
+            replace_atomically(self.folder / f"{name}.begin", answer.content)
+
+
+def _checked(answer: Letter, letter: Letter, any_silo: bool = False) -> Letter:
+    """Return an answer that belongs to a letter; a refusal is raised as an error."""
+    if answer.kind == REFUSAL:
+        raise LetterError(str(answer.facts.get("reason", "no reason"))[:300])
+    same = (answer.kind, answer.consortium, answer.run, answer.round)
+    if same != (letter.kind, letter.consortium, letter.run, letter.round):
+        raise LetterError("its answer belongs to another letter")
+    if not any_silo and answer.silo != letter.silo:
+        raise LetterError("its answer is that of another silo")
+    return answer
