@@ -72,8 +72,8 @@ def key(
 ) -> None:
     """Make a silo's key pair and its private file silo.toml. The lead needs the public key, and nothing else."""
     with waiting("making a key"):
+        from silobench.silos.flower.folders import found_silo
         from silobench.silos.keys import fingerprint
-        from silobench.silos.silo import found_silo
 
         line = found_silo(folder, name, data)
     public = folder / "key.pub"
@@ -149,3 +149,85 @@ def renew(root: Root, host: Hosts) -> None:
     renew(folders, host)
     print(f"the certificate holds until {certificates.last_day(folders.private / certificates.SERVER)}.")
     print("start `silobench silo serve` again; silos need nothing new.")
+
+
+@app.command()
+def check(
+    silo: SiloFile,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept the consortium as it is now.")] = False,
+    json_: Json = False,
+) -> None:
+    """Show a silo what the consortium will do, and what will leave the silo; with --accept, agree to it."""
+    with waiting("reading the consortium and the rows"):
+        from silobench.cli.silo_offer import Offer
+        from silobench.silos.silo_file import accept as write_acceptance
+
+        offer = Offer.read(silo)
+        if accept:
+            write_acceptance(silo, offer.consortium.digest)
+            offer = Offer.read(silo)
+    if json_:
+        print(json.dumps(offer.as_json(), indent=1))
+        return
+    from silobench.cli.terminal import print_facts, print_table
+
+    print_facts(offer.facts)
+    print_table(offer.table)
+    if accept:
+        print("accepted. Nothing leaves before `silobench silo start`; a change of the consortium needs a new check.")
+    else:
+        print(f"compare the digest with the lead by phone. To agree: `silobench silo check {silo} --accept`.")
+
+
+@app.command()
+def start(
+    silo: SiloFile,
+    superlink: Annotated[str, typer.Option("--superlink", metavar="HOST:PORT", help="The lead's server.")],
+) -> None:
+    """Take part: answer the server's letters until Ctrl-C. Rows, memory and keys stay in this process and its folder.
+
+    Start it again at any time: it goes on where it was. Its log has one line for each letter.
+    """
+    with waiting("reading the rows"):
+        from silobench.silos.flower.environment import require_flower
+        from silobench.silos.flower.folders import authority_of
+
+        require_flower()
+        from silobench.silos.flower.starting import serve_silo
+        from silobench.silos.silo import Silo
+
+        site = Silo.open(silo)
+        authority, rows = authority_of(site.consortium), site.rows
+    _LOG.info("%s takes part with %d training rows; Ctrl-C ends it.", site.file.name, len(rows.train))
+    serve_silo(site.answer, superlink, site.file.key, authority, site.file.state)
+
+
+@app.command()
+def serve(
+    root: Root,
+    address: Annotated[str, typer.Option("--address", help="Address to listen on: 0.0.0.0 is all.")] = "0.0.0.0",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port that silos reach.")] = 9092,
+    out: Out = Path("runs"),
+) -> None:
+    """Serve a consortium as its lead: wait for silos, run the rounds, and write an ordinary run directory.
+
+    After an interruption, the same command goes on with the same run.
+    """
+    with waiting("reading the consortium"):
+        from silobench.silos.flower.environment import require_flower
+        from silobench.silos.flower.folders import Folders
+
+        require_flower()
+        from silobench.silos.consortium import Consortium
+        from silobench.silos.flower.serving import Office
+        from silobench.silos.flower.serving import serve as serving
+        from silobench.silos.server import plan_of
+
+        folders = Folders(root).checked()
+        consortium = Consortium.read_signed(folders.shared)
+        place = out / plan_of(consortium).id
+    office = Office(folders.shared, folders.private, address, port)
+    for line in serving(office, [silo.key for silo in consortium.silos], out):
+        print(line, flush=True)
+    print(f"run: {place.resolve()}")
+    print(f"report: `silobench report {out}`")

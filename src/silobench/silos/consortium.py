@@ -73,6 +73,7 @@ class Consortium:
     experiment: str  # the text of experiment.toml
     columns: str  # the text of columns.toml
     digest: str
+    attached: tuple[str, ...] = ()  # further files of the folder that the digest covers
 
     @classmethod
     def read(cls, folder: Path) -> "Consortium":
@@ -88,6 +89,7 @@ class Consortium:
         return cls(
             folder, content.name, content.lead, content.quorum, content.engine, content.seconds, tuple(content.silos),
             texts["experiment.toml"], texts["columns.toml"], _digest(content),
+            tuple(name for name in content.files if name not in _PINNED),
         )  # fmt: skip
 
     @classmethod
@@ -197,7 +199,7 @@ def _content(file: Path) -> _Content:
     names = [silo.name for silo in content.silos]
     if not names or len(set(names)) < len(names) or len({silo.key for silo in content.silos}) < len(names):
         raise ConfigError(f"{file} needs silos with different names and keys: fix its [[silos]].")
-    if any(not _is_name(name) for name in names):
+    if any(not is_name(name) for name in names):
         raise ConfigError(f"{file} has the silos {', '.join(names)}: use letters, digits, '-' and '_' in names.")
     if content.quorum > len(names):
         raise ConfigError(f"{file} has the quorum {content.quorum} for {len(names)} silos: lower it.")
@@ -219,7 +221,8 @@ def reason(error: ValidationError) -> str:
     return f"has {where} = {problem['input']!r}, but {needed} is needed: change it."
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
+    """Whether a text can be the name of a silo."""
     return bool(name) and name.isascii() and name.replace("-", "").replace("_", "").isalnum() and len(name) <= 64
 
 

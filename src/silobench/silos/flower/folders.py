@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from silobench.atomic import replace_atomically
+from silobench.data.agreed.sources import source_of
 from silobench.errors import ConfigError
 from silobench.silos import keys
-from silobench.silos.consortium import Consortium, sign, write_consortium
+from silobench.silos.agreement import Agreement
+from silobench.silos.consortium import Consortium, is_name, sign, write_consortium
 from silobench.silos.flower import certificates
 from silobench.silos.flower.app_files import write_app
+from silobench.silos.silo_file import write_silo_file
 
 _LOOPBACK = ("localhost", "127.0.0.1")  # the server's own programs connect there
 _HOST = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
@@ -63,7 +66,8 @@ def found(
     certificates.write_server(folders.shared, folders.private, names)
     write_app(folders.shared)
     attached = (certificates.AUTHORITY,)
-    write_consortium(folders.shared, name, lead, silos, experiment, columns, attached=attached, **choices)
+    consortium = write_consortium(folders.shared, name, lead, silos, experiment, columns, attached=attached, **choices)
+    Agreement.of(consortium)  # refuses what real silos cannot run
     return sign(folders.shared, folders.lead_key)
 
 
@@ -95,6 +99,31 @@ def text_of(file: Path) -> str:
 def renew(folders: Folders, hosts: Sequence[str]) -> None:
     """Write a new certificate of the server. Silos need not do anything: the authority stays."""
     certificates.write_server(folders.shared, folders.private, _checked_hosts(hosts))
+
+
+def found_silo(folder: Path, name: str, data: str) -> str:
+    """Write a silo's new key pair and its file silo.toml into a private folder, and return the public key.
+
+    The silo puts the folder that the lead sends beside them, as `consortium`.
+    """
+    source_of(data)  # says what is wrong with it
+    if not is_name(name):
+        raise ConfigError(f"a silo cannot be called '{name}': use letters, digits, '-' and '_'.")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    line = keys.new_key(folder / "key")
+    place = str(Path(data).resolve()) if Path(data).exists() else data
+    write_silo_file(folder / "silo.toml", name, place, Path("consortium"), Path("key"))
+    return line
+
+
+def authority_of(consortium: Consortium) -> Path:
+    """Return the certificate that vouches for the server; it must be part of what the silos accept."""
+    if certificates.AUTHORITY not in consortium.attached:
+        raise ConfigError(
+            f"{consortium.folder} has no certificate that its digest covers: the lead makes the folder with `silobench "
+            "silo init`."
+        )
+    return consortium.folder / certificates.AUTHORITY
 
 
 def silo_keys(entries: Sequence[str]) -> dict[str, str]:

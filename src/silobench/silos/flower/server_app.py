@@ -3,10 +3,14 @@
 import logging
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from silobench.errors import SilobenchError
 from silobench.silos.flower.post import FlowerPost
 from silobench.silos.flower.serving import CONSORTIUM, NEWS, OUT
+
+if TYPE_CHECKING:
+    from silobench.training.state import RoundRecord
 
 
 def server_app() -> Any:
@@ -34,7 +38,15 @@ def run_rounds(grid: Any, folder: Path, out: Path, news: Path) -> None:
     try:
         consortium = Consortium.read_signed(folder)
         for record in run_consortium(consortium, FlowerPost(grid, consortium.waits.grace), out):
-            log.info("round %d", record.round)
-    except Exception as error:
+            log.info("%s", _line(record, len(consortium.names)))
+    except SilobenchError as error:
         log.info("error: %s", error)
         raise
+
+
+def _line(record: "RoundRecord", silos: int) -> str:
+    """Return what people read about a round."""
+    answers = len(record.cohort if record.replied is None else record.replied)
+    metrics = {"accuracy": record.accuracy, **record.metrics, "loss": record.loss}
+    tested = [f"{name} {value:.4g}" for name, value in metrics.items() if value is not None]
+    return ", ".join([f"round {record.round}: {answers} of {silos} silos answered", *tested])
