@@ -3,6 +3,7 @@
 import hashlib
 import ipaddress
 import re
+import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from silobench.atomic import replace_atomically
 from silobench.data.agreed.sources import source_of
 from silobench.errors import ConfigError
 from silobench.silos import keys
-from silobench.silos.agreement import Agreement
 from silobench.silos.consortium import Consortium, is_name, sign, write_consortium
 from silobench.silos.flower import certificates
 from silobench.silos.flower.app_files import write_app
@@ -55,20 +55,26 @@ def found(
 
     `silos` has the public key of each silo by its name; `choices` are those of `write_consortium`.
     """
-    folders = Folders(root)
-    if root.exists() and any(root.iterdir()):
+    from silobench.silos.agreement import Agreement  # torch comes with it
+
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
         raise ConfigError(f"{root} is not empty: a consortium needs a new folder, so give another one with --out.")
     names = _checked_hosts(hosts)
-    folders.shared.mkdir(parents=True)
-    folders.private.mkdir(mode=0o700)
-    lead = keys.new_key(folders.lead_key)
-    certificates.write_authority(folders.shared, folders.private, name)
-    certificates.write_server(folders.shared, folders.private, names)
-    write_app(folders.shared)
-    attached = (certificates.AUTHORITY,)
-    consortium = write_consortium(folders.shared, name, lead, silos, experiment, columns, attached=attached, **choices)
-    Agreement.of(consortium)  # refuses what real silos cannot run
-    return sign(folders.shared, folders.lead_key)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root.parent, prefix=".consortium-") as place:
+        draft = Folders(Path(place) / "draft")
+        draft.shared.mkdir(parents=True)
+        draft.private.mkdir(mode=0o700)
+        lead = keys.new_key(draft.lead_key)
+        certificates.write_authority(draft.shared, draft.private, name)
+        certificates.write_server(draft.shared, draft.private, names)
+        write_app(draft.shared)
+        attached = (certificates.AUTHORITY,)
+        written = write_consortium(draft.shared, name, lead, silos, experiment, columns, attached=attached, **choices)
+        Agreement.of(written)  # refuses what real silos cannot run
+        sign(draft.shared, draft.lead_key)
+        draft.root.replace(root)
+    return Consortium.read_signed(Folders(root).shared)
 
 
 def signed_again(folders: Folders) -> Consortium:

@@ -1,9 +1,10 @@
 """Flower's SuperNode, which runs no code that the network brings.
 
-`python -m silobench.silos.flower.supernode PARENT DESK ARGUMENT...` takes the arguments of `flower-supernode`. It ends with
-the process PARENT. Letters go to the desk in the folder DESK by the ClientApp of the silobench that is installed here.
-Flower would start a process for each message, with the app that the server names. Here that app is compared with ours, and
-a run with another one is refused. If Flower has no place for this any more, the SuperNode does not start.
+`python -m silobench.silos.flower.supernode PARENT DESK ARGUMENT...` takes the arguments of `flower-supernode`, and ends
+with the process PARENT. The ClientApp of the silobench that is installed here takes letters to the desk in the
+folder DESK. Flower would start a process for each message, with the app that the server names. Here that app is only
+compared with ours, and a run with another one is refused. If Flower has no place for this any more, the SuperNode does
+not start.
 """
 
 import sys
