@@ -1,6 +1,7 @@
 """The lead's side: a SuperLink with TLS and node authentication, the silos' keys, one run, and its progress."""
 
 import hashlib
+import json
 import logging
 import os
 import socket
@@ -19,8 +20,7 @@ from silobench.silos.flower import certificates
 from silobench.silos.flower.environment import flower_environment
 from silobench.silos.flower.supervision import end
 
-_LOG = logging.getLogger(__name__)
-CONSORTIUM, OUT, NEWS = "SILOBENCH_CONSORTIUM", "SILOBENCH_CONSORTIUM_OUT", "SILOBENCH_CONSORTIUM_NEWS"
+TASK = "SILOBENCH_TASK"  # the variable that names the file with the ServerApp's task
 _READY = 120.0  # seconds that a SuperLink has to start
 _PAUSE, _LOOKS = 0.3, 10  # seconds between two looks for news, and looks between two questions whether the run goes on
 
@@ -35,13 +35,28 @@ class Office:
     port: int
 
     @property
-    def local(self) -> str:
+    def local(self) -> tuple[str, int]:
         """The address of the SuperLink on this machine."""
-        return (
-            f"127.0.0.1:{self.port}"
-            if self.host in ("0.0.0.0", "127.0.0.1", "localhost")
-            else f"{self.host}:{self.port}"
-        )
+        return "127.0.0.1" if self.host in ("0.0.0.0", "localhost") else self.host, self.port
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the ServerApp does: which consortium it runs, into which directory, and where it writes its news."""
+
+    folder: Path
+    out: Path
+    news: Path
+
+    @classmethod
+    def read(cls) -> "Task":
+        """Read the task in the file that the environment names."""
+        facts = json.loads(Path(os.environ[TASK]).read_text(encoding="utf-8"))
+        return cls(**{name: Path(path) for name, path in facts.items()})
+
+    def write(self, file: Path) -> None:
+        facts = {name: str(path.resolve()) for name, path in vars(self).items()}
+        file.write_text(json.dumps(facts), encoding="utf-8")
 
 
 def serve(office: Office, keys: Sequence[str], out: Path) -> Iterator[str]:
@@ -49,19 +64,14 @@ def serve(office: Office, keys: Sequence[str], out: Path) -> Iterator[str]:
 
     `keys` are the public keys of the silos.
     """
-    news = office.private / "news.log"
-    news.write_bytes(b"")
-    facts = {CONSORTIUM: str(office.folder.resolve()), OUT: str(out.resolve()), NEWS: str(news.resolve())}
-    with _superlink(office, flower_environment(office.private / "flower", **facts)) as process:
-        control = _control(office)
+    with superlink(office) as link:
         for key in keys:
-            _register(control, key)
-        run = _started(control, office.folder)
-        yield from _followed(control, run, process, news)
+            link.register(key)
+        yield from link.run(office.folder, out)
 
 
 @contextmanager
-def _superlink(office: Office, environment: dict[str, str]) -> "Iterator[subprocess.Popen[bytes]]":
+def superlink(office: Office) -> Iterator["Link"]:
     """Run a SuperLink during the body; its output goes to superlink.log among the lead's secrets."""
     private = office.private
     files = (
@@ -73,24 +83,25 @@ def _superlink(office: Office, environment: dict[str, str]) -> "Iterator[subproc
     options = ("--enable-supernode-auth", "--disable-runtime-dependency-installation")
     module = "silobench.silos.flower.superlink"
     command = [sys.executable, "-m", module, *map(str, (os.getpid(), *files, *place, *options))]
+    environment = flower_environment(private / "flower", **{TASK: str((private / "task.json").resolve())})
     log = private / "superlink.log"
     with log.open("wb") as output:
         process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
         _wait_until_ready(office, process, log)
-        yield process
+        yield Link(office, process)
     finally:
         end(process)
 
 
 def _wait_until_ready(office: Office, process: "subprocess.Popen[bytes]", log: Path) -> None:
     context = ssl.create_default_context(cafile=str(office.folder / certificates.AUTHORITY))
-    host, _, port = office.local.rpartition(":")
+    host, port = office.local
     limit = time.monotonic() + _READY
     while time.monotonic() < limit and process.poll() is None:
         try:
             with (
-                socket.create_connection((host, int(port)), 5) as plain,
+                socket.create_connection((host, port), 5) as plain,
                 context.wrap_socket(plain, server_hostname=host),
             ):
                 return
@@ -106,61 +117,67 @@ def _wait_until_ready(office: Office, process: "subprocess.Popen[bytes]", log: P
     )
 
 
-def _control(office: Office) -> Any:
-    """Return a client of the interface that registers silos and starts runs."""
-    from flwr.supercore.control import ControlHttpClient
-    from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+class Link:
+    """The lead's connection to its SuperLink: it lets silos in and runs consortia."""
 
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    return ControlHttpClient.from_server_address(
-        server_address=office.local,
-        insecure=False,
-        root_certificates=(office.folder / certificates.AUTHORITY).read_bytes(),
-        interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr CLI")],
-    )
+    def __init__(self, office: Office, process: "subprocess.Popen[bytes]"):
+        from flwr.supercore.control import ControlHttpClient
+        from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        self._private, self._process = office.private, process
+        self._control: Any = ControlHttpClient.from_server_address(
+            server_address=":".join(map(str, office.local)),
+            insecure=False,
+            root_certificates=(office.folder / certificates.AUTHORITY).read_bytes(),
+            interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr CLI")],
+        )
 
-def _register(control: Any, line: str) -> None:
-    """Let a silo in, by its public key."""
-    from cryptography.hazmat.primitives.serialization import load_ssh_public_key
-    from flwr.proto.control_pb2 import RegisterNodeRequest
-    from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+    def register(self, line: str) -> None:
+        """Let a silo in, by its public key."""
+        from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+        from flwr.proto.control_pb2 import RegisterNodeRequest
+        from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 
-    key = public_key_to_bytes(load_ssh_public_key(line.encode()))
-    control.RegisterNode(RegisterNodeRequest(public_key=key))
+        key: Any = load_ssh_public_key(line.encode())
+        self._control.RegisterNode(RegisterNodeRequest(public_key=public_key_to_bytes(key)))
 
+    def run(self, folder: Path, out: Path) -> Iterator[str]:
+        """Run the consortium in a folder to its end, and yield lines of news."""
+        task = Task(folder, out, self._private / "news.log")
+        task.news.write_bytes(b"")
+        task.write(self._private / "task.json")
+        number = self.start(folder)
+        with task.news.open(encoding="utf-8") as lines:
+            status = ""
+            while not status:
+                for _ in range(_LOOKS):
+                    yield from (line.rstrip("\n") for line in lines)
+                    time.sleep(_PAUSE)
+                if self._process.poll() is not None:
+                    raise RecordError("Flower's SuperLink ended: start again, and the run goes on where it was.")
+                status = self._end_of(number)
+            yield from (line.rstrip("\n") for line in lines)
+        if status != "completed":
+            raise RecordError(
+                "the run did not come to its end, and the last line of news says why; if it does not, "
+                f"{self._private / 'superlink.log'} does: start again to continue it."
+            )
 
-def _started(control: Any, folder: Path) -> int:
-    """Start a run of the app in a folder, and return Flower's number of it."""
-    from flwr.cli.build import build_fab_from_disk
-    from flwr.common.serde import fab_to_proto
-    from flwr.proto.control_pb2 import StartRunRequest
-    from flwr.supercore.fab import Fab
+    def start(self, folder: Path) -> int:
+        """Start a run of the app in a folder, and return Flower's number of it."""
+        from flwr.cli.build import build_fab_from_disk
+        from flwr.common.serde import fab_to_proto
+        from flwr.proto.control_pb2 import StartRunRequest
+        from flwr.supercore.fab import Fab
 
-    app = build_fab_from_disk(folder)
-    fab = fab_to_proto(Fab(hashlib.sha256(app).hexdigest(), app, {}))
-    return int(control.StartRun(StartRunRequest(fab=fab)).run_id)
+        app = build_fab_from_disk(folder)
+        fab = fab_to_proto(Fab(hashlib.sha256(app).hexdigest(), app, {}))
+        return int(self._control.StartRun(StartRunRequest(fab=fab)).run_id)
 
+    def _end_of(self, run: int) -> str:
+        """Return how a run ended, such as "completed" or "failed"; "" while it goes on."""
+        from flwr.proto.control_pb2 import ListRunsRequest
 
-def _followed(control: Any, run: int, process: "subprocess.Popen[bytes]", news: Path) -> Iterator[str]:
-    """Yield lines of news until the run has ended."""
-    with news.open(encoding="utf-8") as lines:
-        status = ""
-        while not status:
-            for _ in range(_LOOKS):
-                yield from (line.rstrip("\n") for line in lines)
-                time.sleep(_PAUSE)
-            if process.poll() is not None:
-                raise RecordError("Flower's SuperLink ended: start again, and the run goes on where it was.")
-            status = _end_of(control, run)
-        yield from (line.rstrip("\n") for line in lines)
-    if status != "completed":
-        raise RecordError("the run did not come to its end: the last lines say why; start again to continue it.")
-
-
-def _end_of(control: Any, run: int) -> str:
-    """Return how a run ended, such as "completed" or "failed"; "" while it goes on."""
-    from flwr.proto.control_pb2 import ListRunsRequest
-
-    status = control.ListRuns(ListRunsRequest(run_id=run)).run_dict[run].status
-    return str(status.sub_status) if status.status == "finished" else ""
+        status = self._control.ListRuns(ListRunsRequest(run_id=run)).run_dict[run].status
+        return str(status.sub_status) if status.status == "finished" else ""

@@ -27,7 +27,7 @@ def serve_silo(answer: Callable[[bytes], bytes], superlink: str, key: Path, auth
     check_server(superlink, authority)
     signal.signal(signal.SIGTERM, _leave)
     with opened_desk() as (folder, listener):
-        command = _supernode(superlink, key, authority, folder)
+        command = supernode_command(superlink, key, authority, folder)
         environment = flower_environment(state / "flower")
         with supervised("Flower's SuperNode", command, environment, state / "supernode.log"):
             answer_letters(listener, answer)
@@ -51,7 +51,8 @@ def check_server(superlink: str, authority: Path) -> None:
         _LOG.info("the server at %s does not answer yet (%s); the silo goes on trying.", superlink, error)
 
 
-def _supernode(superlink: str, key: Path, authority: Path, desk: Path) -> list[str]:
+def supernode_command(superlink: str, key: Path, authority: Path, desk: Path) -> list[str]:
+    """Return the command of a SuperNode that brings letters to a desk."""
     arguments = (
         "--superlink", superlink, "--root-certificates", authority.resolve(), "--auth-supernode-private-key",
         key.resolve(), "--max-wait-time", _PATIENCE, "--host", "127.0.0.1", "--port", _free_port(),

@@ -11,7 +11,7 @@ from pathlib import Path
 _LOG = logging.getLogger(__name__)
 _FIRST_WAIT, _LONGEST_WAIT = 2.0, 30.0  # seconds before a restart
 _STEADY = 120.0  # seconds; after so long a life the waits start small again
-_LONGEST_LINE = 300  # characters of the process's output that are repeated
+_EXIT, _LONGEST = "Exit Code:", 300  # what Flower prints before a reason, and characters that are repeated
 _PATIENCE = 10.0  # seconds that a process has to end by itself
 
 
@@ -44,7 +44,7 @@ class Supervisor:
             if self._stopped.is_set():
                 return
             wait = _FIRST_WAIT if time.monotonic() - start > _STEADY else wait
-            _LOG.info("%s ended with code %d (%s); it starts again in %.0f s.", self._name, code, self._last(), wait)
+            _LOG.info("%s ended with code %d (%s); it starts again in %.0f s.", self._name, code, self._reason(), wait)
             self._stopped.wait(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
 
@@ -54,7 +54,7 @@ class Supervisor:
 
     def _lived(self) -> int:
         """Start the process, wait until it ends or is to end, and return its exit code."""
-        with self._log.open("ab") as output:
+        with self._log.open("wb") as output:
             process = subprocess.Popen(
                 self._command, env=self._environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
@@ -66,10 +66,13 @@ class Supervisor:
             end(process)
         return process.returncode
 
-    def _last(self) -> str:
-        """Return the last line of the process's output."""
-        lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines() if line.strip()]
-        return lines[-1][:_LONGEST_LINE] if lines else "no output"
+    def _reason(self) -> str:
+        """Return why the process ended: what Flower prints with its exit code, or else the last line of output."""
+        output = self._log.read_text(errors="replace")
+        paragraph = output.rpartition(_EXIT)[2].partition("\n\n")[0] if _EXIT in output else output.strip()[-_LONGEST:]
+        lines = [line.strip() for line in paragraph.splitlines() if line.strip()]
+        shown = " ".join(lines[1:] or lines) if _EXIT in output else "".join(lines[-1:])
+        return shown[:_LONGEST] or "no output"
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
