@@ -1,7 +1,8 @@
 """A consortium of three small silos on this machine, with a post within the process."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,25 @@ class Rehearsal:
         """Run the consortium to its end."""
         return list(run_consortium(self.consortium, self.post, self.folder / out))
 
+    def again(self, **choices: Any) -> "Rehearsal":
+        """Return the same silos with another consortium, for an experiment with other choices."""
+        old, app = self.consortium, self.folder / "-".join(["app", *map(str, choices.values())])
+        lines = {silo.name: silo.key for silo in old.silos}
+        experiment = toml({**self.choices, **choices})
+        write_consortium(app, old.name, old.lead, lines, experiment, old.columns, old.quorum, old.engine, old.waits)
+        other = replace(self, silos={}, letters=[])
+        other.open_with(sign(app, self.folder / "lead"))
+        return other
+
+    def open_with(self, consortium: Consortium) -> None:
+        """Start all silos with a consortium, which they accept."""
+        self.consortium = consortium
+        for name in NAMES:
+            file = self.silo_file(name)
+            file.write_text(re.sub("^consortium = .*$", f'consortium = "{consortium.folder}"', file.read_text(), flags=re.M))
+            accept(file, consortium.digest)
+        self.open(*NAMES)
+
     @property
     def inline(self) -> list[RoundRecord]:
         """The same experiment with all rows in one place, by the engine inline."""
@@ -95,6 +115,7 @@ class Rehearsal:
 
 def rehearsal(folder: Path, engine: str = "inline", limits: str = "", **choices: Any) -> Rehearsal:
     """Return three silos that have accepted a consortium with this experiment."""
+    columns_choices = choices.pop("columns", {"label": "answer"})
     quorum, waits = choices.pop("quorum", 2), choices.pop("waits", Waits(join=2.0, round=2.0, grace=0.0))
     stated = {**EXPERIMENT, **choices}
     lines = {}
@@ -104,7 +125,7 @@ def rehearsal(folder: Path, engine: str = "inline", limits: str = "", **choices:
     for file in write_tables(folder):
         file.rename(folder / file.stem / file.name)
     lead = keys.new_key(folder / "lead")
-    columns = columns_of(str(folder / "north" / "north.csv"), "answer")
+    columns = columns_of(str(folder / "north" / "north.csv"), **columns_choices)
     app = folder / "app"
     write_consortium(app, "three", lead, lines, toml(stated), columns.text(), quorum, engine, waits)
     consortium = sign(app, folder / "lead")

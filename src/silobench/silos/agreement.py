@@ -3,11 +3,13 @@
 Both ends build it from the same facts, so that noise, weights and random numbers are the same everywhere.
 """
 
+import hashlib
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -110,11 +112,14 @@ def _plan(consortium: Consortium, columns: Columns) -> Plan:
     choices = _choices(consortium)
     shape = _shape(columns)
 
+    whose = "".join(f"{silo.name} {silo.key}\n" for silo in consortium.silos)
+    checksum = hashlib.sha256(f"{whose}{consortium.columns}".encode()).hexdigest()  # instead of that of the rows
+
     def data(text: str) -> DataFacts:
-        return DataFacts(consortium.digest, shape, {"partition": _PARTITION})  # rows are not known: the digest is
+        return DataFacts(checksum, shape, {"partition": _PARTITION})
 
     dataset = f"silos(files=[{', '.join(consortium.names)}], columns=columns.toml)"
-    plan = Binder(data=data).bind({**choices, "dataset": dataset})
+    plan = Binder({"consortium": consortium.digest}, data).bind({**choices, "dataset": dataset})
     return replace(plan, created=datetime.now(UTC).isoformat(timespec="microseconds"))
 
 
@@ -172,7 +177,7 @@ def _dataset(columns: Columns, summary: Summary) -> Dataset:
 def _federation(dataset: Dataset, roster: Roster, seed: int) -> Federation:
     """Return parties with as many rows as the silos; the numbers of the rows refer to nothing."""
     ends = np.cumsum([0, *roster.rows])
-    rows = [torch.arange(begin, end) for begin, end in zip(ends, ends[1:], strict=False)]
+    rows = [torch.arange(begin, end) for begin, end in pairwise(ends.tolist())]
     parties = tuple(
         Party(party, each, each[:0], name) for party, (each, name) in enumerate(zip(rows, roster.names, strict=True))
     )

@@ -95,7 +95,7 @@ def _private(path: Path) -> "EllipticCurvePrivateKey":
     for load in loaders:
         try:
             key = load(content, password=None)
-        except Exception:  # noqa: S112  # the libraries raise many kinds; the next loader may read it
+        except Exception:  # the libraries raise many kinds; the next loader may read it
             continue
         if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP384R1):
             return key

@@ -86,7 +86,7 @@ def _messages(agreement: Agreement, schedule: Schedule) -> Iterator[Departure]:
     for name, part in {**message.total, **message.sums}.items():
         yield Departure(_ROUND, f"the part {name} of its message", part.nbytes, rounds, form, privacy)
     if agreement.hides:
-        yield Departure(_ROUND, "steps and seconds of its training", 64, rounds, _CLEAR)
+        yield Departure(_ROUND, "the seconds of its training", 64, rounds, _CLEAR)
         shares = messages_of_unmasking([0], [0], silos).up[0]
         yield Departure(_ROUND, "shares of keys, to unmask the sum", shares, rounds, _CLEAR)
     else:

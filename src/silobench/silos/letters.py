@@ -22,7 +22,7 @@ _MAGIC = b"silobench letter 1\n"
 _LENGTH_BYTES = 4
 _MOST_HEADER = 64 << 20  # bytes
 _MOST_DIMENSIONS = 8
-_DTYPES = frozenset("|b1 |i1 |u1 <i2 <u2 <i4 <u4 <i8 <u8 <f2 <f4 <f8".split())
+_DTYPES = frozenset({"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"})
 _FIELDS = {"kind": str, "consortium": str, "run": str, "silo": str, "round": int, "facts": dict, "arrays": list}
 
 

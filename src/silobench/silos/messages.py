@@ -76,13 +76,13 @@ def reply_arrays(reply: Reply) -> Arrays:
     }
 
 
-def reply_facts(reply: Reply, party: int) -> dict[str, Any]:
+def reply_facts(reply: Reply, party: int, hidden: bool) -> dict[str, Any]:
     """Return the numbers of a reply: its weight and loss, unless they are hidden, its steps, and measured seconds."""
     weight = reply.message.weight if reply.message else reply.update.weight
     return {
         "weight": weight,
         "loss": _or_none(reply.loss),
-        "steps": reply.steps,
+        "steps": 0 if hidden else reply.steps,  # they tell the number of rows
         "seconds": dict(reply.seconds),
         "slowest": reply.slowest,
         "reports": {name: [_or_none(total), count] for name, (total, count) in reply.reports.items()},
@@ -135,7 +135,8 @@ def reply_of(letter: Letter, blank: Message, party: int) -> Reply:
         )
     except Exception as error:
         raise LetterError(
-            f"the message of silo {letter.silo} in round {letter.round + 1} cannot be read ({error}): it does not count."
+            f"the message of silo {letter.silo} in round {letter.round + 1} cannot be read ({error}), so it does not "
+            "count."
         ) from error
 
 

@@ -46,9 +46,7 @@ class SiloMode:
     @property
     def names(self) -> tuple[str, ...]:
         """The silos of the run, in the order of the parties."""
-        roster = self.session.roster
-        assert roster is not None
-        return roster.names
+        return self.session.roster.names
 
     @property
     def quorum(self) -> int:

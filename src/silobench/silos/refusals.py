@@ -10,6 +10,7 @@ from silobench.loop.schedule import Schedule
 from silobench.method.secure import Pairwise
 from silobench.method.selection import reads
 from silobench.method.transforms.secure_sum import protocol_of
+from silobench.models import MODELS
 from silobench.runs.plan import Cell
 from silobench.training.setting import Setting
 
@@ -37,6 +38,11 @@ def check_cell(cell: Cell) -> None:
         default = Cell.model_fields[key].default
         if getattr(cell, key) != default:
             raise ConfigError(f"experiment.toml has {key} = {getattr(cell, key)!r}, but {why}: leave {key} out.")
+    if MODELS.build(cell.model).content:
+        raise ConfigError(
+            f"experiment.toml has model = {cell.model!r}, but a file with code is not a part of what silos agree on: "
+            "choose a model of `silobench list models`."
+        )
 
 
 def check_schedule(schedule: Schedule) -> None:
@@ -50,7 +56,7 @@ def _reasons(schedule: Schedule) -> Iterator[str]:
     if algorithm.silent:
         yield "a baseline without messages has no server to ask: choose another algorithm, such as fedavg"
     if algorithm.lockstep:
-        yield "an algorithm that exchanges after every minibatch sends too many messages: choose another, such as fedavg"
+        yield "an algorithm that exchanges after every minibatch sends too many messages: choose one such as fedavg"
     if setting.has_party_models:
         yield (
             "every silo would have a model of its own (personal layers, or buffers = local with BatchNorm), which the "

@@ -1,7 +1,7 @@
 """A secure sum between real silos at the server: keys were agreed before the first round, and silos give shares."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from silobench.method.secure import Pairwise, Present, StreamKeys
 from silobench.method.secure.keys import KEY_BYTES
@@ -19,17 +19,12 @@ from silobench.silos.session import Session
 class RemotePairwise(Pairwise):
     """Pairwise masks whose parties are silos: the server forwards what it cannot read."""
 
-    session: Session | None = None
-    round: Callable[[], int] = lambda: 0  # () -> the current round
-
-    @property
-    def _session(self) -> Session:
-        assert self.session is not None and self.session.roster is not None
-        return self.session
+    session: Session = field(kw_only=True)
+    round: Callable[[], int] = field(kw_only=True)  # () -> the current round
 
     def agree(self, cohort: Sequence[int], present: Present) -> tuple[dict[int, Memory], list[Phase]]:
         """Return the silos that shared keys before the first round, whose record has the messages of all rounds."""
-        members, rounds = self._session.members, self._session.agreement.plan.cell.rounds
+        members, rounds = self.session.members, self.session.agreement.plan.cell.rounds
         phases = [messages_of_advertising(cohort, cohort), messages_of_sharing(cohort, members, members)]
         sent = [_repeated(phase, rounds) for phase in phases] if self.round() == 0 else []
         rest = self.remaining(cohort, lambda phase: members, "shares", cohort, lambda rest: sent)
@@ -39,8 +34,7 @@ class RemotePairwise(Pairwise):
         self, memories: Mapping[int, Memory], cohort: Sequence[int], present: Present, size: int
     ) -> tuple[StreamKeys, list[Phase]]:
         """Ask the silos that answered for shares, and restore the masks that are left in the sum."""
-        session, roster, number = self._session, self._session.roster, self.round()
-        assert roster is not None
+        session, roster, number = self.session, self.session.roster, self.round()
         survivors = self.remaining(list(memories), lambda phase: memories, "replies", cohort)
         names = [roster.names[party] for party in survivors]
         letters = {name: session.letter("unmask", name, {"survivors": names}, {}, number) for name in names}

@@ -49,8 +49,8 @@ def run_consortium(consortium: Consortium, post: Post, out: Path) -> Iterator[Ro
 class SiloRun(HorizontalRun):
     """A run of horizontal learning whose rows are at silos."""
 
-    mode: SiloMode | None = None
-    roster: Roster | None = None
+    mode: SiloMode
+    roster: Roster
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -63,7 +63,6 @@ class SiloRun(HorizontalRun):
 
     def records(self, engine: Engine, out: Path, state: State | None) -> Iterator[RoundRecord]:
         """Yield the rounds that remain after `state`, with who tested the model if some silos did not."""
-        assert self.mode is not None
         self.mode.round = state.server.round if state else 0
         for record in run_rounds(self.ready(engine, out), state):
             tested, parties = len(self.mode.tested), len(self.mode.names)
@@ -73,9 +72,7 @@ class SiloRun(HorizontalRun):
 
     def facts(self) -> dict[str, Any]:
         """Return the content of run.json. What needs rows, such as measures of skew, is left out."""
-        roster = self.roster
-        assert roster is not None and self.mode is not None
-        facts, rows = super().facts(), {"train": sum(roster.rows), "test": sum(roster.tests)}
+        facts, rows = super().facts(), {"train": sum(self.roster.rows), "test": sum(self.roster.tests)}
         objective = facts["objective"]
         unknown = [{**metric, "constant": None} for metric in objective["metrics"]]
         shown = {key: value for key, value in objective.items() if key not in ("constant_answer", "target")}
@@ -83,14 +80,11 @@ class SiloRun(HorizontalRun):
             **facts,
             "dataset": {**facts["dataset"], **rows},
             "objective": {**shown, "metrics": unknown},
-            "consortium": self.mode.session.agreement.consortium.digest,
         }
 
     def partition_facts(self) -> dict[str, Any]:
         """Return the field `partition` of run.json: names and numbers of rows."""
-        roster = self.roster
-        assert roster is not None and self.mode is not None
-        agreement = self.mode.session.agreement
+        roster, agreement = self.roster, self.mode.session.agreement
         note = "the rows are at silos, so how their labels differ is not known"
         rounded = ["numbers of rows are rounded, because a secure sum hides them"] if agreement.hides else []
         return {
@@ -107,7 +101,7 @@ def _silo_run(agreement: Agreement, mode: SiloMode, roster: Roster) -> SiloRun:
     run = agreement.run(roster)
     schedule, place = run.schedule, agreement.secure_place
     if place is not None:
-        protocol = RemotePairwise(agreement.protocol.threshold, mode.session, lambda: mode.round)
+        protocol = RemotePairwise(agreement.protocol.threshold, session=mode.session, round=lambda: mode.round)
         method = schedule.setting.method
         chain = list(method.transforms)
         chain[place] = with_protocol(chain[place], protocol)

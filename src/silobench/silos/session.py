@@ -35,8 +35,9 @@ class Session:
     joins: dict[str, Letter] = field(default_factory=dict)  # by name
     begins: dict[str, Letter] = field(default_factory=dict)  # by name, of silos that know the roster
     refusals: dict[str, str] = field(default_factory=dict)  # by name or address: the last reason
-    roster: Roster | None = None
+    settled: Roster | None = None  # None until silos have joined
     members: tuple[int, ...] = ()  # parties that shared keys before the first round
+    has_ended: bool = False  # whether silos were told that the run has ended
 
     @classmethod
     def open(cls, agreement: Agreement, post: Post, folder: Path) -> "Session":
@@ -46,23 +47,34 @@ class Session:
         if file.exists():
             facts = json.loads(file.read_text(encoding="utf-8"))
             session.run, names, session.members = facts["run"], facts["roster"], tuple(facts["members"])
+            session.has_ended = facts["ended"]
             for stored, kind in ((session.joins, "join"), (session.begins, "begin")):
                 stored |= {path.stem: Letter.of(path.read_bytes()) for path in folder.glob(f"*.{kind}")}
-            session.roster = session._roster(names) if names else None
+            session.settled = session._roster(names) if names else None
         else:
             session.run = secrets.token_hex(16)
             session._save()
         return session
 
+    @property
+    def roster(self) -> Roster:
+        """The silos of the run."""
+        assert self.settled is not None  # `gather` comes first
+        return self.settled
+
     def _save(self) -> None:
-        facts = {"run": self.run, "roster": self.roster.names if self.roster else [], "members": self.members}
+        names = self.settled.names if self.settled else []
+        facts = {"run": self.run, "roster": names, "members": self.members, "ended": self.has_ended}
         replace_atomically(self.folder / "session.json", json.dumps(facts).encode())
 
     def end(self) -> None:
-        """Tell silos that the run has ended; whoever does not hear it keeps its files."""
-        assert self.roster is not None
+        """Tell silos once that the run has ended; whoever does not hear it keeps its files."""
+        if self.has_ended:
+            return
         letters = {name: self.letter("end", name, {}, {}, 0) for name in self.roster.names}
         self.ask(letters, len(letters), self.agreement.consortium.waits.grace or None)
+        self.has_ended = True
+        self._save()
 
     # --- letters -------------------------------------------------------------------------------------
 
@@ -97,12 +109,12 @@ class Session:
 
     def need_possible(self, least: int) -> None:
         """Stop the run if so many silos refused that a round cannot succeed."""
-        assert self.roster is not None
         refused = [name for name in self.roster.names if name in self.refusals]
         if len(self.roster.names) - len(refused) < least:
+            reason = self.refusals[refused[0]].rstrip(".")
             raise RunError(
-                f"{listed(refused)} refused, and a round needs {least} of {len(self.roster.names)} silos: the reason of "
-                f"{refused[0]} is that {self.refusals[refused[0]].rstrip('.')}; settle it, and start the server again.",
+                f"{listed(refused)} refused, and a round needs {least} of {len(self.roster.names)} silos: {refused[0]} "
+                f"says that {reason}; settle it, and start the server again.",
                 "",
             )
 
@@ -141,30 +153,30 @@ class Session:
             check_adverts(answer.arrays["adverts"], self.agreement.plan.cell.rounds)
         if name in self.joins and self.joins[name].content != answer.content:
             raise LetterError(f"{name} joined with other rows or keys before")
-        if name not in self.joins and self.roster is None:
+        if name not in self.joins and self.settled is None:
             self.joins[name] = answer
             replace_atomically(self.folder / f"{name}.join", answer.content)
         self.addresses[name] = address
 
     def gather(self) -> Roster:
         """Wait until the silos have joined, settle the roster, and tell it to them; an interrupted run has its own."""
-        if self.roster is not None:
-            return self.roster
+        if self.settled is not None:
+            return self.settled
         consortium = self.agreement.consortium
         self._wait(lambda: len(self.joins), consortium.waits.join)
         names = [name for name in consortium.names if name in self.joins]
         if len(names) < consortium.quorum:
             reasons = "".join(f"; {who} says: {reason}" for who, reason in self.refusals.items())
             raise RunError(
-                f"{len(names)} of {len(consortium.names)} silos joined, but {consortium.quorum} are needed{reasons}: see "
-                "that they are started, and start the server again.",
+                f"{len(names)} of {len(consortium.names)} silos joined, but {consortium.quorum} are needed{reasons}: "
+                "see that they are started, and start the server again.",
                 "",
             )
-        self.roster = self._roster(names)
+        self.settled = self._roster(names)
         self.begin(names)
-        self.members = tuple(self.roster.names.index(name) for name in self.begins)
+        self.members = tuple(place for place, name in enumerate(names) if name in self.begins)
         self._save()
-        return self.roster
+        return self.settled
 
     def _wait(self, count: Callable[[], int], seconds: float) -> None:
         """Wait for all silos; for the quorum and a time of grace; or until time is up."""
@@ -188,7 +200,6 @@ class Session:
     def begin(self, names: Iterable[str]) -> None:
         """Tell silos the roster, their joint sums and the public keys of all; note the shares of keys they return."""
         roster = self.roster
-        assert roster is not None
         joins = [self.joins[name] for name in roster.names]
         facts = {
             "roster": roster.names,

@@ -79,8 +79,8 @@ class Silo:
         if file.accepted != consortium.digest:
             what = "accepted another one" if file.accepted else "did not accept it yet"
             raise ConfigError(
-                f"the consortium in {file.consortium} has the digest {consortium.digest}, but the people of {file.name} "
-                f"{what}: check what will leave the silo, and accept it."
+                f"the consortium in {file.consortium} has the digest {consortium.digest}, but the people of "
+                f"{file.name} {what}: check what will leave the silo, and accept it."
             )
         member = consortium.silos[consortium.party(file.name)]
         if keys.public_line(file.key) != member.key:
@@ -263,7 +263,7 @@ class Silo:
         drawer.put_memory(by_round("memory", number), kept)
         drawer.drop("memory-*", before=min(number, int(letter.facts["after"])))
         drawer.drop("answer-train-*", before=number - 1)
-        return self._reply(letter, reply_facts(reply, active.party), reply_arrays(reply))
+        return self._reply(letter, reply_facts(reply, active.party, self.agreement.hides), reply_arrays(reply))
 
     def _memory(self, letter: Letter, drawer: Drawer) -> PartyMemory:
         """Return the memory after the last round in which this silo's answer counted, as the server says."""
