@@ -18,18 +18,16 @@ from silobench.silos.flower.client_app import DESK, client_app
 
 _FUNCTIONS = ("receive", "send", "get_run", "get_fab", "pull_object", "push_object", "confirm_message_received")
 _LOOKS, _PAUSE = 40, 0.5  # how often a look for a letter is repeated, and seconds between two looks
-_HEARTBEAT = 10  # seconds; Flower lets a node that was killed back in after two of them, and has 30 by default
 
 
 def main() -> None:
     """Run a SuperNode."""
     from flwr.supercore.app_utils import start_parent_process_monitor
-    from flwr.supernode import fleet_http_connection, start_client_internal
+    from flwr.supernode import start_client_internal
     from flwr.supernode.cli.flower_supernode import flower_supernode
 
     start_parent_process_monitor(int(sys.argv.pop(1)))
     desk = sys.argv.pop(1)
-    fleet_http_connection.HEARTBEAT_DEFAULT_INTERVAL = _HEARTBEAT
     start_client_internal._init_connection = answering(start_client_internal._init_connection, desk)
     flower_supernode()
 
