@@ -89,6 +89,7 @@ class Stage:
 
     root: Path
     lines: dict[str, str] = field(default_factory=dict)  # public keys
+    digests: dict[str, str] = field(default_factory=dict)  # of consortia
     silos: dict[str, dict[str, Silo]] = field(default_factory=dict)  # silo -> digest -> Silo
     crossed: bytearray = field(default_factory=bytearray)  # letters and answers at the desks, without TLS
     lock: Any = field(default_factory=threading.Lock)  # one silo at a time: they share the threads of torch
@@ -119,6 +120,7 @@ class Stage:
         write_silo_file(path, silo, str(self.root / f"{silo}.csv"), consortium.folder.resolve(), Path("key"))
         accept(path, consortium.digest)
         self.silos.setdefault(silo, {})[consortium.digest] = Silo.open(path)
+        self.digests[name] = consortium.digest
 
     def answer(self, silo: str, content: bytes) -> bytes:
         letter = Letter.of(content)
@@ -153,20 +155,22 @@ def failed_node(stage: Stage, port: int, name: str, key: Path, authority: Path) 
 
 def foreign_app(stage: Stage, link: Link) -> dict[str, Any]:
     """Start an app of somebody else, whose code at a silo would write a file."""
-    folder, trace = stage.root / "foreign", stage.root / "executed"
+    folder, trace, answers = stage.root / "foreign", stage.root / "executed", stage.root / "foreign.txt"
     folder.mkdir()
     write_app(folder)
     with (folder / "client_app.py").open("a") as file:
         file.write(f"\nopen({str(trace)!r}, 'w').write('executed')\n")
-    (folder / "server_app.py").write_text(FOREIGN_SERVER.format(str(stage.root / "foreign.txt")))
+    (folder / "server_app.py").write_text(FOREIGN_SERVER.format(str(answers)))
     link.start(folder)
-    limit, log = time.monotonic() + 60, stage.root / "south" / "supernode.log"
-    while "refused the app" not in log.read_text() and time.monotonic() < limit:
+    limit, log = time.monotonic() + 300, stage.root / "south" / "supernode.log"
+    while not answers.exists() and time.monotonic() < limit:
         time.sleep(0.2)
-    return {"executed": trace.exists(), "refused": "refused the app" in log.read_text()}
+    return {"executed": trace.exists(), "refused": "refused the app" in log.read_text(), "answers": answers.read_text()}
 
 
 FOREIGN_SERVER = """
+import pathlib
+
 from flwr.serverapp import ServerApp
 
 app = ServerApp()
@@ -178,7 +182,7 @@ def main(grid, context):
 
     post = FlowerPost(grid, 0.0)
     answers = list(post.ask(dict.fromkeys(post.silos(), b"letter"), 5.0, lambda answered: False))
-    open({!r}, "w").write(str(len(answers)))
+    pathlib.Path({!r}).write_text(str(len(answers)))
 """
 
 
@@ -237,6 +241,7 @@ def main(root: Path) -> None:
         facts["foreign"] = foreign_app(stage, link)
     (root / "wire.bin").write_bytes(relay.recorded)
     (root / "desks.bin").write_bytes(stage.crossed)
+    (root / "digests.json").write_text(json.dumps(stage.digests))
     (root / "facts.json").write_text(json.dumps(facts, indent=1))
 
 
