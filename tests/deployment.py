@@ -40,7 +40,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "secure": {"transforms": "rand_k(fraction=0.5) | secure_sum(protocol=pairwise, range=100)"},
 }
 ROUNDS, REJOINING_ROUNDS = 5, 8
-HELD = 3  # from this round on, counted from 0, a silo waits until the one that was killed is back
+HELD = 3  # from this round on, counted from 0, the others wait until the silo that was killed is back
 REJOINING = "rejoining"
 WAITS = Waits(join=300.0, round=300.0, grace=300.0)
 SHORT_GRACE = Waits(join=300.0, round=300.0, grace=1.0)
@@ -93,7 +93,7 @@ class Stage:
     silos: dict[str, dict[str, Silo]] = field(default_factory=dict)  # silo -> digest -> Silo
     crossed: bytearray = field(default_factory=bytearray)  # letters and answers at the desks, without TLS
     lock: Any = field(default_factory=threading.Lock)  # one silo at a time: they share the threads of torch
-    is_back: Callable[[], bool] = lambda: True  # whether the silo that was killed is connected again
+    may_train: Callable[[int], bool] = lambda number: True  # whether a silo may train in a round now
 
     def prepare(self) -> None:
         self.root.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ class Stage:
     def answer(self, silo: str, content: bytes) -> bytes:
         letter = Letter.of(content)
         limit = time.monotonic() + WAITS.round / 2
-        while letter.round >= HELD and not self.is_back() and time.monotonic() < limit:
+        while letter.kind == "train" and not self.may_train(letter.round) and time.monotonic() < limit:
             time.sleep(0.2)
         with self.lock:
             answer = self.silos[silo][letter.consortium].answer(content)
@@ -162,9 +162,8 @@ def foreign_app(stage: Stage, link: Link) -> dict[str, Any]:
         file.write(f"\nopen({str(trace)!r}, 'w').write('executed')\n")
     (folder / "server_app.py").write_text(FOREIGN_SERVER.format(str(answers)))
     link.start(folder)
-    limit, log = time.monotonic() + 300, stage.root / "south" / "supernode.log"
-    while not answers.exists() and time.monotonic() < limit:
-        time.sleep(0.2)
+    log = stage.root / "south" / "supernode.log"
+    wait_until(answers.exists)
     return {"executed": trace.exists(), "refused": "refused the app" in log.read_text(), "answers": answers.read_text()}
 
 
@@ -190,19 +189,29 @@ def rejoined(stage: Stage, link: Link, place: Folders, port: int) -> dict[str, A
     """Run a consortium in which the process of a silo is killed after the first round, and started again."""
     command = [sys.executable, "-m", "silobench", "silo", "start", str(stage.silo_file("west", REJOINING))]
     command += ["--superlink", f"127.0.0.1:{port}"]
-    log, output = stage.root / "west" / "state" / "supernode.log", (stage.root / "west" / "start.log").open("ab")
+    nodes, lines = (stage.root / "west" / name for name in ("state/supernode.log", "start.log"))
+    output = lines.open("ab")
 
     def start() -> "subprocess.Popen[bytes]":
         return subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
 
+    def is_connected() -> bool:
+        return nodes.exists() and "SuperNode ID" in nodes.read_text()
+
+    def may_train(number: int) -> bool:
+        if number == 0:
+            return "round 1: train" in lines.read_text()
+        return number < HELD or is_connected()
+
     facts: dict[str, Any] = {"news": []}
     silo = start()
+    stage.may_train = may_train
     try:
+        wait_until(is_connected)
         for line in link.run(place.shared, stage.root / "runs"):
             facts["news"].append(line)
             if line.startswith("round 1:"):
-                log.unlink()
-                stage.is_back = lambda: log.exists() and "SuperNode ID" in log.read_text()
+                nodes.unlink()
                 silo.kill()
                 facts["killed"] = silo.wait()
                 silo = start()
@@ -212,13 +221,19 @@ def rejoined(stage: Stage, link: Link, place: Folders, port: int) -> dict[str, A
     return facts
 
 
+def wait_until(condition: Callable[[], bool], seconds: float = 300) -> None:
+    limit = time.monotonic() + seconds
+    while not condition() and time.monotonic() < limit:
+        time.sleep(0.2)
+
+
 def main(root: Path) -> None:
     stage = Stage(root)
     stage.prepare()
     places = {name: stage.found(name, choices) for name, choices in METHODS.items()}
     rejoining = stage.found(REJOINING, {"rounds": REJOINING_ROUNDS}, SHORT_GRACE)
     other = stage.found("other", {})
-    first, facts = places["fedavg"], dict[str, Any]()
+    first, facts = rejoining, dict[str, Any]()  # a silo's own process knows the certificate of its consortium
     authority = first.shared / certificates.AUTHORITY
     port = free_port()
     with superlink(Office(first.shared, first.private, "127.0.0.1", port)) as link, ExitStack() as nodes:

@@ -4,7 +4,19 @@ Each case is a command and its files. `tests/cli/test_wrong_inputs.py` runs them
 `make errors` writes that page anew.
 """
 
-from wrong_inputs import advice, datasets, experiments, figures, lines, reports, results, submissions, tuning, watching
+from wrong_inputs import (
+    advice,
+    datasets,
+    experiments,
+    figures,
+    lines,
+    reports,
+    results,
+    silos,
+    submissions,
+    tuning,
+    watching,
+)
 from wrong_inputs.case import Answer, Case, answer, make_results, normalised
 from wrong_inputs.page import PAGE, page, row, rows_of
 
@@ -22,4 +34,5 @@ TABLE: dict[str, list[Case]] = {
     "Figures": figures.CASES,
     "Leaderboards and submissions": submissions.CASES,
     "Reports": reports.CASES,
+    "Real organisations": silos.CASES,
 }

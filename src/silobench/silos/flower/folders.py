@@ -112,7 +112,9 @@ def found_silo(folder: Path, name: str, data: str) -> str:
 
     The silo puts the folder that the lead sends beside them, as `consortium`.
     """
-    source_of(data)  # says what is wrong with it
+    path = source_of(data).path  # an unknown form is refused
+    if not path.exists():
+        raise ConfigError(f"there are no rows at {path}: give --data the path of a file or folder, or a spec.")
     if not is_name(name):
         raise ConfigError(f"a silo cannot be called '{name}': use letters, digits, '-' and '_'.")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
