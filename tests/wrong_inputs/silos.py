@@ -12,7 +12,7 @@ CASES: list[Case] = [
     command("silo columns nowhere.csv --label y", "nowhere.csv"),
     command("silo columns t.csv --label z", "z", files=TABLE),
     command("silo key north --data nowhere.csv", "nowhere.csv"),
-    command("silo key north/pole --data t.csv", "a silo cannot be called 'north/pole': use letters, digits, '-' and '_'.",
+    command("silo key north/pole --data t.csv", "a silo cannot be called 'north/pole': use letters",
             files=TABLE),
     command("silo key north --data t.csv", "exists already, and a private key is never overwritten",
             files={**TABLE, "silo/key": "mine"}),
