@@ -13,6 +13,7 @@ from wrong_inputs import (
     lines,
     reports,
     results,
+    silos,
     submissions,
     tuning,
     watching,
@@ -35,4 +36,5 @@ TABLE: dict[str, list[Case]] = {
     "Figures": figures.CASES,
     "Leaderboards and submissions": submissions.CASES,
     "Reports": reports.CASES,
+    "Real organisations": silos.CASES,
 }

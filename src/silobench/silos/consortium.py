@@ -73,14 +73,15 @@ class Consortium:
     experiment: str  # the text of experiment.toml
     columns: str  # the text of columns.toml
     digest: str
+    attached: tuple[str, ...] = ()  # further files of the folder that the digest covers
 
     @classmethod
     def read(cls, folder: Path) -> "Consortium":
         """Read a folder; a file that is missing, or was changed since consortium.toml was written, is refused."""
         content = _content(folder / "consortium.toml")
         texts = {name: _text(folder / name) for name in _PINNED}
-        for name, text in texts.items():
-            if content.files.get(name) != hashlib.sha256(text.encode()).hexdigest():
+        for name in {**dict.fromkeys(_PINNED), **content.files}:
+            if Path(name).name != name or content.files.get(name) != _sha256(folder / name):
                 raise ConfigError(
                     f"{folder / name} is not the file that consortium.toml states, which has another SHA-256: ask the "
                     "lead for the whole folder again."
@@ -88,6 +89,7 @@ class Consortium:
         return cls(
             folder, content.name, content.lead, content.quorum, content.engine, content.seconds, tuple(content.silos),
             texts["experiment.toml"], texts["columns.toml"], _digest(content),
+            tuple(name for name in content.files if name not in _PINNED),
         )  # fmt: skip
 
     @classmethod
@@ -128,10 +130,12 @@ def write_consortium(
     quorum: int | None = None,
     engine: str = "auto",
     waits: Waits | None = None,
+    attached: Sequence[str] = (),
 ) -> Consortium:
     """Write the files of a consortium, without its signature, and read them back.
 
     `lead` and the values of `silos` are public keys. Without `quorum` more than half of the silos must answer.
+    `attached` are the names of further files of the folder that the digest covers, such as a certificate.
     """
     quorum = len(silos) // 2 + 1 if quorum is None else quorum
     texts = dict(zip(_PINNED, (experiment, columns), strict=True))
@@ -139,6 +143,7 @@ def write_consortium(
     for file, text in texts.items():
         replace_atomically(folder / file, text.encode())
     digests = {file: hashlib.sha256(text.encode()).hexdigest() for file, text in texts.items()}
+    digests |= {file: _sha256(folder / file) for file in attached}
     members = [Member(name=each, key=keys.checked_line(key)) for each, key in silos.items()]
     waits = waits or Waits()
     content = _toml(name, keys.checked_line(lead), quorum, engine, waits, digests, members)
@@ -194,7 +199,7 @@ def _content(file: Path) -> _Content:
     names = [silo.name for silo in content.silos]
     if not names or len(set(names)) < len(names) or len({silo.key for silo in content.silos}) < len(names):
         raise ConfigError(f"{file} needs silos with different names and keys: fix its [[silos]].")
-    if any(not _is_name(name) for name in names):
+    if any(not is_name(name) for name in names):
         raise ConfigError(f"{file} has the silos {', '.join(names)}: use letters, digits, '-' and '_' in names.")
     if content.quorum > len(names):
         raise ConfigError(f"{file} has the quorum {content.quorum} for {len(names)} silos: lower it.")
@@ -216,8 +221,13 @@ def reason(error: ValidationError) -> str:
     return f"has {where} = {problem['input']!r}, but {needed} is needed: change it."
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
+    """Whether a text can be the name of a silo."""
     return bool(name) and name.isascii() and name.replace("-", "").replace("_", "").isalnum() and len(name) <= 64
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(_text(file).encode()).hexdigest()
 
 
 def _text(file: Path) -> str:

@@ -21,6 +21,7 @@ from silobench.silos.silo import JOIN, introduction
 
 _log = logging.getLogger(__name__)
 _POLL = 1.0  # seconds between two looks at who is there
+_INTRODUCTION = 60.0  # seconds that a silo has to say who it is; one that does not is asked again after as long
 
 
 @dataclass
@@ -37,6 +38,7 @@ class Session:
     refusals: dict[str, str] = field(default_factory=dict)  # by name or address: the last reason
     settled: Roster | None = None  # None until silos have joined
     members: tuple[int, ...] = ()  # parties that shared keys before the first round
+    silent: dict[str, float] = field(default_factory=dict)  # by address that did not say who it is: when it was asked
     has_ended: bool = False  # whether silos were told that the run has ended
 
     @classmethod
@@ -82,8 +84,9 @@ class Session:
         """Tell silos once that the run has ended; whoever does not hear it keeps its files."""
         if self.has_ended:
             return
-        letters = {name: self.letter("end", name, {}, {}, 0) for name in self.roster.names}
-        self.ask(letters, 0, self.agreement.consortium.waits.grace or None)
+        self.meet()
+        letters = {name: self.letter("end", name, {}, {}, 0) for name in self.roster.names if name in self.addresses}
+        self.ask(letters, len(letters), _INTRODUCTION)
         self.has_ended = True
         self._save()
 
@@ -144,18 +147,21 @@ class Session:
         """Ask silos at new addresses who they are, and forget addresses that are gone."""
         there = set(self.post.silos())
         self.addresses = {name: address for name, address in self.addresses.items() if address in there}
-        unknown = sorted(there - set(self.addresses.values()))
+        now = time.monotonic()
+        self.silent = {address: since for address, since in self.silent.items() if now - since < _INTRODUCTION}
+        unknown = sorted(there - set(self.addresses.values()) - set(self.silent))
         if not unknown:
             return
         letter = self.letter("join", "", {}, {}, 0)
-        waits = self.agreement.consortium.waits
-        contents = dict.fromkeys(unknown, letter.content)
-        for address, content in self.post.ask(contents, waits.round, lambda answered: True):  # others have their grace
+        contents, answered = dict.fromkeys(unknown, letter.content), set[str]()
+        for address, content in self.post.ask(contents, _INTRODUCTION, lambda there: len(there) == len(unknown)):
+            answered.add(address)
             try:
                 answer = Letter.of(content)
                 self._introduced(address, _checked(answer, letter, any_silo=True))
             except SilobenchError as error:
                 self._refused(f"the silo at {address}", str(error))
+        self.silent |= dict.fromkeys(set(unknown) - answered, time.monotonic())
 
     def _introduced(self, address: str, answer: Letter) -> None:
         """Note who is at an address, if the silo signed it and says the same as before."""
@@ -193,7 +199,7 @@ class Session:
                 "",
             )
         self.settled = self._roster(names)
-        self.begin(names, len(names))
+        self.begin(names)
         self.need_possible(consortium.quorum)
         self.members = tuple(place for place, name in enumerate(names) if name in self.begins)
         self._save()
@@ -218,7 +224,14 @@ class Session:
         rows, tests = (tuple(int(each[key]) for each in facts) for key in ("rows", "tests"))
         return Roster(tuple(names), rows, tests, joined([Summary.from_json(each["summary"]) for each in facts]))
 
-    def begin(self, names: Collection[str], least: int = 0) -> None:
+    def begin_late(self) -> None:
+        """Tell the roster to silos that are here now, but were not when it was settled."""
+        late = [name for name in self.roster.names if name not in self.begins]
+        if late:
+            self.meet()
+            self.begin([name for name in late if name in self.addresses], _INTRODUCTION)
+
+    def begin(self, names: Collection[str], seconds: float | None = None) -> None:
         """Tell silos the roster, their joint sums and the public keys of all; note the shares of keys they return."""
         roster = self.roster
         joins = [self.joins[name] for name in roster.names]
@@ -231,7 +244,7 @@ class Session:
         }
         arrays = {f"adverts/{join.silo}": join.arrays["adverts"] for join in joins if self.agreement.hides}
         letters = {name: self.letter("begin", name, facts, arrays, 0) for name in names}
-        for name, answer in self.ask(letters, least).items():
+        for name, answer in self.ask(letters, len(letters), seconds).items():
             self.begins[name] = answer
             replace_atomically(self.folder / f"{name}.begin", answer.content)
 
