@@ -7,6 +7,7 @@ Each case is a command and its files. `tests/cli/test_wrong_inputs.py` runs them
 from wrong_inputs import (
     advice,
     agreements,
+    consortia,
     datasets,
     experiments,
     figures,
@@ -36,5 +37,5 @@ TABLE: dict[str, list[Case]] = {
     "Figures": figures.CASES,
     "Leaderboards and submissions": submissions.CASES,
     "Reports": reports.CASES,
-    "Real organisations": silos.CASES,
+    "Real organisations": [*silos.CASES, *consortia.CASES],
 }

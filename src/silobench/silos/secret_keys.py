@@ -21,7 +21,10 @@ _ADVERT_BYTES = 2 * KEY_BYTES
 
 @dataclass(frozen=True)
 class KeyRing:
-    """The keys of one silo in one run. Each round has its own keys, which are in one file at a time."""
+    """The keys of one silo in one run. Each round has its own keys, which are in one file at a time.
+
+    A power cut may lose keys that are not used yet; the silo then refuses the rounds that need them.
+    """
 
     drawer: Drawer
     party: int
@@ -34,7 +37,7 @@ class KeyRing:
         adverts = []
         for number in range(rounds):
             newcomer = Newcomer(0, 0)  # its place among the parties is not known yet
-            drawer.put(by_round(_NEW, number), packed(_secrets(newcomer)))
+            drawer.put(by_round(_NEW, number), packed(_secrets(newcomer)), durable=False)
             adverts.append(np.frombuffer(newcomer.advert(), np.uint8))
         return np.stack(adverts)
 
@@ -44,7 +47,8 @@ class KeyRing:
         for number in range(self.rounds):
             newcomer = self._newcomer(_NEW, number)
             sealed = newcomer.share(_of_round(adverts, number))
-            self.drawer.put(by_round(_SHARED, number), packed({**_secrets(newcomer), "reserved": newcomer.reserved}))
+            secrets = {**_secrets(newcomer), "reserved": newcomer.reserved}
+            self.drawer.put(by_round(_SHARED, number), packed(secrets), durable=False)
             self.drawer.drop(by_round(_NEW, number))
             for other, box in sealed.items():
                 boxes[other].append(np.frombuffer(box, np.uint8))
@@ -61,6 +65,7 @@ class KeyRing:
         newcomer.meet(_of_round(adverts, number))
         member = newcomer.finish(boxes)
         self.drawer.put(by_round(_MEMBER, number), packed(from_memory(member.to_memory())))
+        self.drawer.drop(by_round(_SHARED, number))
         return member.to_memory()
 
     def shares_for(self, number: int, survivors: Sequence[int]) -> dict[int, bytes]:
@@ -88,7 +93,8 @@ class KeyRing:
         if content is None:
             raise LetterError(f"the keys of round {number + 1} are used or deleted: this silo masks nothing with them.")
         secrets = unpacked(content)
-        return Newcomer(self.party, self.threshold, **secrets)
+        mask, channel, seed = (secrets[name] for name in ("mask_key", "channel_key", "seed"))
+        return Newcomer(self.party, self.threshold, mask, channel, seed, reserved=secrets.get("reserved", b""))
 
 
 def forget_all(drawer: Drawer) -> None:

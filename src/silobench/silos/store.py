@@ -31,10 +31,10 @@ class Drawer:
         path.chmod(0o700)
         return cls(path)
 
-    def put(self, name: str, content: bytes) -> None:
-        """Write a file atomically, and only for its owner."""
+    def put(self, name: str, content: bytes, *, durable: bool = True) -> None:
+        """Write a file atomically, and only for its owner; without `durable` a power cut may lose it."""
         try:
-            replace_atomically(self.path / name, content)
+            replace_atomically(self.path / name, content, durable=durable)
             os.chmod(self.path / name, 0o600)
         except OSError as error:
             raise RecordError(
