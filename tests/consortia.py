@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from silobench.data.agreed import columns_of
 from silobench.runs.execute import execute
@@ -42,6 +43,23 @@ def write_tables(folder: Path, sizes: Sequence[int] = SIZES) -> list[Path]:
         files.append(folder / f"{name}.csv")
         files[-1].write_text("\n".join(lines) + "\n")
     return files
+
+
+def write_pictures(folder: Path) -> None:
+    """Write a folder of small pictures for each silo: light ones and dark ones."""
+    for place, name in enumerate(NAMES):
+        draw = np.random.default_rng(place)
+        for label, light in (("dark", 60), ("light", 180)):
+            (folder / name / name / label).mkdir(parents=True)
+            for number in range(16):
+                pixels = draw.integers(light, light + 60, (32, 32), np.uint8)
+                Image.fromarray(pixels).save(folder / name / name / label / f"{number}.png")
+
+
+def _rows_of(folder: Path, name: str) -> Path:
+    """Return where the rows of a silo are: a table, or a folder of pictures."""
+    table = folder / name / f"{name}.csv"
+    return table if table.exists() else folder / name / name
 
 
 def toml(choices: Mapping[str, Any]) -> str:
@@ -106,7 +124,7 @@ class Rehearsal:
     @property
     def inline(self) -> list[RoundRecord]:
         """The same experiment with all rows in one place, by the engine inline."""
-        files = ", ".join(str(self.folder / name / f"{name}.csv") for name in NAMES)
+        files = ", ".join(str(_rows_of(self.folder, name)) for name in NAMES)
         columns = self.folder / "app" / "columns.toml"
         choices = {"dataset": f"silos(files=[{files}], columns={columns})", **self.choices}
         (only,) = plan(choices)
@@ -124,19 +142,22 @@ def rehearsal(folder: Path, engine: str = "inline", limits: str = "", **choices:
     for name in NAMES:
         (folder / name).mkdir(parents=True)
         lines[name] = keys.new_key(folder / name / "key")
-    for file in write_tables(folder):
-        file.rename(folder / file.stem / file.name)
+    if "size" in columns_choices:
+        write_pictures(folder)
+    else:
+        for file in write_tables(folder):
+            file.rename(folder / file.stem / file.name)
     lead = keys.new_key(folder / "lead")
-    columns = columns_of(str(folder / "north" / "north.csv"), **columns_choices)
+    columns = columns_of(str(_rows_of(folder, "north")), **columns_choices)
     app = folder / "app"
     write_consortium(app, "three", lead, lines, toml(stated), columns.text(), quorum, engine, waits)
     consortium = sign(app, folder / "lead")
     for name in NAMES:
         path = folder / name / "silo.toml"
-        write_silo_file(path, name, f"{name}.csv", app, folder / name / "key")
+        write_silo_file(path, name, _rows_of(folder, name).name, app, folder / name / "key")
         if limits:
             path.write_text(path.read_text().replace("max_runs = 1", limits))
         accept(path, consortium.digest)
-    made = Rehearsal(folder, consortium, choices=stated)
-    made.open(*NAMES)
-    return made
+    three = Rehearsal(folder, consortium, choices=stated)
+    three.open(*NAMES)
+    return three

@@ -130,9 +130,9 @@ def test_what_silos_cannot_do_is_refused_before_anybody_starts(whole, tmp_path: 
     net = tmp_path / "net.py"
     net.write_text("from torch import nn\n\ndef net(inputs, outputs):\n    return nn.Linear(inputs, outputs)\n")
     experiment = toml({**EXPERIMENT, **choices}).replace("NET", f"{net}:net")
-    made = write_consortium(tmp_path / "app", "three", old.lead, silos, experiment, old.columns)
+    consortium = write_consortium(tmp_path / "app", "three", old.lead, silos, experiment, old.columns)
     with pytest.raises(SilobenchError, match=re.escape(reason)) as caught:
-        Agreement.of(made)
+        Agreement.of(consortium)
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
 

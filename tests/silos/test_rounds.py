@@ -45,6 +45,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "dp_sgd": {"solver": "dp_sgd(lr=0.1, batch=16, noise=1, clip=1, reproducible=true)", "rounds": 2},
     "momentum": {"solver": "sgd(lr=0.05, batch=16, momentum=0.9, keep_momentum=true)"},
     "median": {"aggregate": "median"},
+    "batchnorm": {"model": "cnn(norm=batch)", "columns": {"label": "label", "size": 32, "colour": "grey"}, "rounds": 2},
 }
 
 

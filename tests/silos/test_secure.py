@@ -228,20 +228,20 @@ def test_a_mask_is_used_once(tmp_path: Path) -> None:
 )
 def test_a_silo_gives_no_shares_for_another_list(tmp_path: Path, survivors: list[str], why: str) -> None:
     three = rehearsal(tmp_path, transforms=SUM, rounds=1)
-    told = list[str]()
+    reasons = list[str]()
 
     def lying(name: str, content: bytes, answer: Answer) -> bytes | None:
         letter = Letter.of(content)
         if letter.kind != "unmask" or name != "north":
             return answer(content)
         answered = answer(Letter(**{**vars(letter), "facts": {"survivors": survivors}}).content)
-        told.append(str(Letter.of(answered).facts["reason"]))
+        reasons.append(str(Letter.of(answered).facts["reason"]))
         return answered
 
     three.hook = lying
     with pytest.raises(RunError):
         three.run()
-    assert why in told[0]
+    assert why in reasons[0]
 
 
 @pytest.mark.parametrize("what", ["key", "rows", "silo"])

@@ -190,9 +190,9 @@ def test_an_error_about_rows_stays_at_the_silo(tmp_path: Path) -> None:
     table.write_text(table.read_text().replace("green", "green").replace(",yes", ",perhaps"))
     three.open("north")
     three.run()
-    told = [Letter.of(answer) for name, _, answer in three.letters if name == "north" and answer]
-    assert {letter.kind for letter in told} == {REFUSAL}
-    assert not any("perhaps" in str(letter.facts) or "north.csv" in str(letter.facts) for letter in told)
+    answers = [Letter.of(answer) for name, _, answer in three.letters if name == "north" and answer]
+    assert {letter.kind for letter in answers} == {REFUSAL}
+    assert not any("perhaps" in str(letter.facts) or "north.csv" in str(letter.facts) for letter in answers)
 
 
 def test_files_of_a_silo_are_for_its_owner_only(tmp_path: Path) -> None:

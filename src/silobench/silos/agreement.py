@@ -136,10 +136,10 @@ def _choices(consortium: Consortium) -> Mapping[str, Any]:
         raise ConfigError(
             f"experiment.toml has {len(cells)} runs, but silos agree on one: leave out lists, trials and grids."
         )
-    given = [key for key in _NOT_STATED if key in cells[0]]
-    if given:
+    unwanted = [key for key in _NOT_STATED if key in cells[0]]
+    if unwanted:
         raise ConfigError(
-            f"experiment.toml has the key {listed(given)}, but the rows are those of the silos: leave it out."
+            f"experiment.toml has the key {listed(unwanted)}, but the rows are those of the silos: leave it out."
         )
     return cells[0]
 
@@ -201,8 +201,8 @@ class SiloFederation(Federation):
 
 
 def _own_federation(agreed: Federation, party: int, dataset: Dataset) -> SiloFederation:
-    own = torch.arange(len(dataset.train))
-    parties = tuple(replace(each, rows=own) if each.id == party else each for each in agreed.parties)
+    rows = torch.arange(len(dataset.train))
+    parties = tuple(replace(each, rows=rows) if each.id == party else each for each in agreed.parties)
     return SiloFederation(dataset, agreed.partition, agreed.seed, parties, agreed.device, None, party)
 
 

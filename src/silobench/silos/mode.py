@@ -3,24 +3,22 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from silobench.engines.executor import Dispatch
 from silobench.engines.modes import Mode
 from silobench.errors import RunError
 from silobench.federation import Part
-from silobench.loop.final import MOST_CLASSES, MOST_CROSSED
+from silobench.loop.final import MOST_CROSSED
 from silobench.method.secure import Pairwise
 from silobench.method.selection import Cohort
 from silobench.method.types import Memory
 from silobench.silos.agreement import Agreement
 from silobench.silos.letters import Letter, LetterError
 from silobench.silos.messages import blank_reply, broadcast_arrays, last_round, reply_of
+from silobench.silos.scores import score_of, whole_of
 from silobench.silos.session import Session
-from silobench.tasks.calibration import Calibration
 from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
 from silobench.training.party import LocalRound
@@ -104,7 +102,7 @@ class SiloMode:
         """Return the sum of the silos' scores of a model."""
         (model,) = models
         answers = self._tests("score", model)
-        return [sum((_score_of(answer) for answer in answers.values()), Score())]
+        return [sum((score_of(answer) for answer in answers.values()), Score())]
 
     def final(self, setting: Setting, models: Sequence[Weights]) -> dict[str, Any]:
         """Return the final test: rows by class and answer, calibration, and the main metric on each silo's rows.
@@ -113,25 +111,20 @@ class SiloMode:
         """
         (model,) = models
         objective, answers = setting.task.objective, self._tests("final", model)
-        facts: dict[str, Any] = {}
-        tables = [answer.arrays["confusion"] for answer in answers.values() if "confusion" in answer.arrays]
-        if tables and len(tables[0]) <= MOST_CLASSES:
-            facts["confusion"] = np.sum(tables, 0).tolist()
-        bins = [_bins_of(answer) for answer in answers.values() if "squares" in answer.facts]
-        if bins:
-            facts["calibration"] = sum(bins[1:], bins[0]).as_json()
+        whole = whole_of(list(answers.values()), len(setting.federation.dataset.classes))
+        facts = whole.as_json(replace(objective, extra=()))
 
         def main(score: Score) -> float | None:
             return objective.values(score)[objective.main.name]
 
-        scores = {name: _score_of(answer) for name, answer in answers.items()}
-        own = {name: main(scores[name]) if name in scores else None for name in self.names}
+        scores = {name: score_of(answer) for name, answer in answers.items()}
+        mains = {name: main(scores[name]) if name in scores else None for name in self.names}
         rows = {name: scores[name].count if name in scores else 0 for name in self.names}
-        facts["parties"] = {name: {"rows": rows[name], "own": own[name]} for name in self.names}
+        facts["parties"] = {name: {"rows": rows[name], "own": mains[name]} for name in self.names}
         if len(self.names) <= MOST_CROSSED:
             on_all = main(sum(scores.values(), Score()))
             tests = [*self.names, "all"]
-            facts["cross"] = {"models": ["shared"], "tests": tests, "scores": [[*own.values(), on_all]]}
+            facts["cross"] = {"models": ["shared"], "tests": tests, "scores": [[*mains.values(), on_all]]}
         return facts
 
     def _tests(self, kind: str, model: Weights) -> dict[str, Letter]:
@@ -167,17 +160,3 @@ def throwaway_keys(agreement: Agreement, cohort: Cohort) -> Mapping[int, Mapping
         return {}
     memories, _ = Pairwise(agreement.protocol.threshold).agree(cohort, lambda phase: cohort)
     return {party: {agreement.secure_place: memory} for party, memory in memories.items()}
-
-
-def _score_of(answer: Letter) -> Score:
-    """Return the score in a silo's letter."""
-    arrays, loss = answer.arrays, answer.facts.get("loss")
-    sums = {name.removeprefix("sum/"): array for name, array in arrays.items() if name.startswith("sum/")}
-    return Score(arrays["hits"], float("nan") if loss is None else float(loss), arrays["rows"], (), sums)
-
-
-def _bins_of(answer: Letter) -> Calibration:
-    arrays = answer.arrays
-    return Calibration(
-        arrays["bin rows"], arrays["bin confidence"], arrays["bin correct"], float(answer.facts["squares"])
-    )

@@ -14,10 +14,10 @@ from silobench.data.agreed import Summary, joined
 from silobench.errors import ConfigError, RunError, SilobenchError, listed
 from silobench.silos import keys
 from silobench.silos.agreement import Agreement, Roster
+from silobench.silos.introductions import JOIN, introduction
 from silobench.silos.letters import REFUSAL, Letter, LetterError
 from silobench.silos.post import Post
 from silobench.silos.secret_keys import check_adverts
-from silobench.silos.silo import JOIN, introduction
 
 _log = logging.getLogger(__name__)
 _POLL = 1.0  # seconds between two looks at who is there

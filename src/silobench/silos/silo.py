@@ -1,7 +1,5 @@
 """`Silo`: the side of an organisation. It answers letters with its rows, its memory and its keys, which stay there."""
 
-import hashlib
-import json
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -23,19 +21,19 @@ from silobench.silos import keys
 from silobench.silos.agreement import Agreement, Roster, like
 from silobench.silos.allowance import Allowance
 from silobench.silos.consortium import Consortium
+from silobench.silos.introductions import CARD, JOIN, card, introduction
 from silobench.silos.letters import Letter, LetterError, refusal
 from silobench.silos.messages import informed, reply_arrays, reply_facts, roster_of, server_of
+from silobench.silos.scores import score_parts, whole_parts
 from silobench.silos.secret_keys import KeyRing, check_adverts, forget_all
 from silobench.silos.silo_file import SiloFile
 from silobench.silos.store import Drawer, by_round
-from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
 from silobench.training.party import LocalRound, transform_key
 from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory
 
 _log = logging.getLogger(__name__)
-JOIN, CARD = "join", "card"  # purposes of a silo's signatures: for the server, and for the other silos
 _RUN_ID = 32  # characters
 _SCORES = 3  # models of a round that a silo scores at most
 
@@ -273,8 +271,8 @@ class Silo:
         with one_thread():
             _, replies = active.engine.train(local_round, {active.party: {**memory, **secret}})
             (reply,) = replies
-        kept = {owner: each for owner, each in reply.memory[active.party].items() if owner not in secret}
-        drawer.put_memory(by_round("memory", number), kept)
+        memory_after = {owner: each for owner, each in reply.memory[active.party].items() if owner not in secret}
+        drawer.put_memory(by_round("memory", number), memory_after)
         drawer.drop("memory-*", before=min(number, int(letter.facts["after"])))
         drawer.drop("answer-train-*", before=number - 1)
         return self._reply(letter, reply_facts(reply, active.party, self.agreement.hides), reply_arrays(reply))
@@ -342,13 +340,8 @@ class Silo:
         whole = WholeTest(len(active.setting.federation.dataset.classes))
         whole.add(objective, rows)
         facts, arrays = score_parts(objective.score(rows.outputs, rows.y))
-        if whole.table is not None:
-            arrays["confusion"] = whole.table
-        if whole.calibration is not None:
-            bins = whole.calibration
-            arrays |= {"bin rows": bins.rows, "bin confidence": bins.confidence, "bin correct": bins.correct}
-            facts["squares"] = bins.squares
-        return self._reply(letter, facts, arrays)
+        more_facts, more_arrays = whole_parts(whole)
+        return self._reply(letter, {**facts, **more_facts}, {**arrays, **more_arrays})
 
     def _count_score(self, letter: Letter, drawer: Drawer) -> None:
         """Refuse to score many models: each of them tells something about the test rows."""
@@ -377,25 +370,3 @@ def _model(letter: Letter, active: _Active) -> Weights:
     if params.shape != task.initial.shape or buffers.shape != task.buffers.shape:
         raise LetterError("the model of the letter has another number of parameters")
     return params, buffers
-
-
-def score_parts(score: Score) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a score as facts and arrays of a letter; it has sums only, no value of a single row."""
-    if score.answers or score.pairs:
-        raise LetterError("the score of this objective has values of single rows, which stay at the silo")
-    sums = {f"sum/{name}": np.asarray(each) for name, each in score.sums.items()}
-    loss = score.total_loss if np.isfinite(score.total_loss) else None
-    return {"loss": loss}, {"hits": score.hits, "rows": score.rows, **sums}
-
-
-def card(letter: Letter, facts: Mapping[str, Any], adverts: Any) -> bytes:
-    """Return what a silo signs for the other silos: the run, its name, numbers of rows and public keys."""
-    digest = "" if adverts is None else hashlib.sha256(adverts.tobytes()).hexdigest()
-    stated = [letter.consortium, letter.run, facts["name"], facts["rows"], facts["tests"], digest]
-    return json.dumps(stated).encode()
-
-
-def introduction(letter: Letter, facts: Mapping[str, Any]) -> bytes:
-    """Return what a silo signs for the server: all that it says when it joins."""
-    stated = {name: value for name, value in facts.items() if name != "signature"}
-    return json.dumps([letter.consortium, letter.run, stated], sort_keys=True).encode()

@@ -51,9 +51,9 @@ class SiloFile(BaseModel):
         except ValidationError as error:
             raise ConfigError(f"{path} {reason(error)}") from error
         folder = path.resolve().parent
-        own = folder / file.data
+        beside = folder / file.data
         places = {name: folder / getattr(file, name) for name in ("consortium", "key", "state")}
-        return file.model_copy(update={**places, "data": str(own) if own.exists() else file.data})
+        return file.model_copy(update={**places, "data": str(beside) if beside.exists() else file.data})
 
 
 def write_silo_file(path: Path, name: str, data: str, consortium: Path, key: Path) -> None:
