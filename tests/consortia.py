@@ -97,7 +97,9 @@ class Rehearsal:
         self.consortium = consortium
         for name in NAMES:
             file = self.silo_file(name)
-            file.write_text(re.sub("^consortium = .*$", f'consortium = "{consortium.folder}"', file.read_text(), flags=re.M))
+            file.write_text(
+                re.sub("^consortium = .*$", f'consortium = "{consortium.folder}"', file.read_text(), flags=re.M)
+            )
             accept(file, consortium.digest)
         self.open(*NAMES)
 

@@ -45,7 +45,12 @@ def test_a_changed_file_is_refused(app: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("quorum = 2", "quorum = 1"), ('name = "west"', 'name = "east"'), ("round = 2.0", "round = 3.0"), ('"inline"', '"auto"')],
+    [
+        ("quorum = 2", "quorum = 1"),
+        ('name = "west"', 'name = "east"'),
+        ("round = 2.0", "round = 3.0"),
+        ('"inline"', '"auto"'),
+    ],
 )
 def test_a_change_of_the_agreement_breaks_the_signature(app: Path, old: str, new: str) -> None:
     file = app / "consortium.toml"

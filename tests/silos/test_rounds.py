@@ -9,8 +9,9 @@ import torch
 
 from commands import call
 from consortia import NAMES, Rehearsal, rehearsal
-from silobench.errors import RunError
+from silobench.errors import ConfigError, RunError
 from silobench.runs.stored import read_json
+from silobench.silos.consortium import sign, write_consortium
 from silobench.silos.letters import Letter, refusal
 from silobench.silos.post import Answer
 from silobench.silos.server import TESTED, plan_of, run_consortium
@@ -100,7 +101,9 @@ def test_a_silo_that_misses_a_round_comes_back_with_its_memory(tmp_path: Path, l
     three.hook = Absence("south", {1, 2}, {"train"}, late)
     records = three.run()
     assert [record.replied for record in records] == [None, (0, 2), (0, 2), None, None]
-    after = [Letter.of(content).facts["after"] for name, content, _ in three.letters if is_train(name, content, "south")]
+    after = [
+        Letter.of(content).facts["after"] for name, content, _ in three.letters if is_train(name, content, "south")
+    ]
     assert after == [-1, 0, 0, 0, 3]  # it goes on after the last round in which its answer counted
 
 
@@ -115,6 +118,15 @@ def test_a_late_answer_changes_nothing(tmp_path: Path) -> None:
         three.hook = Absence("south", {1}, {"train"}, late)
         runs.append(three.run())
     need_equal(*runs)
+
+
+def test_a_training_whose_answer_is_late_counts_for_privacy(tmp_path: Path) -> None:
+    three = rehearsal(tmp_path, solver="dp_sgd(lr=0.1, batch=16, noise=1, clip=1)", rounds=2, eval_every=2)
+    three.hook = Absence("south", {0}, {"train"}, late=True)
+    first, second = three.run()
+    assert first.replied == (0, 2)
+    spent = second.privacy["example"]["steps"]
+    assert spent[1] == 2 * 3  # 36 rows in batches of 16, in two rounds
 
 
 def test_a_round_without_the_quorum_is_lost_and_recorded(tmp_path: Path) -> None:
@@ -159,11 +171,12 @@ def test_a_silo_that_is_restarted_goes_on(tmp_path: Path) -> None:
     need_equal(records, expected)
 
 
-@pytest.mark.parametrize("transforms", ["", "top_k(fraction=0.3)", SECURE], ids=["plain", "top_k", "secure"])
-@pytest.mark.parametrize("kind", ["train", "score", "unmask"])
+@pytest.mark.parametrize(
+    ("kind", "transforms"),
+    [("train", ""), ("score", "top_k(fraction=0.3)"), ("train", SECURE), ("unmask", SECURE)],
+    ids=["train", "score with top_k", "train with a secure sum", "unmask"],
+)
 def test_a_server_that_is_killed_resumes_with_the_same_bits(tmp_path: Path, kind: str, transforms: str) -> None:
-    if kind == "unmask" and transforms != SECURE:
-        pytest.skip("only a secure sum has this letter")
     choices = {"transforms": transforms, "algorithm": "scaffold", "rounds": 4}
     expected = rehearsal(tmp_path / "whole", **choices).run()
     three = rehearsal(tmp_path / "killed", **choices)
@@ -276,6 +289,15 @@ def test_a_finished_run_is_not_run_again(finished: Rehearsal) -> None:
     assert finished.run() == []
     kinds = {Letter.of(content).kind for _, content, _ in finished.letters[letters:]}
     assert "train" not in kinds
+
+
+def test_another_consortium_does_not_continue_the_run(finished: Rehearsal) -> None:
+    old, app = finished.consortium, finished.folder / "app-quorum"
+    lines = {silo.name: silo.key for silo in old.silos}
+    write_consortium(app, old.name, old.lead, lines, old.experiment, old.columns, 3, old.engine, old.waits)
+    other = sign(app, finished.folder / "lead")
+    with pytest.raises(ConfigError, match="the run of another consortium"):
+        next(run_consortium(other, finished.post, finished.folder / "runs"))
 
 
 def test_run_json_and_rounds_are_json(finished: Rehearsal) -> None:

@@ -6,6 +6,7 @@ Each case is a command and its files. `tests/cli/test_wrong_inputs.py` runs them
 
 from wrong_inputs import (
     advice,
+    agreements,
     datasets,
     experiments,
     figures,
@@ -26,6 +27,7 @@ TABLE: dict[str, list[Case]] = {
     "Experiment files": experiments.FILES,
     "Lines of an experiment": experiments.LINES,
     "Dataset specs and data files": datasets.CASES,
+    "What silos agree on": agreements.CASES,
     "Command lines": lines.CASES,
     "Results directories": results.CASES,
     "Studies and exports": tuning.CASES,

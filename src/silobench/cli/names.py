@@ -74,9 +74,13 @@ def _passed_names(tree: ast.Module, registry: str) -> Iterator[str]:
 
 
 def _function(name: str, folder: Path) -> ast.FunctionDef:
-    """Return the definition of a function in a folder, by a name such as ``tables.adult``."""
-    last = name.rpartition(".")[2]
-    for path in _files_with(f"\ndef {last}(", folder):
+    """Return the definition of a function in a folder, by a name such as ``tables.adult``.
+
+    Several modules may have a function of this name. The module may be imported under another name, so it only decides
+    between them.
+    """
+    module, _, last = name.rpartition(".")
+    for path in sorted(_files_with(f"\ndef {last}(", folder), key=lambda path: path.stem != module):
         for node in _tree(path).body:
             if isinstance(node, ast.FunctionDef) and node.name == last:
                 return node

@@ -1,6 +1,8 @@
 """Registry of all datasets: `DATASETS` builds a `Dataset` from a spec, and `load` caches it in memory."""
 
 import functools
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from silobench.data.agreed import rehearsal
@@ -29,8 +31,8 @@ from silobench.data.readers import (
     libsvm as libsvm_text,
 )
 from silobench.data.store.directory import data_dir, stamp, stamps
-from silobench.errors import DataError
-from silobench.spec import Registry, Spec
+from silobench.errors import DataError, SpecError
+from silobench.spec import Registry, Spec, parse
 from silobench.spec.contract import Contract
 
 __all__ = ["DATASETS", "Dataset", "Features", "Labels", "Split", "load"]
@@ -86,9 +88,18 @@ def load(spec: str) -> Dataset:
 
 def _stamps(bound: Spec) -> tuple[tuple[int, ...], ...]:
     """Return the stamp of every file behind a spec: files that it names, and files of its catalogue entry."""
-    values = [part for _, value in bound.kwargs for part in (value if isinstance(value, tuple) else (value,))]
-    named = [Path(value) for value in values if isinstance(value, str) and value and Path(value).is_file()]
+    named = [Path(text) for text in _texts(bound) if text and Path(text).is_file()]
     return (*(stamp(file) for file in named), *stamps(bound.name))
+
+
+def _texts(spec: Spec) -> Iterator[str]:
+    """Yield the texts among the arguments of a spec, and those of a spec inside a text: 'csv(path=north.csv)'."""
+    arguments = [value for _, value in spec.kwargs]
+    for part in [part for value in arguments for part in (value if isinstance(value, tuple) else (value,))]:
+        if isinstance(part, str):
+            yield part
+            with suppress(SpecError):
+                yield from _texts(parse(part)) if part.endswith(")") else ()
 
 
 @functools.lru_cache(maxsize=4)

@@ -19,6 +19,7 @@ from torch import Tensor
 from silobench.data.agreed import Columns, Moments, Summary, agreed_encoder
 from silobench.data.agreed.rows import notes_of
 from silobench.data.dataset import Dataset, Split
+from silobench.engines import ENGINES
 from silobench.errors import ConfigError, listed
 from silobench.federation import Federation, Party
 from silobench.method.secure import Pairwise
@@ -70,6 +71,7 @@ class Agreement:
         columns = Columns.of_text(consortium.columns, str(consortium.folder / "columns.toml"))
         agreement = cls(consortium, columns, _plan(consortium, columns))
         check_cell(agreement.plan.cell)
+        ENGINES.bind(consortium.engine)
         check_schedule(agreement.run(example_roster(consortium, columns)).schedule)
         return agreement
 
@@ -119,7 +121,7 @@ def _plan(consortium: Consortium, columns: Columns) -> Plan:
         return DataFacts(checksum, shape, {"partition": _PARTITION})
 
     dataset = f"silos(files=[{', '.join(consortium.names)}], columns=columns.toml)"
-    plan = Binder({"consortium": consortium.digest}, data).bind({**choices, "dataset": dataset})
+    plan = Binder(data=data).bind({**choices, "dataset": dataset})
     return replace(plan, created=datetime.now(UTC).isoformat(timespec="microseconds"))
 
 

@@ -58,7 +58,7 @@ class SiloMode:
     ) -> tuple[int, Iterator[Reply]]:
         """Ask silos to train; without the quorum of a round there are no replies."""
         session, self.round = self.session, local_round.server.round
-        self._begin_late()
+        session.begin_late()
         letters = {self.names[party]: self._letter(local_round, party, memory[party]) for party in memory}
         least = min(self.quorum, len(letters))
         answers = session.ask(letters, least)
@@ -79,12 +79,6 @@ class SiloMode:
             )  # fmt: skip
             replies = []
         return 0, iter(replies)
-
-    def _begin_late(self) -> None:
-        """Tell the roster to silos that were not there when it was settled."""
-        late = [name for name in self.names if name not in self.session.begins]
-        if late:
-            self.session.begin(late)
 
     def _letter(self, local_round: LocalRound, party: int, memory: PartyMemory) -> Letter:
         facts = {
@@ -150,7 +144,7 @@ class SiloMode:
         }
         began, answers = time.monotonic(), dict[str, Letter]()
         while True:
-            self._begin_late()
+            session.begin_late()
             missing = {name: letter for name, letter in letters.items() if name not in answers}
             answers |= session.ask(missing, max(0, self.quorum - len(answers)))
             if len(answers) >= self.quorum:

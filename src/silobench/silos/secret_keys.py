@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from silobench.errors import RunError
 from silobench.method.secure.keys import KEY_BYTES
 from silobench.method.secure.pairwise import Member, Newcomer
 from silobench.method.secure.protocol import from_memory, to_memory
@@ -67,7 +68,10 @@ class KeyRing:
         content = self.drawer.get(by_round(_MEMBER, number))
         if content is None:
             raise LetterError(f"the keys of round {number + 1} are not there, or deleted: this silo gives no shares.")
-        return Member.of(to_memory(unpacked(content)), self.party).shares_for(survivors)
+        try:
+            return Member.of(to_memory(unpacked(content)), self.party).shares_for(survivors)
+        except RunError as error:  # a list of survivors that would reveal a single message
+            raise LetterError(str(error)) from error
 
     def forget(self, number: int) -> None:
         """Delete the keys of a round."""

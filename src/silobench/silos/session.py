@@ -4,14 +4,14 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from silobench.atomic import replace_atomically
 from silobench.data.agreed import Summary, joined
-from silobench.errors import RunError, SilobenchError, listed
+from silobench.errors import ConfigError, RunError, SilobenchError, listed
 from silobench.silos import keys
 from silobench.silos.agreement import Agreement, Roster
 from silobench.silos.letters import REFUSAL, Letter, LetterError
@@ -21,6 +21,7 @@ from silobench.silos.silo import JOIN, introduction
 
 _log = logging.getLogger(__name__)
 _POLL = 1.0  # seconds between two looks at who is there
+_INTRODUCTION = 60.0  # seconds that a silo has to say who it is; one that does not is asked again after as long
 
 
 @dataclass
@@ -37,6 +38,7 @@ class Session:
     refusals: dict[str, str] = field(default_factory=dict)  # by name or address: the last reason
     settled: Roster | None = None  # None until silos have joined
     members: tuple[int, ...] = ()  # parties that shared keys before the first round
+    silent: dict[str, float] = field(default_factory=dict)  # by address that did not say who it is: when it was asked
     has_ended: bool = False  # whether silos were told that the run has ended
 
     @classmethod
@@ -46,6 +48,11 @@ class Session:
         session, file = cls(agreement, post, folder), folder / "session.json"
         if file.exists():
             facts = json.loads(file.read_text(encoding="utf-8"))
+            if facts["consortium"] != agreement.consortium.digest:
+                raise ConfigError(
+                    f"{folder.parent} is the run of another consortium with the same experiment, columns and silos: "
+                    "choose another --out."
+                )
             session.run, names, session.members = facts["run"], facts["roster"], tuple(facts["members"])
             session.has_ended = facts["ended"]
             for stored, kind in ((session.joins, "join"), (session.begins, "begin")):
@@ -64,15 +71,22 @@ class Session:
 
     def _save(self) -> None:
         names = self.settled.names if self.settled else []
-        facts = {"run": self.run, "roster": names, "members": self.members, "ended": self.has_ended}
+        facts = {
+            "consortium": self.agreement.consortium.digest,
+            "run": self.run,
+            "roster": names,
+            "members": self.members,
+            "ended": self.has_ended,
+        }
         replace_atomically(self.folder / "session.json", json.dumps(facts).encode())
 
     def end(self) -> None:
         """Tell silos once that the run has ended; whoever does not hear it keeps its files."""
         if self.has_ended:
             return
-        letters = {name: self.letter("end", name, {}, {}, 0) for name in self.roster.names}
-        self.ask(letters, len(letters), self.agreement.consortium.waits.grace or None)
+        self.meet()
+        letters = {name: self.letter("end", name, {}, {}, 0) for name in self.roster.names if name in self.addresses}
+        self.ask(letters, len(letters), _INTRODUCTION)
         self.has_ended = True
         self._save()
 
@@ -85,15 +99,16 @@ class Session:
     def ask(self, letters: Mapping[str, Letter], least: int, seconds: float | None = None) -> dict[str, Letter]:
         """Send letters to silos by name, and return the answers by name, in the order of the letters.
 
-        It waits until all have answered, or `least` of them and a time of grace is over, or for `seconds`.
+        It waits until `least` of them are there; then until all have answered, or `least` of them and a time of grace
+        is over. Neither takes longer than `seconds`.
         """
-        self.meet()
-        waits = self.agreement.consortium.waits
+        seconds = seconds or self.agreement.consortium.waits.round
+        self._await(letters, least, seconds)
         present = {name: self.addresses[name] for name in letters if name in self.addresses}
         names = {address: name for name, address in present.items()}
         contents = {address: letters[name].content for name, address in present.items()}
         answers = dict[str, Letter]()
-        for address, content in self.post.ask(contents, seconds or waits.round, lambda there: len(there) >= least):
+        for address, content in self.post.ask(contents, seconds, lambda there: len(there) >= least):
             name = names[address]
             try:
                 answers[name] = _checked(Letter.of(content), letters[name])
@@ -101,6 +116,14 @@ class Session:
             except LetterError as error:
                 self._refused(name, str(error))
         return {name: answers[name] for name in letters if name in answers}
+
+    def _await(self, names: Collection[str], least: int, seconds: float) -> None:
+        """Wait until some of these silos are there, or until time is up."""
+        began = time.monotonic()
+        self.meet()
+        while len(self.addresses.keys() & set(names)) < least and time.monotonic() - began < seconds:
+            time.sleep(min(_POLL, seconds / 10))
+            self.meet()
 
     def _refused(self, name: str, reason: str) -> None:
         if self.refusals.get(name) != reason:
@@ -124,18 +147,21 @@ class Session:
         """Ask silos at new addresses who they are, and forget addresses that are gone."""
         there = set(self.post.silos())
         self.addresses = {name: address for name, address in self.addresses.items() if address in there}
-        unknown = sorted(there - set(self.addresses.values()))
+        now = time.monotonic()
+        self.silent = {address: since for address, since in self.silent.items() if now - since < _INTRODUCTION}
+        unknown = sorted(there - set(self.addresses.values()) - set(self.silent))
         if not unknown:
             return
         letter = self.letter("join", "", {}, {}, 0)
-        waits = self.agreement.consortium.waits
-        contents = dict.fromkeys(unknown, letter.content)
-        for address, content in self.post.ask(contents, waits.round, lambda answered: len(answered) == len(unknown)):
+        contents, answered = dict.fromkeys(unknown, letter.content), set[str]()
+        for address, content in self.post.ask(contents, _INTRODUCTION, lambda there: len(there) == len(unknown)):
+            answered.add(address)
             try:
                 answer = Letter.of(content)
                 self._introduced(address, _checked(answer, letter, any_silo=True))
             except SilobenchError as error:
                 self._refused(f"the silo at {address}", str(error))
+        self.silent |= dict.fromkeys(set(unknown) - answered, time.monotonic())
 
     def _introduced(self, address: str, answer: Letter) -> None:
         """Note who is at an address, if the silo signed it and says the same as before."""
@@ -174,6 +200,7 @@ class Session:
             )
         self.settled = self._roster(names)
         self.begin(names)
+        self.need_possible(consortium.quorum)
         self.members = tuple(place for place, name in enumerate(names) if name in self.begins)
         self._save()
         return self.settled
@@ -197,7 +224,14 @@ class Session:
         rows, tests = (tuple(int(each[key]) for each in facts) for key in ("rows", "tests"))
         return Roster(tuple(names), rows, tests, joined([Summary.from_json(each["summary"]) for each in facts]))
 
-    def begin(self, names: Iterable[str]) -> None:
+    def begin_late(self) -> None:
+        """Tell the roster to silos that are here now, but were not when it was settled."""
+        late = [name for name in self.roster.names if name not in self.begins]
+        if late:
+            self.meet()
+            self.begin([name for name in late if name in self.addresses], _INTRODUCTION)
+
+    def begin(self, names: Collection[str], seconds: float | None = None) -> None:
         """Tell silos the roster, their joint sums and the public keys of all; note the shares of keys they return."""
         roster = self.roster
         joins = [self.joins[name] for name in roster.names]
@@ -210,7 +244,7 @@ class Session:
         }
         arrays = {f"adverts/{join.silo}": join.arrays["adverts"] for join in joins if self.agreement.hides}
         letters = {name: self.letter("begin", name, facts, arrays, 0) for name in names}
-        for name, answer in self.ask(letters, len(letters)).items():
+        for name, answer in self.ask(letters, len(letters), seconds).items():
             self.begins[name] = answer
             replace_atomically(self.folder / f"{name}.begin", answer.content)
 

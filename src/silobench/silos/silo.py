@@ -151,13 +151,18 @@ class Silo:
         if not path.exists():
             if letter.kind != "join":
                 raise LetterError("this silo did not join the run of the letter")
-            runs, most = len(list(self._drawer.path.glob("*/"))), self.file.limits.max_runs
-            if runs >= most:
-                raise LetterError(f"this silo joins {most} runs of the consortium, by max_runs of its silo.toml")
+            self._need_another_run()
         drawer = Drawer.open(path)
         if drawer.get("ended") is not None:
             raise LetterError("the run of the letter has ended")
         return drawer
+
+    def _need_another_run(self) -> None:
+        """Refuse one more run than the silo allows."""
+        begun = {path.parent for name in ("begin", "ended") for path in self._drawer.path.glob(f"*/{name}")}
+        if len(begun) >= self.file.limits.max_runs:
+            most = self.file.limits.max_runs
+            raise LetterError(f"this silo takes part in {most} run of the consortium, by max_runs of its silo.toml")
 
     def _reply(self, letter: Letter, facts: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) -> Letter:
         return Letter(letter.kind, facts, arrays or {}, letter.consortium, letter.run, self.file.name, letter.round)
@@ -166,10 +171,7 @@ class Silo:
 
     def _join(self, letter: Letter, drawer: Drawer) -> Letter:
         """Introduce the silo: its name, numbers and sums of its rows, and public keys, signed."""
-        agreement, summary = self.agreement, summary_of_rows(self.rows, self.agreement.columns)
-        rows = summary.rows
-        if agreement.hides:
-            summary, rows = summary.rounded, like(rows)
+        agreement, (rows, summary) = self.agreement, self._introduced_by()
         arrays = {"adverts": KeyRing.make(drawer, agreement.plan.cell.rounds)} if agreement.hides else {}
         facts = {"name": self.file.name, "rows": rows, "tests": len(self.rows.test), "summary": summary.as_json()}
         facts[CARD] = self._signed(CARD, card(letter, facts, arrays.get("adverts")))
@@ -181,6 +183,7 @@ class Silo:
 
     def _begin(self, letter: Letter, drawer: Drawer) -> Letter:
         """Take the roster of the run, and send the others encrypted shares of keys, if there is a secure sum."""
+        self._need_another_run()
         active = self._activated(letter)
         boxes = {}
         if active.ring is not None:
@@ -200,9 +203,7 @@ class Silo:
         summary = Summary.from_json(letter.facts["summary"])
         roster = Roster(names, tuple(letter.facts["rows"]), tuple(letter.facts["tests"]), summary)
         party, run = names.index(self.file.name), agreement.run(roster)
-        own = like(len(self.rows.train)) if agreement.hides else len(self.rows.train)
-        if roster.rows[party] != own:
-            raise LetterError("this silo has another number of rows than it had when it joined")
+        self._need_same_rows(self._drawer_of(letter))
         dataset = dataset_of_rows(self.rows, agreement.columns, summary)
         setting = agreement.setting_at(run, party, dataset)
         ring = None
@@ -212,6 +213,19 @@ class Silo:
         engine = replace(ENGINES.build(self.consortium.engine), workers=0).settled(setting)
         allowance = Allowance(self._drawer, self.file.limits, replace(run.schedule, setting=setting), party)
         return _Active(roster, party, setting, engine, allowance, adverts, ring)
+
+    def _need_same_rows(self, drawer: Drawer) -> None:
+        """Refuse to go on with other rows than the silo had when it joined."""
+        joined = Letter.of(drawer.stored_answer("join"))
+        if joined.facts["summary"] != self._introduced_by()[1].as_json() or joined.facts["tests"] != len(
+            self.rows.test
+        ):
+            raise LetterError("this silo has other rows than it had when it joined")
+
+    def _introduced_by(self) -> tuple[int, Summary]:
+        """Return the number of training rows and their sums, as the silo states them."""
+        summary = summary_of_rows(self.rows, self.agreement.columns)
+        return (like(summary.rows), summary.rounded) if self.agreement.hides else (summary.rows, summary)
 
     def _verified(self, letter: Letter, names: tuple[str, ...]) -> dict[int, Any]:
         """Return the public keys of all silos of the roster, each of which its owner has signed."""

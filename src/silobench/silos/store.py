@@ -66,6 +66,10 @@ class Drawer:
         is_same = stored[:_DIGEST_BYTES] == hashlib.sha256(letter).digest()
         return (stored[_DIGEST_BYTES:], False) if is_same else (None, True)
 
+    def stored_answer(self, name: str) -> bytes:
+        """Return the answer of this name, to whatever letter; empty if there is none."""
+        return (self.get(f"answer-{name}") or b"")[_DIGEST_BYTES:]
+
     # --- memories ------------------------------------------------------------------------------------
 
     def put_memory(self, name: str, owners: PartyMemory) -> None:

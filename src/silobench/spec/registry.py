@@ -297,6 +297,7 @@ IN_WORDS = {
     "a valid integer": "a whole number",
     "a valid string": "text",
     "a valid boolean": "true or false",
+    "a valid list": "a list",
 }
 
 

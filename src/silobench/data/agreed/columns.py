@@ -6,7 +6,7 @@ its cells to another one.
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -109,7 +109,7 @@ class Columns:
             lines += [f'scale = "{self.scale}"']
         lines += ["", "[label]", *_lines(self._label_facts())]
         for part in self.parts:
-            lines += ["", "[[column]]", *_lines(part_facts(part))]
+            lines += ["", "[[column]]", *_lines(_stated_facts(part))]
         if self.scales:
             stated = {name: {"mean": scale.shift, "deviation": scale.scale} for name, scale in self.scales.items()}
             lines += ["", "[scales]", *_lines(stated)]
@@ -125,6 +125,13 @@ class Columns:
             else {}
         )
         return {"name": label.name, "task": label.task, **({"unit": label.unit} if label.unit else {}), **marks}
+
+
+def _stated_facts(part: FeatureColumn) -> dict[str, Any]:
+    """Return the facts about a column that are not its defaults, the name first."""
+    defaults = {each.name: each.default for each in fields(part)}
+    facts = {key: value for key, value in part_facts(part).items() if key == "kind" or value != defaults[key]}
+    return {"name": facts.pop("name"), **facts}
 
 
 def _lines(facts: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from silobench.data.encoder import part_of
 from silobench.data.readers.image_files import Colour, Size
 from silobench.data.readers.user_tables import TextFeatures
-from silobench.data.table.cells import Thousands
+from silobench.data.table.cells import MISSING, Thousands
 from silobench.data.table.dates import DateOrder
 from silobench.errors import DataError, listed, suggest, value_shown
 from silobench.spec.registry import IN_WORDS
@@ -103,7 +103,7 @@ def _problem(error: ValidationError, facts: Mapping[str, Any]) -> str:
         return f"an unknown key '{last}'{where}: remove it, or correct its name"
     if first["type"].startswith("union_tag"):
         where = _where([*outer, last], facts)
-        return f"a column of no known kind{where}: write kind = 'number', 'date', 'category', 'hash' or 'text'"
+        return f"no known kind{where}: write kind = 'number', 'date', 'category', 'hash' or 'text'"
     problem = first["msg"].removeprefix("Input should be ")
     key = f"entry {last + 1} of '{outer[-1]}'" if isinstance(last, int) else f"'{last}'"
     where = _where(outer[:-1], facts) if isinstance(last, int) else where
@@ -135,6 +135,7 @@ def _contradictions(form: AgreedFile, facts: Mapping[str, Any]) -> Iterable[str]
         yield f"the key '{unused[0]}', which only pictures have: remove it"
     if not form.column:
         yield "no columns: add a [[column]] for each feature"
+    yield from _text_problems(form)
     yield from _column_problems(form)
     yield from _scale_problems(form)
 
@@ -148,6 +149,19 @@ def _label_problems(label: _Label) -> Iterable[str]:
         yield f"'{label.decimal}' for decimals and for thousands of the label '{label.name}': correct one of them"
     if label.task == "regression" and label.classes:
         yield f"classes for the label '{label.name}', which is a number: remove them, or write task = 'classification'"
+
+
+def _text_problems(form: AgreedFile) -> Iterable[str]:
+    """Yield classes and categories that no cell of a table can have."""
+    texts = [(text, f"the class '{text}' of the label '{form.label.name}'") for text in form.label.classes]
+    for column in form.column:
+        if isinstance(column, _Category):
+            texts += [(text, f"the category '{text}' of column '{column.name}'") for text in column.categories]
+    for text, what in texts:
+        if text != text.strip():
+            yield f"{what}, which begins or ends with a space: cells are read without such spaces, so remove it"
+        if text.lower() in MISSING:
+            yield f"{what}, which stands for a missing cell: write (missing) for a category, or choose another text"
 
 
 def _column_problems(form: AgreedFile) -> Iterable[str]:

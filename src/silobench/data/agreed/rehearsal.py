@@ -11,6 +11,8 @@ from silobench.data.readers.user_tables import Names, as_names
 from silobench.data.table.progress import Progress
 from silobench.errors import DataError
 
+_NAMED = 4  # silos that the name of the dataset lists
+
 
 def silos(files: Names, columns: str) -> Dataset:
     """Files of several silos with the same columns: a rehearsal of training between them.
@@ -25,7 +27,7 @@ def silos(files: Names, columns: str) -> Dataset:
     parts = [dataset_of_rows(each, agreed, summary) for each in rows]
     return replace(
         parts[0],
-        name="+".join(each.name for each in rows),
+        name="+".join(each.name for each in rows) if len(rows) <= _NAMED else f"{len(rows)} silos",
         train=concatenate([part.train for part in parts]),
         test=concatenate([part.test for part in parts]),
         defaults={"partition": "by-group(order=rows)"},
@@ -37,7 +39,7 @@ def _read(files: Sequence[str], columns: Columns) -> list[SiloRows]:
     if not files:
         raise DataError("silos has no files: one per silo is needed, so write files=[north.csv, south.csv].")
     rows: list[SiloRows] = []
-    progress = Progress("reading the files of silos", len(files))
+    progress = Progress("reading the rows of silos", len(files), "silos")
     for file in files:
         each = read_rows(file, columns)
         same = next((other for other in rows if other.name == each.name), None)

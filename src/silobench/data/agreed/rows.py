@@ -1,5 +1,6 @@
 """The rows of one silo, read by what all silos agreed on: their summary, and their features."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -11,7 +12,7 @@ from silobench.data.agreed.columns import Columns, Label
 from silobench.data.agreed.sources import PictureSource, SiloSource, TableSource, source_of
 from silobench.data.agreed.summary import LEAST_ROWS, Moments, Summary, agreed_encoder
 from silobench.data.dataset import Dataset, Labels, Split, hold_out
-from silobench.data.encoder import BadColumnError, FeatureColumn, NumericColumn
+from silobench.data.encoder import BadColumnError, CategoryColumn, FeatureColumn, NumericColumn
 from silobench.data.readers.checks import file_path
 from silobench.data.readers.image_files import (
     list_pictures,
@@ -21,7 +22,7 @@ from silobench.data.readers.image_files import (
     read_pictures,
     scaling_note,
 )
-from silobench.data.table.cells import RawColumn, text_column
+from silobench.data.table.cells import RawColumn
 from silobench.data.table.matching import places_of
 from silobench.errors import DataError, listed
 
@@ -87,8 +88,21 @@ def _table_rows(place: TableSource, columns: Columns) -> SiloRows:
             f"{'it' if len(absent) == 1 else 'them'}, or rename a column."
         )
     y = _labels(title, columns.label, cells.pop(columns.label.name), place)
+    for part in columns.parts:
+        if isinstance(part, CategoryColumn):
+            _need_categories(title, part, cells[part.name])
     parts = tuple(place.marked(part) for part in columns.parts)
     return _split(title, place.path.stem, y, columns, cells=cells, parts=parts)
+
+
+def _need_categories(title: str, part: CategoryColumn, column: RawColumn) -> None:
+    """Refuse a column in which no cell has an agreed category: it is another column, or has another spelling."""
+    texts = column.factor.texts
+    if any(texts) and not any(place >= 0 for place in places_of(column, part.categories)):
+        raise DataError(
+            f"{title} has none of the {len(part.categories)} agreed categories in column '{part.name}': correct the "
+            "cells, or agree on further categories."
+        )
 
 
 def _labels(title: str, label: Label, column: RawColumn, place: TableSource) -> Labels:
@@ -97,12 +111,13 @@ def _labels(title: str, label: Label, column: RawColumn, place: TableSource) -> 
             f"{title} has {_count(column.factor.missing)} without a value of the label '{label.name}': fill in or "
             "remove them."
         )
-    return _class_codes(title, label, column) if label.classes else _label_numbers(title, label, column, place)
+    if not label.classes:
+        return _label_numbers(title, label, column, place)
+    return _known(title, label, np.array(places_of(column, label.classes), np.int64)[column.factor.codes])
 
 
-def _class_codes(title: str, label: Label, column: RawColumn) -> Labels:
-    """Return the class of each row. A message has the number of rows of unknown classes, and not the classes."""
-    codes = np.array(places_of(column, label.classes), np.int64)[column.factor.codes]
+def _known(title: str, label: Label, codes: NDArray[np.int64]) -> Labels:
+    """Return class codes if all classes are known. The message has a number of rows, and no class."""
     unknown = int((codes < 0).sum())
     if unknown:
         raise DataError(
@@ -142,7 +157,8 @@ def _picture_rows(place: PictureSource, columns: Columns) -> SiloRows:
     else:
         names, fields = match_pattern(root, pictures, place.pattern, [label.name])
     if label.classes:
-        y = _class_codes(str(root), label, text_column(fields[label.name]))
+        places = {name: place for place, name in enumerate(label.classes)}
+        y = _known(str(root), label, np.array([places.get(cell, -1) for cell in fields[label.name]], np.int64))
     else:
         y = picture_targets(root, names, fields[label.name], "regression")[0]
     pixels = read_pictures([root / name for name in names], form.size, form.colour)
@@ -159,7 +175,8 @@ def summary_of(source: str, columns: Columns) -> Summary:
 
 def summary_of_rows(rows: SiloRows, columns: Columns) -> Summary:
     """Return the sums over the training rows among rows that were read."""
-    values, problems = {}, []
+    values: dict[str, NDArray[np.float64]] = {}
+    problems = []
     for part in rows.parts:
         if isinstance(part, NumericColumn):
             try:
@@ -178,7 +195,7 @@ def summary_of_rows(rows: SiloRows, columns: Columns) -> Summary:
 def _moments(rows: SiloRows, name: str, values: NDArray[Any], columns: Columns) -> Moments:
     try:
         moments = Moments.of(values)
-        is_finite = np.isfinite([moments.total, moments.squares]).all()
+        is_finite = math.isfinite(moments.total) and math.isfinite(moments.squares)
     except OverflowError:
         is_finite = False
     if not is_finite:

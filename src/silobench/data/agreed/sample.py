@@ -10,6 +10,7 @@ import numpy as np
 from silobench.data.agreed.columns import AgreedScale, Columns, Label, Pictures
 from silobench.data.agreed.sources import PictureSource, TableSource, source_of
 from silobench.data.agreed.summary import Moments
+from silobench.data.dataset import TaskKind
 from silobench.data.encoder import NumericColumn
 from silobench.data.readers.checks import file_path
 from silobench.data.readers.image_files import Colour, list_pictures, match_pattern, match_table, picture_targets
@@ -67,24 +68,26 @@ def sample_of(
     deviations are those of the sample, rounded. `size` and `colour` are those of pictures.
     """
     place = source_of(source)
+    draft = Columns(Label(label, (), unit), test=test, scale=scale)
     if isinstance(place, PictureSource):
-        return Sample(_of_pictures(place, label, task, unit, Pictures(size, colour), test), ())
-    choices = Choices(text_features=text_features, date_order=date_order, many=many)
-    names = {"label": label, "drop": drop, "text": text, "dates": dates}
-    return _of_table(place, names, choices, task, Columns(Label(label, (), unit), test=test, scale=scale))
-
-
-def _of_pictures(
-    place: PictureSource, label: str, task: LabelTask, unit: str, pictures: Pictures, test: float
-) -> Columns:
-    names = list_pictures(place.path)
-    if place.table:
-        names, fields = match_table(file_path(place.table), place.path, names, place.pattern, [label])
+        sample = _of_pictures(place, replace(draft, pictures=Pictures(size, colour)), task)
     else:
-        names, fields = match_pattern(place.path, names, place.pattern, [label])
-    kind = "regression" if task == "regression" else "classification"
-    _, classes = picture_targets(place.path, names, fields[label], kind)
-    return Columns(Label(label, classes, "" if classes else unit), (), pictures, test)
+        choices = Choices(text_features=text_features, date_order=date_order, many=many)
+        names = {"label": label, "drop": drop, "text": text, "dates": dates}
+        sample = _of_table(place, names, choices, task, draft)
+    return replace(sample, columns=Columns.of_text(sample.columns.text(), f"the agreement by {source}"))
+
+
+def _of_pictures(place: PictureSource, draft: Columns, task: LabelTask) -> Sample:
+    """Return `draft` with the classes of pictures."""
+    label, names = draft.label, list_pictures(place.path)
+    if place.table:
+        names, fields = match_table(file_path(place.table), place.path, names, place.pattern, [label.name])
+    else:
+        names, fields = match_pattern(place.path, names, place.pattern, [label.name])
+    kind: TaskKind = "regression" if task == "regression" else "classification"
+    _, classes = picture_targets(place.path, names, fields[label.name], kind)
+    return Sample(replace(draft, label=_label(draft, classes)), ())
 
 
 def _of_table(
@@ -102,11 +105,16 @@ def _of_table(
     planned = plan_table(source, table, names, choices)
     targets = label_targets(source, draft.label.name, planned.label, task, planned.choices)
     form = None if targets.classes else label_form(planned.label, planned.choices)
-    marks = {"decimal": form.decimal, "thousands": form.thousands} if form else {}
-    label = replace(draft.label, classes=targets.classes, unit="" if targets.classes else draft.label.unit, **marks)
+    label = _label(draft, targets.classes)
+    if form:
+        label = replace(label, decimal=form.decimal, thousands=form.thousands)
     columns = replace(draft, label=label, parts=tuple(planned.plan.parts))
     stated = _stated(planned) if draft.scale == "stated" else {}
     return Sample(replace(columns, scales=stated), (*targets.notes, *planned.notes, *planned.plan.notes))
+
+
+def _label(draft: Columns, classes: tuple[str, ...]) -> Label:
+    return replace(draft.label, classes=classes, unit="" if classes else draft.label.unit)
 
 
 def _stated(planned: PlannedTable) -> dict[str, Scale]:

@@ -5,7 +5,7 @@ Sums are rounded once (`math.fsum`), so they depend neither on the order of rows
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from silobench.data.table.scaling import Scale, nonzero_scale
 from silobench.errors import DataError, listed
 
 LEAST_ROWS = 10  # of a silo; sums over fewer would show single cells
+_MOST_ROWS = 2**53  # larger counts are not exact as floats
 _FIELDS = 3
 
 
@@ -50,10 +51,9 @@ class Moments:
     @classmethod
     def joined(cls, moments: Sequence["Moments"]) -> "Moments":
         """Return the moments of the values of several silos together."""
-        known, total = sum(each.known for each in moments), math.fsum(each.total for each in moments)
-        mean = total / known if known else 0.0
-        squares = [each.squares + each.known * (each.mean - mean) ** 2 for each in moments if each.known]
-        return cls(known, total, math.fsum(squares))
+        whole = cls(sum(each.known for each in moments), math.fsum(each.total for each in moments))
+        squares = [each.squares + each.known * math.pow(each.mean - whole.mean, 2) for each in moments if each.known]
+        return replace(whole, squares=math.fsum(squares))
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class Summary:
     def from_json(cls, facts: Any) -> "Summary":
         """Return the summary of `as_json`; refuse facts that have another form, as another organisation may send."""
         try:
-            if set(facts) != {"rows", "features", "target"} or type(facts["rows"]) is not int or facts["rows"] < 1:
+            if set(facts) != {"rows", "features", "target"} or not _is_count(facts["rows"]) or not facts["rows"]:
                 raise ValueError("other keys, or no number of rows")
             features = {str(name): _moments(values) for name, values in facts["features"].items()}
             return cls(facts["rows"], features, None if facts["target"] is None else _moments(facts["target"]))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise DataError(f"the summary of a silo cannot be read ({error}): make it by `summary_of`.") from error
 
     @property
@@ -94,19 +94,27 @@ def joined(summaries: Sequence[Summary]) -> Summary:
     if not summaries:
         raise DataError("there are no summaries to join: at least one silo is needed.")
     names = list(summaries[0].features)
-    if any(list(each.features) != names for each in summaries):
+    if any(set(each.features) != set(names) for each in summaries):
         raise DataError("the silos sent sums of different features: all of them need the same columns.toml.")
-    features = {name: Moments.joined([each.features[name] for each in summaries]) for name in names}
     targets = [each.target for each in summaries if each.target is not None]
     if len(targets) not in (0, len(summaries)):
         raise DataError("only some silos sent sums of the label: all of them need the same columns.toml.")
-    return Summary(sum(each.rows for each in summaries), features, Moments.joined(targets) if targets else None)
+    features = {name: _joined(f"'{name}'", [each.features[name] for each in summaries]) for name in names}
+    target = _joined("the label", targets) if targets else None
+    return Summary(sum(each.rows for each in summaries), features, target)
+
+
+def _joined(what: str, moments: Sequence[Moments]) -> Moments:
+    try:
+        return Moments.joined(moments)
+    except OverflowError:
+        raise DataError(f"the silos' sums of {what} are too large to add up: correct the silo that has them.") from None
 
 
 def agreed_encoder(columns: Columns, summary: Summary) -> Encoder:
     """Return how raw columns of every silo become features, by the joint summary of all silos."""
     expected = columns.summed_features
-    if tuple(summary.features) != expected:
+    if set(summary.features) != set(expected):
         given = listed(list(summary.features), 3) or "no features"
         raise DataError(
             f"the joint summary has sums of {given}, but the agreement needs those of {listed(expected, 3) or 'none'}: "
@@ -114,7 +122,7 @@ def agreed_encoder(columns: Columns, summary: Summary) -> Encoder:
         )
     if columns.scale == "stated":
         return Encoder(columns.parts, columns.scales)
-    scales = {name: _scale(columns, moments, summary.rows) for name, moments in summary.features.items()}
+    scales = {name: _scale(columns, summary.features[name], summary.rows) for name in expected}
     return Encoder(columns.parts, scales)
 
 
@@ -135,9 +143,13 @@ def _moments(values: Any) -> Moments:
     if not isinstance(values, list) or len(values) != _FIELDS or not all(type(v) in (int, float) for v in values):
         raise ValueError("three numbers per feature are needed")
     known, total, squares = values
-    if type(known) is not int or known < 0 or squares < 0 or not (math.isfinite(total) and math.isfinite(squares)):
+    if not _is_count(known) or squares < 0 or not (math.isfinite(total) and math.isfinite(squares)):
         raise ValueError("a count, a sum and a sum of squares are needed")
     return Moments(known, float(total), float(squares))
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= _MOST_ROWS
 
 
 def _power_of_two(count: int) -> int:
