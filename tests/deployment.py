@@ -31,6 +31,7 @@ from silobench.silos.flower.serving import Link, Office, superlink
 from silobench.silos.flower.starting import supernode_command
 from silobench.silos.flower.supervision import supervised
 from silobench.silos.letters import Letter
+from silobench.silos.server import plan_of
 from silobench.silos.silo import Silo
 from silobench.silos.silo_file import accept, write_silo_file
 
@@ -89,7 +90,7 @@ class Stage:
 
     root: Path
     lines: dict[str, str] = field(default_factory=dict)  # public keys
-    digests: dict[str, str] = field(default_factory=dict)  # of consortia
+    ids: dict[str, str] = field(default_factory=dict)  # of the runs of consortia
     silos: dict[str, dict[str, Silo]] = field(default_factory=dict)  # silo -> digest -> Silo
     crossed: bytearray = field(default_factory=bytearray)  # letters and answers at the desks, without TLS
     lock: Any = field(default_factory=threading.Lock)  # one silo at a time: they share the threads of torch
@@ -120,7 +121,7 @@ class Stage:
         write_silo_file(path, silo, str(self.root / f"{silo}.csv"), consortium.folder.resolve(), Path("key"))
         accept(path, consortium.digest)
         self.silos.setdefault(silo, {})[consortium.digest] = Silo.open(path)
-        self.digests[name] = consortium.digest
+        self.ids[name] = plan_of(consortium).id
 
     def answer(self, silo: str, content: bytes) -> bytes:
         letter = Letter.of(content)
@@ -233,7 +234,10 @@ def main(root: Path) -> None:
     places = {name: stage.found(name, choices) for name, choices in METHODS.items()}
     rejoining = stage.found(REJOINING, {"rounds": REJOINING_ROUNDS}, SHORT_GRACE)
     other = stage.found("other", {})
-    first, facts = rejoining, dict[str, Any]()  # a silo's own process knows the certificate of its consortium
+    first, facts = (
+        rejoining,
+        dict[str, Any](ids=stage.ids),
+    )  # a silo's own process knows the certificate of its consortium
     authority = first.shared / certificates.AUTHORITY
     port = free_port()
     with superlink(Office(first.shared, first.private, "127.0.0.1", port)) as link, ExitStack() as nodes:
@@ -256,7 +260,6 @@ def main(root: Path) -> None:
         facts["foreign"] = foreign_app(stage, link)
     (root / "wire.bin").write_bytes(relay.recorded)
     (root / "desks.bin").write_bytes(stage.crossed)
-    (root / "digests.json").write_text(json.dumps(stage.digests))
     (root / "facts.json").write_text(json.dumps(facts, indent=1))
 
 
