@@ -7,6 +7,7 @@ table of its own. It writes what happened to FOLDER/facts.json, and run director
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -44,7 +45,7 @@ ROUNDS, REJOINING_ROUNDS = 5, 8
 HELD = 3  # from this round on, counted from 0, the others wait until the silo that was killed is back
 REJOINING = "rejoining"
 WAITS = Waits(join=300.0, round=300.0, grace=300.0)
-SHORT_GRACE = Waits(join=300.0, round=300.0, grace=1.0)
+SHORT_GRACE = Waits(join=300.0, round=300.0, grace=5.0)
 
 
 def free_port() -> int:
@@ -108,7 +109,7 @@ class Stage:
         stated = toml({**EXPERIMENT, "rounds": ROUNDS, **choices})
         root = self.root / f"lead-{name}"
         options: dict[str, Any] = {"engine": "inline", "waits": waits, "quorum": 2}
-        consortium = folders.found(root, name, self.lines, stated, self.columns, ["127.0.0.1"], **options)
+        consortium = folders.write_folders(root, name, self.lines, stated, self.columns, ["127.0.0.1"], **options)
         for silo in NAMES:
             self._accept(silo, name, consortium)
         return Folders(root)
@@ -213,7 +214,7 @@ def rejoined(stage: Stage, link: Link, place: Folders, port: int) -> dict[str, A
             facts["news"].append(line)
             if line.startswith("round 1:"):
                 nodes.unlink()
-                silo.kill()
+                os.killpg(silo.pid, signal.SIGKILL)  # with its SuperNode, as a power cut does
                 facts["killed"] = silo.wait()
                 silo = start()
     finally:

@@ -21,7 +21,7 @@ EXPERIMENT, COLUMNS = 'algorithm = "fedavg"\n', "label = 1\n"
 def consortium(root: Path, hosts: tuple[str, ...] = ("127.0.0.1",)) -> Folders:
     """Write a consortium of two silos, whose columns nobody reads here."""
     silos = {name: keys.new_key(root / "keys" / name) for name in ("north", "south")}
-    folders.found(root / "lead", "trial", silos, EXPERIMENT, COLUMNS, hosts)
+    folders.write_folders(root / "lead", "trial", silos, EXPERIMENT, COLUMNS, hosts)
     return Folders(root / "lead")
 
 
@@ -111,7 +111,7 @@ def test_a_change_of_a_file_breaks_the_signature_until_the_lead_signs_again(tmp_
 def test_a_folder_with_files_is_not_used_again(tmp_path: Path) -> None:
     consortium(tmp_path)
     with pytest.raises(ConfigError, match="not empty"):
-        folders.found(tmp_path / "lead", "trial", {}, EXPERIMENT, COLUMNS, ["127.0.0.1"])
+        folders.write_folders(tmp_path / "lead", "trial", {}, EXPERIMENT, COLUMNS, ["127.0.0.1"])
 
 
 @pytest.mark.parametrize("host", ["", "a b", "https://x.org", "x.org:9092", "-x.org", "x" * 64, "*.x.org"])

@@ -109,7 +109,7 @@ def test_a_silo_that_was_killed_takes_part_again(folder: Path, facts: dict[str, 
     assert run.complete
     assert present[0]
     assert False in present
-    assert present[-1]
+    assert True in present[present.index(False) :]
     assert "it starts again in" in (folder / "west" / "start.log").read_text()  # Flower does not let it in at once
 
 

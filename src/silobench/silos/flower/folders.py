@@ -48,7 +48,7 @@ class Folders:
         return self
 
 
-def found(
+def write_folders(
     root: Path, name: str, silos: Mapping[str, str], experiment: str, columns: str, hosts: Sequence[str], **choices: Any
 ) -> Consortium:
     """Write the folders of a new consortium: the agreement, signed by a new key of the lead, the app and certificates.
@@ -107,7 +107,7 @@ def renew(folders: Folders, hosts: Sequence[str]) -> None:
     certificates.write_server(folders.shared, folders.private, _checked_hosts(hosts))
 
 
-def found_silo(folder: Path, name: str, data: str) -> str:
+def write_silo(folder: Path, name: str, data: str) -> str:
     """Write a silo's new key pair and its file silo.toml into a private folder, and return the public key.
 
     The silo puts the folder that the lead sends beside them, as `consortium`.
