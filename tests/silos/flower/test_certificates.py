@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from silobench.data.agreed import Columns, Label
+from silobench.data.encoder import NumberColumn
 from silobench.errors import ConfigError
 from silobench.silos import keys
 from silobench.silos.consortium import Consortium
@@ -15,11 +17,12 @@ from silobench.silos.flower import certificates, folders
 from silobench.silos.flower.folders import Folders
 from silobench.silos.flower.starting import check_server
 
-EXPERIMENT, COLUMNS = 'algorithm = "fedavg"\n', "label = 1\n"
+EXPERIMENT = 'model = "linear"\nsolver = "sgd(lr=0.1)"\nrounds = 1\n'
+COLUMNS = Columns(Label("answer", ("no", "yes")), (NumberColumn("age"),)).text()
 
 
 def consortium(root: Path, hosts: tuple[str, ...] = ("127.0.0.1",)) -> Folders:
-    """Write a consortium of two silos, whose columns nobody reads here."""
+    """Write a consortium of two silos."""
     silos = {name: keys.new_key(root / "keys" / name) for name in ("north", "south")}
     folders.write_folders(root / "lead", "trial", silos, EXPERIMENT, COLUMNS, hosts)
     return Folders(root / "lead")

@@ -6,7 +6,7 @@ import re
 import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,7 @@ def write_folders(
         write_app(draft.shared)
         attached = (certificates.AUTHORITY,)
         written = write_consortium(draft.shared, name, lead, silos, experiment, columns, attached=attached, **choices)
-        Agreement.of(written)  # refuses what real silos cannot run
+        Agreement.of(replace(written, folder=Folders(root).shared))  # refuses what real silos cannot run
         sign(draft.shared, draft.lead_key)
         draft.root.replace(root)
     return Consortium.read_signed(Folders(root).shared)
