@@ -7,6 +7,7 @@ table of its own. It writes what happened to FOLDER/facts.json, and run director
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from silobench.silos.flower.serving import Link, Office, superlink
 from silobench.silos.flower.starting import supernode_command
 from silobench.silos.flower.supervision import supervised
 from silobench.silos.letters import Letter
+from silobench.silos.server import plan_of
 from silobench.silos.silo import Silo
 from silobench.silos.silo_file import accept, write_silo_file
 
@@ -43,7 +45,7 @@ ROUNDS, REJOINING_ROUNDS = 5, 8
 HELD = 3  # from this round on, counted from 0, the others wait until the silo that was killed is back
 REJOINING = "rejoining"
 WAITS = Waits(join=300.0, round=300.0, grace=300.0)
-SHORT_GRACE = Waits(join=300.0, round=300.0, grace=1.0)
+SHORT_GRACE = Waits(join=300.0, round=300.0, grace=5.0)
 
 
 def free_port() -> int:
@@ -89,7 +91,7 @@ class Stage:
 
     root: Path
     lines: dict[str, str] = field(default_factory=dict)  # public keys
-    digests: dict[str, str] = field(default_factory=dict)  # of consortia
+    ids: dict[str, str] = field(default_factory=dict)  # of the runs of consortia
     silos: dict[str, dict[str, Silo]] = field(default_factory=dict)  # silo -> digest -> Silo
     crossed: bytearray = field(default_factory=bytearray)  # letters and answers at the desks, without TLS
     lock: Any = field(default_factory=threading.Lock)  # one silo at a time: they share the threads of torch
@@ -107,7 +109,7 @@ class Stage:
         stated = toml({**EXPERIMENT, "rounds": ROUNDS, **choices})
         root = self.root / f"lead-{name}"
         options: dict[str, Any] = {"engine": "inline", "waits": waits, "quorum": 2}
-        consortium = folders.found(root, name, self.lines, stated, self.columns, ["127.0.0.1"], **options)
+        consortium = folders.write_folders(root, name, self.lines, stated, self.columns, ["127.0.0.1"], **options)
         for silo in NAMES:
             self._accept(silo, name, consortium)
         return Folders(root)
@@ -120,7 +122,7 @@ class Stage:
         write_silo_file(path, silo, str(self.root / f"{silo}.csv"), consortium.folder.resolve(), Path("key"))
         accept(path, consortium.digest)
         self.silos.setdefault(silo, {})[consortium.digest] = Silo.open(path)
-        self.digests[name] = consortium.digest
+        self.ids[name] = plan_of(consortium).id
 
     def answer(self, silo: str, content: bytes) -> bytes:
         letter = Letter.of(content)
@@ -212,7 +214,7 @@ def rejoined(stage: Stage, link: Link, place: Folders, port: int) -> dict[str, A
             facts["news"].append(line)
             if line.startswith("round 1:"):
                 nodes.unlink()
-                silo.kill()
+                os.killpg(silo.pid, signal.SIGKILL)  # with its SuperNode, as a power cut does
                 facts["killed"] = silo.wait()
                 silo = start()
     finally:
@@ -233,7 +235,10 @@ def main(root: Path) -> None:
     places = {name: stage.found(name, choices) for name, choices in METHODS.items()}
     rejoining = stage.found(REJOINING, {"rounds": REJOINING_ROUNDS}, SHORT_GRACE)
     other = stage.found("other", {})
-    first, facts = rejoining, dict[str, Any]()  # a silo's own process knows the certificate of its consortium
+    first, facts = (
+        rejoining,
+        dict[str, Any](ids=stage.ids),
+    )  # a silo's own process knows the certificate of its consortium
     authority = first.shared / certificates.AUTHORITY
     port = free_port()
     with superlink(Office(first.shared, first.private, "127.0.0.1", port)) as link, ExitStack() as nodes:
@@ -256,7 +261,6 @@ def main(root: Path) -> None:
         facts["foreign"] = foreign_app(stage, link)
     (root / "wire.bin").write_bytes(relay.recorded)
     (root / "desks.bin").write_bytes(stage.crossed)
-    (root / "digests.json").write_text(json.dumps(stage.digests))
     (root / "facts.json").write_text(json.dumps(facts, indent=1))
 
 

@@ -72,10 +72,10 @@ def key(
 ) -> None:
     """Make a silo's key pair and its private file silo.toml. The lead needs the public key, and nothing else."""
     with waiting("making a key"):
-        from silobench.silos.flower.folders import found_silo
+        from silobench.silos.flower.folders import write_silo
         from silobench.silos.keys import fingerprint
 
-        line = found_silo(folder, name, data)
+        line = write_silo(folder, name, data)
     public = folder / "key.pub"
     if json_:
         print(json.dumps({"public_key": str(public), "fingerprint": fingerprint(line)}, indent=1))
@@ -112,7 +112,7 @@ def init(
         waits = Waits(join=join_seconds, round=round_seconds, grace=grace_seconds)
         texts = (folders.text_of(experiment), folders.text_of(columns))
         choices: dict[str, Any] = {"quorum": quorum, "engine": engine, "waits": waits}
-        consortium = folders.found(out, name, folders.silo_keys(silo), *texts, host, **choices)
+        consortium = folders.write_folders(out, name, folders.silo_keys(silo), *texts, host, **choices)
     _print_consortium(out, consortium.digest, json_)
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from silobench.data.agreed import Columns, Label
+from silobench.data.encoder import NumberColumn
 from silobench.errors import ConfigError
 from silobench.silos import keys
 from silobench.silos.consortium import Consortium
@@ -15,13 +17,14 @@ from silobench.silos.flower import certificates, folders
 from silobench.silos.flower.folders import Folders
 from silobench.silos.flower.starting import check_server
 
-EXPERIMENT, COLUMNS = 'algorithm = "fedavg"\n', "label = 1\n"
+EXPERIMENT = 'model = "linear"\nsolver = "sgd(lr=0.1)"\nrounds = 1\n'
+COLUMNS = Columns(Label("answer", ("no", "yes")), (NumberColumn("age"),)).text()
 
 
 def consortium(root: Path, hosts: tuple[str, ...] = ("127.0.0.1",)) -> Folders:
-    """Write a consortium of two silos, whose columns nobody reads here."""
+    """Write a consortium of two silos."""
     silos = {name: keys.new_key(root / "keys" / name) for name in ("north", "south")}
-    folders.found(root / "lead", "trial", silos, EXPERIMENT, COLUMNS, hosts)
+    folders.write_folders(root / "lead", "trial", silos, EXPERIMENT, COLUMNS, hosts)
     return Folders(root / "lead")
 
 
@@ -111,7 +114,7 @@ def test_a_change_of_a_file_breaks_the_signature_until_the_lead_signs_again(tmp_
 def test_a_folder_with_files_is_not_used_again(tmp_path: Path) -> None:
     consortium(tmp_path)
     with pytest.raises(ConfigError, match="not empty"):
-        folders.found(tmp_path / "lead", "trial", {}, EXPERIMENT, COLUMNS, ["127.0.0.1"])
+        folders.write_folders(tmp_path / "lead", "trial", {}, EXPERIMENT, COLUMNS, ["127.0.0.1"])
 
 
 @pytest.mark.parametrize("host", ["", "a b", "https://x.org", "x.org:9092", "-x.org", "x" * 64, "*.x.org"])

@@ -61,12 +61,9 @@ def facts(folder: Path) -> dict[str, Any]:
     return content
 
 
-def run_of(folder: Path, name: str) -> StoredRun:
+def run_of(folder: Path, facts: dict[str, Any], name: str) -> StoredRun:
     """Return the stored run of a consortium."""
-    runs = [read_run(file.parent) for file in (folder / "runs").glob("*/run.json")]
-    digest = json.loads((folder / "digests.json").read_text())[name]
-    (found,) = [run for run in runs if json.loads((run.path / "run.json").read_text())["consortium"] == digest]
-    return found
+    return read_run(folder / "runs" / facts["ids"][name])
 
 
 def inline(folder: Path, name: str, out: Path) -> list[RoundRecord]:
@@ -79,8 +76,10 @@ def inline(folder: Path, name: str, out: Path) -> list[RoundRecord]:
 
 
 @pytest.mark.parametrize("name", deployment.METHODS)
-def test_metrics_are_those_of_all_rows_in_one_place(folder: Path, tmp_path: Path, name: str) -> None:
-    run, records = run_of(folder, name), inline(folder, name, tmp_path)
+def test_metrics_are_those_of_all_rows_in_one_place(
+    folder: Path, facts: dict[str, Any], tmp_path: Path, name: str
+) -> None:
+    run, records = run_of(folder, facts, name), inline(folder, name, tmp_path)
     assert run.complete
     assert len(run.rounds) == deployment.ROUNDS == len(records)
     for row, record in zip(run.rounds, records, strict=True):
@@ -102,7 +101,7 @@ def test_an_app_of_somebody_else_is_not_executed(folder: Path, facts: dict[str, 
 
 
 def test_a_silo_that_was_killed_takes_part_again(folder: Path, facts: dict[str, Any]) -> None:
-    run, seen = run_of(folder, deployment.REJOINING), facts[deployment.REJOINING]
+    run, seen = run_of(folder, facts, deployment.REJOINING), facts[deployment.REJOINING]
     west = NAMES.index("west")
     present = [west in (row.cohort if row.replied is None else row.replied) for row in run.rounds]
     assert seen["killed"] < 0
@@ -110,7 +109,7 @@ def test_a_silo_that_was_killed_takes_part_again(folder: Path, facts: dict[str, 
     assert run.complete
     assert present[0]
     assert False in present
-    assert present[-1]
+    assert True in present[present.index(False) :]
     assert "it starts again in" in (folder / "west" / "start.log").read_text()  # Flower does not let it in at once
 
 

@@ -6,7 +6,7 @@ import re
 import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ class Folders:
         return self
 
 
-def found(
+def write_folders(
     root: Path, name: str, silos: Mapping[str, str], experiment: str, columns: str, hosts: Sequence[str], **choices: Any
 ) -> Consortium:
     """Write the folders of a new consortium: the agreement, signed by a new key of the lead, the app and certificates.
@@ -71,7 +71,7 @@ def found(
         write_app(draft.shared)
         attached = (certificates.AUTHORITY,)
         written = write_consortium(draft.shared, name, lead, silos, experiment, columns, attached=attached, **choices)
-        Agreement.of(written)  # refuses what real silos cannot run
+        Agreement.of(replace(written, folder=Folders(root).shared))  # refuses what real silos cannot run
         sign(draft.shared, draft.lead_key)
         draft.root.replace(root)
     return Consortium.read_signed(Folders(root).shared)
@@ -107,7 +107,7 @@ def renew(folders: Folders, hosts: Sequence[str]) -> None:
     certificates.write_server(folders.shared, folders.private, _checked_hosts(hosts))
 
 
-def found_silo(folder: Path, name: str, data: str) -> str:
+def write_silo(folder: Path, name: str, data: str) -> str:
     """Write a silo's new key pair and its file silo.toml into a private folder, and return the public key.
 
     The silo puts the folder that the lead sends beside them, as `consortium`.

@@ -73,6 +73,7 @@ def serve(office: Office, keys: Sequence[str], out: Path) -> Iterator[str]:
 @contextmanager
 def superlink(office: Office) -> Iterator["Link"]:
     """Run a SuperLink during the body; its output goes to superlink.log among the lead's secrets."""
+    _check_port(office)
     private = office.private
     files = (
         "--ssl-ca-certfile", office.folder / certificates.AUTHORITY,
@@ -92,6 +93,17 @@ def superlink(office: Office) -> Iterator["Link"]:
         yield Link(office, process)
     finally:
         end(process)
+
+
+def _check_port(office: Office) -> None:
+    try:
+        with socket.create_server((office.host, office.port)):
+            return
+    except OSError as error:
+        raise ConfigError(
+            f"the server cannot listen on {office.host}:{office.port} ({error.strerror}): is another one running? End "
+            "it, or give another --port or --address."
+        ) from error
 
 
 def _wait_until_ready(office: Office, process: "subprocess.Popen[bytes]", log: Path) -> None:
