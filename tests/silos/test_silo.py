@@ -75,6 +75,7 @@ def waiting(tmp_path_factory) -> tuple[Rehearsal, Letter]:
         ({"facts": {"after": 0, "cohort": [0], "knobs": {}}}, "no earlier round"),
         ({"facts": {"after": -1, "cohort": ["x"], "knobs": {}}}, "wrong content"),
         ({"facts": {"after": -1, "cohort": [0], "knobs": 3}}, "wrong content"),
+        ({"facts": {"after": -1, "cohort": [0, 1, 2], "knobs": {"fraction": 1.0}}}, "turns a knob"),
         ({"round": 2, "facts": {"after": 1, "cohort": [0, 1, 2], "knobs": {}}}, "no memory of round 2"),
     ],
 )

@@ -50,6 +50,7 @@ def whole_of(answers: list[Letter], classes: int) -> WholeTest:
             table = answer.arrays["confusion"]
             whole.table = table if whole.table is None else whole.table + table
         if "squares" in answer.facts:
-            bins = Calibration(*(answer.arrays[name] for name in _BINS), float(answer.facts["squares"]))
+            rows, confidence, correct = (answer.arrays[name] for name in _BINS)
+            bins = Calibration(rows, confidence, correct, float(answer.facts["squares"]))
             whole.calibration = bins if whole.calibration is None else whole.calibration + bins
     return whole

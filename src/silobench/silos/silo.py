@@ -17,6 +17,7 @@ from silobench.engines import ENGINES, Engine
 from silobench.errors import ConfigError, SilobenchError
 from silobench.loop.final import WholeTest, tested_rows
 from silobench.loop.loop import one_thread
+from silobench.method.types import Server
 from silobench.silos import keys
 from silobench.silos.agreement import Agreement, Roster, like
 from silobench.silos.allowance import Allowance
@@ -263,6 +264,7 @@ class Silo:
         cohort = tuple(map(int, letter.facts["cohort"]))
         memory = {**self._memory(letter, drawer), **informed(letter, len(active.setting.method.transforms))}
         server = server_of(letter, len(active.roster.names))
+        _need_agreed_knobs(server, active.setting)
         if server.params.shape != active.setting.task.initial.shape:
             raise LetterError("the model of the letter has another number of parameters")
         active.allowance.spend(server, memory, cohort)
@@ -362,6 +364,13 @@ class Silo:
 
 def _name_of(letter: Letter) -> str:
     return letter.kind if letter.kind in ("join", "begin", "end") else by_round(letter.kind, letter.round)
+
+
+def _need_agreed_knobs(server: Server, setting: Setting) -> None:
+    """Refuse knobs besides those of the agreed learning rate: they could change how much is clipped or sent."""
+    of_lr = getattr(setting.solver.lr, "knobs", None)
+    if not server.knobs.keys() <= (of_lr({}).keys() if of_lr else set()):
+        raise LetterError("the letter turns a knob that the experiment does not have")
 
 
 def _model(letter: Letter, active: _Active) -> Weights:
