@@ -30,6 +30,7 @@ ORDER = (
     ("vertical",),
     ("measures",),
     ("runs",),
+    ("silos",),
     ("analysis",),
     ("advice",),
     ("tuning",),

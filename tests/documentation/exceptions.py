@@ -32,6 +32,7 @@ class Exempt:
 
 
 _ONE_ROUND = "--set rounds=1 --trials 1"
+_DEPLOYMENT = "tests/silos/flower/test_deployment.py"
 
 COMMANDS = (
     # --- setting up
@@ -76,6 +77,10 @@ COMMANDS = (
     Exempt("*", "silobench run oarf-baseline *", "a minute", "shorten", "--trials 2 --only 'synthetic*'"),
     Exempt("*", "silobench run oarf-* *", "a minute", "shorten", _ONE_ROUND),
     Exempt("*", "silobench run docs/results/personal.toml *", "minutes", "shorten", f"{_ONE_ROUND} --only '*count*'"),
+    # --- processes of several organisations
+    Exempt("docs/deploy.md", "silobench silo start *", "it ends with Ctrl-C, and needs Flower", "test", _DEPLOYMENT),
+    Exempt("docs/deploy.md", "silobench silo serve *", "it waits for silos, and needs Flower", "test", _DEPLOYMENT),
+    Exempt("docs/deploy.md", "silobench report runs/trial", "the test above runs it", "parse"),
 )
 
 # Blocks that only make sense as parts of something larger, which a test puts together and executes.

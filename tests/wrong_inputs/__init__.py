@@ -8,6 +8,7 @@ from wrong_inputs import (
     advice,
     agreements,
     clusters,
+    consortia,
     datasets,
     devices,
     experiments,
@@ -15,6 +16,7 @@ from wrong_inputs import (
     lines,
     reports,
     results,
+    silos,
     submissions,
     tuning,
     watching,
@@ -39,4 +41,5 @@ TABLE: dict[str, list[Case]] = {
     "Leaderboards and submissions": submissions.CASES,
     "Reports": reports.CASES,
     "Devices": devices.CASES,
+    "Real organisations": [*silos.CASES, *consortia.CASES],
 }

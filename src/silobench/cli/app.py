@@ -16,6 +16,7 @@ from silobench.cli import data as cli_data
 from silobench.cli import leaderboard as cli_leaderboard
 from silobench.cli import models as cli_models
 from silobench.cli import results as cli_results
+from silobench.cli import silo as cli_silo
 from silobench.cli.busy import show_progress
 from silobench.cli.compare import compare
 from silobench.cli.export import export
@@ -53,6 +54,7 @@ app = typer.Typer(
 app.add_typer(cli_data.app)
 app.add_typer(cli_leaderboard.app)
 app.add_typer(cli_advise.app)
+app.add_typer(cli_silo.app)
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from silobench.engines import kernel as kernels
 from silobench.engines.cluster.executor import Cpus, Gpus
 from silobench.engines.executor import Dispatch, Executor, Memories, executor_of, workers_on
-from silobench.engines.modes import MODES
+from silobench.engines.modes import MODES, Mode
 from silobench.engines.workers import EXECUTORS  # including `pool`, which that module registers
 from silobench.errors import ConfigError
 from silobench.federation import Part
@@ -33,20 +33,21 @@ class Engine:
     least: float = 0.0  # a round with less work than this stays in this process
     executor: str = "pool"  # a spec of EXECUTORS
     is_debug: bool = False  # whether errors are shown with their traceback
+    bound: Mode | None = None  # a mode that belongs to one run, as that of real silos, so that it is not in MODES
 
     def settled(self, setting: Setting, previous: str | None = None) -> "Engine":
         """Choose one mode: the `previous` one of an interrupted run, else the first that supports this setting."""
-        if previous in self.modes and (refusal := MODES[previous].refusal(setting)):
+        if previous in self.modes and (refusal := self.mode_of(previous).refusal(setting)):
             raise ConfigError(
                 f"this run was started with engine {previous}, which cannot continue it on this machine ({refusal}): "
                 "fix that, or delete the run to start it again."
             )
         refusals = []
         for mode in (previous,) if previous in self.modes else self._candidates(setting):
-            refusal = MODES[mode].refusal(setting)
+            refusal = self.mode_of(mode).refusal(setting)
             if refusal is None:
                 for name in self.modes:
-                    MODES[name].warn(setting)
+                    self.mode_of(name).warn(setting)
                 workers = workers_on(self.executor, self.workers, setting.task.device)
                 return replace(self, modes=(mode,), workers=workers)
             refusals.append(f"engine {mode} cannot run this experiment: {refusal}")
@@ -54,7 +55,7 @@ class Engine:
 
     def _candidates(self, setting: Setting) -> tuple[str, ...]:
         """Return the modes to choose from: of several, only those that pay off."""
-        return tuple(mode for mode in self.modes if len(self.modes) == 1 or MODES[mode].pays_off(setting))
+        return tuple(mode for mode in self.modes if len(self.modes) == 1 or self.mode_of(mode).pays_off(setting))
 
     @property
     def is_remote(self) -> bool:
@@ -66,10 +67,19 @@ class Engine:
         """How parties are trained; results are identical for any number of processes or threads."""
         return self.modes[0]
 
+    def mode_of(self, name: str) -> Mode:
+        """Return the mode of this name."""
+        return self.bound if self.bound is not None and self.bound.name == name else MODES[name]
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether parties may fail to answer, so that the replies tell who did."""
+        return self.mode_of(self.mode).may_miss
+
     @property
     def environment(self) -> dict[str, str]:
         """Facts for the run record: the engine, the type of processor and, if native, the kernel."""
-        return {"engine": self.mode, "cpu": kernels.cpu_type(), **MODES[self.mode].facts()}
+        return {"engine": self.mode, "cpu": kernels.cpu_type(), **self.mode_of(self.mode).facts()}
 
     @property
     def processes(self) -> int:
@@ -95,12 +105,12 @@ class Engine:
 
         The engine that is used has no workers where the round is too short for them.
         """
-        workers, replies = MODES[self.mode].train(local_round, memory, self._dispatch)
+        workers, replies = self.mode_of(self.mode).train(local_round, memory, self._dispatch)
         return self if workers == self.workers else replace(self, workers=workers), replies
 
     def score(self, setting: Setting, models: Sequence[Weights], parts: Sequence[Part]) -> list[Score]:
         """Return the score of every model on all parts. Parts are summed in their order, wherever they were scored."""
-        return MODES[self.mode].score(setting, models, parts, self._dispatch)
+        return self.mode_of(self.mode).score(setting, models, parts, self._dispatch)
 
     @cached_property
     def _dispatch(self) -> Dispatch:

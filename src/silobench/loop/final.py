@@ -34,18 +34,26 @@ def final_test(setting: Setting, engine: Engine, models: Sequence[Weights]) -> d
     models together, and metrics are means over models.
     """
     objective, federation = setting.task.objective, setting.federation
+    if (final := engine.mode_of(engine.mode).final) is not None:
+        return final(setting, models)
     if type(objective).score_of is not Objective.score_of:  # it does not judge the outputs for single rows
         return {}
     is_pooled = setting.method.algorithm.pooled  # it has one model, whatever its normalisation statistics
     several, parties = setting.has_party_models and not is_pooled, _Parties(federation, objective)
-    test_setting = replace(setting, task=replace(setting.task, objective=_Outputs(objective.main, objective.metrics)))
-    whole, parts = WholeTest(len(federation.dataset.classes)), federation.test_parts()
+    whole = WholeTest(len(federation.dataset.classes))
     for place, model in enumerate(models):
-        (score,) = engine.score(test_setting, [model], parts)  # one by one: outputs of all models may not fit memory
-        rows = TestedRows(torch.from_numpy(score.joined("outputs")), torch.from_numpy(score.joined("labels")))
+        rows = tested_rows(setting, engine, model)  # one by one: outputs of all models may not fit memory
         whole.add(objective, rows)
         parties.add(rows, place if several else None)
     return whole.as_json(objective) | parties.as_json()
+
+
+def tested_rows(setting: Setting, engine: Engine, model: Weights) -> "TestedRows":
+    """Return the outputs of a model on all test rows."""
+    objective = setting.task.objective
+    test_setting = replace(setting, task=replace(setting.task, objective=_Outputs(objective.main, objective.metrics)))
+    (score,) = engine.score(test_setting, [model], setting.federation.test_parts())
+    return TestedRows(torch.from_numpy(score.joined("outputs")), torch.from_numpy(score.joined("labels")))
 
 
 @dataclass(frozen=True)

@@ -200,8 +200,10 @@ class _Loop:
         """Return the state with what the round spent of privacy; it ends the run if another round would spend more."""
         turns = done.turn
         trained = turns.replied if turns.trained is None else sorted(turns.trained.sizes)
-        is_lost = LOST in done.outcome.tally.reports
-        after = self.privacy.charged(after, done.before, turns.cohort, trained, is_lost)
+        is_lost, replied = LOST in done.outcome.tally.reports, None
+        if turns.engine.may_miss:  # a party whose answer is late has trained, too
+            trained, replied = turns.cohort, turns.replied
+        after = self.privacy.charged(after, done.before, turns.cohort, trained, is_lost, replied)
         if self.privacy.end(after) is None:
             return after
         return replace(after, extra={**after.extra, END: {"round": torch.tensor(after.server.round), BUDGET: _YES}})

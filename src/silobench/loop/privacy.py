@@ -40,19 +40,26 @@ class Privacy:
         return any(True for _ in self._releases(everybody, self._first, everybody, everybody))
 
     def charged(
-        self, state: State, before: State, cohort: Cohort, trained: Iterable[int], is_lost: bool = False
+        self,
+        state: State,
+        before: State,
+        cohort: Cohort,
+        trained: Iterable[int],
+        is_lost: bool = False,
+        replied: Cohort | None = None,
     ) -> State:
         """Return the state after a round with its releases in the ledger; `before` is the state at its start.
 
         `cohort` are the parties of the round. Those that trained are charged even if their message is lost, because
-        nobody knows who has read a message that did not arrive. If the whole round `is_lost`, a secure sum has hidden
+        nobody knows who has read a message that did not arrive; `replied` are those whose messages arrived, by default
+        all that trained. If the whole round `is_lost`, a secure sum has hidden
         the messages, and noise of parties on them is not charged.
         """
         if not self.is_private:
             return state
         trained = tuple(trained)
         ledger = Ledger.of(state.extra.get(LEDGER, {})).charged(
-            self._releases(cohort, before, trained, () if is_lost else trained)
+            self._releases(cohort, before, trained, () if is_lost else trained if replied is None else replied)
         )
         return replace(state, extra={**state.extra, LEDGER: ledger.memory()})
 

@@ -68,6 +68,9 @@ def _all_at_once(schedule: Schedule, state: State, sent: Downlink) -> Turn:
     agreeing = time.perf_counter() - began if cohort and (phases or setting.method.hides) else 0.0
     replied = tuple(party for party in replied if party in memory)
     engine, replies = _trained(schedule, sent.server, {party: memory[party] for party in replied}, cohort)
+    if engine.may_miss:
+        answers = list(replies)
+        replies, replied = iter(answers), tuple(sorted(party for reply in answers for party in reply.sizes))
     return Turn(engine, replies, cohort, replied, phases, agreeing=agreeing, present=at_phase)
 
 

@@ -14,9 +14,12 @@ from silobench.training.state import RoundRecord
 from silobench.training.stopwatch import Stopwatch
 
 
-def execute(runnable: Runnable, out: Path, engine: str | Engine = "auto") -> Generator[RoundRecord]:
+def execute(
+    runnable: Runnable, out: Path, engine: str | Engine = "auto", commit_each: bool = False
+) -> Generator[RoundRecord]:
     """Run a plan in `out/<id>`, resuming after its last stored round. A plan that ends earlier stays unfinished.
 
+    With `commit_each` a round is on disk before the next one starts, because others remember that it took place.
     Closing the generator commits finished rounds; a write error is raised.
     """
     watch, chosen = Stopwatch(), engine_of(runnable, out, engine)
@@ -32,6 +35,8 @@ def execute(runnable: Runnable, out: Path, engine: str | Engine = "auto") -> Gen
             watch.lap("round")
             timed = replace(record, seconds={**extra_seconds, **record.seconds})
             run.append(timed)
+            if commit_each:
+                run.commit()
             yield timed
             if run.rounds >= until:
                 return

@@ -12,7 +12,7 @@ from silobench.data import Dataset, load
 from silobench.data.splits import pooled_split, split_rule
 from silobench.engines import Engine
 from silobench.errors import ConfigError
-from silobench.federation import federate
+from silobench.federation import Federation, federate
 from silobench.loop.advice import advice
 from silobench.loop.clocks import CLOCKS
 from silobench.loop.exchanges import EXCHANGES
@@ -97,8 +97,6 @@ class HorizontalRun:
 
     def facts(self) -> dict[str, Any]:
         """Return the content of run.json, without versions and status, and that of encoder.json."""
-        federation = self.setting.federation
-        partition = federation.partition
         return {
             "id": self.plan.id,
             "config": self.plan.config,
@@ -106,19 +104,25 @@ class HorizontalRun:
             "created": self.plan.created,
             "dataset": dataset_facts(self.plan, self.dataset),
             "encoder": RowFormat.of(self.dataset).encoder_json(),
-            "partition": {
-                "fingerprint": partition.fingerprint,
-                "parties": [party.name for party in federation.parties],
-                **measure(partition, self.dataset).as_json(),
-                **({"notes": list(partition.notes)} if partition.notes else {}),
-                **({"shared": self.sharing.as_json()} if self.sharing else {}),
-            },
+            "partition": self.partition_facts(),
             "objective": self.setting.task.objective.as_json(
                 str(self.plan.label.get("objective", "auto")), self.dataset
             ),
             **({"malicious": sorted(self.setting.malicious)} if self.setting.malicious else {}),
             "parameters": self.setting.task.network.layout.size,
             **({"warnings": list(self.warnings)} if self.warnings else {}),
+        }
+
+    def partition_facts(self) -> dict[str, Any]:
+        """Return the field `partition` of run.json: who has which rows, in numbers."""
+        federation = self.setting.federation
+        partition = federation.partition
+        return {
+            "fingerprint": partition.fingerprint,
+            "parties": [party.name for party in federation.parties],
+            **measure(partition, self.dataset).as_json(),
+            **({"notes": list(partition.notes)} if partition.notes else {}),
+            **({"shared": self.sharing.as_json()} if self.sharing else {}),
         }
 
     @cached_property
@@ -212,10 +216,15 @@ def prepare(plan: Plan, dataset: Dataset | None = None) -> HorizontalRun:
     watch, cell, dataset = Stopwatch(), plan.cell, dataset or load(plan.cell.dataset)
     need_same_data(plan, dataset)
     dataset = pooled_split(dataset, cell.split, cell.seed)
-    federation = federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation).to(type_of(cell.device))
+    return of_federation(plan, federate(dataset, cell.partition, cell.parties, cell.seed, cell.validation), watch)
+
+
+def of_federation(plan: Plan, federation: Federation, watch: Stopwatch | None = None) -> HorizontalRun:
+    """Build the network and the method for a federation, and put the run together."""
+    cell, dataset = plan.cell, federation.dataset
     network = _with_metrics(task(cell.model, dataset, cell.seed, cell.objective), cell, dataset).to(cell.device)
-    setting = Setting(_method(cell, _build), federation, network, cell.seed)
-    return _assembled(plan, dataset, setting, _build, watch)
+    setting = Setting(_method(cell, _build), federation.to(type_of(cell.device)), network, cell.seed)
+    return _assembled(plan, dataset, setting, _build, watch or Stopwatch())
 
 
 def check(plans: Sequence[Plan], settle: Callable[[Runnable], Engine]) -> None:

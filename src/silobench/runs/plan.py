@@ -4,7 +4,7 @@ import functools
 import hashlib
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
 
@@ -111,7 +111,7 @@ class Plan:
         return " / ".join((*(str(label[key]) for key in self.shown), f"seed {self.cell.seed}"))
 
 
-class _Data(NamedTuple):
+class DataFacts(NamedTuple):
     """The facts about a dataset that a plan needs."""
 
     checksum: str
@@ -122,12 +122,13 @@ class _Data(NamedTuple):
 class Binder:
     """Binds cells. A text is bound once and a dataset looked up once, since the cells of a grid share most of theirs.
 
-    `extra` joins the configuration of every plan, as the digests of plugins do.
+    `extra` joins the configuration of every plan, as the digests of plugins do. `data` looks a dataset up; the default
+    loads it.
     """
 
-    def __init__(self, extra: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, extra: Mapping[str, Any] | None = None, data: Callable[[str], DataFacts] | None = None) -> None:
         self.extra = dict(extra or {})
-        self.data = functools.cache(_data)
+        self.data = functools.cache(data or _data)
         self.one = functools.cache(_bind_one)
         self.sum = functools.cache(bind_sum)
         self.chain = functools.cache(bind_chain)
@@ -230,9 +231,9 @@ def bind(choices: Mapping[str, Any], extra: Mapping[str, Any] | None = None) -> 
     return Binder(extra).bind(choices)
 
 
-def _data(dataset: str) -> _Data:
+def _data(dataset: str) -> DataFacts:
     read = load(dataset)
-    return _Data(read.checksum, read.shape, read.defaults)
+    return DataFacts(read.checksum, read.shape, read.defaults)
 
 
 def _bind_one(registry: Registry[Any], text: str) -> Bound[Any]:
@@ -276,7 +277,7 @@ def _instead(key: str, choices: Mapping[str, Any]) -> str:
     return suggest(key, [*Cell.model_fields, "trials", "grid"])
 
 
-def _cell(choices: Mapping[str, Any], data: _Data, dataset: str, defaults: Mapping[str, str]) -> Cell:
+def _cell(choices: Mapping[str, Any], data: DataFacts, dataset: str, defaults: Mapping[str, str]) -> Cell:
     defaults = {"model": "cnn" if len(data.shape) == 3 else "mlp", **data.defaults, **defaults}
     lists = {key: choices.get(key, []) for key in ("measure", "metric")}
     lists = {key: [value] if isinstance(value, str) else value for key, value in lists.items()}

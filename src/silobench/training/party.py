@@ -160,6 +160,7 @@ class LocalRound:
             {name: (value, 1) for name, value in report.items()},
             model_parts,
             {party: Work(sent.dense, train, max(0.0, encode - encrypt), encrypt, sent.unpacking)},
+            sent.message if setting.keeps_messages else None,
         )
 
     def _sent(

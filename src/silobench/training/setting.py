@@ -40,6 +40,7 @@ class Setting(PartyModels):
     cohort: int | None = None  # parties that are expected in a round; None for all
     adversary: Adversary = field(default_factory=none)  # set by `attacked`
     canaries: Canaries | None = None  # of an audit, at one party
+    keeps_messages: bool = False  # whether replies have the messages as they are sent, for a real network
 
     def __post_init__(self) -> None:
         algorithm = part_name(self.method.algorithm, "algorithm")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from silobench.method.types import Memory, Server, Update
+from silobench.method.types import Memory, Message, Server, Update
 
 SLOWEST = "slowest"  # the party that computed longest, among the seconds of a round: part of the phase "train"
 END = "end"  # the owner of a memory in `State.extra` after the last round of a run that ends early
@@ -37,6 +37,7 @@ class Reply:
     reports: Mapping[str, tuple[float, int]] = field(default_factory=dict)  # of transforms: sum and number of values
     model_parts: frozenset[str] = frozenset()  # parts of the update from which personal entries were removed
     work: Mapping[int, Work] = field(default_factory=dict)  # by party
+    message: Message | None = None  # as it is sent, if the setting keeps messages; `update` is how it arrives
 
     def __add__(self, other: "Reply") -> "Reply":
         tally = Tally()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from silobench.engines.executor import Dispatch
 from silobench.federation import Part
@@ -35,6 +35,9 @@ class Mode:
     facts: Callable[[], Mapping[str, str]] = field(default=dict)  # for the run record, besides the name
     warn: Callable[[Setting], None] = lambda setting: None  # logs why a mode that would suit a setting is missing
     pays_off: Callable[[Setting], bool] = lambda setting: True  # else it is used only by an engine without other modes
+    may_miss: bool = False  # whether parties may fail to answer, so that replies tell who did
+    final: Callable[[Setting, Sequence[Weights]], dict[str, Any]] | None = None
+    """The final test, where the outputs for single rows are not known: see `final_test`."""
 
 
 def device_refusal(setting: Setting) -> str | None:

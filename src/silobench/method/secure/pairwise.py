@@ -70,14 +70,14 @@ class Pairwise(SumProtocol):
         """Advertise keys, then send each other encrypted shares of them; see `Newcomer` for what a party does."""
         self._check_majority(len(cohort))
         threshold = self.least(len(cohort))
-        senders = self.remaining(cohort, present, "keys", cohort, lambda rest: [_advertising(rest, ())])
+        senders = self.remaining(cohort, present, "keys", cohort, lambda rest: [messages_of_advertising(rest, ())])
         began = time.perf_counter()
         newcomers = {party: Newcomer(party, threshold) for party in senders}
         adverts = {party: newcomer.advert() for party, newcomer in newcomers.items()}
-        advertising = _advertising(senders, senders, time.perf_counter() - began)
+        advertising = messages_of_advertising(senders, senders, time.perf_counter() - began)
 
         sharers = self.remaining(
-            senders, present, "shares", cohort, lambda rest: [advertising, _sharing(senders, rest, ())]
+            senders, present, "shares", cohort, lambda rest: [advertising, messages_of_sharing(senders, rest, ())]
         )
         began = time.perf_counter()
         boxes = {party: newcomers[party].share(adverts) for party in sharers}
@@ -85,7 +85,7 @@ class Pairwise(SumProtocol):
             party: newcomers[party].finish({other: boxes[other][party] for other in sharers if other != party})
             for party in sharers
         }
-        sharing = _sharing(senders, sharers, sharers, time.perf_counter() - began)
+        sharing = messages_of_sharing(senders, sharers, sharers, time.perf_counter() - began)
         return {party: member.to_memory() for party, member in members.items()}, [advertising, sharing]
 
     def mask_keys(self, memory: Memory, party: int) -> StreamKeys:
@@ -101,30 +101,34 @@ class Pairwise(SumProtocol):
         first = Member.of(memories[survivors[0]], survivors[0])
         publics = first.publics  # the server knows them: it forwarded them to all parties
         helpers = self.remaining(
-            survivors, present, "unmasking", cohort, lambda rest: [_unmasking(survivors, rest, len(publics))]
+            survivors, present, "unmasking", cohort, lambda rest: [messages_of_unmasking(survivors, rest, len(publics))]
         )
         began = time.perf_counter()
         members = {party: Member.of(memories[party], party) for party in helpers}
         answers = {party: member.shares_for(survivors) for party, member in members.items()}
         left = masks_left(answers, survivors, publics, threshold)
-        return left, [_unmasking(survivors, helpers, len(publics), time.perf_counter() - began)]
+        return left, [messages_of_unmasking(survivors, helpers, len(publics), time.perf_counter() - began)]
 
 
-def _advertising(senders: Sequence[int], receivers: Sequence[int], seconds: float = 0.0) -> Phase:
+def messages_of_advertising(senders: Sequence[int], receivers: Sequence[int], seconds: float = 0.0) -> Phase:
     """Return the messages with public keys: a party sends its own, and the server sends each receiver all of them."""
     roster = len(senders) * (ID_BYTES + _ADVERT_BYTES)
     up, down = dict.fromkeys(senders, _ADVERT_BYTES), dict.fromkeys(receivers, roster)
     return Phase("keys", up, down, seconds=seconds)
 
 
-def _sharing(members: Sequence[int], sharers: Sequence[int], receivers: Sequence[int], seconds: float = 0.0) -> Phase:
+def messages_of_sharing(
+    members: Sequence[int], sharers: Sequence[int], receivers: Sequence[int], seconds: float = 0.0
+) -> Phase:
     """Return the messages with shares: one from each sharer to every other member, which the server forwards."""
     up, down = ((len(parties) - 1) * (ID_BYTES + _BOX_BYTES) for parties in (members, sharers))
     messages = len(sharers) * (len(members) - 1)
     return Phase("shares", dict.fromkeys(sharers, up), dict.fromkeys(receivers, down), messages, seconds)
 
 
-def _unmasking(survivors: Sequence[int], helpers: Sequence[int], parties: int, seconds: float = 0.0) -> Phase:
+def messages_of_unmasking(
+    survivors: Sequence[int], helpers: Sequence[int], parties: int, seconds: float = 0.0
+) -> Phase:
     """Return the lists that the server sends to survivors, and the answers: a share for each of `parties` parties."""
     up, down = parties * (ID_BYTES + shamir.SHARE_BYTES), len(survivors) * ID_BYTES
     return Phase("unmasking", dict.fromkeys(helpers, up), dict.fromkeys(survivors, down), seconds=seconds)
@@ -155,14 +159,18 @@ class Newcomer:
                 f" {self.threshold}, all different, so it leaves the round.",
                 "",
             )
-        self.publics = {party: advert[: keys.KEY_BYTES] for party, advert in adverts.items()}
-        others = {party: advert[keys.KEY_BYTES :] for party, advert in adverts.items() if party != self.party}
-        self.channels = keys.shared_keys(self.channel_key, others, self.party, "shares")
+        self.meet(adverts)
         places = [place(party) for party in adverts]
         key_shares, seed_shares = (shamir.split(key, self.threshold, places) for key in (self.mask_key, self.seed))
         shares = {party: key + seed for party, key, seed in zip(adverts, key_shares, seed_shares, strict=True)}
         self.reserved = shares.pop(self.party)
         return {other: keys.seal(self.channels[other], both, self.party, other) for other, both in shares.items()}
+
+    def meet(self, adverts: Mapping[int, bytes]) -> None:
+        """Note the public keys of all parties that advertised, and agree with each other party on a key."""
+        self.publics = {party: advert[: keys.KEY_BYTES] for party, advert in adverts.items()}
+        others = {party: advert[keys.KEY_BYTES :] for party, advert in adverts.items() if party != self.party}
+        self.channels = keys.shared_keys(self.channel_key, others, self.party, "shares")
 
     def finish(self, boxes: Mapping[int, bytes]) -> "Member":
         """Open the shares of the other parties, and forget those that sent none."""

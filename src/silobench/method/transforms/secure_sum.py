@@ -77,7 +77,21 @@ def secure_sum(
             "write protocol=pairwise."
         )
     chosen: SumProtocol = Pairwise(threshold) if protocol == "pairwise" else Splits(splits or 2, send)
-    secure = _SecureSum(chosen, range, bits, too_few == "skip")
+    return _transform(_SecureSum(chosen, range, bits, too_few == "skip"))
+
+
+def protocol_of(transform: Transform) -> SumProtocol | None:
+    """Return the protocol of a secure sum; None for any other transform."""
+    secure = getattr(transform.encode, "__self__", None)
+    return secure.protocol if isinstance(secure, _SecureSum) else None
+
+
+def with_protocol(transform: Transform, protocol: SumProtocol) -> Transform:
+    """Return a secure sum with another protocol, as one whose parties are real."""
+    return _transform(replace(transform.encode.__self__, protocol=protocol))  # type: ignore[attr-defined]
+
+
+def _transform(secure: "_SecureSum") -> Transform:
     return Transform(
         secure.encode,
         secure.decode,
@@ -85,7 +99,7 @@ def secure_sum(
         reveal=secure.reveal,
         hides=True,
         least=secure.least,
-        phases=chosen.phases,
+        phases=secure.protocol.phases,
         shortage=secure.shortage,
         refuses=secure.refuses,
     )

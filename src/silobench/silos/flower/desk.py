@@ -1,0 +1,53 @@
+"""The desk of a silo: a local socket where Flower's processes hand in letters and get the answers.
+
+Only bytes cross it, never pickled objects. Its folder is private to the user, and both ends prove that they know a key.
+"""
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Listener
+from pathlib import Path
+
+_SOCKET, _KEY = "desk.sock", "desk.key"
+
+
+@contextmanager
+def opened_desk() -> Iterator[tuple[Path, Listener]]:
+    """Open a desk in a new private folder, and yield the folder and the listener; remove the folder afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="silobench-desk-"))  # mode 0700; a socket needs a short path
+    try:
+        key = secrets.token_bytes(32)
+        descriptor = os.open(folder / _KEY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(key)
+        before = os.umask(0o177)
+        try:
+            listener = Listener(str(folder / _SOCKET), family="AF_UNIX", authkey=key, backlog=8)
+        finally:
+            os.umask(before)
+        with listener:
+            yield folder, listener
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def answer_letters(listener: Listener, answer: Callable[[bytes], bytes]) -> None:
+    """Answer letters one after the other, for ever. A visitor who has no key or breaks off does no harm."""
+    while True:
+        try:
+            with listener.accept() as visitor:
+                visitor.send_bytes(answer(visitor.recv_bytes()))
+        except (AuthenticationError, EOFError, ConnectionError):
+            continue
+
+
+def forward(folder: Path, letter: bytes) -> bytes:
+    """Hand in a letter at the desk of a folder, and return the answer."""
+    with Client(str(folder / _SOCKET), family="AF_UNIX", authkey=(folder / _KEY).read_bytes()) as desk:
+        desk.send_bytes(letter)
+        return desk.recv_bytes()

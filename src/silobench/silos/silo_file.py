@@ -1,0 +1,84 @@
+"""silo.toml: what an organisation states for itself. It stays there, and nobody else reads it."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Self
+
+from annotated_types import Ge, Gt
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from silobench.atomic import replace_atomically
+from silobench.errors import ConfigError
+from silobench.silos.consortium import reason
+
+
+class Limits(BaseModel):
+    """What a silo allows at most, over all runs of a consortium."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_epsilon: Annotated[float, Gt(0)] | None = None  # of its rows, or of the silo as a party
+    max_rounds: Annotated[int, Ge(1)] | None = None  # in which it trains
+    max_runs: Annotated[int, Ge(1)] = 1  # that it joins
+
+
+class SiloFile(BaseModel):
+    """The content of silo.toml. Paths are relative to its folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    data: str  # csv(path=...), parquet(path=...), images(path=...), or a path
+    consortium: Path
+    key: Path  # its private key
+    state: Path = Path("state")
+    accepted: str = ""  # the digest of the consortium that its people accepted
+    limits: Limits = Limits()
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read the file of a silo."""
+        try:
+            facts = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read ({error.strerror}): check the path.") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} cannot be read as TOML ({error}): fix it.") from error
+        try:
+            file = cls.model_validate(facts)
+        except ValidationError as error:
+            raise ConfigError(f"{path} {reason(error)}") from error
+        folder = path.resolve().parent
+        beside = folder / file.data
+        places = {name: folder / getattr(file, name) for name in ("consortium", "key", "state")}
+        return file.model_copy(update={**places, "data": str(beside) if beside.exists() else file.data})
+
+
+def write_silo_file(path: Path, name: str, data: str, consortium: Path, key: Path) -> None:
+    """Write the file of a silo, which accepts no consortium yet."""
+    lines = [
+        "# This file stays at the silo.",
+        f"name = {json.dumps(name)}",
+        f"data = {json.dumps(data)}  # csv(path=...), parquet(path=...), images(path=...), or a path",
+        f"consortium = {json.dumps(str(consortium))}",
+        f"key = {json.dumps(str(key))}  # private key",
+        'state = "state"  # keys and memories of runs',
+        'accepted = ""  # the digest of the consortium that your people accepted',
+        "",
+        "[limits]",
+        "# max_epsilon = 3.0",
+        "# max_rounds = 100",
+        "max_runs = 1  # that this silo joins; each of them would see its rows",
+    ]
+    replace_atomically(path, ("\n".join(lines) + "\n").encode())
+
+
+def accept(path: Path, digest: str) -> None:
+    """Write into a silo's file that its people accepted a consortium."""
+    SiloFile.read(path)
+    text = path.read_text(encoding="utf-8")
+    line = f'accepted = "{digest}"'
+    changed, count = re.subn(r'^accepted = "[^"\n]*"', line, text, count=1, flags=re.MULTILINE)
+    replace_atomically(path, (changed if count else f"{line}\n{text}").encode())
