@@ -193,7 +193,7 @@ def run(
     data_dir: DataDir = None,
 ) -> None:
     """Run an experiment. Run it again to resume: finished runs are not repeated."""
-    engine = with_cluster(engine, ray_address, cpus_per_party, gpus_per_party)
+    engine = with_cluster(engine, workers, ray_address, cpus_per_party, gpus_per_party)
     settings = {"trials": trials, "device": device}
     overrides = settings_of(set_ or []) | {key: value for key, value in settings.items() if value}
     path = _experiment_path(experiment)

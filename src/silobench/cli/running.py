@@ -40,39 +40,44 @@ def settings_of(pairs: Sequence[str], option: str = "--set", example: str = "rou
     return values
 
 
-def with_cluster(engine: str, address: str | None, cpus: float | None, gpus: float | None) -> str:
+def with_cluster(engine: str, workers: int | None, address: str | None, cpus: float | None, gpus: float | None) -> str:
     """Return the spec of an engine with the options of a Ray cluster; refuse them for another engine.
 
-    >>> with_cluster("ray(workers=8)", "auto", None, 0.5)
+    >>> with_cluster("ray", 8, "auto", None, 0.5)
     'ray(workers=8, address=auto, gpus=0.5)'
+    >>> with_cluster("pool", 8, None, None, None)
+    'pool'
     """
-    options = {
-        "--ray-address": ("address", address),
-        "--cpus-per-party": ("cpus", cpus),
-        "--gpus-per-party": ("gpus", gpus),
-    }
-    chosen = {option: pair for option, pair in options.items() if pair[1] is not None}
-    if not chosen:
+    options = {"--ray-address": address, "--cpus-per-party": cpus, "--gpus-per-party": gpus}
+    option = next((name for name, value in options.items() if value is not None), None)
+    if not is_cluster(engine):
+        if option:
+            raise ConfigError(f"{option} is for the engine ray, but the engine is {engine}: add --engine ray.")
         return engine
     from silobench.spec import Spec, parse
 
     spec = parse(engine)
-    if spec.name != "ray":
-        raise ConfigError(f"{next(iter(chosen))} is for the engine ray, but the engine is {engine}: add --engine ray.")
-    return str(Spec(spec.name, spec.args, tuple({**dict(spec.kwargs), **dict(chosen.values())}.items())))
+    arguments = {"workers": workers, "address": address, "cpus": cpus, "gpus": gpus}
+    chosen = {**dict(spec.kwargs), **{name: value for name, value in arguments.items() if value is not None}}
+    return str(Spec(spec.name, spec.args, tuple(chosen.items())))
+
+
+def is_cluster(engine: str) -> bool:
+    """Whether the spec of an engine is that of a Ray cluster."""
+    return engine.partition("(")[0].strip() == "ray"
 
 
 def prepare_workers(engine: str, workers: int | None) -> None:
     """Start the server of worker processes for an engine that may use them: it imports while this process does."""
-    if (workers or cores()) > 1 and engine.partition("(")[0].strip() not in ("debug", "ray"):
+    if (workers or cores()) > 1 and engine != "debug" and not is_cluster(engine):
         start_server()
 
 
 def engine_for(spec: str) -> "Engine":
-    """Build an engine. One that connects to a cluster may take seconds."""
+    """Build an engine. Starting Ray, or connecting to a cluster, takes seconds."""
     from silobench.engines import ENGINES
 
-    with waiting("starting Ray" if spec.startswith("ray") and "address" not in spec else "connecting to the engine"):
+    with waiting("connecting to Ray" if is_cluster(spec) else "preparing the engine"):
         return ENGINES.build(spec)
 
 

@@ -82,7 +82,7 @@ def tune(
     Trials never see the test rows. At the end the tuned experiment is written as a file, and it is compared with the
     defaults on fresh seeds.
     """
-    engine = with_cluster(engine, ray_address, cpus_per_party, gpus_per_party)
+    engine = with_cluster(engine, workers, ray_address, cpus_per_party, gpus_per_party)
     prepare_workers(engine, workers)
     with waiting("planning the study"):
         from silobench.runs.experiment import load_plugin, override, read_experiment

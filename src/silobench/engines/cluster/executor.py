@@ -30,7 +30,7 @@ Gpus = Annotated[float, Field(ge=0.0)]
 
 
 @EXECUTORS.register
-def ray(workers: Count | None = None, address: str = connection.LOCAL, cpus: Cpus = 1.0, gpus: Gpus = 0.0) -> Executor:
+def ray(workers: Count | None = None, address: str = "local", cpus: Cpus = 1.0, gpus: Gpus = 0.0) -> Executor:
     """Run jobs on a Ray cluster: at `address` (auto or HOST:PORT), or one of this machine that ends with the command.
 
     Each job reserves `cpus` CPUs and `gpus` GPUs. At most `workers` jobs run at the same time.
