@@ -134,8 +134,9 @@ def test_cuda_that_was_started_before_is_one_sentence() -> None:
     with pytest.raises(ConfigError, match="CUDA was started in this process before CUBLAS_WORKSPACE_CONFIG was set"):  # noqa: SIM117
         with deterministic("cuda"):
             raise RuntimeError(message)
-    with pytest.raises(RuntimeError, match="another"), deterministic("cuda"):
+    with pytest.raises(RuntimeError, match="another") as raised, deterministic("cuda"):
         raise RuntimeError("another")
+    assert raised.value.__cause__ is None
 
 
 @pytest.mark.usefixtures("like_cuda")

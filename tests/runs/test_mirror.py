@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from silobench.engines import EXECUTORS, Engine, Executor, Job, News
+from silobench.engines.cluster.executor import Cluster
 from silobench.engines.executor import InProcess, InState, executor_of
 from silobench.engines.shipping import packed, unpacked
 from silobench.errors import ConfigError, RecordError
@@ -116,6 +117,7 @@ class Far:
     """An executor of another machine: jobs and news are copies, and every job is lost once, after its second value."""
 
     workers, memories, is_remote, gpus = 2, InState(), True, 0.0
+    device_workers = Cluster.device_workers
 
     def __init__(self) -> None:
         self.lost: set[int] = set()

@@ -101,7 +101,10 @@ def deterministic(device: str, is_on: bool = True) -> Iterator[None]:
             setattr(owner, name, value)
         yield
     except RuntimeError as error:
-        raise _explained(error) from error
+        explained = _explained(error)
+        if explained is None:
+            raise
+        raise explained from error
     finally:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
         for owner, name, value in values:
@@ -118,8 +121,8 @@ def _settings(is_deterministic: bool) -> list[tuple[Any, str, Any]]:
     return [*settings, (matmul, "allow_tf32", False), (cudnn, "allow_tf32", False)]  # PyTorch before 2.9
 
 
-def _explained(error: RuntimeError) -> Exception:
-    """Return the sentence for an operation that is not deterministic; any other error unchanged."""
+def _explained(error: RuntimeError) -> ConfigError | None:
+    """Return the sentence for an operation that is not deterministic; None for any other error."""
     text = str(error)
     if "does not have a deterministic implementation" in text:
         operation = text.split()[0]
@@ -132,7 +135,7 @@ def _explained(error: RuntimeError) -> Exception:
             f"CUDA was started in this process before {_WORKSPACE} was set, so two runs would differ: set "
             f"{_WORKSPACE}=:4096:8 before Python starts, or choose device = cuda-nondeterministic."
         )
-    return error
+    return None
 
 
 @contextmanager
