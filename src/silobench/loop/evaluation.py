@@ -33,7 +33,7 @@ def evaluated(setting: Setting, engine: Engine, models: Sequence[Weights], test_
     if several:
         main = [value for each in values if (value := each[objective.main.name]) is not None]
         summary["accuracy_std"] = float(np.array(main).std()) if main else None
-    if any(len(party.validation) for party in federation.parties):
+    if federation.has_validation:
         summary |= _on_validation_rows(setting, engine, models)
     return summary
 
