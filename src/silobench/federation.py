@@ -115,6 +115,11 @@ class Federation:
         return _tensor(self.partition.shared)
 
     @cached_property
+    def has_validation(self) -> bool:
+        """Whether a party holds out rows for validation."""
+        return any(len(party.validation) for party in self.parties)
+
+    @cached_property
     def class_counts(self) -> Tensor:
         """The number of training rows of each party and class, or bin of a numeric target, [parties, classes]."""
         codes = torch.from_numpy(self.dataset.codes if self.labels is None else self.labels)

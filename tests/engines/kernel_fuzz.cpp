@@ -38,6 +38,26 @@ void fill(float* at, int64_t count) {
   for (int64_t i = 0; i < count; i++) at[i] = plain ? float(between(-100, 100)) / 300 : number();
 }
 
+// The rows of a walk divided among some parties, the last ones of them perhaps empty: to be refused.
+int call_batch(const Network& network, const Rows& rows, const Rule& rule, const float* start, float* sum, const int64_t* order,
+               int64_t visits) {
+  const int64_t count = between(1, 4);
+  Array<Party> parties(count);
+  Array<int64_t> members(visits);
+  memcpy(members.at, order, size_t(visits) * sizeof *order);
+  for (int64_t i = 0, at = 0; i < count; i++) {
+    const int64_t size = i + 1 < count ? between(1, visits / count + 1) : visits - at;
+    parties.at[i] = {members.at + at, at + size <= visits ? size : visits - at, between(0, 9), 0, 0, 0, 0};
+    at += parties.at[i].count;
+  }
+  const uint32_t key[3] = {uint32_t(draw()), uint32_t(draw()), uint32_t(draw())};
+  Passes passes = {key, between(0, 3), between(1, 3), between(1, 90)};
+  if (once_in(40)) passes.epochs = between(-1, 0);
+  if (once_in(40)) passes.batch = between(-1, 0);
+  if (once_in(40)) parties.at[between(0, count - 1)].number = once_in(2) ? -1 : int64_t(1) << 32;
+  return silobench_train_batch(&network, &rows, &passes, &rule, start, parties.at, count, between(-1, 3), once_in(2), sum);
+}
+
 int call() {
   Network network = {};
   int32_t widths[6];
@@ -103,6 +123,7 @@ int call() {
   if (once_in(2)) rule.linear = linear.at;
   if (once_in(2)) rule.drift = drift.at;
   double loss = 0;
+  if (once_in(3)) return call_batch(network, rows, rule, params.at, velocity.at, order.at, visits);
   Array<int64_t> hits(widths[network.layers] > 0 ? widths[network.layers] : 0);
   if (once_in(3)) return silobench_score(&network, &rows, order.at, visits, params.at, hits.at, &loss);
   return silobench_train(&network, &rows, &walk, &rule, params.at, once_in(2) ? velocity.at : nullptr, &loss);

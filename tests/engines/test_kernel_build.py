@@ -133,7 +133,7 @@ def test_a_library_that_is_wrong_or_crashes_is_not_used(
         [
             ("w -= rule.lr * v;", "w += rule.lr * v;", r"self-test \(.* has a relative error of"),
             ("top <= 0", "!(top > 0)", r"self-test \(NaN in a row does not reach"),
-            ("    *loss = 0;\n", "    __builtin_trap();\n", r"self-test \(signal \d+\)"),
+            ("    *loss = follow(walk, rule);\n", "    __builtin_trap();\n", r"self-test \(signal \d+\)"),
         ]
     ):
         assert source.count(right) == 1, right

@@ -113,7 +113,15 @@ def test_random_calls_touch_nothing_that_is_not_theirs(
 ) -> None:
     """Many calls, a quarter of them wrong, under the address and undefined-behaviour sanitizers."""
     program, source = tmp_path / "fuzz", Path(__file__).with_name("kernel_fuzz.cpp")
-    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O0", "-g1", "-Wno-psabi", "-std=c++17"]
+    checks = [
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+        "-O0",
+        "-g1",
+        "-Wno-psabi",
+        "-std=c++17",
+        "-pthread",
+    ]
     command = [*compiler, *checks, *processor, "-o", str(program), str(source), "-lm"]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if "libasan" in built.stderr or "libubsan" in built.stderr:

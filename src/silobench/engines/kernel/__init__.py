@@ -4,7 +4,6 @@ from silobench.engines.kernel.binding import PARTY, Kernel, KernelError, PartyEr
 from silobench.engines.kernel.build import Native, NoNativeError, cpu_type, native, warn_if_missing, why_not
 
 __all__ = [
-    "PARTY", "Kernel", "KernelError", "Native", "NoNativeError", "PartyError", "Passes", "Rows", "Rule", "Shape", "Walk", "cpu_type",
-    "native",
-    "warn_if_missing", "why_not",
+    "PARTY", "Kernel", "KernelError", "Native", "NoNativeError", "PartyError", "Passes", "Rows", "Rule", "Shape",
+    "Walk", "cpu_type", "native", "warn_if_missing", "why_not",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Train many small parties in one native call, which draws their orders and adds up their messages.
 
-Results have the bits of single calls. The first batch of a process checks that on this machine, and single calls are used
-where they differ: another NumPy may draw other orders, and another PyTorch may round sums differently.
+Results have the bits of single calls. The first batch of a process checks that on this machine, and single calls are
+used where they differ: another NumPy may draw other orders, and another PyTorch may round sums differently.
 """
 
 import time
@@ -131,7 +131,7 @@ def _bounds(counts: NDArray[np.int64], row_work: float, nbytes: int) -> list[int
 
 
 def _reply(delta: Vector, table: NDArray[np.void], spent: float, threads: int) -> Reply:
-    """Return the reply of a batch that took `spent` seconds; time in which no party was trained is divided among all."""
+    """Return the reply of a batch that took `spent` seconds; those in which no party was trained are divided."""
     columns = (table[name].tolist() for name in ("number", "count", "steps", "loss", "seconds"))
     parties, counts, steps, losses, seconds = columns
     weight = total = 0.0

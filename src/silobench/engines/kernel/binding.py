@@ -131,8 +131,9 @@ class Kernel:
         self._train.argtypes = [ctypes.c_void_p] * 7
         self._score.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int64] + [ctypes.c_void_p] * 3
         self._train_batch, self._order = library.silobench_train_batch, library.silobench_order
-        self._train_batch.argtypes = [ctypes.c_void_p] * 6 + [ctypes.c_int64] * 2 + [ctypes.c_int32, ctypes.c_void_p]
-        self._order.argtypes = [ctypes.c_void_p, ctypes.c_int64] * 2 + [ctypes.c_int64, ctypes.c_void_p]
+        pointer, number, answer = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+        self._train_batch.argtypes = [*[pointer] * 6, number, number, answer, pointer]
+        self._order.argtypes = [pointer, number, pointer, number, number, pointer]
         self._order.restype = None
         self.lanes = int(library.silobench_lanes())
 

@@ -40,7 +40,8 @@ def _train(
     if batch is not None:
         threads = _threads(dispatch, len(memory), batch.work)
         return threads, batch.train(threads)
-    threads = _threads(dispatch, len(memory), sum(work_by_party(local_round, memory).values()))
+    work = sum(work_by_party(local_round, memory).values())
+    threads = dispatch.workers if dispatch.is_worth(len(memory), work) else 0
     return threads, compiled.train(local_round, memory, threads)
 
 
@@ -52,7 +53,7 @@ def _score(setting: Setting, models: Sequence[Weights], parts: Sequence[Part], d
 
 
 def _threads(dispatch: Dispatch, jobs: int, work: float) -> int:
-    """Return how many threads do this work; 0 if it is so short that this one does it alone."""
+    """Return how many threads do work that needs no Python; 0 if it is so short that this one does it alone."""
     return dispatch.workers if jobs > 1 and work >= min(dispatch.least, _WORTH_A_THREAD) else 0
 
 
