@@ -17,6 +17,8 @@ from silobench.engines import Job
 from silobench.engines.cluster import connection
 from silobench.engines.cluster.batches import _MOST, batches, in_order_of_start
 from silobench.engines.cluster.parcels import parcelled, unparcelled
+from silobench.engines.cluster.tasks import Machine, Order, as_bytes, run_calls, this_machine
+from silobench.engines.shipping import packed, unpacked
 from silobench.errors import ConfigError
 from silobench.federation import federate
 from silobench.method.algorithms import fedavg
@@ -152,3 +154,29 @@ def test_a_federation_with_noise_sends_its_noisy_rows(silos) -> None:
     copy = unparcelled(parcelled(federation))
     assert torch.equal(copy.x, noisy)
     assert "x" in vars(copy)
+
+
+def test_a_worker_refuses_jobs_of_another_version(two) -> None:
+    """A machine that joins a cluster later was not asked for its versions before the first round."""
+    others = tuple((name, "0.0" if name == "torch" else version) for name, version in this_machine().versions)
+    calls = as_bytes(packed([(int, ())]))
+    orders = [Order((), calls, versions, ()) for versions in (others, this_machine().versions)]
+    refused, accepted = two.results([Job(run_calls, (), (order,)) for order in orders])
+    kind, (error, _) = unpacked(refused.data)
+    assert kind == "error"
+    assert isinstance(error, ConfigError)
+    assert f"has torch {torch.__version__}, but this command has torch 0.0" in str(error)
+    assert unpacked(accepted.data) == ("result", [0])
+
+
+def test_machines_with_other_versions_are_refused_by_name_and_other_processors_are_named(monkeypatch, caplog) -> None:
+    ours = this_machine()
+    older = Machine((*ours.versions[:-1], ("numpy", "1.0")), ours.cpu)
+    monkeypatch.setattr(connection, "_machines", lambda _: [("10.0.0.1", ours), ("10.0.0.2", older)])
+    with pytest.raises(ConfigError, match=r"the machine 10.0.0.2 of the Ray cluster has numpy 1.0, but this command"):
+        connection._check_nodes(None)
+    slower = Machine(ours.versions, "sse2")
+    monkeypatch.setattr(connection, "_machines", lambda _: [("10.0.0.1", ours), ("10.0.0.3", slower)])
+    with caplog.at_level("WARNING", logger="silobench"):
+        connection._check_nodes(None)
+    assert "the processors of 10.0.0.3 differ" in caplog.text

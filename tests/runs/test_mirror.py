@@ -1,18 +1,24 @@
 """Runs that are written on another machine: what arrives here is a run directory like any other, at every moment."""
 
 import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from silobench.engines import EXECUTORS, Engine, Executor, Job, News
+from silobench.engines.executor import InProcess, InState, executor_of
 from silobench.engines.shipping import packed, unpacked
-from silobench.errors import RecordError
+from silobench.errors import ConfigError, RecordError
 from silobench.runs.execute import execute
 from silobench.runs.experiment import plan
 from silobench.runs.mirror import RunFiles, Seen, changed_files, write_changes, write_files
 from silobench.runs.prepare import prepare
 from silobench.runs.stored import read_run
+from silobench.runs.sweep import sweep
 from silobench.runs.writer import locked, open_run
 
 CHOICES = {"dataset": "fcube", "partition": "octants", "algorithm": "scaffold", "solver": "sgd(epochs=1)", "rounds": 4}
@@ -104,3 +110,69 @@ def test_a_run_that_is_made_elsewhere_is_locked_here(tmp_path: Path) -> None:
         assert sent(tmp_path / "run") == {}
     with locked(tmp_path / "run"):
         pass
+
+
+class Far:
+    """An executor of another machine: jobs and news are copies, and every job is lost once, after its second value."""
+
+    workers, memories, is_remote, gpus = 2, InState(), True, 0.0
+
+    def __init__(self) -> None:
+        self.lost: set[int] = set()
+
+    def start(self) -> None:
+        pass
+
+    def results(self, jobs: Sequence[Job]) -> Iterator[Any]:
+        return (unpacked(packed(job))() for job in jobs)
+
+    def news(self, jobs: Sequence[Job]) -> Iterator[News]:
+        for place in (*range(len(jobs)), *range(len(jobs))):
+            job = unpacked(packed(jobs[place]))
+            for count, news in enumerate(InProcess().news([job])):
+                yield unpacked(packed(replace(news, job=place)))
+                if count == 2 and place not in self.lost:
+                    self.lost.add(place)
+                    break
+
+
+def test_a_sweep_on_other_machines_writes_the_runs_of_this_one(tmp_path: Path, monkeypatch) -> None:
+    """Each job is lost and sent again: it goes on after the rounds that had arrived, with the bits of inline."""
+    monkeypatch.setattr(EXECUTORS, "factories", dict(EXECUTORS.factories))
+    monkeypatch.setattr("silobench.runs.writer._COMMIT_EVERY", 0)
+    far = Far()
+
+    @EXECUTORS.register
+    def elsewhere(workers: int = 2) -> Executor:
+        return far
+
+    executor_of.cache_clear()
+    plans = plan(CHOICES | {"algorithm": ["fedavg", "scaffold"], "trials": 4})
+    events = list(sweep(plans, tmp_path / "many", "pool(workers=2, executor=elsewhere)", workers=2))
+    list(sweep(plans, tmp_path / "alone", "inline"))
+    assert far.lost == set(range(8))
+    for each in plans:
+        ours, theirs = (read_run(tmp_path / out / each.id) for out in ("many", "alone"))
+        assert ours.facts.state_sha256 == theirs.facts.state_sha256
+        numbers = [event.round for event in events if event.id == each.id and event.kind == "round"]
+        assert numbers == [1, 2, 3, 4]  # none is done twice
+    executor_of.cache_clear()
+
+
+def test_a_device_needs_gpus_of_the_cluster(monkeypatch) -> None:
+    monkeypatch.setattr(EXECUTORS, "factories", dict(EXECUTORS.factories))
+    far = Far()
+
+    @EXECUTORS.register
+    def elsewhere(workers: int = 2) -> Executor:
+        return far
+
+    executor_of.cache_clear()
+    engine = Engine(("inline",), workers=2, executor="elsewhere")
+    setting: Any = SimpleNamespace(task=SimpleNamespace(device="cuda"))
+    with pytest.raises(ConfigError, match="reserves no GPU for a party: give --gpus-per-party"):
+        engine.settled(setting)
+    far.gpus = 1.0
+    assert engine.settled(setting).workers == 2
+    assert str(engine) == "elsewhere"
+    executor_of.cache_clear()

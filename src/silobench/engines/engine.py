@@ -85,7 +85,7 @@ class Engine:
     def __str__(self) -> str:
         if self.mode != "inline" or not self.workers:
             return self.mode
-        return "ray" if self.is_remote else "pool"
+        return self.executor.partition("(")[0] if self.is_remote else "pool"
 
     @property
     def memories(self) -> Memories:

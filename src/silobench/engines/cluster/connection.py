@@ -29,6 +29,7 @@ _ANSWER = 120.0  # seconds that a node has to import silobench
 _OURS = {  # of the environment, before Ray is imported; what the user has set stays
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_task_oom_retries": "3",  # by default a party that needs too much memory is tried again without end
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # Ray's future behaviour, without its warning
     "RAY_NUM_REDIS_GET_RETRIES": "3",  # attempts to connect, one per second, each with a warning; by default 20
 }

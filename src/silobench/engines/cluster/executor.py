@@ -30,7 +30,7 @@ Gpus = Annotated[float, Field(ge=0.0)]
 
 
 @EXECUTORS.register
-def ray(workers: Count | None = None, address: str = connection.LOCAL, cpus: Cpus = 1.0, gpus: Gpus = 0.0) -> Executor:
+def ray(workers: Count | None = None, address: str = "local", cpus: Cpus = 1.0, gpus: Gpus = 0.0) -> Executor:
     """Run jobs on a Ray cluster: at `address` (auto or HOST:PORT), or one of this machine that ends with the command.
 
     Each job reserves `cpus` CPUs and `gpus` GPUs. At most `workers` jobs run at the same time.
@@ -73,8 +73,8 @@ class Cluster:
         return min(self._room, self._limit or self._room)
 
     def start(self) -> None:
-        """Start a worker for every slot, so that the first job does not wait for it."""
-        jobs = [Job(int, (), ()) for _ in range(self.workers)]
+        """Send a short job for every slot, for which Ray starts workers, so that the first round does not wait."""
+        jobs = [Job(time.sleep, (), (0.2,)) for _ in range(self.workers)]
         self._library.get([self._submit(Batch((number,), 1.0), jobs) for number in range(len(jobs))])
 
     def results(self, jobs: Sequence[Job]) -> Iterator[Any]:
@@ -90,17 +90,26 @@ class Cluster:
         sent = 0
         try:
             for place in range(len(groups)):
-                while place not in refs or refs[place] in running:
+                self._forget_finished(running, timeout=0.0)
+                while True:
                     while sent < min(len(order), place + ahead) and len(running) < _QUEUED * workers:
                         number = order[sent]
                         refs[number] = self._submit(groups[number], jobs)
                         running[refs[number]] = number
                         sent += 1
-                    for ref in self._library.wait(list(running), num_returns=1)[0]:
-                        del running[ref]
+                    if place in refs and refs[place] not in running:
+                        break
+                    self._forget_finished(running)
                 yield from self._received(refs.pop(place))
         finally:
             self._cancel(running)
+
+    def _forget_finished(self, running: dict[Any, int], timeout: float | None = None) -> None:
+        """Remove finished tasks; wait until there is one, unless a time is given."""
+        if running:
+            count = 1 if timeout is None else len(running)
+            for ref in self._library.wait(list(running), num_returns=count, timeout=timeout)[0]:
+                del running[ref]
 
     def news(self, jobs: Sequence[Job]) -> Iterator[News]:
         """Run all jobs, the most expensive first, and yield their news as it comes.
