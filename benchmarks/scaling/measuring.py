@@ -34,6 +34,8 @@ def jobs(beyond: bool) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "whole", _whole(parties, rows)
     yield "whole", _whole(10_000, 20)
     yield "whole", _whole(10_000, 20, cohort=1_000)
+    for model in (_SMALL, _LARGE):
+        yield "whole", _whole(100, 20, model)
     for parties, model in ((100, _LINEAR), (1_000, _LINEAR), (1_000, _SMALL), (10_000, _LINEAR), (10_000, _SMALL)):
         yield "whole", _whole(parties, 20, model, "scaffold", cohort=parties // 10, rounds=11)
     for engine in ("native", "inline"):

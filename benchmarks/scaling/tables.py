@@ -142,7 +142,7 @@ def _limits(study: Study) -> str:
         fixed = parts.pop("process")
         most = (memory - fixed) / sum(parts.values()) * case.parties
         largest = max(parts, key=lambda name: parts[name])
-        rows.append([title, f"{most:,.0f}", f"{largest}: {parts[largest] / sum(parts.values()):.0%}"])
+        rows.append([title, f"{most / 1e6:.2g} million", f"{largest}: {parts[largest] / sum(parts.values()):.0%}"])
     return markdown(["run", f"parties that fit {size(memory)}", "largest part"], rows)
 
 

@@ -199,11 +199,6 @@ class Federation:
         counts = np.stack([np.bincount(codes[rows], minlength=classes) for rows in private])
         return np.where(counts.any(0), counts, every)
 
-    @cached_property
-    def has_validation(self) -> bool:
-        """Whether a party holds out rows for validation."""
-        return any(len(party.validation) for party in self.parties)
-
     def validation_parts(self, party: Party) -> list[Part]:
         """Return a party's validation rows in large batches."""
         return [Part(batch, None) for batch in party.validation.split(self._evaluation_batch) if len(batch)]
