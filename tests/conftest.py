@@ -22,12 +22,18 @@ from silobench.data.dataset import Dataset, Split
 from silobench.federation import Federation, Party
 from silobench.models import Network
 from silobench.partitions import Partition
+from silobench.processes import cores
 from silobench.tasks.task import Task, task
 from wrong_inputs.plugins import registries_as_before
 
 torch.set_num_threads(1)  # also where something had imported it before
 collect_ignore = ["conftest.py"]  # it has no doctests, and the modules called conftest in folders take its name
 busy.SILENT = 60.0  # on a busy machine, a line about a slow step would come before the sentence that a test expects
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Run one process more than there are cores: tests of silos, clusters and pages wait for other processes."""
+    return cores() + 1
 
 
 @pytest.hookimpl(wrapper=True)
