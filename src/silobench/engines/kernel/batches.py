@@ -21,6 +21,7 @@ from silobench.federation import Party
 from silobench.method.types import Memory, Pull, Vector, at
 from silobench.rng import key_words, stream
 from silobench.training.party import LocalRound, reply_of_deltas, sends_only_deltas
+from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory, Reply
 
 _LARGEST_PARTY = 2e7  # parameters times rows visited: a few milliseconds; a longer party gains nothing
@@ -51,9 +52,17 @@ def can_batch(local_round: LocalRound, memory: Mapping[int, PartyMemory], shape:
     if shape.pictures is not None or setting.federation.is_sparse or setting.solver.steps is not None:
         return False
     is_plain = sends_only_deltas(setting) and setting.starts_from_broadcast and setting.canaries is None
-    if not is_plain or setting.algorithm_memory({}) or any("algorithm" in each for each in memory.values()):
+    if not is_plain or _remembers(setting) or any("algorithm" in each for each in memory.values()):
         return False
     return is_exact()
+
+
+def _remembers(setting: Setting) -> bool:
+    """Whether the algorithm gives a party a memory. A hook that fails does: a call for one party names the party."""
+    try:
+        return bool(setting.algorithm_memory({}))
+    except Exception:
+        return True
 
 
 @dataclass(frozen=True)
