@@ -183,7 +183,7 @@ def test_a_shared_reordered_model_gives_the_bits_of_one_copy_per_party(
     method = Method(ALGORITHMS.build(algorithm), solver)
 
     def run(threads: int) -> list[Any]:
-        options = {"rounds": 3, "participation": 4, "engine": Engine(("native",), workers=threads)}
+        options: dict[str, Any] = {"rounds": 3, "participation": 4, "engine": Engine(("native",), workers=threads)}
         return [
             (record.state.server.params, record.accuracy, record.loss, record.train_loss)
             for record in rounds(method, federation, its_task, **options)
