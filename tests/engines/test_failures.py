@@ -11,6 +11,7 @@ from engine_cases import Case, run
 from commands import call, write
 from natives import needs_native
 from silobench.engines import Engine, debug, inline, native, pool, stacked
+from silobench.engines.kernel.batches import is_exact
 from silobench.errors import ConfigError, RunError
 from silobench.method.solvers import SOLVERS
 from silobench.method.types import Algorithm, Server
@@ -81,15 +82,22 @@ def test_fast_engines_name_the_parties(silos, engine: Callable[..., Engine], pla
 
 
 @needs_native
-def test_an_error_of_the_native_step_names_its_party(silos, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("function", "spec", "place"),
+    [("train", "scaffold", "party 1"), ("train_batch", "fedavg", r"parties 1 and 0 \(trained together\)")],
+)
+def test_an_error_of_the_native_step_names_its_parties(
+    silos, monkeypatch, function: str, spec: str, place: str
+) -> None:
     def train(*_: Any) -> float:
         raise MemoryError("no room")
 
-    monkeypatch.setattr("silobench.engines.kernel.Kernel.train", train)
+    assert is_exact()
+    monkeypatch.setattr(f"silobench.engines.kernel.Kernel.{function}", train)
     case = Case(sizes=(20, 30))
     for engine in (Engine(("native",)), Engine(("native",), workers=2)):
-        with pytest.raises(RunError, match=r"^round 1, party 1: MemoryError: no room$"):
-            run("fedavg", case.federated(silos), engine, case.solver, rounds=1)
+        with pytest.raises(RunError, match=f"^round 1, {place}: MemoryError: no room$"):
+            run(spec, case.federated(silos), engine, case.solver, rounds=1)
 
 
 def test_an_error_that_a_user_can_correct_stays_as_it_is(silos) -> None:

@@ -89,8 +89,9 @@ class Batch:
             part = table[begin:end]
             try:
                 total = native().kernel.train_batch(self.shape, self.rows, passes, rule, start, part, threads, total)
-            except PartyError as error:
-                raise self._located(error, begin + error.place)  # noqa: B904  # it has its cause
+            except Exception as error:
+                places = [error.place] if isinstance(error, PartyError) else range(end - begin)
+                raise self._located(error, part[list(places)])  # noqa: B904  # it has its cause
         assert total is not None
         yield _reply(torch.from_numpy(total), table, time.perf_counter() - began, threads)
 
@@ -102,13 +103,13 @@ class Batch:
             start, pull = algorithm.start(server, nothing), algorithm.pull(server, nothing)
             rule = rule_of(at(solver.lr, server), solver.momentum, solver.weight_decay, pull)
         except Exception as error:
-            raise self._located(error, 0)  # noqa: B904  # it has its cause
+            raise self._located(error, self.table[:1])  # noqa: B904  # it has its cause
         batch = solver.batch or int(self.table["count"][0])
         passes = Passes(key_words(setting.seed, "order", server.round), solver.epochs, batch)
         return start.contiguous().numpy(), rule, passes
 
-    def _located(self, error: Exception, place: int) -> Exception:
-        return located(error, self.local_round, [int(self.table["number"][place])])
+    def _located(self, error: Exception, parties: NDArray[np.void]) -> Exception:
+        return located(error, self.local_round, parties["number"].tolist())
 
 
 def rule_of(lr: float, momentum: float, decay: float, pull: Pull) -> Rule:
