@@ -50,6 +50,8 @@ def jobs(beyond: bool) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "whole", _whole(100_000, 5, cohort=100)
         yield "native", {"parties": 100_000, "rows": 5, "batch": 10, "variants": list(_beyond())}
         yield "whole", _whole(1_000_000, 2, cohort=1_000)
+        of_million = [{"cohort": cohort, "model": _LINEAR, "algorithm": "fedavg"} for cohort in (1_000, 10_000)]
+        yield "native", {"parties": 1_000_000, "rows": 2, "batch": 10, "variants": of_million}
 
 
 def _whole(

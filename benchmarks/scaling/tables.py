@@ -154,12 +154,15 @@ def _nodes(study: Study) -> str:
         ("mlp, 200 rows", replace(_MILLION, parties=100_000, cohort=10_000, rows=200, parameters=_SMALL)),
         ("mlp(256, 128), 2,000 rows", replace(_MILLION, parties=10_000, cohort=1_000, rows=2_000, parameters=_LARGE)),
     ):
-        one = round_on(study, case, Machines(1, study.machine["cores"]))
+        run, one = f"{title}, cohort {case.cohort:,}", round_on(study, case, Machines(1, study.machine["cores"]))
+        native = study.cost("native round", replace(case, tested=0))
+        alone = [amount(native, "s"), f"{one.seconds / native:.1f}"]
+        rows.append([run, "one core, native, without Ray", "", amount(native, "s"), "", "", *alone, "", ""])
         for nodes in (1, 2, 10, 100):
             cluster = round_on(study, case, Machines(nodes, study.machine["cores"]))
             rows.append(
                 [
-                    f"{title}, cohort {case.cohort:,}",
+                    run,
                     f"{nodes}",
                     f"{cluster.tasks:,}",
                     amount(cluster.parallel, "s"),

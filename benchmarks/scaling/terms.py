@@ -122,7 +122,8 @@ _WORKERS = (
     *(term for term in _ROUND if term.name in ("cohort", "steps", "rows", "training", "messages")),
 )
 _SETTING = (
-    Term("setting", "setting", _one, "method, network and code"),
+    Term("setting", "setting", _one, "method, names of columns and code"),
+    Term("model", "byte of the model", lambda case: case.parameters * 4, "the initial model and its layout"),
     Term("parties", "party of the federation", _parties, "its objects and its row numbers, pickled one by one"),
     Term("rows", "stored byte of the rows", _stored_bytes, "as they are; the workers of a machine share them"),
 )
