@@ -50,12 +50,15 @@ def write_files(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def changed_files(path: Path, seen: Seen) -> tuple[list[Change], Seen]:
-    """Return the files of a run directory that changed since `seen`, in the order to write them, and what was seen."""
+    """Return the files of a run directory that changed since `seen`, in the order to write them, and what was seen.
+
+    The run must be open: until then, its records may end with lines that were never committed and will be dropped.
+    """
     now = {name: _stamp(path / name) for name in _names(path)}
     changes = []
     for name in now:
         if now[name] != seen.get(name):
-            offset = seen[name][2] if name == _ROUNDS and name in seen else 0  # records only grow
+            offset = seen[name][2] if name == _ROUNDS and name in seen else 0  # records of an open run only grow
             changes.append(Change(name, offset, (path / name).read_bytes()[offset:]))
     return changes, now
 

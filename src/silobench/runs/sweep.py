@@ -23,7 +23,7 @@ from silobench.engines.executor import workers_on
 from silobench.errors import HookError, RunError, SilobenchError
 from silobench.method.solvers import SOLVERS
 from silobench.models.devices import type_of
-from silobench.runs.execute import execute
+from silobench.runs.execute import execute, hardware_of
 from silobench.runs.experiment import load_plugin
 from silobench.runs.facts import LOST
 from silobench.runs.mirror import Change, RunFiles, Seen, changed_files, write_changes, write_files
@@ -181,11 +181,14 @@ def _side_by_side(plans: Sequence[Plan], context: WorkerContext, engine: Engine,
 
 
 def _on_other_machines(plans: Sequence[Plan], context: WorkerContext, engine: Engine, workers: int) -> Generator[Event]:
-    """Make each run on one worker of a cluster; what it writes there is written into `context.out` here."""
+    """Make each run on one worker of a cluster; what it writes there is written into `context.out` here.
+
+    All runs record the hardware of this machine, because each may continue here or on any machine of the cluster.
+    """
     jobs, plugins = [], tuple((path.name, path.read_bytes()) for path in context.plugins)
     for plan in plans:
         dataset = load(plan.cell.dataset)
-        arguments = (plan, engine, RunFiles(context.out / plan.id), plugins)
+        arguments = (plan, engine, RunFiles(context.out / plan.id), plugins, hardware_of(plan.cell.device))
         jobs.append(Job(_elsewhere, (dataset,), arguments, _cost(plan, dataset)))
     with ExitStack() as stack:
         for plan in plans:
@@ -198,7 +201,12 @@ def _on_other_machines(plans: Sequence[Plan], context: WorkerContext, engine: En
 
 
 def _elsewhere(
-    dataset: Dataset, plan: Plan, engine: Engine, files: Mapping[str, bytes], plugins: Sequence[tuple[str, bytes]]
+    dataset: Dataset,
+    plan: Plan,
+    engine: Engine,
+    files: Mapping[str, bytes],
+    plugins: Sequence[tuple[str, bytes]],
+    hardware: Mapping[str, str],
 ) -> Generator[tuple[Event, list[Change]]]:
     """Make a run on a machine that has none of the command's files; yield its events, and what it wrote before each."""
     for name, content in plugins:
@@ -206,10 +214,12 @@ def _elsewhere(
     with TemporaryDirectory(prefix="silobench-") as folder:
         path = Path(folder) / plan.id
         write_files(path, files)
-        with closing(_events(plan, Path(folder), engine, dataset)) as events:
+        with closing(_events(plan, Path(folder), engine, dataset, hardware)) as events:
             seen: Seen = {}
             for event in events:
-                changes, seen = changed_files(path, seen)
+                changes: list[Change] = []
+                if event.kind != "begin":  # only then has the run dropped lines that were never committed
+                    changes, seen = changed_files(path, seen)
                 yield event, changes
 
 
@@ -245,9 +255,15 @@ def _context(out: Path, plugins: Sequence[Path]) -> WorkerContext:
     return WorkerContext(out.absolute(), Path.cwd(), variables, tuple(path.absolute() for path in plugins))
 
 
-def _events(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None = None) -> Generator[Event]:
+def _events(
+    plan: Plan,
+    out: Path,
+    engine: Engine,
+    dataset: Dataset | None = None,
+    hardware: Mapping[str, str] | None = None,
+) -> Generator[Event]:
     try:
-        yield from _rounds(plan, out, engine, dataset)
+        yield from _rounds(plan, out, engine, dataset, hardware)
     except HookError as error:  # before the first round, or after it
         raise _failure(plan, f"because {error}", error.details or traceback.format_exc()) from error
     except RunError as error:  # most start with the round and the party
@@ -265,12 +281,14 @@ def _failure(plan: Plan, how: str, details: str) -> RunError:
     return RunError(f"{plan.name} failed {how.rstrip('.')}; finished rounds are kept{then}.", details)
 
 
-def _rounds(plan: Plan, out: Path, engine: Engine, dataset: Dataset | None) -> Generator[Event]:
+def _rounds(
+    plan: Plan, out: Path, engine: Engine, dataset: Dataset | None, hardware: Mapping[str, str] | None
+) -> Generator[Event]:
     prepared = prepare(plan, dataset)
     main = prepared.metric
     begin = Event("begin", plan.id, plan.name, plan.cell.rounds, notes=prepared.notes, metric=main)
     yield begin
-    with closing(execute(prepared, out, engine)) as records:
+    with closing(execute(prepared, out, engine, hardware=hardware)) as records:
         for record in records:
             single_seconds, speedup = _single_worker(record)
             yield replace(

@@ -123,15 +123,18 @@ class Cluster:
     def news(self, jobs: Sequence[Job]) -> Iterator[News]:
         """Run all jobs, the most expensive first, and yield their news as it comes.
 
-        A job whose worker or machine is lost is sent again. Closing the iterator stops the jobs.
+        A job whose worker or machine is lost is sent again. Its losses are counted anew when it goes on, which is after
+        its first value: that one only says that it began. Closing the iterator stops the jobs.
         """
         todo = sorted(range(len(jobs)), key=lambda job: jobs[job].cost)  # the most expensive last
         losses = dict.fromkeys(todo, 0)
         running: dict[Any, int] = {}  # jobs by their generators
+        silent: set[int] = set()  # jobs without a value since they were sent
         try:
             while todo or running:
                 while todo and len(running) < self.workers:
                     job = todo.pop()
+                    silent.add(job)
                     running[self._submit(Batch((job,), 1.0), jobs, self._stream)] = job
                 (generator,) = self._library.wait(list(running), num_returns=1)[0]
                 job = running[generator]
@@ -144,6 +147,9 @@ class Cluster:
                         raise self._lost(error) from error
                     todo.append(job)
                     continue
+                if job not in silent:
+                    losses[job] = 0
+                silent.discard(job)
                 if kind == "result":
                     del running[generator]
                 yield News(job, value, kind == "result")

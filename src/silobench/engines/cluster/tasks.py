@@ -45,7 +45,7 @@ class Order:
 @functools.cache
 def this_machine() -> Machine:
     """Return what results depend on in this process."""
-    packages = {name: metadata.version(name) for name in ("silobench", "torch", "numpy")}
+    packages = {name: metadata.version(name) for name in ("silobench", "torch", "numpy", "scipy", "scikit-learn")}
     return Machine((("python", platform.python_version()), *packages.items()), cpu_type())
 
 
