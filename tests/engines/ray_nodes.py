@@ -52,6 +52,11 @@ class Nodes:
         self._nodes: list[Node] = []
 
     @property
+    def alive(self) -> list[Node]:
+        """The machines that run, the head first."""
+        return [node for node in self._nodes if node.process.poll() is None]
+
+    @property
     def pids(self) -> list[int]:
         """The process ids of all machines, without those of workers, which come and go."""
         return [pid for node in self._nodes for pid in _tree(node.process.pid, depth=2)]

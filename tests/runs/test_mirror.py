@@ -177,7 +177,7 @@ def test_a_sweep_on_other_machines_writes_the_runs_of_this_one(far: Far, tmp_pat
     for each in plans:
         ours, theirs = (read_run(tmp_path / out / each.id) for out in ("many", "alone"))
         assert ours.facts.state_sha256 == theirs.facts.state_sha256
-        assert ours.facts.environment == theirs.facts.environment  # also the processor: a run may begin here and end there
+        assert ours.facts.environment == theirs.facts.environment  # also their processor
         numbers = [event.round for event in events if event.id == each.id and event.kind == "round"]
         assert numbers == ([2, 3, 4] if each in plans[:2] else [1, 2, 3, 4])  # none is done twice
 
