@@ -94,14 +94,18 @@ def test_100_parties_have_the_bits_of_inline(silos, engine: Engine, kind: str) -
     assert {(record.engine, record.workers) for record in records} == {("ray", 2)}
 
 
-def test_jobs_run_on_both_machines_and_results_keep_their_order(cluster: Cluster) -> None:
+def test_jobs_run_on_both_machines_and_results_keep_their_order(cluster: Cluster, tmp_path: Path) -> None:
+    """A job waits until both machines have one, because a busy machine may need long to start a worker."""
+    until = time.time() + PATIENCE
+
     def place(number: int) -> tuple[int, str]:
+        import os
         import time
 
-        import ray
-
-        time.sleep(0.2)
-        return number, ray.get_runtime_context().get_node_id()
+        (tmp_path / os.environ["MACHINE"]).touch()
+        while len(list(tmp_path.iterdir())) < 2 and time.time() < until:
+            time.sleep(0.05)
+        return number, os.environ["MACHINE"]
 
     jobs = [Job(place, (), (number,), cost=number % 3) for number in range(12)]
     results = list(cluster.results(jobs))
@@ -312,7 +316,7 @@ def test_a_machine_killed_in_a_round_costs_only_work_of_that_round(silos, nodes:
     """The run ends with the bits of inline. A log of all trainings shows which were done twice."""
     engine, victim = on_ray(address=nodes.address), nodes.alive[-1]
     assert engine.workers == 2
-    name, log, stuck = victim.name, tmp_path / "log", tmp_path / "stuck"
+    name, log, stuck, until = victim.name, tmp_path / "log", tmp_path / "stuck", time.time() + PATIENCE
 
     def begin(server: Server, memory: Any) -> Vector:
         import os
@@ -323,6 +327,8 @@ def test_a_machine_killed_in_a_round_costs_only_work_of_that_round(silos, nodes:
         if server.round == 1 and os.environ["MACHINE"] == name:
             stuck.touch()
             time.sleep(600)
+        while server.round == 1 and not stuck.exists() and time.time() < until:
+            time.sleep(0.05)  # else a busy machine may start its worker when all parties are trained
         return server.params
 
     def kill_when_stuck() -> None:
