@@ -58,11 +58,31 @@ class Carrier:
     def answer_all(self) -> None:
         """Answer the messages that come within some seconds. Nothing is left for Flower to do."""
         for _ in range(_LOOKS):
-            message = self._functions["receive"]()
-            if message is None:
-                time.sleep(_PAUSE)
-            elif self._is_of_our_app(message[0].metadata.run_id):
+            messages = self._received()
+            for message in messages:
                 self._carry(*message)
+            if not messages:
+                time.sleep(_PAUSE)
+
+    def _received(self) -> list[Any]:
+        """Return the newest message of each run of our app, and drop the others that wait.
+
+        A server asks a silo one thing at a time, so nobody waits for the answer to an older letter any more. A silo
+        that is slower than the others would never catch up if it answered them all.
+        """
+        newest = dict[int, Any]()
+        while (message := self._functions["receive"]()) is not None:
+            data = message[0].metadata
+            if not self._is_of_our_app(data.run_id):
+                continue
+            older = newest.get(data.run_id)
+            if older is not None and older[0].metadata.created_at > data.created_at:
+                message, older = older, message
+            newest[data.run_id] = message
+            if older is not None:
+                print("dropped a letter, because a newer one has come.", file=sys.stderr, flush=True)
+                self._functions["confirm_message_received"](data.run_id, older[0].metadata.message_id)
+        return list(newest.values())
 
     def _is_of_our_app(self, run: int) -> bool:
         """Return whether a run is one of silobench's app; look at the app once."""
