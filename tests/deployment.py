@@ -48,6 +48,17 @@ WAITS = Waits(join=300.0, round=300.0, grace=300.0)
 SHORT_GRACE = Waits(join=300.0, round=300.0, grace=5.0)
 
 
+def flower_python() -> str | None:
+    """Return a Python that has Flower: the one that a variable names, that of the project, or this one."""
+    named = os.environ.get("SILOBENCH_FLOWER_PYTHON")
+    for python in (named, str(Path(__file__).parents[1] / ".venv" / "flower" / "bin" / "python"), sys.executable):
+        if python and Path(python).exists():
+            probe = [python, "-c", "import flwr"]
+            if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+                return python
+    return None
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -142,7 +142,9 @@ class SiloMode:
         while True:
             session.begin_late()
             missing = {name: letter for name, letter in letters.items() if name not in answers}
-            answers |= session.ask(missing, max(0, self.quorum - len(answers)), lambda answer: checked_test(answer, form))
+            answers |= session.ask(
+                missing, max(0, self.quorum - len(answers)), lambda answer: checked_test(answer, form)
+            )
             if len(answers) >= self.quorum:
                 break
             session.need_possible(self.quorum)

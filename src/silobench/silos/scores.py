@@ -47,7 +47,7 @@ def whole_parts(whole: WholeTest) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def blank_test(setting: Setting, is_final: bool) -> Letter:
-    """Return the answer of a silo with one test row to `score`, or to `final`: its facts and the forms of its arrays."""
+    """Return the form of an answer to `score`, or to `final`: that of a silo with one test row."""
     objective, dataset = setting.task.objective, setting.federation.dataset
     rows = TestedRows(torch.zeros(1, objective.outputs(dataset)), torch.zeros(1, dtype=torch.int64))
     facts, arrays = score_parts(objective.score(rows.outputs, rows.y))

@@ -114,8 +114,9 @@ class Session:
     ) -> dict[str, T]:
         """Send letters to silos by name, and return what `read` makes of the answers, in the order of the letters.
 
-        A silo whose answer `read` refuses counts as one that did not answer. It waits until `least` of them are there; then until all have answered, or `least` of them and a time of grace
-        is over. Neither takes longer than `seconds`.
+        A silo whose answer `read` refuses counts as one that did not answer. The server waits until `least` of them are
+        there; then until all have answered, or `least` of them and a time of grace is over. Neither takes longer than
+        `seconds`.
         """
         seconds = seconds or self.agreement.consortium.waits.round
         self._await(letters, least, seconds)

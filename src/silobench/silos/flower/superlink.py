@@ -58,7 +58,7 @@ def guarded(run: Callable[..., None]) -> Callable[..., None]:
 
 
 def guard(module: Any) -> None:
-    """Leave a module of Flower no other way to serve than `guarded`; end the process if it does not serve by uvicorn."""
+    """Leave a module of Flower no other way to serve than `guarded`; end the process if it does not use uvicorn."""
     if not callable(getattr(getattr(module, "uvicorn", None), "run", None)):
         raise SystemExit("this version of Flower has no place for the guard of its interfaces: install flwr 1.41.")
     module.uvicorn = SimpleNamespace(run=guarded(module.uvicorn.run))

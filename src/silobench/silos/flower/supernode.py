@@ -9,7 +9,7 @@ not start.
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -42,7 +42,7 @@ def answering(
         with connect(*arguments, **options) as (node, *functions):
             if tuple(getattr(function, "__name__", "") for function in functions) != _FUNCTIONS:
                 raise SystemExit("this version of Flower has no place to check an app: install flwr 1.41.")
-            carrier = Carrier(node, dict(zip(_FUNCTIONS, functions, strict=True)), desk)
+            carrier = Carrier(node, dict(zip(_FUNCTIONS, functions, strict=True)), client_app(), desk)
             yield (node, carrier.answer_all, *functions[1:])
 
     return connection
@@ -51,9 +51,9 @@ def answering(
 class Carrier:
     """Takes letters from the SuperLink to a desk, and the answers back, by the functions of a connection."""
 
-    def __init__(self, node: int, functions: dict[str, Callable[..., Any]], desk: str):
-        self._node, self._functions, self._desk = node, functions, desk
-        self._app, self._checked = client_app(), set[int]()
+    def __init__(self, node: int, functions: Mapping[str, Callable[..., Any]], app: Callable[..., Any], desk: str):
+        self._node, self._functions, self._app, self._desk = node, functions, app, desk
+        self._checked = set[int]()
 
     def answer_all(self) -> None:
         """Answer the messages that come within some seconds. Nothing is left for Flower to do."""
