@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from consortia import NAMES, rehearsal
+from silobench.data.agreed import Summary
 from silobench.silos.letters import Letter
 from silobench.silos.post import Answer
 
@@ -69,13 +70,23 @@ def test_a_faulty_silo_counts_as_one_that_did_not_answer(
     assert not list(tmp_path.rglob(f"silos/west.{kind}"))  # nothing is stored before it is checked
 
 
-def test_a_card_that_the_other_silos_would_refuse_does_not_stop_them(tmp_path: Path) -> None:
+def test_a_card_that_the_other_silos_would_refuse_does_not_stop_them(tmp_path: Path, monkeypatch: Any) -> None:
     three = rehearsal(tmp_path, rounds=1)
     west = three.silos["west"]
     signed = west._signed
-    west._signed = lambda purpose, content: signed(purpose, b"another card" if purpose == "card" else content)  # type: ignore[method-assign]
+    monkeypatch.setattr(west, "_signed", lambda purpose, content: signed(purpose, content[purpose == "card" :]))
     (record,) = three.run()
     assert record.cohort == (0, 1)
+
+
+def test_a_silo_with_sums_of_other_columns_is_left_out_also_if_it_is_the_first(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    three = rehearsal(tmp_path, rounds=1)
+    monkeypatch.setattr(three.silos["north"], "_introduced_by", lambda: (48, Summary(48)))
+    (record,) = three.run()
+    assert record.cohort == (0, 1)
+    assert {join.stem for join in tmp_path.rglob("silos/*.join")} == {"south", "west"}
 
 
 class KilledError(Exception):

@@ -31,7 +31,10 @@ def check_join(answer: Letter, agreement: Agreement, others: Collection[Letter])
         raise LetterError(f"it says that it is {name}, but its signature is not by the key of {name}")
     if not all(type(facts[each]) is int and 0 <= facts[each] <= _MOST_ROWS for each in ("rows", "tests")):
         raise LetterError("it states no numbers of rows")
-    joined([Summary.from_json(each.facts["summary"]) for each in (*others, answer)])
+    summary, columns = Summary.from_json(facts["summary"]), agreement.columns
+    if set(summary.features) != set(columns.summed_features) or (summary.target is None) != bool(columns.label.classes):
+        raise LetterError("it sent sums of other columns than the agreement has")
+    joined([*(Summary.from_json(each.facts["summary"]) for each in others), summary])  # sums may be too large
     adverts = answer.arrays["adverts"] if agreement.hides else None
     if adverts is not None:
         check_adverts(adverts, agreement.plan.cell.rounds)

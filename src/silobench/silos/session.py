@@ -96,7 +96,9 @@ class Session:
     def survivors(self, round: int) -> tuple[str, ...] | None:
         """Return the silos for whose sum shares were asked in a round; None before that."""
         file = self.folder / _SURVIVORS
-        facts = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"round": None}
+        if not file.exists():
+            return None
+        facts = json.loads(file.read_text(encoding="utf-8"))
         return tuple(facts["survivors"]) if facts["round"] == round else None
 
     def settle_survivors(self, round: int, names: Sequence[str]) -> None:
