@@ -41,7 +41,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "scaffold": {"algorithm": "scaffold"},
     "secure": {"transforms": "rand_k(fraction=0.5) | secure_sum(protocol=pairwise, range=100)"},
 }
-ROUNDS, REJOINING_ROUNDS = 5, 8
+ROUNDS, REJOINING_ROUNDS = 5, 6
 HELD = 3  # from this round on, counted from 0, the others wait until the silo that was killed is back
 REJOINING = "rejoining"
 WAITS = Waits(join=300.0, round=300.0, grace=300.0)
@@ -244,7 +244,8 @@ def main(root: Path) -> None:
     stage = Stage(root)
     stage.prepare()
     places = {name: stage.found(name, choices) for name, choices in METHODS.items()}
-    rejoining = stage.found(REJOINING, {"rounds": REJOINING_ROUNDS}, SHORT_GRACE)
+    choices = {"rounds": REJOINING_ROUNDS, "eval_every": REJOINING_ROUNDS}  # a test without a silo takes a time of grace
+    rejoining = stage.found(REJOINING, choices, SHORT_GRACE)
     other = stage.found("other", {})
     first, facts = (
         rejoining,
