@@ -244,7 +244,7 @@ def main(root: Path) -> None:
     stage = Stage(root)
     stage.prepare()
     places = {name: stage.found(name, choices) for name, choices in METHODS.items()}
-    choices = {"rounds": REJOINING_ROUNDS, "eval_every": REJOINING_ROUNDS}  # a test without a silo takes a time of grace
+    choices = {"rounds": REJOINING_ROUNDS, "eval_every": REJOINING_ROUNDS}  # a test takes a time of grace
     rejoining = stage.found(REJOINING, choices, SHORT_GRACE)
     other = stage.found("other", {})
     first, facts = (
