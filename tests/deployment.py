@@ -41,11 +41,22 @@ METHODS: dict[str, dict[str, Any]] = {
     "scaffold": {"algorithm": "scaffold"},
     "secure": {"transforms": "rand_k(fraction=0.5) | secure_sum(protocol=pairwise, range=100)"},
 }
-ROUNDS, REJOINING_ROUNDS = 5, 8
+ROUNDS, REJOINING_ROUNDS = 5, 6
 HELD = 3  # from this round on, counted from 0, the others wait until the silo that was killed is back
 REJOINING = "rejoining"
 WAITS = Waits(join=300.0, round=300.0, grace=300.0)
 SHORT_GRACE = Waits(join=300.0, round=300.0, grace=5.0)
+
+
+def flower_python() -> str | None:
+    """Return a Python that has Flower: the one that a variable names, that of the project, or this one."""
+    named = os.environ.get("SILOBENCH_FLOWER_PYTHON")
+    for python in (named, str(Path(__file__).parents[1] / ".venv" / "flower" / "bin" / "python"), sys.executable):
+        if python and Path(python).exists():
+            probe = [python, "-c", "import flwr"]
+            if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+                return python
+    return None
 
 
 def free_port() -> int:
@@ -233,7 +244,8 @@ def main(root: Path) -> None:
     stage = Stage(root)
     stage.prepare()
     places = {name: stage.found(name, choices) for name, choices in METHODS.items()}
-    rejoining = stage.found(REJOINING, {"rounds": REJOINING_ROUNDS}, SHORT_GRACE)
+    choices = {"rounds": REJOINING_ROUNDS, "eval_every": REJOINING_ROUNDS}  # a test takes a time of grace
+    rejoining = stage.found(REJOINING, choices, SHORT_GRACE)
     other = stage.found("other", {})
     first, facts = (
         rejoining,

@@ -15,9 +15,9 @@ from silobench.method.secure import Pairwise
 from silobench.method.selection import Cohort
 from silobench.method.types import Memory
 from silobench.silos.agreement import Agreement
-from silobench.silos.letters import Letter, LetterError
+from silobench.silos.letters import Letter
 from silobench.silos.messages import blank_reply, broadcast_arrays, last_round, reply_of
-from silobench.silos.scores import score_of, whole_of
+from silobench.silos.scores import blank_test, checked_test, score_of, whole_of
 from silobench.silos.session import Session
 from silobench.tasks.score import Score
 from silobench.tasks.task import Weights
@@ -57,18 +57,17 @@ class SiloMode:
         """Ask silos to train; without the quorum of a round there are no replies."""
         session, self.round = self.session, local_round.server.round
         session.begin_late()
-        letters = {self.names[party]: self._letter(local_round, party, memory[party]) for party in memory}
-        least = min(self.quorum, len(letters))
-        answers = session.ask(letters, least)
+        survivors = session.survivors(self.round)  # of a round that was interrupted while its sum was unmasked
+        parties = [party for party in memory if survivors is None or self.names[party] in survivors]
+        letters = {self.names[party]: self._letter(local_round, party, memory[party]) for party in parties}
+        least = min(self.quorum, len(letters)) if survivors is None else len(survivors)
         secret = throwaway_keys(session.agreement, local_round.cohort)
-        replies = list[Reply]()
-        for party in memory:
-            if self.names[party] in answers:
-                blank = blank_reply(local_round, party, memory[party], secret.get(party, {}))
-                try:
-                    replies.append(reply_of(answers[self.names[party]], blank, party))
-                except LetterError as error:
-                    _log.warning("%s", error)
+
+        def reply(answer: Letter) -> Reply:
+            party = self.names.index(answer.silo)
+            return reply_of(answer, blank_reply(local_round, party, memory[party], secret.get(party, {})), party)
+
+        replies = list(session.ask(letters, least, reply).values())
         if len(replies) < least:
             session.need_possible(least)
             _log.warning(
@@ -101,8 +100,8 @@ class SiloMode:
     ) -> list[Score]:
         """Return the sum of the silos' scores of a model."""
         (model,) = models
-        answers = self._tests("score", model)
-        return [sum((score_of(answer) for answer in answers.values()), Score())]
+        form = blank_test(setting, is_final=False)
+        return [sum((score_of(answer) for answer in self._tests("score", model, form).values()), Score())]
 
     def final(self, setting: Setting, models: Sequence[Weights]) -> dict[str, Any]:
         """Return the final test: rows by class and answer, calibration, and the main metric on each silo's rows.
@@ -110,7 +109,8 @@ class SiloMode:
         Metrics that need the answers to single rows are left out.
         """
         (model,) = models
-        objective, answers = setting.task.objective, self._tests("final", model)
+        objective, form = setting.task.objective, blank_test(setting, is_final=True)
+        answers = self._tests("final", model, form)
         whole = whole_of(list(answers.values()), len(setting.federation.dataset.classes))
         facts = whole.as_json(replace(objective, extra=()))
 
@@ -127,8 +127,11 @@ class SiloMode:
             facts["cross"] = {"models": ["shared"], "tests": tests, "scores": [[*mains.values(), on_all]]}
         return facts
 
-    def _tests(self, kind: str, model: Weights) -> dict[str, Letter]:
-        """Return the answers of silos to a model, by name; it asks again until the quorum has answered."""
+    def _tests(self, kind: str, model: Weights, form: Letter) -> dict[str, Letter]:
+        """Return the answers of silos to a model, by name; it asks again until the quorum has answered.
+
+        `form` is the answer for a single row.
+        """
         session, waits = self.session, self.session.agreement.consortium.waits
         params, buffers = (each.numpy() for each in model)
         letters = {
@@ -139,7 +142,9 @@ class SiloMode:
         while True:
             session.begin_late()
             missing = {name: letter for name, letter in letters.items() if name not in answers}
-            answers |= session.ask(missing, max(0, self.quorum - len(answers)))
+            answers |= session.ask(
+                missing, max(0, self.quorum - len(answers)), lambda answer: checked_test(answer, form)
+            )
             if len(answers) >= self.quorum:
                 break
             session.need_possible(self.quorum)

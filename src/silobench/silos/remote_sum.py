@@ -12,6 +12,8 @@ from silobench.method.secure.pairwise import (
     messages_of_unmasking,
 )
 from silobench.method.types import Memory, Phase
+from silobench.silos.answers import check_shares
+from silobench.silos.letters import Letter
 from silobench.silos.session import Session
 
 
@@ -39,12 +41,14 @@ class RemotePairwise(Pairwise):
         names = [roster.names[party] for party in survivors]
         letters = {name: session.letter("unmask", name, {"survivors": names}, {}, number) for name in names}
         threshold, members = self.least(len(cohort)), session.members
-        shares = {
-            roster.names.index(name): {
-                party: answer.arrays[f"share/{roster.names[party]}"].tobytes() for party in members
-            }
-            for name, answer in session.ask(letters, threshold).items()
-        }
+
+        def shares_in(answer: Letter) -> dict[int, bytes]:
+            check_shares(answer, [roster.names[party] for party in members])
+            return {party: answer.arrays[f"share/{roster.names[party]}"].tobytes() for party in members}
+
+        session.settle_survivors(number, names)
+        answers = session.ask(letters, threshold, shares_in)
+        shares = {roster.names.index(name): each for name, each in answers.items()}
         helpers = self.remaining(
             survivors, lambda phase: shares, "unmasking", cohort,
             lambda rest: [messages_of_unmasking(survivors, rest, len(members))],

@@ -1,14 +1,18 @@
 """Scores as letters and back: sums over a silo's test rows, and no value of a single row."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
-from silobench.loop.final import WholeTest
+from silobench.loop.final import TestedRows, WholeTest
+from silobench.silos.answers import need_forms
 from silobench.silos.letters import Letter, LetterError
 from silobench.tasks.calibration import Calibration
 from silobench.tasks.score import Score
+from silobench.training.setting import Setting
 
 _SUM = "sum/"
 _BINS = ("bin rows", "bin confidence", "bin correct")
@@ -40,6 +44,33 @@ def whole_parts(whole: WholeTest) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays |= dict(zip(_BINS, (bins.rows, bins.confidence, bins.correct), strict=True))
         facts["squares"] = bins.squares
     return facts, arrays
+
+
+def blank_test(setting: Setting, is_final: bool) -> Letter:
+    """Return the form of an answer to `score`, or to `final`: that of a silo with one test row."""
+    objective, dataset = setting.task.objective, setting.federation.dataset
+    rows = TestedRows(torch.zeros(1, objective.outputs(dataset)), torch.zeros(1, dtype=torch.int64))
+    facts, arrays = score_parts(objective.score(rows.outputs, rows.y))
+    if is_final:
+        whole = WholeTest(len(dataset.classes))
+        whole.add(replace(objective, extra=()), rows)
+        more_facts, more_arrays = whole_parts(whole)
+        facts, arrays = {**facts, **more_facts}, {**arrays, **more_arrays}
+    return Letter("form", facts, arrays)
+
+
+def checked_test(answer: Letter, form: Letter) -> Letter:
+    """Return the answer of a silo to a model; refuse one of another form, or with numbers that cannot be."""
+    need_forms(answer.arrays, form.arrays)
+    if answer.arrays.keys() != form.arrays.keys() or answer.facts.keys() != form.facts.keys():
+        raise LetterError("its answer has more or fewer parts than the sums of a test")
+    stated = {name: value for name, value in answer.facts.items() if (name, value) != ("loss", None)}
+    if not all(type(value) in (int, float) for value in stated.values()):
+        raise LetterError("its answer has a sum that is no number")
+    hits, rows = answer.arrays["hits"], answer.arrays["rows"]
+    if (hits < 0).any() or (hits > rows).any():
+        raise LetterError("its answer has more right answers than rows")
+    return answer
 
 
 def whole_of(answers: list[Letter], classes: int) -> WholeTest:

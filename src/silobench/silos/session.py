@@ -4,22 +4,23 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from silobench.atomic import replace_atomically
 from silobench.data.agreed import Summary, joined
 from silobench.errors import ConfigError, RunError, SilobenchError, listed
-from silobench.silos import keys
 from silobench.silos.agreement import Agreement, Roster
-from silobench.silos.introductions import JOIN, introduction
+from silobench.silos.answers import check_boxes, check_join
 from silobench.silos.letters import REFUSAL, Letter, LetterError
 from silobench.silos.post import Post
-from silobench.silos.secret_keys import check_adverts
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+_SURVIVORS = "survivors.json"
 _POLL = 1.0  # seconds between two looks at who is there
 _INTRODUCTION = 60.0  # seconds that a silo has to say who it is; one that does not is asked again after as long
 
@@ -86,9 +87,23 @@ class Session:
             return
         self.meet()
         letters = {name: self.letter("end", name, {}, {}, 0) for name in self.roster.names if name in self.addresses}
-        self.ask(letters, len(letters), _INTRODUCTION)
+        self.ask(letters, len(letters), lambda answer: answer, _INTRODUCTION)
         self.has_ended = True
         self._save()
+
+    # --- survivors of a secure sum -------------------------------------------------------------------
+
+    def survivors(self, round: int) -> tuple[str, ...] | None:
+        """Return the silos for whose sum shares were asked in a round; None before that."""
+        file = self.folder / _SURVIVORS
+        if not file.exists():
+            return None
+        facts = json.loads(file.read_text(encoding="utf-8"))
+        return tuple(facts["survivors"]) if facts["round"] == round else None
+
+    def settle_survivors(self, round: int, names: Sequence[str]) -> None:
+        """Store whose sum is unmasked in a round, before silos give shares: they give them for one list only."""
+        replace_atomically(self.folder / _SURVIVORS, json.dumps({"round": round, "survivors": names}).encode())
 
     # --- letters -------------------------------------------------------------------------------------
 
@@ -96,22 +111,25 @@ class Session:
         """Return a letter of this run."""
         return Letter(kind, facts, arrays, self.agreement.consortium.digest, self.run, silo, round)
 
-    def ask(self, letters: Mapping[str, Letter], least: int, seconds: float | None = None) -> dict[str, Letter]:
-        """Send letters to silos by name, and return the answers by name, in the order of the letters.
+    def ask(
+        self, letters: Mapping[str, Letter], least: int, read: Callable[[Letter], T], seconds: float | None = None
+    ) -> dict[str, T]:
+        """Send letters to silos by name, and return what `read` makes of the answers, in the order of the letters.
 
-        It waits until `least` of them are there; then until all have answered, or `least` of them and a time of grace
-        is over. Neither takes longer than `seconds`.
+        A silo whose answer `read` refuses counts as one that did not answer. The server waits until `least` of them are
+        there; then until all have answered, or `least` of them and a time of grace is over. Neither takes longer than
+        `seconds`.
         """
         seconds = seconds or self.agreement.consortium.waits.round
         self._await(letters, least, seconds)
         present = {name: self.addresses[name] for name in letters if name in self.addresses}
         names = {address: name for name, address in present.items()}
         contents = {address: letters[name].content for name, address in present.items()}
-        answers = dict[str, Letter]()
-        for address, content in self.post.ask(contents, seconds, lambda there: len(there) >= least):
+        answers = dict[str, T]()
+        for address, content in self.post.ask(contents, seconds, lambda there: len(answers) >= least):
             name = names[address]
             try:
-                answers[name] = _checked(Letter.of(content), letters[name])
+                answers[name] = _read(read, _checked(Letter.of(content), letters[name]))
                 self.refusals.pop(name, None)
             except LetterError as error:
                 self._refused(name, str(error))
@@ -136,8 +154,8 @@ class Session:
         if len(self.roster.names) - len(refused) < least:
             reason = self.refusals[refused[0]].rstrip(".")
             raise RunError(
-                f"{listed(refused)} refused, and a round needs {least} of {len(self.roster.names)} silos: {refused[0]} "
-                f"says that {reason}; settle it, and start the server again.",
+                f"{listed(refused)} cannot take part, and a round needs {least} of {len(self.roster.names)} silos; the "
+                f"reason of {refused[0]}: {reason}; settle it, and start the server again.",
                 "",
             )
 
@@ -165,18 +183,9 @@ class Session:
 
     def _introduced(self, address: str, answer: Letter) -> None:
         """Note who is at an address, if the silo signed it and says the same as before."""
-        facts, consortium = answer.facts, self.agreement.consortium
-        name = str(facts.get("name"))
-        if name not in consortium.names or name != answer.silo:
-            raise LetterError(f"it says that it is {name[:40]}, which the consortium does not have")
-        signature = bytes.fromhex(str(facts.get("signature", "")))
-        if not keys.is_signed(
-            consortium.silos[consortium.party(name)].key, JOIN, introduction(answer, facts), signature
-        ):
-            raise LetterError(f"it says that it is {name}, but its signature is not by the key of {name}")
-        Summary.from_json(facts["summary"])
-        if self.agreement.hides:
-            check_adverts(answer.arrays["adverts"], self.agreement.plan.cell.rounds)
+        others = [join for name, join in self.joins.items() if name != answer.silo]
+        _read(lambda letter: check_join(letter, self.agreement, others), answer)
+        name = answer.silo
         if name in self.joins and self.joins[name].content != answer.content:
             raise LetterError(f"{name} joined with other rows or keys before")
         if name not in self.joins and self.settled is None:
@@ -244,9 +253,27 @@ class Session:
         }
         arrays = {f"adverts/{join.silo}": join.arrays["adverts"] for join in joins if self.agreement.hides}
         letters = {name: self.letter("begin", name, facts, arrays, 0) for name in names}
-        for name, answer in self.ask(letters, len(letters), seconds).items():
+        rounds = self.agreement.plan.cell.rounds if self.agreement.hides else 0
+
+        def begun(answer: Letter) -> Letter:
+            if rounds:
+                check_boxes(answer, [other for other in roster.names if other != answer.silo], rounds)
+            return answer
+
+        for name, answer in self.ask(letters, len(letters), begun, seconds).items():
             self.begins[name] = answer
             replace_atomically(self.folder / f"{name}.begin", answer.content)
+
+
+def _read(read: Callable[[Letter], T], answer: Letter) -> T:
+    """Return what a reader makes of an answer; whatever the reader stumbles over is a `LetterError`."""
+    try:
+        return read(answer)
+    except SilobenchError as error:
+        raise LetterError(str(error)) from error
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RuntimeError) as error:
+        _log.debug("an answer cannot be used", exc_info=True)
+        raise LetterError(f"its answer to the letter {answer.kind} has wrong content") from error
 
 
 def _checked(answer: Letter, letter: Letter, any_silo: bool = False) -> Letter:

@@ -8,7 +8,6 @@ import json
 import os
 import struct
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +26,10 @@ ROOT = Path(__file__).parents[3]
 TOLERANCE = 1e-5
 
 
-def flower_python() -> str | None:
-    """Return a Python that has Flower: the one that a variable names, that of the project, or this one."""
-    named = os.environ.get("SILOBENCH_FLOWER_PYTHON")
-    for python in (named, str(ROOT / ".venv" / "flower" / "bin" / "python"), sys.executable):
-        if python and Path(python).exists():
-            probe = [python, "-c", "import flwr"]
-            if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
-                return python
-    return None
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder in which all runs took place."""
-    python = flower_python()
+    python = deployment.flower_python()
     if python is None:
         pytest.skip("Flower is not installed: pip install 'silobench[flower]'")
     root = tmp_path_factory.mktemp("deployment")

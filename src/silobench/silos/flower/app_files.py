@@ -7,6 +7,7 @@ would write. It compares contents, not the hash of the archive, which depends on
 import io
 import tomllib
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def fault_of_app(archive: bytes) -> str:
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as file:
             return _fault(file)
-    except (zipfile.BadZipFile, tomllib.TOMLDecodeError, UnicodeDecodeError, RuntimeError, NotImplementedError):
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError):
         return "it is not an archive of an app"
 
 

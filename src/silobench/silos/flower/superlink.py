@@ -10,6 +10,7 @@ the process PARENT.
 import ipaddress
 import sys
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 _FOR_SILOS = "/v1/fleet/"
@@ -47,16 +48,29 @@ def is_allowed(path: str, host: str) -> bool:
         return False
 
 
+def guarded(run: Callable[..., None]) -> Callable[..., None]:
+    """Return uvicorn's `run` with `OnlyForSilos` around the app, outside of everything else."""
+
+    def run_guarded(app: Callable[..., Awaitable[None]], **options: Any) -> None:
+        run(app=OnlyForSilos(app), **options)
+
+    return run_guarded
+
+
+def guard(module: Any) -> None:
+    """Leave a module of Flower no other way to serve than `guarded`; end the process if it does not use uvicorn."""
+    if not callable(getattr(getattr(module, "uvicorn", None), "run", None)):
+        raise SystemExit("this version of Flower has no place for the guard of its interfaces: install flwr 1.41.")
+    module.uvicorn = SimpleNamespace(run=guarded(module.uvicorn.run))
+
+
 def main() -> None:
     """Run a SuperLink that guards the interfaces of the lead."""
     from flwr.supercore.app_utils import start_parent_process_monitor
-    from flwr.superlink import extensions
     from flwr.superlink.cli.flower_superlink import flower_superlink
-    from starlette.middleware import Middleware
 
     start_parent_process_monitor(int(sys.argv.pop(1)))
-    others = extensions.get_middleware
-    extensions.get_middleware = lambda: (Middleware(OnlyForSilos), *others())
+    guard(sys.modules[flower_superlink.__module__])
     flower_superlink()
 
 

@@ -9,7 +9,7 @@ not start.
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -42,7 +42,7 @@ def answering(
         with connect(*arguments, **options) as (node, *functions):
             if tuple(getattr(function, "__name__", "") for function in functions) != _FUNCTIONS:
                 raise SystemExit("this version of Flower has no place to check an app: install flwr 1.41.")
-            carrier = Carrier(node, dict(zip(_FUNCTIONS, functions, strict=True)), desk)
+            carrier = Carrier(node, dict(zip(_FUNCTIONS, functions, strict=True)), client_app(), desk)
             yield (node, carrier.answer_all, *functions[1:])
 
     return connection
@@ -51,18 +51,38 @@ def answering(
 class Carrier:
     """Takes letters from the SuperLink to a desk, and the answers back, by the functions of a connection."""
 
-    def __init__(self, node: int, functions: dict[str, Callable[..., Any]], desk: str):
-        self._node, self._functions, self._desk = node, functions, desk
-        self._app, self._checked = client_app(), set[int]()
+    def __init__(self, node: int, functions: Mapping[str, Callable[..., Any]], app: Callable[..., Any], desk: str):
+        self._node, self._functions, self._app, self._desk = node, functions, app, desk
+        self._checked = set[int]()
 
     def answer_all(self) -> None:
         """Answer the messages that come within some seconds. Nothing is left for Flower to do."""
         for _ in range(_LOOKS):
-            message = self._functions["receive"]()
-            if message is None:
-                time.sleep(_PAUSE)
-            elif self._is_of_our_app(message[0].metadata.run_id):
+            messages = self._received()
+            for message in messages:
                 self._carry(*message)
+            if not messages:
+                time.sleep(_PAUSE)
+
+    def _received(self) -> list[Any]:
+        """Return the newest message of each run of our app, and drop the others that wait.
+
+        A server asks a silo one thing at a time, so nobody waits for the answer to an older letter any more. A silo
+        that is slower than the others would never catch up if it answered them all.
+        """
+        newest = dict[int, Any]()
+        while (message := self._functions["receive"]()) is not None:
+            data = message[0].metadata
+            if not self._is_of_our_app(data.run_id):
+                continue
+            older = newest.get(data.run_id)
+            if older is not None and older[0].metadata.created_at > data.created_at:
+                message, older = older, message
+            newest[data.run_id] = message
+            if older is not None:
+                print("dropped a letter, because a newer one has come.", file=sys.stderr, flush=True)
+                self._functions["confirm_message_received"](data.run_id, older[0].metadata.message_id)
+        return list(newest.values())
 
     def _is_of_our_app(self, run: int) -> bool:
         """Return whether a run is one of silobench's app; look at the app once."""
