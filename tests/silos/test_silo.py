@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consortia import MARK, NAMES, Rehearsal, rehearsal
+from silobench.errors import RecordError
 from silobench.silos.letters import REFUSAL, Letter
 from silobench.silos.post import Answer
+from silobench.silos.silo import Silo
 
 SECURE = "rand_k(fraction=0.5) | secure_sum(protocol=pairwise, range=100)"
 
@@ -68,19 +70,24 @@ def waiting(tmp_path_factory) -> tuple[Rehearsal, Letter]:
         ({"run": "0" * 32}, "did not join"),
         ({"run": "../../../../../etc"}, "no id of a run"),
         ({"kind": "rows"}, "not known"),
-        ({"kind": "unmask", "facts": {"survivors": ["north"]}}, "no secure sum"),
+        ({"kind": "unmask", "changed": {"survivors": ["north"]}}, "no secure sum"),
         ({"round": 3}, "there is no round 4"),
         ({"arrays": {}}, "wrong content"),
         ({"facts": {}}, "wrong content"),
-        ({"facts": {"after": 0, "cohort": [0], "knobs": {}}}, "no earlier round"),
-        ({"facts": {"after": -1, "cohort": ["x"], "knobs": {}}}, "wrong content"),
-        ({"facts": {"after": -1, "cohort": [0], "knobs": 3}}, "wrong content"),
-        ({"facts": {"after": -1, "cohort": [0, 1, 2], "knobs": {"fraction": 1.0}}}, "turns a knob"),
-        ({"round": 2, "facts": {"after": 1, "cohort": [0, 1, 2], "knobs": {}}}, "no memory of round 2"),
+        ({"facts": {"begin": "0" * 64}}, "another roster"),
+        ({"changed": {"after": 0}}, "no earlier round"),
+        ({"changed": {"cohort": ["x"]}}, "wrong content"),
+        ({"changed": {"cohort": [0]}}, "another cohort"),
+        ({"changed": {"cohort": [0, 1, 2, 2]}}, "another cohort"),
+        ({"changed": {"knobs": 3}}, "wrong content"),
+        ({"changed": {"knobs": {"fraction": 1.0}}}, "turns a knob"),
+        ({"round": 2, "changed": {"after": 1}}, "no memory of round 2"),
     ],
 )
 def test_a_letter_that_does_not_belong_here_is_refused(waiting, changes, why: str) -> None:
     three, letter = waiting
+    facts = {**letter.facts, **changes.get("changed", {})}
+    changes = {"facts": facts, **{name: each for name, each in changes.items() if name != "changed"}}
     assert why in reason(three.silos["north"].answer(changed(letter, **changes)))
 
 
@@ -88,7 +95,7 @@ def test_a_model_of_another_size_is_refused(waiting) -> None:
     three, letter = waiting
     arrays = {**letter.arrays, "params": np.zeros(3, np.float32)}
     assert "another number of parameters" in reason(three.silos["north"].answer(changed(letter, arrays=arrays)))
-    score = changed(letter, kind="score", facts={}, arrays={"params": arrays["params"], "buffers": np.zeros(0, "f4")})
+    score = changed(letter, kind="score", arrays={"params": arrays["params"], "buffers": np.zeros(0, "f4")})
     assert "another number of parameters" in reason(three.silos["north"].answer(score))
 
 
@@ -222,3 +229,11 @@ def test_no_letter_has_a_cell_of_a_row(tmp_path: Path, transforms: str) -> None:
 def test_a_search_for_a_cell_would_find_it() -> None:
     content = Letter("train", {}, {"rows": np.array([[1.0, MARK]])}).content
     assert struct.pack("<d", MARK) in content
+
+
+def test_a_silo_runs_once(tmp_path: Path) -> None:
+    three = rehearsal(tmp_path)
+    with pytest.raises(RecordError, match="in use by another process"):
+        Silo.open(three.silo_file("north"))
+    three.close("north")
+    Silo.open(three.silo_file("north")).close()

@@ -13,6 +13,7 @@ from silobench.method.secure.keys import KEY_BYTES
 from silobench.method.secure.pairwise import messages_of_sharing, messages_of_unmasking
 from silobench.method.types import Message
 from silobench.silos.agreement import Agreement, Roster, example_roster, like
+from silobench.silos.allowance import fewest_answers
 from silobench.silos.consortium import Consortium
 from silobench.silos.letters import Letter
 from silobench.silos.messages import blank_reply
@@ -122,8 +123,9 @@ def _privacy(schedule: Schedule) -> Iterator[str]:
     setting = schedule.setting
     state = first = State(setting.initial_server())
     everybody, after_one = tuple(range(len(setting.federation.parties))), dict[str, Any]()
+    fewest = fewest_answers(setting, everybody, 0)
     for _ in range(schedule.rounds):
-        state = privacy.charged(state, first, everybody, everybody)
+        state = privacy.charged(state, first, everybody, everybody, replied=fewest)
         after_one = after_one or privacy.report(state, is_last=False)
     for unit, spent in privacy.report(state, is_last=False).items():
         whom = "a row" if unit == "example" else "the whole silo"

@@ -21,6 +21,7 @@ class RemotePairwise(Pairwise):
 
     session: Session = field(kw_only=True)
     round: Callable[[], int] = field(kw_only=True)  # () -> the current round
+    digest: Callable[[], bytes] = field(kw_only=True)  # () -> that to which masks of the round are bound
 
     def agree(self, cohort: Sequence[int], present: Present) -> tuple[dict[int, Memory], list[Phase]]:
         """Return the silos that shared keys before the first round, whose record has the messages of all rounds."""
@@ -53,7 +54,7 @@ class RemotePairwise(Pairwise):
             party: session.joins[roster.names[party]].arrays["adverts"][number].tobytes()[:KEY_BYTES]
             for party in members
         }
-        left = masks_left({party: shares[party] for party in helpers}, survivors, publics, threshold)
+        left = masks_left({party: shares[party] for party in helpers}, survivors, publics, threshold, self.digest())
         return left, [messages_of_unmasking(survivors, helpers, len(members))]
 
 

@@ -1,7 +1,7 @@
 """The keys of a secure sum at a silo: made once for all rounds, used in one round each, then deleted."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,20 +42,27 @@ class KeyRing:
         return np.stack(adverts)
 
     def share(self, adverts: Mapping[int, NDArray[Any]]) -> dict[int, NDArray[np.uint8]]:
-        """Return shares of all keys for every other party, encrypted, [rounds, bytes]; `adverts` are public keys."""
+        """Return shares of all keys for every other party, encrypted, [rounds, bytes]; `adverts` are public keys.
+
+        When the answer with them is stored, `forget_unshared` is due.
+        """
         boxes: dict[int, list[NDArray[np.uint8]]] = {other: [] for other in adverts if other != self.party}
         for number in range(self.rounds):
             newcomer = self._newcomer(_NEW, number)
             sealed = newcomer.share(_of_round(adverts, number))
             secrets = {**_secrets(newcomer), "reserved": newcomer.reserved}
             self.drawer.put(by_round(_SHARED, number), packed(secrets), durable=False)
-            self.drawer.drop(by_round(_NEW, number))
             for other, box in sealed.items():
                 boxes[other].append(np.frombuffer(box, np.uint8))
         return {other: np.stack(each) for other, each in boxes.items()}
 
-    def member(self, number: int, adverts: Mapping[int, NDArray[Any]], boxes: Mapping[int, bytes]) -> Memory:
-        """Open the shares of the others for a round, and return the secrets with which a message is masked."""
+    def member(
+        self, number: int, adverts: Mapping[int, NDArray[Any]], boxes: Mapping[int, bytes], digest: bytes
+    ) -> Memory:
+        """Open the shares of the others for a round, and return the secrets with which a message is masked.
+
+        The masks are bound to `digest`. When the answer is stored, `forget_unused` is due.
+        """
         if len(boxes) + 1 < self.threshold:
             raise LetterError(
                 f"round {number + 1} has shares of {len(boxes) + 1} silos, but the secure sum needs {self.threshold}: "
@@ -63,9 +70,8 @@ class KeyRing:
             )
         newcomer = self._newcomer(_SHARED, number)
         newcomer.meet(_of_round(adverts, number))
-        member = newcomer.finish(boxes)
+        member = replace(newcomer.finish(boxes), digest=digest)
         self.drawer.put(by_round(_MEMBER, number), packed(from_memory(member.to_memory())))
-        self.drawer.drop(by_round(_SHARED, number))
         return member.to_memory()
 
     def shares_for(self, number: int, survivors: Sequence[int]) -> dict[int, bytes]:
@@ -77,6 +83,14 @@ class KeyRing:
             return Member.of(to_memory(unpacked(content)), self.party).shares_for(survivors)
         except RunError as error:  # a list of survivors that would reveal a single message
             raise LetterError(str(error)) from error
+
+    def forget_unshared(self) -> None:
+        """Delete the keys as they were before they were shared."""
+        self.drawer.drop(f"{_NEW}-*")
+
+    def forget_unused(self, number: int) -> None:
+        """Delete the keys of a round as they were before a message was masked with them."""
+        self.drawer.drop(by_round(_SHARED, number))
 
     def forget(self, number: int) -> None:
         """Delete the keys of a round."""

@@ -15,13 +15,13 @@ from silobench.silos.consortium import reason
 
 
 class Limits(BaseModel):
-    """What a silo allows at most, over all runs of a consortium."""
+    """What a silo allows at most, over all runs of all consortia that use its folder `state`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_epsilon: Annotated[float, Gt(0)] | None = None  # of its rows, or of the silo as a party
     max_rounds: Annotated[int, Ge(1)] | None = None  # in which it trains
-    max_runs: Annotated[int, Ge(1)] = 1  # that it joins
+    max_runs: Annotated[int, Ge(1)] = 1  # that it takes part in
 
 
 class SiloFile(BaseModel):

@@ -44,6 +44,14 @@ def _derived(secret: bytes, party: int, other: int, purpose: str) -> bytes:
     return HKDF(SHA256(), KEY_BYTES, salt=None, info=info).derive(secret)
 
 
+def bound(key: bytes, digest: bytes) -> bytes:
+    """Return a key that is bound to the digest of what all parties must have in common; without one, the key itself."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(SHA256(), KEY_BYTES, salt=None, info=b"silobench round\0" + digest).derive(key) if digest else key
+
+
 def seal(key: bytes, content: bytes, sender: int, receiver: int) -> bytes:
     """Encrypt a message from one party to another."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -191,12 +191,15 @@ class Member:
     publics: dict[int, bytes]  # public keys of the masks, by party; it is one of them
     shares: dict[int, bytes] = field(repr=False)  # of the mask key and of the seed of each party
     answered: frozenset[int] | None = None  # the survivors for which it has given shares
+    digest: bytes = b""  # of what all parties must have in common, if masks are bound to it
 
     def mask_keys(self) -> StreamKeys:
         """Return the keys of its own mask and of those that it shares."""
         others = {party: public for party, public in self.publics.items() if party != self.party}
         shared = keys.shared_keys(self.mask_key, others, self.party, "mask")
-        return [(1, self.seed), *((1 if self.party > other else -1, key) for other, key in shared.items())]
+        own = (1, keys.bound(self.seed, self.digest))
+        signs = {other: 1 if self.party > other else -1 for other in shared}
+        return [own, *((signs[other], keys.bound(key, self.digest)) for other, key in shared.items())]
 
     def shares_for(self, survivors: Collection[int]) -> dict[int, bytes]:
         """Return a share of the seed of each survivor, and a share of the mask key of every other party.
@@ -230,6 +233,7 @@ class Member:
                 "seed": self.seed,
                 "publics": b"".join(self.publics[party] for party in self.shares),
                 "shares": b"".join(self.shares.values()),
+                **({"digest": self.digest} if self.digest else {}),
             }
         )
 
@@ -240,28 +244,33 @@ class Member:
         threshold, *parties = (int.from_bytes(number) for number in protocol.pieces(secrets["numbers"], ID_BYTES))
         publics = dict(zip(parties, protocol.pieces(secrets["publics"], keys.KEY_BYTES), strict=True))
         shares = dict(zip(parties, protocol.pieces(secrets["shares"], 2 * shamir.SHARE_BYTES), strict=True))
-        return cls(party, threshold, secrets["mask_key"], secrets["seed"], publics, shares)
+        digest = secrets.get("digest", b"")
+        return cls(party, threshold, secrets["mask_key"], secrets["seed"], publics, shares, digest=digest)
 
 
 def masks_left(
-    answers: Mapping[int, Mapping[int, bytes]], survivors: Collection[int], publics: Mapping[int, bytes], threshold: int
+    answers: Mapping[int, Mapping[int, bytes]],
+    survivors: Collection[int],
+    publics: Mapping[int, bytes],
+    threshold: int,
+    digest: bytes = b"",
 ) -> StreamKeys:
     """Return the keys that remove the masks left in the sum over the survivors, with opposite signs.
 
     Left are the survivors' own masks, and the masks that they share with parties that dropped out. `answers` are shares
-    by helper and party.
+    by helper and party, and `digest` is that to which the masks are bound.
     """
     helpers = list(answers)[:threshold]
     left: list[tuple[int, bytes]] = []
     for party, public in publics.items():
         secret = shamir.combine({place(helper): answers[helper][party] for helper in helpers}, threshold)
         if party in survivors:
-            left.append((-1, secret))
+            left.append((-1, keys.bound(secret, digest)))
             continue
         if keys.public_key(secret) != public:
             raise RunError(f"the shares of party {party} do not restore its key, so the sum cannot be decoded.", "")
         shared = keys.shared_keys(secret, {other: publics[other] for other in survivors}, party, "mask")
-        left += [(1 if party > other else -1, key) for other, key in shared.items()]
+        left += [(1 if party > other else -1, keys.bound(key, digest)) for other, key in shared.items()]
     return left
 
 
