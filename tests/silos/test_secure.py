@@ -319,6 +319,26 @@ def test_a_silo_gives_no_shares_for_another_list(tmp_path: Path, survivors: list
     assert why in reasons[0]
 
 
+def wrong_shares(name: str, content: bytes, answer: Answer) -> bytes | None:
+    """Let the silo north give wrong shares."""
+    answered = answer(content)
+    if name != "north" or Letter.of(content).kind != "unmask":
+        return answered
+    letter = Letter.of(answered)
+    return changed(letter, arrays={key: array[::-1].copy() for key, array in letter.arrays.items()})
+
+
+def test_wrong_shares_are_left_out_or_lose_the_round(tmp_path: Path) -> None:
+    expected = rehearsal(tmp_path / "right", transforms=TWO, rounds=1).run()
+    three = rehearsal(tmp_path / "wrong", transforms=TWO, rounds=1)
+    three.hook = wrong_shares
+    assert torch.equal(params(three.run()), params(expected))
+    three = rehearsal(tmp_path / "all", transforms=SUM, rounds=1)  # all three shares are needed
+    three.hook = wrong_shares
+    with pytest.raises(RunError, match=r"so the sum is lost: one of north, south and west sent wrong ones"):
+        three.run()
+
+
 @pytest.mark.parametrize("what", ["key", "rows", "silo"])
 def test_a_server_cannot_put_itself_between_silos(tmp_path: Path, what: str) -> None:
     three = rehearsal(tmp_path, transforms=SUM)

@@ -5,14 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consortia import MARK, NAMES, Rehearsal, rehearsal
 from silobench.errors import RecordError
+from silobench.silos.allowance import spent_before
 from silobench.silos.letters import REFUSAL, Letter
 from silobench.silos.post import Answer
 from silobench.silos.silo import Silo
+from silobench.silos.store import Drawer
 
 SECURE = "rand_k(fraction=0.5) | secure_sum(protocol=pairwise, range=100)"
 
@@ -237,3 +240,62 @@ def test_a_silo_runs_once(tmp_path: Path) -> None:
         Silo.open(three.silo_file("north"))
     three.close("north")
     Silo.open(three.silo_file("north")).close()
+
+
+PRIVATE = "dp_sgd(lr=0.1, batch=16, noise=1, clip=1)"
+
+
+def test_limits_are_those_of_all_consortia(tmp_path: Path) -> None:
+    three = rehearsal(tmp_path, limits="max_epsilon = 6.0\nmax_runs = 2", solver=PRIVATE, rounds=1)
+    (record,) = three.run()
+    spent = pytest.approx(record.privacy["example"]["parties"][0], abs=1e-4)
+    assert spent_before(Drawer(tmp_path / "north" / "state")) == {"runs": 1, "rounds": 1, "epsilon of a row": spent}
+    second = three.again(eval_every=2)
+    letter = stopped(second, "train")
+    assert "epsilon of 6 at most" in reason(second.silos["north"].answer(letter.content))
+    third = three.again(eval_every=3)
+    join = Letter("join", consortium=third.consortium.digest, run="0" * 32)
+    assert "takes part in 2 run at most, over all consortia" in reason(third.silos["north"].answer(join.content))
+
+
+def test_noise_that_silos_share_is_charged_for_the_fewest_answers(tmp_path: Path) -> None:
+    noise = "clip(norm=1) | skellam_noise(multiplier=2) | secure_sum(protocol=pairwise, threshold={})"
+    spent = []
+    for threshold in (2, 3):
+        three = rehearsal(
+            tmp_path / str(threshold), limits="max_epsilon = 1000", transforms=noise.format(threshold), rounds=1
+        )
+        (record,) = three.run()
+        spent.append(spent_before(Drawer(three.folder / "north" / "state"))["epsilon of the silo"])
+    assert spent[1] == pytest.approx(record.privacy["party"]["epsilon"], abs=1e-4)  # all three answered
+    assert spent[1] < spent[0] < 1000
+
+
+@pytest.mark.parametrize("kind", ["begin", "train", "unmask"])
+def test_a_crash_before_an_answer_is_stored_costs_nothing(tmp_path: Path, kind: str, monkeypatch) -> None:
+    expected = rehearsal(tmp_path / "whole", transforms=SECURE, rounds=1).run()
+    three = rehearsal(tmp_path / "crash", transforms=SECURE, rounds=1)
+    crashes = list[bytes]()
+
+    def crash(name: str, content: bytes, answer: Answer) -> bytes | None:
+        if name == "north" and Letter.of(content).kind == kind and not crashes:
+            with monkeypatch.context() as patch:
+                patch.setattr(Drawer, "put_answer", lambda *_: 1 / 0)
+                crashes.append(answer(content))
+            three.open("north")
+        return answer(content)
+
+    three.hook = crash
+    records = three.run()
+    assert reason(crashes[0])
+    assert [record.replied for record in records] == [None]
+    assert torch.equal(records[0].state.server.params, expected[0].state.server.params)
+
+
+def test_joins_that_never_begin_do_not_fill_the_disk(tmp_path: Path) -> None:
+    three = rehearsal(tmp_path, transforms=SECURE)
+    join = Letter("join", consortium=three.consortium.digest)
+    for number in range(6):
+        assert not reason(three.silos["north"].answer(changed(join, run=f"{number:032x}")))
+    runs = {path.name for path in (tmp_path / "north" / "state").glob("*/*") if path.is_dir()}
+    assert runs == {f"{number:032x}" for number in (3, 4, 5)}

@@ -108,6 +108,10 @@ class Agreement:
         dataset = _dataset(self.columns, roster.summary)
         return of_federation(self.plan, _federation(dataset, roster, self.plan.cell.seed))
 
+    def is_loss_secret(self, setting: Setting) -> bool:
+        """Whether the training loss stays at a silo: a secure sum has it, or noise protects rows, but not the loss."""
+        return self.hides or setting.solver.release(0, setting.federation.parties[0].samples) is not None
+
     def setting_at(self, run: HorizontalRun, party: int, dataset: Dataset) -> Setting:
         """Return the setting of a run at one silo: its party has the rows of this dataset."""
         setting = run.setting

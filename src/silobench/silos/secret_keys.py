@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from silobench.errors import RunError
-from silobench.method.secure.keys import KEY_BYTES
+from silobench.method.secure.keys import KEY_BYTES, commitment
 from silobench.method.secure.pairwise import Member, Newcomer
 from silobench.method.secure.protocol import from_memory, to_memory
 from silobench.method.types import Memory
@@ -16,7 +16,8 @@ from silobench.silos.letters import LetterError
 from silobench.silos.store import Drawer, by_round, packed, unpacked
 
 _NEW, _SHARED, _MEMBER = "newcomer", "sharer", "member"  # files of a round, one after the other
-_ADVERT_BYTES = 2 * KEY_BYTES
+_KEYS_BYTES = 2 * KEY_BYTES  # two public keys
+ADVERT_BYTES = _KEYS_BYTES + KEY_BYTES  # and the commitment to the seed of the own mask
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,12 @@ class KeyRing:
 
     @staticmethod
     def make(drawer: Drawer, rounds: int) -> NDArray[np.uint8]:
-        """Make fresh keys for all rounds, and return the public ones, [rounds, bytes]."""
+        """Make fresh keys for all rounds; return the public ones and commitments to the seeds, [rounds, bytes]."""
         adverts = []
         for number in range(rounds):
             newcomer = Newcomer(0, 0)  # its place among the parties is not known yet
             drawer.put(by_round(_NEW, number), packed(_secrets(newcomer)), durable=False)
-            adverts.append(np.frombuffer(newcomer.advert(), np.uint8))
+            adverts.append(np.frombuffer(newcomer.advert() + commitment(newcomer.seed), np.uint8))
         return np.stack(adverts)
 
     def share(self, adverts: Mapping[int, NDArray[Any]]) -> dict[int, NDArray[np.uint8]]:
@@ -119,12 +120,22 @@ def forget_all(drawer: Drawer) -> None:
 
 def check_adverts(adverts: NDArray[Any], rounds: int) -> None:
     """Refuse public keys of another form."""
-    if adverts.dtype != np.uint8 or adverts.shape != (rounds, _ADVERT_BYTES):
+    if adverts.dtype != np.uint8 or adverts.shape != (rounds, ADVERT_BYTES):
         raise LetterError("the public keys of a silo have another form than this version of silobench sends.")
 
 
 def _of_round(adverts: Mapping[int, NDArray[Any]], number: int) -> dict[int, bytes]:
-    return {party: each[number].tobytes() for party, each in adverts.items()}
+    return {party: each[number].tobytes()[:_KEYS_BYTES] for party, each in adverts.items()}
+
+
+def public_key_of(adverts: NDArray[Any], number: int) -> bytes:
+    """Return the public key of the masks that a silo shares in a round."""
+    return adverts[number].tobytes()[:KEY_BYTES]
+
+
+def commitment_of(adverts: NDArray[Any], number: int) -> bytes:
+    """Return a silo's commitment to the seed of its own mask in a round."""
+    return adverts[number].tobytes()[_KEYS_BYTES:]
 
 
 def _secrets(newcomer: Newcomer) -> dict[str, bytes]:

@@ -285,7 +285,9 @@ class Silo:
         drawer.put_memory(by_round("memory", number), memory_after)
         drawer.drop("memory-*", before=min(number, int(letter.facts["after"])))
         drawer.drop("answer-train-*", before=number - 1)
-        return self._reply(letter, reply_facts(reply, active.party, self.agreement.hides), reply_arrays(reply))
+        is_loss_secret = self.agreement.is_loss_secret(active.setting)
+        facts = reply_facts(reply, active.party, self.agreement.hides, is_loss_secret)
+        return self._reply(letter, facts, reply_arrays(reply))
 
     def _memory(self, letter: Letter, drawer: Drawer) -> PartyMemory:
         """Return the memory after the last round in which this silo's answer counted, as the server says."""

@@ -1,5 +1,6 @@
 """Keys that two parties agree on over an open network, and messages that only they can read."""
 
+import hashlib
 import os
 from collections.abc import Mapping
 
@@ -42,6 +43,11 @@ def _derived(secret: bytes, party: int, other: int, purpose: str) -> bytes:
 
     info = f"silobench {purpose}".encode() + b"\0" + pair(min(party, other), max(party, other))
     return HKDF(SHA256(), KEY_BYTES, salt=None, info=info).derive(secret)
+
+
+def commitment(key: bytes) -> bytes:
+    """Return the digest of a secret key, with which everybody can check the key once it is restored."""
+    return hashlib.sha256(b"silobench commitment\0" + key).digest()
 
 
 def bound(key: bytes, digest: bytes) -> bytes:
