@@ -130,12 +130,12 @@ def _of_round(adverts: Mapping[int, NDArray[Any]], number: int) -> dict[int, byt
 
 def public_key_of(adverts: NDArray[Any], number: int) -> bytes:
     """Return the public key of the masks that a silo shares in a round."""
-    return adverts[number].tobytes()[:KEY_BYTES]
+    return bytes(adverts[number].tobytes()[:KEY_BYTES])
 
 
 def commitment_of(adverts: NDArray[Any], number: int) -> bytes:
     """Return a silo's commitment to the seed of its own mask in a round."""
-    return adverts[number].tobytes()[_KEYS_BYTES:]
+    return bytes(adverts[number].tobytes()[_KEYS_BYTES:])
 
 
 def _secrets(newcomer: Newcomer) -> dict[str, bytes]:

@@ -70,7 +70,7 @@ def write_silo_file(path: Path, name: str, data: str, consortium: Path, key: Pat
         "[limits]",
         "# max_epsilon = 3.0",
         "# max_rounds = 100",
-        "max_runs = 1  # that this silo joins; each of them would see its rows",
+        "max_runs = 1  # over all consortia; each run uses the rows",
     ]
     replace_atomically(path, ("\n".join(lines) + "\n").encode())
 
