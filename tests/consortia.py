@@ -82,7 +82,14 @@ class Rehearsal:
 
     def open(self, *names: str) -> None:
         """Start silos, or start them again: what they had in memory is gone."""
+        self.close(*names)
         self.silos |= {name: Silo.open(self.silo_file(name)) for name in names}
+
+    def close(self, *names: str) -> None:
+        """Stop silos that were started."""
+        for name in names:
+            if name in self.silos:
+                self.silos[name].close()
 
     @property
     def post(self) -> InMemoryPost:
@@ -106,7 +113,7 @@ class Rehearsal:
         lines = {silo.name: silo.key for silo in old.silos}
         experiment = toml({**self.choices, **choices})
         write_consortium(app, old.name, old.lead, lines, experiment, old.columns, old.quorum, old.engine, old.waits)
-        other = replace(self, silos={}, letters=[])
+        other = replace(self, letters=[])  # it has the same silos
         other.open_with(sign(app, self.folder / "lead"))
         return other
 

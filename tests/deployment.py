@@ -131,6 +131,7 @@ class Stage:
     def _accept(self, silo: str, name: str, consortium: Consortium) -> None:
         path = self.silo_file(silo, name)
         write_silo_file(path, silo, str(self.root / f"{silo}.csv"), consortium.folder.resolve(), Path("key"))
+        path.write_text(path.read_text().replace('"state"', f'"state-{name}"'))  # limits are those of a folder
         accept(path, consortium.digest)
         self.silos.setdefault(silo, {})[consortium.digest] = Silo.open(path)
         self.ids[name] = plan_of(consortium).id

@@ -444,7 +444,7 @@ def test_wrong_shares_are_noticed_where_there_is_a_public_key() -> None:
     answers = {party: people[party].shares_for(survivors) for party in survivors}
     assert masks_left(answers, survivors, people[4].publics, 4)
     answers[1] = {**answers[1], 7: answers[2][7]}
-    with pytest.raises(RunError, match=r"the shares of party 7 do not restore its key|no secret of 32 bytes"):
+    with pytest.raises(RunError, match="the shares do not restore the key of party 7"):
         masks_left(answers, survivors, people[4].publics, 4)
 
 

@@ -148,7 +148,8 @@ def test_a_silo_opens_only_what_its_people_accepted(whole, tmp_path: Path) -> No
         with pytest.raises(ConfigError, match="did not accept it yet"):
             Silo.open(file)
         accept(file, whole.consortium.digest)
-        assert Silo.open(file).file.name == "north"
+        whole.open("north")
+        assert whole.silos["north"].file.name == "north"
     finally:
         file.write_text(text)
 

@@ -40,13 +40,14 @@ def test_parts_and_sizes_are_those_of_the_letters(tmp_path: Path, transforms: st
     assert by_what["of its test rows, by class: all, and those with the right answer; the sum of losses"].times == 3
     if is_secure:
         (join,) = [letter for letter in answers if letter.kind == "join"]
-        assert by_what["public keys for all rounds, signed"].bytes == join.arrays["adverts"].nbytes
+        public = by_what["public keys for all rounds, and digests of secret ones, signed"]
+        assert public.bytes == join.arrays["adverts"].nbytes
         assert by_what["shares of keys, to unmask the sum"].times == 3
 
 
 def test_epsilon_is_that_of_the_record(tmp_path: Path) -> None:
     three = rehearsal(tmp_path, solver="dp_sgd(lr=0.1, batch=16, noise=1, clip=1)", eval_every=3)
-    (message,) = [each for each in leaving(three.consortium, 48) if each.privacy]
+    (message,) = [each for each in leaving(three.consortium, 48) if each.privacy.startswith("epsilon")]
     numbers = re.findall(r"epsilon ([\d.]+) after one round and ([\d.]+) after all", message.privacy)
     records = three.run()
     spent = [record.privacy["example"]["parties"][0] for record in (records[0], records[-1])]
@@ -64,3 +65,14 @@ def test_facts_are_json(tmp_path: Path) -> None:
         "form": "readable",
         "privacy": "",
     }
+
+
+def test_what_epsilon_does_not_cover_is_marked(tmp_path: Path) -> None:
+    three = rehearsal(tmp_path, solver="dp_sgd(lr=0.1, batch=16, noise=1, clip=1)", rounds=1)
+    departures = leaving(three.consortium, 48)
+    covered = [each.what for each in departures if each.privacy != "not covered by epsilon"]
+    assert covered == ["the part delta of its message"]
+    assert not any("training loss" in each.what for each in departures)
+    three.run()
+    trained = [Letter.of(answer) for _, content, answer in three.letters if Letter.of(content).kind == "train"]
+    assert {letter.facts["loss"] for letter in trained} == {None}

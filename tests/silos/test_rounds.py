@@ -245,6 +245,40 @@ def test_somebody_who_signs_with_another_key_is_not_let_in(tmp_path: Path) -> No
     assert {record.cohort for record in three.run()} == {(0, 1)}
 
 
+def test_a_server_that_was_killed_keeps_the_roster_that_it_told(tmp_path: Path) -> None:
+    three = rehearsal(tmp_path, rounds=2)
+    west = three.silos.pop("west")
+
+    def kill(name: str, content: bytes, answer: Answer) -> bytes | None:
+        if Letter.of(content).kind == "begin" and name == "south":
+            raise KeyboardInterrupt
+        return answer(content)
+
+    three.hook = kill
+    with pytest.raises(KeyboardInterrupt):
+        three.run()
+    three.silos["west"], three.hook = west, None
+    records = three.run()
+    assert [(record.cohort, record.replied) for record in records] == [((0, 1), None)] * 2
+
+
+def test_only_silos_that_know_the_roster_are_asked_to_train(tmp_path: Path) -> None:
+    three = rehearsal(tmp_path, rounds=2)
+    lost = list[str]()
+
+    def lose(name: str, content: bytes, answer: Answer) -> bytes | None:
+        if Letter.of(content).kind == "begin" and name == "south" and len(lost) < 2:
+            lost.append(name)
+            return None
+        return answer(content)
+
+    three.hook = lose
+    assert [record.replied for record in three.run()] == [(0, 2), None]
+    asked = [Letter.of(content).round for name, content, _ in three.letters if name == "south" and
+             Letter.of(content).kind == "train"]  # fmt: skip
+    assert asked == [1]
+
+
 # --- the run directory ------------------------------------------------------------------------------
 
 
@@ -253,7 +287,7 @@ COMMANDS = [["show"], ["show", "--json"], ["compare"], ["report"]]
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> Rehearsal:
-    three = rehearsal(tmp_path_factory.mktemp("finished"))
+    three = rehearsal(tmp_path_factory.mktemp("finished"), limits="max_runs = 4")
     three.run()
     for choices in ({"algorithm": "scaffold"}, {"seed": 1}, {"algorithm": "scaffold", "seed": 1}):
         three.again(**choices).run(str(three.folder / "runs"))

@@ -1,5 +1,6 @@
 """Secure sums between silos: the server sees sums only, silos may leave, and keys are used once and deleted."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +28,10 @@ def losing(silo: str, kind: str, rounds: set[int]) -> Callable[[str, bytes, Answ
         return None if is_lost else answer(content)
 
     return deliver
+
+
+def changed(letter: Letter, **changes: object) -> bytes:
+    return Letter(**{**vars(letter), **changes}).content
 
 
 def answers(three: Rehearsal, kind: str) -> list[Letter]:
@@ -207,7 +212,7 @@ def test_a_mask_is_used_once(tmp_path: Path) -> None:
             assert answer(content) == answered  # the same letter is answered again
             refusals.append(str(Letter.of(answer(other.content)).facts.get("reason")))
         if name == "north" and letter.kind == "unmask":
-            other = Letter(**{**vars(letter), "facts": {"survivors": ["north", "south"]}})
+            other = Letter(**{**vars(letter), "facts": {**letter.facts, "survivors": ["north", "south"]}})
             assert answer(content) == answered
             refusals.append(str(Letter.of(answer(other.content)).facts.get("reason")))
         return answered
@@ -216,6 +221,76 @@ def test_a_mask_is_used_once(tmp_path: Path) -> None:
     three.run()
     assert len(refusals) == 6
     assert all("used once" in each for each in refusals)
+
+
+def test_silos_that_were_sent_different_models_reveal_nothing(tmp_path: Path) -> None:
+    choices = {"model": "mlp(64)", "rounds": 1}
+    plain = rehearsal(tmp_path / "plain", **choices)
+    plain.run()
+    north = np.frombuffer(answers(plain, "train")[0].arrays["total/delta"].tobytes(), np.float32)
+    three = rehearsal(tmp_path / "secure", transforms=SUM, **choices)
+    first = (len(north) - 2) - 64 - 2 * 64  # weights of the first layer, before its biases
+    before = list[np.ndarray]()
+
+    def dead_units(name: str, content: bytes, answer: Answer) -> bytes | None:
+        letter = Letter.of(content)
+        if letter.kind != "train":
+            return answer(content)
+        params = letter.arrays["params"].copy()
+        before.append(params.copy())
+        if name != "north":
+            params[first : first + 64] = -50  # no unit is active, so the first layer's update is zero
+        return answer(changed(letter, arrays={**letter.arrays, "params": params}))
+
+    three.hook = dead_units
+    (record,) = three.run()
+    assert record.replied is None  # all silos answered
+    update = record.state.server.params.numpy() - before[0]
+    likeness = np.corrcoef(update[:first], north[:first])[0, 1]
+    assert abs(likeness) < 6 / first**0.5  # that of noise; it would be 1
+
+
+def test_a_restored_folder_does_not_use_a_mask_for_two_letters(tmp_path: Path) -> None:
+    three = rehearsal(tmp_path, transforms=SUM, model="mlp(256)", rounds=1)
+    state, backup, messages = tmp_path / "north" / "state", tmp_path / "backup", list[np.ndarray]()
+
+    def restore(name: str, content: bytes, answer: Answer) -> bytes | None:
+        letter = Letter.of(content)
+        if name != "north" or letter.kind != "train":
+            return answer(content)
+        shutil.copytree(state, backup)
+        for add in (0, 1):
+            three.close("north")
+            shutil.rmtree(state)
+            shutil.copytree(backup, state)
+            three.open("north")
+            other = changed(letter, arrays={**letter.arrays, "params": letter.arrays["params"] + add})
+            part = Letter.of(answer(other)).arrays["sums/secure total delta"]
+            messages.append(np.frombuffer(part.tobytes(), np.uint32))
+        raise KeyboardInterrupt
+
+    three.hook = restore
+    with pytest.raises(KeyboardInterrupt):
+        three.run()
+    assert chi_square(messages[0] - messages[1]) < MOST
+
+
+def test_a_secure_sum_has_all_silos_in_its_cohort(tmp_path: Path) -> None:
+    three = rehearsal(tmp_path, transforms=SUM, rounds=1)
+    reasons = list[str]()
+
+    def other_cohort(name: str, content: bytes, answer: Answer) -> bytes | None:
+        letter = Letter.of(content)
+        if letter.kind == "train" and name == "north":
+            for cohort in ([0, 1], [0, 1, 2, 3], [0, 1, 2, 2]):
+                refused = Letter.of(answer(changed(letter, facts={**letter.facts, "cohort": cohort})))
+                reasons.append(str(refused.facts["reason"]))
+        return answer(content)
+
+    three.hook = other_cohort
+    three.run()
+    assert len(reasons) == 3
+    assert all("another cohort" in each for each in reasons)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +309,7 @@ def test_a_silo_gives_no_shares_for_another_list(tmp_path: Path, survivors: list
         letter = Letter.of(content)
         if letter.kind != "unmask" or name != "north":
             return answer(content)
-        answered = answer(Letter(**{**vars(letter), "facts": {"survivors": survivors}}).content)
+        answered = answer(Letter(**{**vars(letter), "facts": {**letter.facts, "survivors": survivors}}).content)
         reasons.append(str(Letter.of(answered).facts["reason"]))
         return answered
 
@@ -242,6 +317,26 @@ def test_a_silo_gives_no_shares_for_another_list(tmp_path: Path, survivors: list
     with pytest.raises(RunError):
         three.run()
     assert why in reasons[0]
+
+
+def wrong_shares(name: str, content: bytes, answer: Answer) -> bytes | None:
+    """Let the silo north give wrong shares."""
+    answered = answer(content)
+    if name != "north" or Letter.of(content).kind != "unmask":
+        return answered
+    letter = Letter.of(answered)
+    return changed(letter, arrays={key: array[::-1].copy() for key, array in letter.arrays.items()})
+
+
+def test_wrong_shares_are_left_out_or_lose_the_round(tmp_path: Path) -> None:
+    expected = rehearsal(tmp_path / "right", transforms=TWO, rounds=1).run()
+    three = rehearsal(tmp_path / "wrong", transforms=TWO, rounds=1)
+    three.hook = wrong_shares
+    assert torch.equal(params(three.run()), params(expected))
+    three = rehearsal(tmp_path / "all", transforms=SUM, rounds=1)  # all three shares are needed
+    three.hook = wrong_shares
+    with pytest.raises(RunError, match=r"so the sum is lost: one of north, south and west sent wrong ones"):
+        three.run()
 
 
 @pytest.mark.parametrize("what", ["key", "rows", "silo"])

@@ -5,12 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consortia import MARK, NAMES, Rehearsal, rehearsal
+from silobench.errors import RecordError
+from silobench.silos.allowance import spent_before
 from silobench.silos.letters import REFUSAL, Letter
 from silobench.silos.post import Answer
+from silobench.silos.silo import Silo
+from silobench.silos.store import Drawer
 
 SECURE = "rand_k(fraction=0.5) | secure_sum(protocol=pairwise, range=100)"
 
@@ -68,19 +73,24 @@ def waiting(tmp_path_factory) -> tuple[Rehearsal, Letter]:
         ({"run": "0" * 32}, "did not join"),
         ({"run": "../../../../../etc"}, "no id of a run"),
         ({"kind": "rows"}, "not known"),
-        ({"kind": "unmask", "facts": {"survivors": ["north"]}}, "no secure sum"),
+        ({"kind": "unmask", "changed": {"survivors": ["north"]}}, "no secure sum"),
         ({"round": 3}, "there is no round 4"),
         ({"arrays": {}}, "wrong content"),
         ({"facts": {}}, "wrong content"),
-        ({"facts": {"after": 0, "cohort": [0], "knobs": {}}}, "no earlier round"),
-        ({"facts": {"after": -1, "cohort": ["x"], "knobs": {}}}, "wrong content"),
-        ({"facts": {"after": -1, "cohort": [0], "knobs": 3}}, "wrong content"),
-        ({"facts": {"after": -1, "cohort": [0, 1, 2], "knobs": {"fraction": 1.0}}}, "turns a knob"),
-        ({"round": 2, "facts": {"after": 1, "cohort": [0, 1, 2], "knobs": {}}}, "no memory of round 2"),
+        ({"facts": {"begin": "0" * 64}}, "another roster"),
+        ({"changed": {"after": 0}}, "no earlier round"),
+        ({"changed": {"cohort": ["x"]}}, "wrong content"),
+        ({"changed": {"cohort": [0]}}, "another cohort"),
+        ({"changed": {"cohort": [0, 1, 2, 2]}}, "another cohort"),
+        ({"changed": {"knobs": 3}}, "wrong content"),
+        ({"changed": {"knobs": {"fraction": 1.0}}}, "turns a knob"),
+        ({"round": 2, "changed": {"after": 1}}, "no memory of round 2"),
     ],
 )
 def test_a_letter_that_does_not_belong_here_is_refused(waiting, changes, why: str) -> None:
     three, letter = waiting
+    facts = {**letter.facts, **changes.get("changed", {})}
+    changes = {"facts": facts, **{name: each for name, each in changes.items() if name != "changed"}}
     assert why in reason(three.silos["north"].answer(changed(letter, **changes)))
 
 
@@ -88,7 +98,7 @@ def test_a_model_of_another_size_is_refused(waiting) -> None:
     three, letter = waiting
     arrays = {**letter.arrays, "params": np.zeros(3, np.float32)}
     assert "another number of parameters" in reason(three.silos["north"].answer(changed(letter, arrays=arrays)))
-    score = changed(letter, kind="score", facts={}, arrays={"params": arrays["params"], "buffers": np.zeros(0, "f4")})
+    score = changed(letter, kind="score", arrays={"params": arrays["params"], "buffers": np.zeros(0, "f4")})
     assert "another number of parameters" in reason(three.silos["north"].answer(score))
 
 
@@ -222,3 +232,70 @@ def test_no_letter_has_a_cell_of_a_row(tmp_path: Path, transforms: str) -> None:
 def test_a_search_for_a_cell_would_find_it() -> None:
     content = Letter("train", {}, {"rows": np.array([[1.0, MARK]])}).content
     assert struct.pack("<d", MARK) in content
+
+
+def test_a_silo_runs_once(tmp_path: Path) -> None:
+    three = rehearsal(tmp_path)
+    with pytest.raises(RecordError, match="in use by another process"):
+        Silo.open(three.silo_file("north"))
+    three.close("north")
+    Silo.open(three.silo_file("north")).close()
+
+
+PRIVATE = "dp_sgd(lr=0.1, batch=16, noise=1, clip=1)"
+
+
+def test_limits_are_those_of_all_consortia(tmp_path: Path) -> None:
+    three = rehearsal(tmp_path, limits="max_epsilon = 6.0\nmax_runs = 2", solver=PRIVATE, rounds=1)
+    (record,) = three.run()
+    spent = pytest.approx(record.privacy["example"]["parties"][0], abs=1e-4)
+    assert spent_before(Drawer(tmp_path / "north" / "state")) == {"runs": 1, "rounds": 1, "epsilon of a row": spent}
+    second = three.again(eval_every=2)
+    letter = stopped(second, "train")
+    assert "epsilon of 6 at most" in reason(second.silos["north"].answer(letter.content))
+    third = three.again(eval_every=3)
+    join = Letter("join", consortium=third.consortium.digest, run="0" * 32)
+    assert "takes part in 2 run at most, over all consortia" in reason(third.silos["north"].answer(join.content))
+
+
+def test_noise_that_silos_share_is_charged_for_the_fewest_answers(tmp_path: Path) -> None:
+    noise = "clip(norm=1) | skellam_noise(multiplier=2) | secure_sum(protocol=pairwise, threshold={})"
+    spent = []
+    for threshold in (2, 3):
+        three = rehearsal(
+            tmp_path / str(threshold), limits="max_epsilon = 1000", transforms=noise.format(threshold), rounds=1
+        )
+        (record,) = three.run()
+        spent.append(spent_before(Drawer(three.folder / "north" / "state"))["epsilon of the silo"])
+    assert spent[1] == pytest.approx(record.privacy["party"]["epsilon"], abs=1e-4)  # all three answered
+    assert spent[1] < spent[0] < 1000
+
+
+@pytest.mark.parametrize("kind", ["begin", "train", "unmask"])
+def test_a_crash_before_an_answer_is_stored_costs_nothing(tmp_path: Path, kind: str, monkeypatch) -> None:
+    expected = rehearsal(tmp_path / "whole", transforms=SECURE, rounds=1).run()
+    three = rehearsal(tmp_path / "crash", transforms=SECURE, rounds=1)
+    crashes = list[bytes]()
+
+    def crash(name: str, content: bytes, answer: Answer) -> bytes | None:
+        if name == "north" and Letter.of(content).kind == kind and not crashes:
+            with monkeypatch.context() as patch:
+                patch.setattr(Drawer, "put_answer", lambda *_: 1 / 0)
+                crashes.append(answer(content))
+            three.open("north")
+        return answer(content)
+
+    three.hook = crash
+    records = three.run()
+    assert reason(crashes[0])
+    assert [record.replied for record in records] == [None]
+    assert torch.equal(records[0].state.server.params, expected[0].state.server.params)
+
+
+def test_joins_that_never_begin_do_not_fill_the_disk(tmp_path: Path) -> None:
+    three = rehearsal(tmp_path, transforms=SECURE)
+    join = Letter("join", consortium=three.consortium.digest)
+    for number in range(6):
+        assert not reason(three.silos["north"].answer(changed(join, run=f"{number:032x}")))
+    runs = {path.name for path in (tmp_path / "north" / "state").glob("*/*") if path.is_dir()}
+    assert runs == {f"{number:032x}" for number in (3, 4, 5)}

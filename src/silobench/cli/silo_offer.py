@@ -10,11 +10,13 @@ from silobench.analysis.units import size
 from silobench.data.agreed.rows import read_rows
 from silobench.silos import keys
 from silobench.silos.agreement import Agreement
+from silobench.silos.allowance import spent_before
 from silobench.silos.consortium import Consortium
 from silobench.silos.flower.certificates import fingerprint
 from silobench.silos.flower.folders import authority_of
 from silobench.silos.leaving import Departure, leaving
 from silobench.silos.silo_file import SiloFile
+from silobench.silos.store import Drawer
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,14 @@ class Offer:
             "quorum": consortium.quorum,
             "training_rows": self.rows[0],
             "test_rows": self.rows[1],
+            "spent_before": self._spent_before,
             "experiment": tomllib.loads(consortium.experiment),
         }
+
+    @property
+    def _spent_before(self) -> dict[str, Any]:
+        """What this silo spent before, over all consortia; nothing without a folder."""
+        return spent_before(Drawer(self.silo.state))
 
     def as_json(self) -> dict[str, Any]:
         return {**self.facts, "leaves": [departure.as_json() for departure in self.departures]}

@@ -22,14 +22,18 @@ from silobench.data.dataset import Dataset, Split
 from silobench.engines import ENGINES
 from silobench.errors import ConfigError, listed
 from silobench.federation import Federation, Party
+from silobench.loop.schedule import Schedule
 from silobench.method.secure import Pairwise
+from silobench.method.selection import Cohort, is_secret, no_cohort
 from silobench.method.transforms import bind_chain
 from silobench.method.transforms.secure_sum import protocol_of
+from silobench.method.types import Server
 from silobench.partitions import Partition
 from silobench.runs.grid import expand
 from silobench.runs.horizontal import HorizontalRun, of_federation
 from silobench.runs.plan import Binder, DataFacts, Plan
 from silobench.silos.consortium import Consortium
+from silobench.silos.letters import LetterError
 from silobench.silos.refusals import check_cell, check_schedule
 from silobench.training.setting import Setting
 
@@ -103,6 +107,10 @@ class Agreement:
         """Return the run without rows: its dataset has the right form, and its parties have numbers of rows only."""
         dataset = _dataset(self.columns, roster.summary)
         return of_federation(self.plan, _federation(dataset, roster, self.plan.cell.seed))
+
+    def is_loss_secret(self, setting: Setting) -> bool:
+        """Whether the training loss stays at a silo: a secure sum has it, or noise protects rows, but not the loss."""
+        return self.hides or setting.solver.release(0, setting.federation.parties[0].samples) is not None
 
     def setting_at(self, run: HorizontalRun, party: int, dataset: Dataset) -> Setting:
         """Return the setting of a run at one silo: its party has the rows of this dataset."""
@@ -204,6 +212,29 @@ def _own_federation(agreed: Federation, party: int, dataset: Dataset) -> SiloFed
     rows = torch.arange(len(dataset.train))
     parties = tuple(replace(each, rows=rows) if each.id == party else each for each in agreed.parties)
     return SiloFederation(dataset, agreed.partition, agreed.seed, parties, agreed.device, None, party)
+
+
+def need_agreed_cohort(cohort: Cohort, schedule: Schedule, party: int, round: int) -> None:
+    """Refuse another cohort than a round of the experiment has: noise that parties share becomes less in a larger one.
+
+    A silo does not know a secret draw; then it must be in the cohort itself. In a secure sum all silos are.
+    """
+    setting = schedule.setting
+    parties = tuple(range(len(setting.federation.parties)))
+    is_agreed = no_cohort(cohort, parties, "") is None and party in cohort
+    if setting.method.hides:
+        is_agreed = cohort == parties
+    elif not is_secret(schedule.selection):
+        is_agreed &= cohort == schedule.selection(setting.federation, schedule.cohort, setting.seed, round)
+    if not is_agreed:
+        raise LetterError(f"the letter has another cohort than round {round + 1} of the experiment")
+
+
+def need_agreed_knobs(server: Server, setting: Setting) -> None:
+    """Refuse knobs besides those of the agreed learning rate: they could change how much is clipped or sent."""
+    of_lr = getattr(setting.solver.lr, "knobs", None)
+    if not server.knobs.keys() <= (of_lr({}).keys() if of_lr else set()):
+        raise LetterError("the letter turns a knob that the experiment does not have")
 
 
 def example_roster(consortium: Consortium, columns: Columns) -> Roster:

@@ -9,18 +9,20 @@ from typing import Any
 
 from silobench.loop.privacy import Privacy
 from silobench.loop.schedule import Schedule
-from silobench.method.secure.keys import KEY_BYTES
 from silobench.method.secure.pairwise import messages_of_sharing, messages_of_unmasking
 from silobench.method.types import Message
 from silobench.silos.agreement import Agreement, Roster, example_roster, like
+from silobench.silos.allowance import fewest_answers
 from silobench.silos.consortium import Consortium
 from silobench.silos.letters import Letter
 from silobench.silos.messages import blank_reply
 from silobench.silos.mode import throwaway_keys
+from silobench.silos.secret_keys import ADVERT_BYTES
 from silobench.training.party import LocalRound
 from silobench.training.state import State
 
 _ONCE, _ROUND, _TEST, _END = "once, when it joins", "in every round", "in every tested round", "after the last round"
+_UNCOVERED = "not covered by epsilon"  # no noise protects it
 _CLEAR, _MASKED, _ENCRYPTED = (
     "readable",
     "masked: only the sum of all silos is readable",
@@ -37,7 +39,7 @@ class Departure:
     bytes: int  # each time
     times: int
     form: str  # for the server: readable, masked or encrypted
-    privacy: str = ""  # what it costs of privacy, if noise protects it
+    privacy: str = ""  # what it costs of privacy, if noise protects messages
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -48,10 +50,11 @@ def leaving(consortium: Consortium, rows: int) -> list[Departure]:
     agreement = Agreement.of(consortium)
     roster = _roster(agreement, rows)
     schedule = agreement.run(roster).schedule
+    uncovered = _UNCOVERED if Privacy(schedule).is_private else ""
     return [
-        *_joining(agreement, rows),
-        *_messages(agreement, schedule),
-        *_tests(agreement, schedule),
+        *_joining(agreement, rows, uncovered),
+        *_messages(agreement, schedule, uncovered),
+        *_tests(agreement, schedule, uncovered),
     ]
 
 
@@ -62,7 +65,7 @@ def _roster(agreement: Agreement, rows: int) -> Roster:
     return Roster(example.names, (known,) * len(example.names), example.tests, example.summary)
 
 
-def _joining(agreement: Agreement, rows: int) -> Iterator[Departure]:
+def _joining(agreement: Agreement, rows: int, uncovered: str) -> Iterator[Departure]:
     columns, silos, rounds = agreement.columns, len(agreement.consortium.names), agreement.plan.cell.rounds
     summary = example_roster(agreement.consortium, columns).summary
     names = [*columns.summed_features, *([] if columns.label.classes else [columns.label.name])]
@@ -70,28 +73,31 @@ def _joining(agreement: Agreement, rows: int) -> Iterator[Departure]:
     if names:
         yield Departure(
             _ONCE, f"for {len(names)} columns of numbers: known cells, their sum, and squares about the mean", size, 1,
-            _CLEAR,
+            _CLEAR, uncovered,
         )  # fmt: skip
     count = f"about {like(rows)}" if agreement.hides and not columns.summed_features else "exact"
-    yield Departure(_ONCE, f"the numbers of training rows ({count}) and of test rows", 16, 1, _CLEAR)
+    yield Departure(_ONCE, f"the numbers of training rows ({count}) and of test rows", 16, 1, _CLEAR, uncovered)
     if agreement.hides:
-        yield Departure(_ONCE, "public keys for all rounds, signed", 2 * KEY_BYTES * rounds, 1, _CLEAR)
+        yield Departure(
+            _ONCE, "public keys for all rounds, and digests of secret ones, signed", ADVERT_BYTES * rounds, 1, _CLEAR
+        )
         shares = messages_of_sharing(range(silos), [0], [0]).up[0] * rounds
         yield Departure(_ONCE, "shares of its keys for the other silos", shares, 1, _ENCRYPTED)
 
 
-def _messages(agreement: Agreement, schedule: Schedule) -> Iterator[Departure]:
+def _messages(agreement: Agreement, schedule: Schedule, uncovered: str) -> Iterator[Departure]:
     rounds, silos, form = schedule.rounds, len(agreement.consortium.names), _MASKED if agreement.hides else _CLEAR
     message, privacy = _message(agreement, schedule), "; ".join(_privacy(schedule))
     for name, part in {**message.total, **message.sums}.items():
         yield Departure(_ROUND, f"the part {name} of its message", part.nbytes, rounds, form, privacy)
     if agreement.hides:
-        yield Departure(_ROUND, "the seconds of its training", 64, rounds, _CLEAR)
+        yield Departure(_ROUND, "the seconds of its training", 64, rounds, _CLEAR, uncovered)
         shares = messages_of_unmasking([0], [0], silos).up[0]
         yield Departure(_ROUND, "shares of keys, to unmask the sum", shares, rounds, _CLEAR)
     else:
-        what = "the weight of its message, its training loss, steps and seconds, and reports of transforms"
-        yield Departure(_ROUND, what, 64, rounds, _CLEAR)
+        loss = "" if agreement.is_loss_secret(schedule.setting) else "its training loss, "
+        what = f"the weight of its message, {loss}steps and seconds, and reports of transforms"
+        yield Departure(_ROUND, what, 64, rounds, _CLEAR, uncovered)
 
 
 def _message(agreement: Agreement, schedule: Schedule) -> Message:
@@ -102,16 +108,17 @@ def _message(agreement: Agreement, schedule: Schedule) -> Message:
     return blank_reply(local_round, 0, {}, throwaway_keys(agreement, everybody).get(0, {}))
 
 
-def _tests(agreement: Agreement, schedule: Schedule) -> Iterator[Departure]:
+def _tests(agreement: Agreement, schedule: Schedule, uncovered: str) -> Iterator[Departure]:
     classes, tests = len(agreement.columns.label.classes), -(-schedule.rounds // schedule.eval_every)
     what = "of its test rows, by class: all, and those with the right answer; the sum of losses"
     if not classes:
         what = "sums over its test rows: losses and errors"
-    yield Departure(_TEST, what, 16 * max(1, classes) + 8, tests, _CLEAR)
+    yield Departure(_TEST, what, 16 * max(1, classes) + 8, tests, _CLEAR, uncovered)
     if classes:
         yield Departure(
-            _END, "its test rows by class and answer, and by confidence of the answer", 8 * (classes**2 + 46), 1, _CLEAR
-        )
+            _END, "its test rows by class and answer, and by confidence of the answer", 8 * (classes**2 + 46), 1,
+            _CLEAR, uncovered,
+        )  # fmt: skip
 
 
 def _privacy(schedule: Schedule) -> Iterator[str]:
@@ -122,8 +129,9 @@ def _privacy(schedule: Schedule) -> Iterator[str]:
     setting = schedule.setting
     state = first = State(setting.initial_server())
     everybody, after_one = tuple(range(len(setting.federation.parties))), dict[str, Any]()
+    fewest = fewest_answers(setting, everybody, 0)
     for _ in range(schedule.rounds):
-        state = privacy.charged(state, first, everybody, everybody)
+        state = privacy.charged(state, first, everybody, everybody, replied=fewest)
         after_one = after_one or privacy.report(state, is_last=False)
     for unit, spent in privacy.report(state, is_last=False).items():
         whom = "a row" if unit == "example" else "the whole silo"

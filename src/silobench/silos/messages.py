@@ -76,12 +76,12 @@ def reply_arrays(reply: Reply) -> Arrays:
     }
 
 
-def reply_facts(reply: Reply, party: int, hidden: bool) -> dict[str, Any]:
+def reply_facts(reply: Reply, party: int, hidden: bool, is_loss_secret: bool) -> dict[str, Any]:
     """Return the numbers of a reply: its weight and loss, unless they are hidden, its steps, and measured seconds."""
     weight = reply.message.weight if reply.message else reply.update.weight
     return {
         "weight": weight,
-        "loss": _or_none(reply.loss),
+        "loss": None if is_loss_secret else _or_none(reply.loss),
         "steps": 0 if hidden else reply.steps,  # they tell the number of rows
         "seconds": dict(reply.seconds),
         "slowest": reply.slowest,

@@ -15,6 +15,7 @@ from silobench.method.secure import Pairwise
 from silobench.method.selection import Cohort
 from silobench.method.types import Memory
 from silobench.silos.agreement import Agreement
+from silobench.silos.binding import round_digest
 from silobench.silos.letters import Letter
 from silobench.silos.messages import blank_reply, broadcast_arrays, last_round, reply_of
 from silobench.silos.scores import blank_test, checked_test, score_of, whole_of
@@ -36,6 +37,7 @@ class SiloMode:
     session: Session
     round: int = 0
     tested: tuple[str, ...] = ()
+    digest: bytes = b""  # of what the letters of the current round have in common
 
     def mode(self) -> Mode:
         """Return the mode for an engine."""
@@ -58,9 +60,11 @@ class SiloMode:
         session, self.round = self.session, local_round.server.round
         session.begin_late()
         survivors = session.survivors(self.round)  # of a round that was interrupted while its sum was unmasked
-        parties = [party for party in memory if survivors is None or self.names[party] in survivors]
+        asked = session.begins if survivors is None else set(survivors) & set(session.begins)
+        parties = [party for party in memory if self.names[party] in asked]
         letters = {self.names[party]: self._letter(local_round, party, memory[party]) for party in parties}
-        least = min(self.quorum, len(letters)) if survivors is None else len(survivors)
+        self.digest = next((round_digest(letter) for letter in letters.values()), b"")
+        least = min(self.quorum, len(memory)) if survivors is None else len(survivors)
         secret = throwaway_keys(session.agreement, local_round.cohort)
 
         def reply(answer: Letter) -> Reply:
@@ -141,7 +145,7 @@ class SiloMode:
         began, answers = time.monotonic(), dict[str, Letter]()
         while True:
             session.begin_late()
-            missing = {name: letter for name, letter in letters.items() if name not in answers}
+            missing = {name: letters[name] for name in self.names if name in session.begins and name not in answers}
             answers |= session.ask(
                 missing, max(0, self.quorum - len(answers)), lambda answer: checked_test(answer, form)
             )

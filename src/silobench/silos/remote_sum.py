@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from silobench.method.secure import Pairwise, Present, StreamKeys
-from silobench.method.secure.keys import KEY_BYTES
 from silobench.method.secure.pairwise import (
     masks_left,
     messages_of_advertising,
@@ -14,6 +13,7 @@ from silobench.method.secure.pairwise import (
 from silobench.method.types import Memory, Phase
 from silobench.silos.answers import check_shares
 from silobench.silos.letters import Letter
+from silobench.silos.secret_keys import ADVERT_BYTES, commitment_of, public_key_of
 from silobench.silos.session import Session
 
 
@@ -23,11 +23,15 @@ class RemotePairwise(Pairwise):
 
     session: Session = field(kw_only=True)
     round: Callable[[], int] = field(kw_only=True)  # () -> the current round
+    digest: Callable[[], bytes] = field(kw_only=True)  # () -> that to which masks of the round are bound
 
     def agree(self, cohort: Sequence[int], present: Present) -> tuple[dict[int, Memory], list[Phase]]:
         """Return the silos that shared keys before the first round, whose record has the messages of all rounds."""
         members, rounds = self.session.members, self.session.agreement.plan.cell.rounds
-        phases = [messages_of_advertising(cohort, cohort), messages_of_sharing(cohort, members, members)]
+        phases = [
+            messages_of_advertising(cohort, cohort, size=ADVERT_BYTES),
+            messages_of_sharing(cohort, members, members),
+        ]
         sent = [_repeated(phase, rounds) for phase in phases] if self.round() == 0 else []
         rest = self.remaining(cohort, lambda phase: members, "shares", cohort, lambda rest: sent)
         return {party: {} for party in rest}, sent
@@ -53,11 +57,16 @@ class RemotePairwise(Pairwise):
             survivors, lambda phase: shares, "unmasking", cohort,
             lambda rest: [messages_of_unmasking(survivors, rest, len(members))],
         )  # fmt: skip
-        publics = {
-            party: session.joins[roster.names[party]].arrays["adverts"][number].tobytes()[:KEY_BYTES]
-            for party in members
-        }
-        left = masks_left({party: shares[party] for party in helpers}, survivors, publics, threshold)
+        adverts = {party: session.joins[roster.names[party]].arrays["adverts"] for party in members}
+        left = masks_left(
+            {party: shares[party] for party in helpers},
+            survivors,
+            {party: public_key_of(each, number) for party, each in adverts.items()},
+            threshold,
+            self.digest(),
+            {party: commitment_of(each, number) for party, each in adverts.items()},
+            roster.names,
+        )
         return left, [messages_of_unmasking(survivors, helpers, len(members))]
 
 

@@ -1,14 +1,14 @@
 """The keys of a secure sum at a silo: made once for all rounds, used in one round each, then deleted."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from silobench.errors import RunError
-from silobench.method.secure.keys import KEY_BYTES
+from silobench.method.secure.keys import KEY_BYTES, commitment
 from silobench.method.secure.pairwise import Member, Newcomer
 from silobench.method.secure.protocol import from_memory, to_memory
 from silobench.method.types import Memory
@@ -16,7 +16,8 @@ from silobench.silos.letters import LetterError
 from silobench.silos.store import Drawer, by_round, packed, unpacked
 
 _NEW, _SHARED, _MEMBER = "newcomer", "sharer", "member"  # files of a round, one after the other
-_ADVERT_BYTES = 2 * KEY_BYTES
+_KEYS_BYTES = 2 * KEY_BYTES  # two public keys
+ADVERT_BYTES = _KEYS_BYTES + KEY_BYTES  # and the commitment to the seed of the own mask
 
 
 @dataclass(frozen=True)
@@ -33,29 +34,36 @@ class KeyRing:
 
     @staticmethod
     def make(drawer: Drawer, rounds: int) -> NDArray[np.uint8]:
-        """Make fresh keys for all rounds, and return the public ones, [rounds, bytes]."""
+        """Make fresh keys for all rounds; return the public ones and commitments to the seeds, [rounds, bytes]."""
         adverts = []
         for number in range(rounds):
             newcomer = Newcomer(0, 0)  # its place among the parties is not known yet
             drawer.put(by_round(_NEW, number), packed(_secrets(newcomer)), durable=False)
-            adverts.append(np.frombuffer(newcomer.advert(), np.uint8))
+            adverts.append(np.frombuffer(newcomer.advert() + commitment(newcomer.seed), np.uint8))
         return np.stack(adverts)
 
     def share(self, adverts: Mapping[int, NDArray[Any]]) -> dict[int, NDArray[np.uint8]]:
-        """Return shares of all keys for every other party, encrypted, [rounds, bytes]; `adverts` are public keys."""
+        """Return shares of all keys for every other party, encrypted, [rounds, bytes]; `adverts` are public keys.
+
+        When the answer with them is stored, `forget_unshared` is due.
+        """
         boxes: dict[int, list[NDArray[np.uint8]]] = {other: [] for other in adverts if other != self.party}
         for number in range(self.rounds):
             newcomer = self._newcomer(_NEW, number)
             sealed = newcomer.share(_of_round(adverts, number))
             secrets = {**_secrets(newcomer), "reserved": newcomer.reserved}
             self.drawer.put(by_round(_SHARED, number), packed(secrets), durable=False)
-            self.drawer.drop(by_round(_NEW, number))
             for other, box in sealed.items():
                 boxes[other].append(np.frombuffer(box, np.uint8))
         return {other: np.stack(each) for other, each in boxes.items()}
 
-    def member(self, number: int, adverts: Mapping[int, NDArray[Any]], boxes: Mapping[int, bytes]) -> Memory:
-        """Open the shares of the others for a round, and return the secrets with which a message is masked."""
+    def member(
+        self, number: int, adverts: Mapping[int, NDArray[Any]], boxes: Mapping[int, bytes], digest: bytes
+    ) -> Memory:
+        """Open the shares of the others for a round, and return the secrets with which a message is masked.
+
+        The masks are bound to `digest`. When the answer is stored, `forget_unused` is due.
+        """
         if len(boxes) + 1 < self.threshold:
             raise LetterError(
                 f"round {number + 1} has shares of {len(boxes) + 1} silos, but the secure sum needs {self.threshold}: "
@@ -63,9 +71,8 @@ class KeyRing:
             )
         newcomer = self._newcomer(_SHARED, number)
         newcomer.meet(_of_round(adverts, number))
-        member = newcomer.finish(boxes)
+        member = replace(newcomer.finish(boxes), digest=digest)
         self.drawer.put(by_round(_MEMBER, number), packed(from_memory(member.to_memory())))
-        self.drawer.drop(by_round(_SHARED, number))
         return member.to_memory()
 
     def shares_for(self, number: int, survivors: Sequence[int]) -> dict[int, bytes]:
@@ -77,6 +84,14 @@ class KeyRing:
             return Member.of(to_memory(unpacked(content)), self.party).shares_for(survivors)
         except RunError as error:  # a list of survivors that would reveal a single message
             raise LetterError(str(error)) from error
+
+    def forget_unshared(self) -> None:
+        """Delete the keys as they were before they were shared."""
+        self.drawer.drop(f"{_NEW}-*")
+
+    def forget_unused(self, number: int) -> None:
+        """Delete the keys of a round as they were before a message was masked with them."""
+        self.drawer.drop(by_round(_SHARED, number))
 
     def forget(self, number: int) -> None:
         """Delete the keys of a round."""
@@ -105,12 +120,22 @@ def forget_all(drawer: Drawer) -> None:
 
 def check_adverts(adverts: NDArray[Any], rounds: int) -> None:
     """Refuse public keys of another form."""
-    if adverts.dtype != np.uint8 or adverts.shape != (rounds, _ADVERT_BYTES):
+    if adverts.dtype != np.uint8 or adverts.shape != (rounds, ADVERT_BYTES):
         raise LetterError("the public keys of a silo have another form than this version of silobench sends.")
 
 
 def _of_round(adverts: Mapping[int, NDArray[Any]], number: int) -> dict[int, bytes]:
-    return {party: each[number].tobytes() for party, each in adverts.items()}
+    return {party: each[number].tobytes()[:_KEYS_BYTES] for party, each in adverts.items()}
+
+
+def public_key_of(adverts: NDArray[Any], number: int) -> bytes:
+    """Return the public key of the masks that a silo shares in a round."""
+    return bytes(adverts[number].tobytes()[:KEY_BYTES])
+
+
+def commitment_of(adverts: NDArray[Any], number: int) -> bytes:
+    """Return a silo's commitment to the seed of its own mask in a round."""
+    return bytes(adverts[number].tobytes()[_KEYS_BYTES:])
 
 
 def _secrets(newcomer: Newcomer) -> dict[str, bytes]:

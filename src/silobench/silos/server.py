@@ -101,7 +101,12 @@ def _silo_run(agreement: Agreement, mode: SiloMode, roster: Roster) -> SiloRun:
     run = agreement.run(roster)
     schedule, place = run.schedule, agreement.secure_place
     if place is not None:
-        protocol = RemotePairwise(agreement.protocol.threshold, session=mode.session, round=lambda: mode.round)
+        protocol = RemotePairwise(
+            agreement.protocol.threshold,
+            session=mode.session,
+            round=lambda: mode.round,
+            digest=lambda: mode.digest,
+        )
         method = schedule.setting.method
         chain = list(method.transforms)
         chain[place] = with_protocol(chain[place], protocol)

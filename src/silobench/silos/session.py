@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from silobench.data.agreed import Summary, joined
 from silobench.errors import ConfigError, RunError, SilobenchError, listed
 from silobench.silos.agreement import Agreement, Roster
 from silobench.silos.answers import check_boxes, check_join
+from silobench.silos.binding import BEGIN, begin_digest
 from silobench.silos.letters import REFUSAL, Letter, LetterError
 from silobench.silos.post import Post
 
@@ -108,8 +110,9 @@ class Session:
     # --- letters -------------------------------------------------------------------------------------
 
     def letter(self, kind: str, silo: str, facts: Mapping[str, Any], arrays: Mapping[str, Any], round: int) -> Letter:
-        """Return a letter of this run."""
-        return Letter(kind, facts, arrays, self.agreement.consortium.digest, self.run, silo, round)
+        """Return a letter of this run; one after `begin` states the roster to which it belongs."""
+        stated = facts if kind in ("join", "begin") else {**facts, BEGIN: self._begin_digest}
+        return Letter(kind, stated, arrays, self.agreement.consortium.digest, self.run, silo, round)
 
     def ask(
         self, letters: Mapping[str, Letter], least: int, read: Callable[[Letter], T], seconds: float | None = None
@@ -195,8 +198,19 @@ class Session:
 
     def gather(self) -> Roster:
         """Wait until the silos have joined, settle the roster, and tell it to them; an interrupted run has its own."""
-        if self.settled is not None:
-            return self.settled
+        if self.settled is None:
+            self.settled = self._roster(self._joined())
+            self._save()  # before anybody is told: a server that is killed goes on with the same roster
+        if not self.members:
+            names = self.settled.names
+            self.begin([name for name in names if name not in self.begins])
+            self.need_possible(self.agreement.consortium.quorum)
+            self.members = tuple(place for place, name in enumerate(names) if name in self.begins)
+            self._save()
+        return self.settled
+
+    def _joined(self) -> list[str]:
+        """Wait until silos have joined, and return them; an error if they are fewer than the quorum."""
         consortium = self.agreement.consortium
         self._wait(lambda: len(self.joins), consortium.waits.join)
         names = [name for name in consortium.names if name in self.joins]
@@ -207,12 +221,7 @@ class Session:
                 "see that they are started, and start the server again.",
                 "",
             )
-        self.settled = self._roster(names)
-        self.begin(names)
-        self.need_possible(consortium.quorum)
-        self.members = tuple(place for place, name in enumerate(names) if name in self.begins)
-        self._save()
-        return self.settled
+        return names
 
     def _wait(self, count: Callable[[], int], seconds: float) -> None:
         """Wait for all silos; for the quorum and a time of grace; or until time is up."""
@@ -242,6 +251,23 @@ class Session:
 
     def begin(self, names: Collection[str], seconds: float | None = None) -> None:
         """Tell silos the roster, their joint sums and the public keys of all; note the shares of keys they return."""
+        letters = {name: self._begin_letter(name) for name in names}
+        rounds = self.agreement.plan.cell.rounds if self.agreement.hides else 0
+
+        def begun(answer: Letter) -> Letter:
+            if rounds:
+                check_boxes(answer, [other for other in self.roster.names if other != answer.silo], rounds)
+            return answer
+
+        for name, answer in self.ask(letters, len(letters), begun, seconds).items():
+            self.begins[name] = answer
+            replace_atomically(self.folder / f"{name}.begin", answer.content)
+
+    @cached_property
+    def _begin_digest(self) -> str:
+        return begin_digest(self._begin_letter(""))
+
+    def _begin_letter(self, name: str) -> Letter:
         roster = self.roster
         joins = [self.joins[name] for name in roster.names]
         facts = {
@@ -252,17 +278,7 @@ class Session:
             "cards": [join.facts["card"] for join in joins],
         }
         arrays = {f"adverts/{join.silo}": join.arrays["adverts"] for join in joins if self.agreement.hides}
-        letters = {name: self.letter("begin", name, facts, arrays, 0) for name in names}
-        rounds = self.agreement.plan.cell.rounds if self.agreement.hides else 0
-
-        def begun(answer: Letter) -> Letter:
-            if rounds:
-                check_boxes(answer, [other for other in roster.names if other != answer.silo], rounds)
-            return answer
-
-        for name, answer in self.ask(letters, len(letters), begun, seconds).items():
-            self.begins[name] = answer
-            replace_atomically(self.folder / f"{name}.begin", answer.content)
+        return self.letter("begin", name, facts, arrays, 0)
 
 
 def _read(read: Callable[[Letter], T], answer: Letter) -> T:

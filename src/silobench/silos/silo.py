@@ -17,10 +17,12 @@ from silobench.engines import ENGINES, Engine
 from silobench.errors import ConfigError, SilobenchError
 from silobench.loop.final import WholeTest, tested_rows
 from silobench.loop.loop import one_thread
-from silobench.method.types import Server
+from silobench.loop.schedule import Schedule
 from silobench.silos import keys
-from silobench.silos.agreement import Agreement, Roster, like
+from silobench.silos.agreement import Agreement, Roster, like, need_agreed_cohort, need_agreed_knobs
 from silobench.silos.allowance import Allowance
+from silobench.silos.attendance import BEGUN, ENDED, Attendance
+from silobench.silos.binding import BEGIN, begin_digest, round_digest
 from silobench.silos.consortium import Consortium
 from silobench.silos.introductions import CARD, JOIN, card, introduction
 from silobench.silos.letters import Letter, LetterError, refusal
@@ -48,6 +50,8 @@ class _Active:
     setting: Setting
     engine: Engine
     allowance: Allowance
+    schedule: Schedule  # as the server has it, without rows
+    begin: str  # the digest of the letter with the roster
     adverts: Mapping[int, Any]  # public keys of the silos, by party
     ring: KeyRing | None  # None without a secure sum
 
@@ -59,7 +63,9 @@ class Silo:
         self.file, self.agreement = file, agreement
         self.consortium = agreement.consortium
         self._lock, self._active = threading.Lock(), dict[str, _Active]()
-        self._drawer = Drawer.open(Drawer.open(file.state).path / self.consortium.digest[:16])
+        self._state = Drawer.open(file.state)
+        self._alone = self._state.locked()  # two processes could mask two messages with the same keys
+        self._attendance = Attendance(self._state, self.consortium.digest, file.limits.max_runs)
         self._answers: dict[str, Callable[[Letter, Drawer], Letter]] = {
             "join": self._join,
             "begin": self._begin,
@@ -85,6 +91,10 @@ class Silo:
         if keys.public_line(file.key) != member.key:
             raise ConfigError(f"{file.key} is not the key that the consortium has for {file.name}: use that key.")
         return cls(file, Agreement.of(consortium))
+
+    def close(self) -> None:
+        """Let another process use the silo's folder."""
+        self._alone.release()
 
     @cached_property
     def rows(self) -> SiloRows:
@@ -121,7 +131,7 @@ class Silo:
             raise LetterError("the letter is for another silo")
         if len(letter.run) != _RUN_ID or not set(letter.run) <= set("0123456789abcdef"):
             raise LetterError("the letter has no id of a run")
-        drawer = self._drawer_of(letter)
+        drawer = self._attendance.drawer(letter)
         name = _name_of(letter)
         stored, is_other = drawer.answer(name, content)
         if is_other and letter.kind in ("join", "begin", "unmask"):
@@ -135,6 +145,7 @@ class Silo:
             stored = answer.content
             if letter.kind != "end":
                 drawer.put_answer(name, content, stored)
+                self._forget_used(letter)
         _log.info(
             "round %d: %s came with %d bytes, and %d bytes left",
             letter.round + 1,
@@ -144,24 +155,16 @@ class Silo:
         )
         return stored
 
-    def _drawer_of(self, letter: Letter) -> Drawer:
-        """Return where a run is stored; only a letter that joins starts a new one, up to the silo's limit."""
-        path = self._drawer.path / letter.run
-        if not path.exists():
-            if letter.kind != "join":
-                raise LetterError("this silo did not join the run of the letter")
-            self._need_another_run()
-        drawer = Drawer.open(path)
-        if drawer.get("ended") is not None:
-            raise LetterError("the run of the letter has ended")
-        return drawer
-
-    def _need_another_run(self) -> None:
-        """Refuse one more run than the silo allows."""
-        begun = {path.parent for name in ("begin", "ended") for path in self._drawer.path.glob(f"*/{name}")}
-        if len(begun) >= self.file.limits.max_runs:
-            most = self.file.limits.max_runs
-            raise LetterError(f"this silo takes part in {most} run of the consortium, by max_runs of its silo.toml")
+    def _forget_used(self, letter: Letter) -> None:
+        """Delete the keys that an answer has used. The answer is stored before, so that it can be repeated."""
+        active = self._active.get(letter.run)
+        if active is not None and active.ring is not None:
+            if letter.kind == "begin":
+                active.ring.forget_unshared()
+            elif letter.kind == "train":
+                active.ring.forget_unused(letter.round)
+            elif letter.kind == "unmask":
+                active.ring.forget(letter.round)
 
     def _reply(self, letter: Letter, facts: Mapping[str, Any], arrays: Mapping[str, Any] | None = None) -> Letter:
         return Letter(letter.kind, facts, arrays or {}, letter.consortium, letter.run, self.file.name, letter.round)
@@ -182,17 +185,17 @@ class Silo:
 
     def _begin(self, letter: Letter, drawer: Drawer) -> Letter:
         """Take the roster of the run, and send the others encrypted shares of keys, if there is a secure sum."""
-        self._need_another_run()
-        active = self._activated(letter)
+        self._attendance.need_another(letter.run)
+        active = self._activated(letter, drawer)
         boxes = {}
         if active.ring is not None:
             names = active.roster.names
             boxes = {f"box/{names[party]}": each for party, each in active.ring.share(active.adverts).items()}
-        drawer.put("begin", letter.content)
+        drawer.put(BEGUN, letter.content)
         self._active[letter.run] = active
         return self._reply(letter, {}, boxes)
 
-    def _activated(self, letter: Letter) -> _Active:
+    def _activated(self, letter: Letter, drawer: Drawer) -> _Active:
         """Return the run of a `begin` letter, after the keys of the others are verified."""
         agreement, names = self.agreement, roster_of(letter.facts["roster"])
         known = tuple(name for name in self.consortium.names if name in names)
@@ -202,16 +205,17 @@ class Silo:
         summary = Summary.from_json(letter.facts["summary"])
         roster = Roster(names, tuple(letter.facts["rows"]), tuple(letter.facts["tests"]), summary)
         party, run = names.index(self.file.name), agreement.run(roster)
-        self._need_same_rows(self._drawer_of(letter))
+        self._need_same_rows(drawer)
         dataset = dataset_of_rows(self.rows, agreement.columns, summary)
         setting = agreement.setting_at(run, party, dataset)
         ring = None
         if agreement.hides:
             threshold = agreement.protocol.least(len(names))
-            ring = KeyRing(self._drawer_of(letter), party, threshold, agreement.plan.cell.rounds)
+            ring = KeyRing(drawer, party, threshold, agreement.plan.cell.rounds)
         engine = replace(ENGINES.build(self.consortium.engine), workers=0).settled(setting)
-        allowance = Allowance(self._drawer, self.file.limits, replace(run.schedule, setting=setting), party)
-        return _Active(roster, party, setting, engine, allowance, adverts, ring)
+        allowance = Allowance(self._state, self.file.limits, replace(run.schedule, setting=setting), party)
+        begin = begin_digest(letter)
+        return _Active(roster, party, setting, engine, allowance, run.schedule, begin, adverts, ring)
 
     def _need_same_rows(self, drawer: Drawer) -> None:
         """Refuse to go on with other rows than the silo had when it joined."""
@@ -244,11 +248,14 @@ class Silo:
     def _active_run(self, letter: Letter, drawer: Drawer) -> _Active:
         """Return the run of a letter; after a restart it is read from the disk."""
         if letter.run not in self._active:
-            content = drawer.get("begin")
+            content = drawer.get(BEGUN)
             if content is None:
                 raise LetterError("this silo was not told the roster of the run")
-            self._active[letter.run] = self._activated(Letter.of(content))
-        return self._active[letter.run]
+            self._active[letter.run] = self._activated(Letter.of(content), drawer)
+        active = self._active[letter.run]
+        if letter.facts[BEGIN] != active.begin:
+            raise LetterError("the letter belongs to another roster than the one that this silo was told")
+        return active
 
     # --- rounds --------------------------------------------------------------------------------------
 
@@ -263,8 +270,9 @@ class Silo:
             raise LetterError(f"another letter of round {number + 1} was answered, and a mask is used once")
         cohort = tuple(map(int, letter.facts["cohort"]))
         memory = {**self._memory(letter, drawer), **informed(letter, len(active.setting.method.transforms))}
+        need_agreed_cohort(cohort, active.schedule, active.party, number)
         server = server_of(letter, len(active.roster.names))
-        _need_agreed_knobs(server, active.setting)
+        need_agreed_knobs(server, active.setting)
         if server.params.shape != active.setting.task.initial.shape:
             raise LetterError("the model of the letter has another number of parameters")
         active.allowance.spend(server, memory, cohort)
@@ -277,7 +285,9 @@ class Silo:
         drawer.put_memory(by_round("memory", number), memory_after)
         drawer.drop("memory-*", before=min(number, int(letter.facts["after"])))
         drawer.drop("answer-train-*", before=number - 1)
-        return self._reply(letter, reply_facts(reply, active.party, self.agreement.hides), reply_arrays(reply))
+        is_loss_secret = self.agreement.is_loss_secret(active.setting)
+        facts = reply_facts(reply, active.party, self.agreement.hides, is_loss_secret)
+        return self._reply(letter, facts, reply_arrays(reply))
 
     def _memory(self, letter: Letter, drawer: Drawer) -> PartyMemory:
         """Return the memory after the last round in which this silo's answer counted, as the server says."""
@@ -303,22 +313,18 @@ class Silo:
         }
         place = self.agreement.secure_place
         assert place is not None
-        return {transform_key(place): active.ring.member(letter.round, active.adverts, boxes)}
+        return {transform_key(place): active.ring.member(letter.round, active.adverts, boxes, round_digest(letter))}
 
     def _unmask(self, letter: Letter, drawer: Drawer) -> Letter:
-        """Give the server the shares with which it can unmask the sum of a round, and delete the keys of the round."""
+        """Give the server the shares with which it can unmask the sum of a round; its keys are deleted then."""
         active = self._active_run(letter, drawer)
         if active.ring is None:
             raise LetterError("the run has no secure sum")
         names = active.roster.names
         survivors = [names.index(name) for name in roster_of(letter.facts["survivors"])]
         shares = active.ring.shares_for(letter.round, survivors)
-        answer = self._reply(
-            letter, {}, {f"share/{names[party]}": np.frombuffer(each, np.uint8) for party, each in shares.items()}
-        )
-        drawer.put_answer(_name_of(letter), letter.content, answer.content)  # before the keys are gone
-        active.ring.forget(letter.round)
-        return answer
+        arrays = {f"share/{names[party]}": np.frombuffer(each, np.uint8) for party, each in shares.items()}
+        return self._reply(letter, {}, arrays)
 
     # --- tests ---------------------------------------------------------------------------------------
 
@@ -355,22 +361,15 @@ class Silo:
     def _end(self, letter: Letter, drawer: Drawer) -> Letter:
         """Delete what was for rounds to come."""
         forget_all(drawer)
-        for pattern in ("memory-*", "answer-*", "begin"):
+        drawer.put(ENDED, b"")  # before the other file that says that the run was begun is gone
+        for pattern in ("memory-*", "answer-*", BEGUN):
             drawer.drop(pattern)
-        drawer.put("ended", b"")
         self._active.pop(letter.run, None)
         return self._reply(letter, {})
 
 
 def _name_of(letter: Letter) -> str:
     return letter.kind if letter.kind in ("join", "begin", "end") else by_round(letter.kind, letter.round)
-
-
-def _need_agreed_knobs(server: Server, setting: Setting) -> None:
-    """Refuse knobs besides those of the agreed learning rate: they could change how much is clipped or sent."""
-    of_lr = getattr(setting.solver.lr, "knobs", None)
-    if not server.knobs.keys() <= (of_lr({}).keys() if of_lr else set()):
-        raise LetterError("the letter turns a knob that the experiment does not have")
 
 
 def _model(letter: Letter, active: _Active) -> Weights:

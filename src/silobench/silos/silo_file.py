@@ -15,13 +15,13 @@ from silobench.silos.consortium import reason
 
 
 class Limits(BaseModel):
-    """What a silo allows at most, over all runs of a consortium."""
+    """What a silo allows at most, over all runs of all consortia that use its folder `state`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_epsilon: Annotated[float, Gt(0)] | None = None  # of its rows, or of the silo as a party
     max_rounds: Annotated[int, Ge(1)] | None = None  # in which it trains
-    max_runs: Annotated[int, Ge(1)] = 1  # that it joins
+    max_runs: Annotated[int, Ge(1)] = 1  # that it takes part in
 
 
 class SiloFile(BaseModel):
@@ -70,7 +70,7 @@ def write_silo_file(path: Path, name: str, data: str, consortium: Path, key: Pat
         "[limits]",
         "# max_epsilon = 3.0",
         "# max_rounds = 100",
-        "max_runs = 1  # that this silo joins; each of them would see its rows",
+        "max_runs = 1  # over all consortia; each run uses the rows",
     ]
     replace_atomically(path, ("\n".join(lines) + "\n").encode())
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 from safetensors.numpy import load, save
 
 from silobench.atomic import replace_atomically
@@ -30,6 +31,17 @@ class Drawer:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
         return cls(path)
+
+    def locked(self) -> FileLock:
+        """Return a lock on the folder, taken; an error if another process has it."""
+        lock = FileLock(self.path / ".lock", mode=0o600)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise RecordError(
+                f"{self.path} is in use by another process of this silo: stop it first, or leave it running."
+            ) from error
+        return lock
 
     def put(self, name: str, content: bytes, *, durable: bool = True) -> None:
         """Write a file atomically, and only for its owner; without `durable` a power cut may lose it."""

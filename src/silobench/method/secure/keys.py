@@ -1,5 +1,6 @@
 """Keys that two parties agree on over an open network, and messages that only they can read."""
 
+import hashlib
 import os
 from collections.abc import Mapping
 
@@ -42,6 +43,19 @@ def _derived(secret: bytes, party: int, other: int, purpose: str) -> bytes:
 
     info = f"silobench {purpose}".encode() + b"\0" + pair(min(party, other), max(party, other))
     return HKDF(SHA256(), KEY_BYTES, salt=None, info=info).derive(secret)
+
+
+def commitment(key: bytes) -> bytes:
+    """Return the digest of a secret key, with which everybody can check the key once it is restored."""
+    return hashlib.sha256(b"silobench commitment\0" + key).digest()
+
+
+def bound(key: bytes, digest: bytes) -> bytes:
+    """Return a key that is bound to the digest of what all parties must have in common; without one, the key itself."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(SHA256(), KEY_BYTES, salt=None, info=b"silobench round\0" + digest).derive(key) if digest else key
 
 
 def seal(key: bytes, content: bytes, sender: int, receiver: int) -> bytes:

@@ -1,16 +1,18 @@
 """Pairwise masks that survive dropouts, by Bonawitz et al., "Practical Secure Aggregation" (CCS 2017)."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, combinations, islice
 
-from silobench.errors import ConfigError, RunError
+from silobench.errors import ConfigError, RunError, listed
 from silobench.method.secure import keys, protocol, shamir
-from silobench.method.secure.protocol import ID_BYTES, SEAL_BYTES, Present, StreamKeys, SumProtocol
+from silobench.method.secure.protocol import ID_BYTES, SEAL_BYTES, Present, StreamKeys, SumProtocol, TooFewError
 from silobench.method.transform import Phase
 from silobench.vectors import Memory
 
 _ADVERT_BYTES = 2 * keys.KEY_BYTES
+_MOST_GROUPS = 1000  # of helpers whose shares are tried
 _BOX_BYTES = 2 * shamir.SHARE_BYTES + SEAL_BYTES
 
 
@@ -110,10 +112,12 @@ class Pairwise(SumProtocol):
         return left, [messages_of_unmasking(survivors, helpers, len(publics), time.perf_counter() - began)]
 
 
-def messages_of_advertising(senders: Sequence[int], receivers: Sequence[int], seconds: float = 0.0) -> Phase:
+def messages_of_advertising(
+    senders: Sequence[int], receivers: Sequence[int], seconds: float = 0.0, size: int = _ADVERT_BYTES
+) -> Phase:
     """Return the messages with public keys: a party sends its own, and the server sends each receiver all of them."""
-    roster = len(senders) * (ID_BYTES + _ADVERT_BYTES)
-    up, down = dict.fromkeys(senders, _ADVERT_BYTES), dict.fromkeys(receivers, roster)
+    roster = len(senders) * (ID_BYTES + size)
+    up, down = dict.fromkeys(senders, size), dict.fromkeys(receivers, roster)
     return Phase("keys", up, down, seconds=seconds)
 
 
@@ -191,12 +195,15 @@ class Member:
     publics: dict[int, bytes]  # public keys of the masks, by party; it is one of them
     shares: dict[int, bytes] = field(repr=False)  # of the mask key and of the seed of each party
     answered: frozenset[int] | None = None  # the survivors for which it has given shares
+    digest: bytes = b""  # of what all parties must have in common, if masks are bound to it
 
     def mask_keys(self) -> StreamKeys:
         """Return the keys of its own mask and of those that it shares."""
         others = {party: public for party, public in self.publics.items() if party != self.party}
         shared = keys.shared_keys(self.mask_key, others, self.party, "mask")
-        return [(1, self.seed), *((1 if self.party > other else -1, key) for other, key in shared.items())]
+        own = (1, keys.bound(self.seed, self.digest))
+        signs = {other: 1 if self.party > other else -1 for other in shared}
+        return [own, *((signs[other], keys.bound(key, self.digest)) for other, key in shared.items())]
 
     def shares_for(self, survivors: Collection[int]) -> dict[int, bytes]:
         """Return a share of the seed of each survivor, and a share of the mask key of every other party.
@@ -230,6 +237,7 @@ class Member:
                 "seed": self.seed,
                 "publics": b"".join(self.publics[party] for party in self.shares),
                 "shares": b"".join(self.shares.values()),
+                **({"digest": self.digest} if self.digest else {}),
             }
         )
 
@@ -240,29 +248,79 @@ class Member:
         threshold, *parties = (int.from_bytes(number) for number in protocol.pieces(secrets["numbers"], ID_BYTES))
         publics = dict(zip(parties, protocol.pieces(secrets["publics"], keys.KEY_BYTES), strict=True))
         shares = dict(zip(parties, protocol.pieces(secrets["shares"], 2 * shamir.SHARE_BYTES), strict=True))
-        return cls(party, threshold, secrets["mask_key"], secrets["seed"], publics, shares)
+        digest = secrets.get("digest", b"")
+        return cls(party, threshold, secrets["mask_key"], secrets["seed"], publics, shares, digest=digest)
 
 
 def masks_left(
-    answers: Mapping[int, Mapping[int, bytes]], survivors: Collection[int], publics: Mapping[int, bytes], threshold: int
+    answers: Mapping[int, Mapping[int, bytes]],
+    survivors: Collection[int],
+    publics: Mapping[int, bytes],
+    threshold: int,
+    digest: bytes = b"",
+    commitments: Mapping[int, bytes] | None = None,
+    names: Sequence[str] = (),
 ) -> StreamKeys:
     """Return the keys that remove the masks left in the sum over the survivors, with opposite signs.
 
     Left are the survivors' own masks, and the masks that they share with parties that dropped out. `answers` are shares
-    by helper and party.
+    by helper and party, and `digest` is that to which the masks are bound. `commitments` are those of the parties to
+    the seeds of their own masks: wrong shares are noticed with them, and other helpers are tried. `names` are those of
+    the parties, for an error.
     """
-    helpers = list(answers)[:threshold]
-    left: list[tuple[int, bytes]] = []
+    secrets = dict[int, bytes | None]()
     for party, public in publics.items():
-        secret = shamir.combine({place(helper): answers[helper][party] for helper in helpers}, threshold)
+        is_right = _check_of(public, party in survivors, commitments[party] if commitments else None)
+        secrets[party] = _restored({helper: each[party] for helper, each in answers.items()}, threshold, is_right)
+    _need_all(secrets, list(answers), names)
+    left: list[tuple[int, bytes]] = []
+    for party, secret in secrets.items():
+        assert secret is not None
         if party in survivors:
-            left.append((-1, secret))
+            left.append((-1, keys.bound(secret, digest)))
             continue
-        if keys.public_key(secret) != public:
-            raise RunError(f"the shares of party {party} do not restore its key, so the sum cannot be decoded.", "")
         shared = keys.shared_keys(secret, {other: publics[other] for other in survivors}, party, "mask")
-        left += [(1 if party > other else -1, key) for other, key in shared.items()]
+        left += [(1 if party > other else -1, keys.bound(key, digest)) for other, key in shared.items()]
     return left
+
+
+def _need_all(secrets: Mapping[int, bytes | None], helpers: Sequence[int], names: Sequence[str]) -> None:
+    """Refuse to go on without the keys of all parties, and name who may have given wrong shares."""
+
+    def named(parties: Iterable[int]) -> str:
+        return listed([names[party] if names else f"party {party}" for party in parties])
+
+    missing = [party for party, secret in secrets.items() if secret is None]
+    if missing:
+        reason = f"{named(missing)} gave wrong ones to the others"
+        if len(missing) > 1:
+            reason = f"one of {named(helpers)} sent wrong ones to the server"
+        raise TooFewError(f"the shares do not restore the key of {named(missing)}, so the sum is lost: {reason}.")
+
+
+def _check_of(public: bytes, is_seed: bool, commitment: bytes | None) -> Callable[[bytes], bool]:
+    """Return what tells whether a restored secret is right: the seed of a party's own mask, or its mask key."""
+    if not is_seed:
+        return lambda secret: keys.public_key(secret) == public
+    return lambda secret: commitment is None or keys.commitment(secret) == commitment
+
+
+def _restored(shares: Mapping[int, bytes], threshold: int, is_right: Callable[[bytes], bool]) -> bytes | None:
+    """Return the secret of some helpers' shares that is right; None if there is none.
+
+    Neighbours come first: one of these groups leaves out any single helper. Then come other groups, but not all of
+    them, because there may be too many.
+    """
+    helpers = list(shares)
+    neighbours = ([*helpers, *helpers][begin : begin + threshold] for begin in range(len(helpers)))
+    for group in chain(neighbours, islice(combinations(helpers, threshold), _MOST_GROUPS)):
+        try:
+            secret = shamir.combine({place(helper): shares[helper] for helper in group}, threshold)
+        except RunError:  # they are not shares of one secret
+            continue
+        if is_right(secret):
+            return secret
+    return None
 
 
 def place(party: int) -> int:
