@@ -51,7 +51,7 @@ def _missing(param: Any, context: Any, command: str) -> str:
         return f"{command} needs one more value: {command[:-1]} --help` shows what it takes."
     about = str(param.help or "").rstrip(".")
     what = f": {about[:1].lower()}{about[1:]}" if about else ""
-    return f"{command} needs {_name(param)}{what}; write {_usage(context)}."
+    return f"{command} needs {_name(param)}{what}; write {_usage(context, param)}."
 
 
 def _bad_value(error: Any) -> str:
@@ -78,9 +78,11 @@ def _extra(values: str, context: Any, command: str) -> str:
     )
 
 
-def _usage(context: Any) -> str:
-    arguments = [_name(param) for param in context.command.params if param.param_type_name == "argument"]
-    return f"`{' '.join((context.command_path, *arguments))}`"
+def _usage(context: Any, missing: Any) -> str:
+    words = [_name(param) for param in context.command.params if param.param_type_name == "argument"]
+    if missing.param_type_name == "option":
+        words += [_name(missing), str(missing.metavar or missing.name.upper())]
+    return f"`{' '.join((context.command_path, *words))}`"
 
 
 def _name(param: Any) -> str:
