@@ -25,9 +25,9 @@ app = typer.Typer(
 )
 
 
-def _finite(param: typer.CallbackParam, seconds: float) -> float:
+def _finite(seconds: float) -> float:
     if math.isnan(seconds):  # which is neither below a limit nor above one
-        raise typer.BadParameter("'nan' is not in the range.", param=param)
+        raise typer.BadParameter("'nan' is not in the range.")
     return seconds
 
 
