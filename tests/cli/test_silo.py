@@ -10,6 +10,9 @@ import pytest
 
 from commands import Result, call
 from consortia import NAMES, write_tables
+from silobench.silos import keys
+from silobench.silos.consortium import Consortium
+from silobench.silos.server import FOLDER, plan_of
 
 EXPERIMENT = 'model = "linear"\nsolver = "sgd(lr=0.1, batch=16)"\nrounds = 3\n'
 
@@ -40,8 +43,11 @@ def founded(silobench: Any, *more: str) -> Result:
 
 
 def test_a_check_shows_what_leaves_and_acceptance_is_of_one_digest(silobench: Any) -> None:
-    digest = json.loads(founded(silobench, "--json").out)["digest"]
-    offer = json.loads(silobench("check", "north/silo.toml", "--json").out)
+    agreed = json.loads(founded(silobench, "--json").out)
+    digest, offer = agreed["digest"], json.loads(silobench("check", "north/silo.toml", "--json").out)
+    marks = ("digest", "lead_key", "server_certificate", "silo_keys")
+    assert {mark: agreed[mark] for mark in marks} == {mark: offer[mark] for mark in marks}
+    assert offer["silo_keys"]["north"] == keys.fingerprint(Path("north/key.pub").read_text())
     assert (offer["digest"], offer["is_accepted"], offer["this_silo"]) == (digest, False, "north")
     assert offer["experiment"]["rounds"] == 3
     (update,) = [each for each in offer["leaves"] if "delta" in each["what"]]
@@ -58,7 +64,9 @@ def test_nothing_starts_before_the_acceptance_and_after_a_change(
     monkeypatch.setattr("silobench.silos.flower.environment.require_flower", lambda: None)
     founded(silobench)
     start = ("start", "north/silo.toml", "--superlink", "127.0.0.1:1")
-    assert "did not accept it yet" in silobench(*start).err
+    early = silobench(*start).err
+    assert "did not accept it yet" in early
+    assert "accept it with `silobench silo check north/silo.toml --accept`." in early
     silobench("check", "north/silo.toml", "--accept")
     file = Path("lead/consortium/experiment.toml")
     file.write_text(EXPERIMENT.replace("rounds = 3", "rounds = 4"))
@@ -67,6 +75,45 @@ def test_nothing_starts_before_the_acceptance_and_after_a_change(
     refusal = silobench(*start)
     assert refusal.code == 2
     assert "accepted another one" in refusal.err
+
+
+def test_a_check_refuses_the_keys_that_a_start_refuses(silobench: Any) -> None:
+    founded(silobench)
+    shutil.copy("south/key", "north/key")
+    assert "is not the key that the consortium has for north" in silobench("check", "north/silo.toml").err
+    Path("north/key").unlink()
+    assert "cannot be read" in silobench("check", "north/silo.toml", "--accept").err
+    assert 'accepted = ""' in Path("north/silo.toml").read_text()
+
+
+def test_columns_are_replaced_on_demand_only(silobench: Any) -> None:
+    Path("columns.toml").write_text("edited")
+    assert silobench("columns", "north.csv", "--label", "answer").code == 2
+    assert Path("columns.toml").read_text() == "edited"
+    assert silobench("columns", "north.csv", "--label", "answer", "--force").code == 0
+    assert "answer" in Path("columns.toml").read_text()
+
+
+def test_a_wrong_key_file_is_not_repeated(silobench: Any) -> None:
+    silobench("key", "north", "--data", "north.csv", "--folder", "north")
+    silobench("columns", "north.csv", "--label", "answer")
+    words = ("--columns", "columns.toml", "--silo", "north=north/key", "--host", "127.0.0.1")
+    error = silobench("init", "experiment.toml", *words).err
+    assert "north/key is a private key, which must stay with its owner" in error
+    assert not any(line in error for line in Path("north/key").read_text().splitlines())
+
+
+def test_a_finished_run_is_not_served_again(silobench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("silobench.silos.flower.environment.require_flower", lambda: None)
+    founded(silobench)
+    consortium = Consortium.read_signed(Path("lead/consortium"))
+    session = Path("runs") / plan_of(consortium).id / FOLDER / "session.json"
+    session.parent.mkdir(parents=True)
+    session.write_text(json.dumps({"consortium": consortium.digest, "ended": True}))
+    result = silobench("serve", "lead")
+    assert result.code == 0
+    assert result.out.startswith("the run is finished")
+    assert not Path("lead/private/superlink.log").exists()  # Flower was not started
 
 
 @pytest.mark.parametrize("name", ["ca.crt", "columns.toml", "consortium.toml"])

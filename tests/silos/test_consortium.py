@@ -87,7 +87,7 @@ def test_a_missing_signature_is_refused(app: Path) -> None:
         ('name = "west"', 'name = "south"', "different names and keys"),
         ('name = "west"', 'name = "../west"', "use letters"),
         ("format = 1", "format = 2", "format = 2"),
-        ("ecdsa-sha2-nistp384", "ssh-ed25519", "cannot be used"),
+        ("ecdsa-sha2-nistp384", "ssh-ed25519", "is not a public key for silos"),
         ("quorum = 2", "quorum =", "cannot be read as TOML"),
     ],
 )

@@ -8,14 +8,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from wrong_inputs.case import Case
 
 _EXPERIMENT = "rounds = 1\n"
-_COLUMNS = (
+COLUMNS = (
     'version = 1\nkind = "table"\n[label]\nname = "y"\ntask = "classification"\nclasses = ["a", "b"]\n'
     '[[column]]\nkind = "number"\nname = "x"\n'
 )
 _SILO = 'name = "north"\ndata = "t.csv"\nconsortium = "app"\nkey = "key"\n'
 
 
-def _key(number: int) -> str:
+def public_key(number: int) -> str:
     """Return a public key that is the same in every run of this table."""
     public = ec.derive_private_key(number, ec.SECP384R1()).public_key()
     return public.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
@@ -27,17 +27,17 @@ def _sha256(text: str) -> str:
 
 _CONSORTIUM = f"""format = 1
 name = "two"
-lead = "{_key(2)}"
+lead = "{public_key(2)}"
 quorum = 2
 [files]
 "experiment.toml" = "{_sha256(_EXPERIMENT)}"
-"columns.toml" = "{_sha256(_COLUMNS)}"
+"columns.toml" = "{_sha256(COLUMNS)}"
 [[silos]]
 name = "north"
-key = "{_key(3)}"
+key = "{public_key(3)}"
 [[silos]]
 name = "south"
-key = "{_key(4)}"
+key = "{public_key(4)}"
 """
 
 
@@ -46,7 +46,7 @@ def _case(shown: str, expected: str, **files: str) -> Case:
     names = {"silo": "silo.toml", "consortium": "app/consortium.toml", "signature": "app/consortium.sig"}
     names |= {"experiment": "app/experiment.toml", "columns": "app/columns.toml"}
     right = {"silo": _SILO, "consortium": _CONSORTIUM, "signature": "00\n", "experiment": _EXPERIMENT}
-    contents = {**right, "columns": _COLUMNS, **files}
+    contents = {**right, "columns": COLUMNS, **files}
     stated = {names[key]: content for key, content in contents.items() if content}
     return Case(f"{shown}; `silobench silo check silo.toml`", ("silo", "check", "silo.toml"), expected, files=stated)
 
@@ -59,15 +59,26 @@ CASES: list[Case] = [
     _case("a quorum of 3 for 2 silos", "has the quorum 3 for 2 silos: lower it.",
           consortium=_CONSORTIUM.replace("quorum = 2", "quorum = 3")),
     _case("two silos with one key", "needs silos with different names and keys",
-          consortium=_CONSORTIUM.replace(_key(4), _key(3))),
+          consortium=_CONSORTIUM.replace(public_key(4), public_key(3))),
     _case("a key of another kind", "one line that starts with ecdsa-sha2-nistp384 is needed",
-          consortium=_CONSORTIUM.replace(_key(4), "ssh-ed25519 AAAA")),
+          consortium=_CONSORTIUM.replace(public_key(4), "ssh-ed25519 AAAA")),
     _case("an experiment.toml that was changed", "which has another SHA-256: ask the lead", experiment="rounds = 2\n"),
-    _case("a columns.toml that was changed", "which has another SHA-256: ask the lead", columns=f"{_COLUMNS}\n"),
+    _case("a columns.toml that was changed", "which has another SHA-256: ask the lead", columns=f"{COLUMNS}\n"),
     _case("a folder that nobody signed", "app/consortium.sig cannot be read", signature=""),
     _case("a signature of something else", "is not the lead's signature of this folder"),
     _case("a silo.toml with an unknown key", "has the key colour, which is not known: remove it.",
           silo=f'{_SILO}colour = "red"\n'),
+    _case("a consortium of one silo", "has 1 of [[silos]], but a consortium has at least two: add one.",
+          consortium=_CONSORTIUM.rpartition("[[silos]]")[0]),
+    _case("a consortium without a name", "has the name '': use letters",
+          consortium=_CONSORTIUM.replace('"two"', '""')),
+    _case("a wait that never ends", "has seconds.join = inf, but a finite number is needed: change it.",
+          consortium=_CONSORTIUM.replace("[files]", "[seconds]\njoin = inf\n[files]")),
+    _case("a silo.toml with a text as a number",
+          "has limits.max_runs = 'one', but a whole number of at least 1 is needed: change it.",
+          silo=f'{_SILO}[limits]\nmax_runs = "one"\n'),
+    _case("a silo.toml with a number as a text", "has name = 3, but a text in quotation marks is needed: change it.",
+          silo=_SILO.replace('"north"', "3")),
     _case("a silo.toml with a limit of 0 rounds", "limits.max_rounds = 0",
           silo=f"{_SILO}[limits]\nmax_rounds = 0\n"),
 ]  # fmt: skip

@@ -145,7 +145,7 @@ def run_all(
     chosen = engine_for(engine)  # after planning, because a plugin may register an engine or an executor
     for reason, count in absent.items():
         print(f"skipped {count} runs: {reason}", file=sys.stderr)
-    with waiting(f"checking {len(plans)} runs"):
+    with waiting(f"checking {len(plans)} run{'s' * (len(plans) != 1)}"):
         missing = [plan for plan in plans if not is_complete(plan, out)]
         check(missing, out, chosen)  # every error of a choice comes before any round
     write_planned(out, name, {plan.id: plan.name for plan in plans}, is_part=only != "*")

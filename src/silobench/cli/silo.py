@@ -2,15 +2,20 @@
 
 import json
 import logging
+import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from silobench.cli.busy import waiting
 from silobench.cli.options import Json, Out
 
+if TYPE_CHECKING:
+    from silobench.silos.consortium import Consortium
+
 _LOG = logging.getLogger(__name__)
+_MONTH = 30 * 24 * 3600.0  # seconds
 
 app = typer.Typer(
     name="silo",
@@ -20,8 +25,14 @@ app = typer.Typer(
 )
 
 
+def _finite(seconds: float) -> float:
+    if math.isnan(seconds):  # which is neither below a limit nor above one
+        raise typer.BadParameter("'nan' is not in the range.")
+    return seconds
+
+
 def _seconds(text: str) -> Any:
-    return typer.Option(min=0.1, help=text)
+    return typer.Option(min=0.1, max=_MONTH, callback=_finite, help=text)
 
 
 SiloFile = Annotated[Path, typer.Argument(metavar="SILO.toml", help="The private file that `silo key` wrote.")]
@@ -48,11 +59,16 @@ def columns(
     ] = "standard",
     task: Annotated[str, typer.Option(help="auto, classification or regression.")] = "auto",
     output: Annotated[Path, typer.Option("--output", help="The file to write.")] = Path("columns.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
     """Write what all silos agree on about their columns, from a sample file; the lead then edits it.
 
     The sample may be invented: only the form of its columns counts, unless the scale is stated.
     """
+    from silobench.errors import ConfigError
+
+    if output.exists() and not force:
+        raise ConfigError(f"{output} exists already: name another file with --output, or replace it with --force.")
     with waiting("reading the sample"):
         from silobench.data.agreed import sample_of
 
@@ -107,13 +123,16 @@ def init(
     """Write a consortium: the signed agreement and Flower app for all, and keys and certificates for the lead."""
     with waiting("writing the consortium"):
         from silobench.silos.consortium import Waits
-        from silobench.silos.flower import folders
+        from silobench.silos.flower import proposal
+        from silobench.silos.flower.folders import write_folders
 
+        texts = (proposal.experiment_text(experiment), proposal.columns_text(columns))
+        silos = proposal.silo_keys(silo)
+        proposal.check_options(name, silos, quorum)
         waits = Waits(join=join_seconds, round=round_seconds, grace=grace_seconds)
-        texts = (folders.text_of(experiment), folders.text_of(columns))
         choices: dict[str, Any] = {"quorum": quorum, "engine": engine, "waits": waits}
-        consortium = folders.write_folders(out, name, folders.silo_keys(silo), *texts, host, **choices)
-    _print_consortium(out, consortium.digest, json_)
+        consortium = write_folders(out, name, silos, *texts, host, **choices)
+    _print_consortium(out, consortium, json_)
 
 
 @app.command()
@@ -122,20 +141,22 @@ def sign(root: Root, json_: Json = False) -> None:
     from silobench.silos.flower.folders import Folders, signed_again
 
     folders = Folders(root).checked()
-    _print_consortium(root, signed_again(folders).digest, json_)
+    _print_consortium(root, signed_again(folders), json_)
 
 
-def _print_consortium(root: Path, digest: str, json_: bool) -> None:
-    from silobench.silos.flower import certificates
+def _print_consortium(root: Path, consortium: "Consortium", json_: bool) -> None:
+    from silobench.cli.silo_offer import fingerprints
     from silobench.silos.flower.folders import Folders
 
     shared = Folders(root).shared
-    mark = certificates.fingerprint(shared / certificates.AUTHORITY)
+    facts = {"digest": consortium.digest, **fingerprints(consortium)}
     if json_:
-        print(json.dumps({"folder": str(shared), "digest": digest, "certificate": mark}, indent=1))
+        print(json.dumps({"folder": str(shared), **facts}, indent=1))
         return
-    print(f"digest: {digest}")
-    print(f"send {shared} to every silo, and compare the digest with each of them by phone.")
+    from silobench.cli.terminal import print_facts
+
+    print_facts(facts)
+    print(f"send {shared} to every silo; compare the digest and its key's fingerprint with each of them by phone.")
     print(f"keep {Folders(root).private} secret. Start with `silobench silo serve {root}`.")
 
 
@@ -191,9 +212,12 @@ def start(
     with waiting("reading the rows"):
         from silobench.silos.flower.environment import require_flower
         from silobench.silos.flower.folders import authority_of
+        from silobench.silos.flower.starting import address_of, serve_silo
+        from silobench.silos.silo_file import check_accepted
 
+        address_of(superlink)
         require_flower()
-        from silobench.silos.flower.starting import serve_silo
+        check_accepted(silo)
         from silobench.silos.silo import Silo
 
         site = Silo.open(silo)
@@ -219,15 +243,18 @@ def serve(
 
         require_flower()
         from silobench.silos.consortium import Consortium
-        from silobench.silos.flower.serving import Office
+        from silobench.silos.flower.serving import Office, is_over
         from silobench.silos.flower.serving import serve as serving
-        from silobench.silos.server import plan_of
+        from silobench.silos.server import FOLDER, plan_of
 
         folders = Folders(root).checked()
         consortium = Consortium.read_signed(folders.shared)
         place = out / plan_of(consortium).id
-    office = Office(folders.shared, folders.private, address, port)
-    for line in serving(office, [silo.key for silo in consortium.silos], out):
-        print(line, flush=True)
+    if is_over(place / FOLDER, consortium.digest):
+        print("the run is finished, and its silos know it; another --out starts a new one.")
+    else:
+        office = Office(folders.shared, folders.private, address, port)
+        for line in serving(office, [silo.key for silo in consortium.silos], out):
+            print(line, flush=True)
     print(f"run: {place.resolve()}")
     print(f"report: `silobench report {out}`")

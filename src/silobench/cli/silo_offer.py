@@ -19,6 +19,15 @@ from silobench.silos.silo_file import SiloFile
 from silobench.silos.store import Drawer
 
 
+def fingerprints(consortium: Consortium) -> dict[str, Any]:
+    """Return the fingerprints that people compare by phone: of the lead, of its server and of each silo."""
+    return {
+        "lead_key": keys.fingerprint(consortium.lead),
+        "server_certificate": fingerprint(authority_of(consortium)),
+        "silo_keys": {silo.name: keys.fingerprint(silo.key) for silo in consortium.silos},
+    }
+
+
 @dataclass(frozen=True)
 class Offer:
     """A consortium as one of its silos sees it."""
@@ -33,7 +42,7 @@ class Offer:
         """Read a silo's file, the consortium that it names, and its rows."""
         silo = SiloFile.read(path)
         consortium = Consortium.read_signed(silo.consortium)
-        consortium.party(silo.name)  # refuses a name that it does not have
+        consortium.check_key(silo.name, silo.key)
         rows = read_rows(silo.data, Agreement.of(consortium).columns)
         counts = len(rows.train), len(rows.test)
         return cls(silo, consortium, counts, tuple(leaving(consortium, counts[0])))
@@ -46,9 +55,7 @@ class Offer:
             "consortium": consortium.name,
             "digest": consortium.digest,
             "is_accepted": self.silo.accepted == consortium.digest,
-            "lead_key": keys.fingerprint(consortium.lead),
-            "server_certificate": fingerprint(authority_of(consortium)),
-            "silos": ", ".join(consortium.names),
+            **fingerprints(consortium),
             "this_silo": self.silo.name,
             "quorum": consortium.quorum,
             "training_rows": self.rows[0],

@@ -128,7 +128,7 @@ def _runner(engine: str, workers: int | None, plugins: Sequence[Path]) -> "Run":
         from silobench.runs.prepare import check
 
         chosen = engine_for(engine)
-        with waiting(f"checking {len(plans)} runs"):
+        with waiting(f"checking {len(plans)} run{'s' * (len(plans) != 1)}"):
             check(plans, out, chosen)
         count = workers or chosen.workers or cores()
         sweep_with_progress(plans, out, engine, count, plugins, total=len(plans), live=not chosen.is_debug, notes=notes)

@@ -49,7 +49,7 @@ def _no_such_command(name: str, context: Any, command: str) -> str:
 def _missing(param: Any, context: Any, command: str) -> str:
     if param is None:
         return f"{command} needs one more value: {command[:-1]} --help` shows what it takes."
-    about = str(param.help or "").rstrip(".")
+    about = str(param.help or "").partition(". ")[0].rstrip(".")
     what = f": {about[:1].lower()}{about[1:]}" if about else ""
     return f"{command} needs {_name(param)}{what}; write {_usage(context)}."
 
@@ -79,8 +79,13 @@ def _extra(values: str, context: Any, command: str) -> str:
 
 
 def _usage(context: Any) -> str:
-    arguments = [_name(param) for param in context.command.params if param.param_type_name == "argument"]
-    return f"`{' '.join((context.command_path, *arguments))}`"
+    """Return a command with its arguments, and the options that it cannot do without."""
+    params = context.command.params
+    words = [_name(param) for param in params if param.param_type_name == "argument"]
+    for param in params:
+        if param.param_type_name == "option" and param.required:
+            words += [_name(param), str(param.metavar or param.name.upper())]
+    return f"`{' '.join((context.command_path, *words))}`"
 
 
 def _name(param: Any) -> str:

@@ -19,7 +19,6 @@ from torch import Tensor
 from silobench.data.agreed import Columns, Moments, Summary, agreed_encoder
 from silobench.data.agreed.rows import notes_of
 from silobench.data.dataset import Dataset, Split
-from silobench.engines import ENGINES
 from silobench.errors import ConfigError, listed
 from silobench.federation import Federation, Party
 from silobench.loop.schedule import Schedule
@@ -34,7 +33,7 @@ from silobench.runs.horizontal import HorizontalRun, of_federation
 from silobench.runs.plan import Binder, DataFacts, Plan
 from silobench.silos.consortium import Consortium
 from silobench.silos.letters import LetterError
-from silobench.silos.refusals import check_cell, check_schedule
+from silobench.silos.refusals import check_cell, check_engine, check_schedule
 from silobench.training.setting import Setting
 
 _NOT_STATED = ("dataset", "partition")
@@ -75,8 +74,9 @@ class Agreement:
         columns = Columns.of_text(consortium.columns, str(consortium.folder / "columns.toml"))
         agreement = cls(consortium, columns, _plan(consortium, columns))
         check_cell(agreement.plan.cell)
-        ENGINES.bind(consortium.engine)
-        check_schedule(agreement.run(example_roster(consortium, columns)).schedule)
+        schedule = agreement.run(example_roster(consortium, columns)).schedule
+        check_schedule(schedule)
+        check_engine(consortium.engine, schedule.setting)
         return agreement
 
     @cached_property

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Gt
-from pydantic import BaseModel, ConfigDict, ValidationError
+from annotated_types import Ge, Gt, Le
+from pydantic import AllowInfNan, BaseModel, ConfigDict, ValidationError
 
 from silobench.atomic import replace_atomically
 from silobench.errors import ConfigError
@@ -21,18 +21,29 @@ from silobench.silos import keys
 
 FOLDER_FILES = ("consortium.toml", "experiment.toml", "columns.toml", "consortium.sig")
 _PINNED = ("experiment.toml", "columns.toml")
+_KINDS = {  # what the kinds of pydantic's errors start with
+    "int_": "a whole number of at least 1",
+    "float_": "a number",
+    "string_": "a text in quotation marks",
+    "path_": "a path in quotation marks",
+    "list_": "a list",
+    "dict_": "a table",
+    "model_": "a table",
+}
 _PURPOSE = "consortium"  # of the lead's signature
-_Seconds = Annotated[float, Gt(0)]
+LONGEST_WAIT = 30 * 24 * 3600.0  # seconds
+_Limit = Annotated[float, Le(LONGEST_WAIT), AllowInfNan(False)]
+_Seconds = Annotated[_Limit, Gt(0)]
 
 
 class Waits(BaseModel):
     """How long the server waits, in seconds."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     join: _Seconds = 3600.0  # until the quorum is there
     round: _Seconds = 3600.0  # for the answers of a round
-    grace: Annotated[float, Ge(0)] = 30.0  # for the others, once the quorum has answered
+    grace: Annotated[_Limit, Ge(0)] = 30.0  # for the others, once the quorum has answered
 
 
 class Member(BaseModel):
@@ -119,6 +130,12 @@ class Consortium:
             raise ConfigError(f"{self.name} has no silo '{name}': it has {', '.join(self.names)}.")
         return self.names.index(name)
 
+    def check_key(self, name: str, private_key: Path) -> None:
+        """Refuse a private key that is not the one of this silo."""
+        member = self.silos[self.party(name)]
+        if keys.public_line(private_key) != member.key:
+            raise ConfigError(f"{private_key} is not the key that the consortium has for {name}: use that key.")
+
 
 def write_consortium(
     folder: Path,
@@ -197,14 +214,18 @@ def _content(file: Path) -> _Content:
     except ValidationError as error:
         raise ConfigError(f"{file} {reason(error)}") from error
     names = [silo.name for silo in content.silos]
-    if not names or len(set(names)) < len(names) or len({silo.key for silo in content.silos}) < len(names):
+    if not is_name(content.name):
+        raise ConfigError(f"{file} has the name '{content.name}': use letters, digits, '-' and '_'.")
+    if len(names) < 2:
+        raise ConfigError(f"{file} has {len(names)} of [[silos]], but a consortium has at least two: add one.")
+    if len(set(names)) < len(names) or len({silo.key for silo in content.silos}) < len(names):
         raise ConfigError(f"{file} needs silos with different names and keys: fix its [[silos]].")
     if any(not is_name(name) for name in names):
         raise ConfigError(f"{file} has the silos {', '.join(names)}: use letters, digits, '-' and '_' in names.")
     if content.quorum > len(names):
         raise ConfigError(f"{file} has the quorum {content.quorum} for {len(names)} silos: lower it.")
-    for line in (content.lead, *(silo.key for silo in content.silos)):
-        keys.checked_line(line)
+    for owner, line in (("lead", content.lead), *((f"key of {silo.name}", silo.key) for silo in content.silos)):
+        keys.checked_line(line, f"the {owner} in {file}")
     return content
 
 
@@ -212,17 +233,24 @@ def reason(error: ValidationError) -> str:
     """Return the end of a sentence about the first thing that is wrong in a TOML file."""
     problem = error.errors()[0]
     where = ".".join(map(str, problem["loc"]))
-    needed = problem["msg"].removeprefix("Input should be ")
     match problem["type"]:
         case "missing":
             return f"has no key {where}: add it."
         case "extra_forbidden":
             return f"has the key {where}, which is not known: remove it."
-    return f"has {where} = {problem['input']!r}, but {needed} is needed: change it."
+    return f"has {where} = {problem['input']!r}, but {_needed(problem['type'], problem['msg'])} is needed: change it."
+
+
+def _needed(kind: str, message: str) -> str:
+    """Return what a value must be, in the words of people who write TOML."""
+    for start, text in _KINDS.items():
+        if kind.startswith(start):
+            return text
+    return message.removeprefix("Input should be ").removeprefix("a valid number, ")
 
 
 def is_name(name: str) -> bool:
-    """Whether a text can be the name of a silo."""
+    """Whether a text can be the name of a silo or of a consortium."""
     return bool(name) and name.isascii() and name.replace("-", "").replace("_", "").isalnum() and len(name) <= 64
 
 

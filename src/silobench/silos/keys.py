@@ -65,9 +65,12 @@ def is_signed(line: str, purpose: str, content: bytes, signature: bytes) -> bool
     return True
 
 
-def checked_line(line: str) -> str:
-    """Return a public key as it is stored, without its comment; one of another kind is a `ConfigError`."""
-    _public(line)
+def checked_line(line: str, where: str = "the text in place of a public key") -> str:
+    """Return a public key as it is stored, without its comment; one of another kind is a `ConfigError`.
+
+    `where` names the file or the line that has it, for the sentence of the error.
+    """
+    _public(line, where)
     return " ".join(line.split()[:2])
 
 
@@ -105,7 +108,8 @@ def _private(path: Path) -> "EllipticCurvePrivateKey":
     )
 
 
-def _public(line: str) -> Any:
+def _public(line: str, where: str = "the text in place of a public key") -> Any:
+    # The sentence repeats nothing of the text, which may be a secret in the wrong place.
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -115,8 +119,5 @@ def _public(line: str) -> Any:
         key = None
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP384R1):
         return key
-    shown = line if len(line) <= 40 else f"{line[:40]}..."
-    raise ConfigError(
-        f"the public key '{shown}' cannot be used: one line that starts with {_KIND} is needed, as in the file that "
-        "ends with .pub."
-    )
+    what = "a private key, which must stay with its owner" if "PRIVATE KEY" in line else "not a public key for silos"
+    raise ConfigError(f"{where} is {what}: one line that starts with {_KIND} is needed, as in the file key.pub.")

@@ -1,9 +1,11 @@
 """What cannot be done between real silos, because it needs everybody's rows or memories at the server."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
+from silobench.engines import ENGINES
 from silobench.errors import ConfigError
 from silobench.loop.exchanges import STAR
 from silobench.loop.schedule import Schedule
@@ -30,6 +32,7 @@ _FIXED = {  # keys that must have their default
     "metric": "further metrics need the answers to single rows, which stay at silos",
     "device": "a silo computes on its processor",
 }
+_MOST_ROUNDS = 1_000_000  # a silo makes keys for every round before the first
 
 
 def check_cell(cell: Cell) -> None:
@@ -38,11 +41,27 @@ def check_cell(cell: Cell) -> None:
         default = Cell.model_fields[key].default
         if getattr(cell, key) != default:
             raise ConfigError(f"experiment.toml has {key} = {getattr(cell, key)!r}, but {why}: leave {key} out.")
+    if cell.rounds > _MOST_ROUNDS:
+        raise ConfigError(
+            f"experiment.toml has rounds = {cell.rounds}, but silos agree on at most {_MOST_ROUNDS}: lower it."
+        )
     if MODELS.build(cell.model).content:
         raise ConfigError(
             f"experiment.toml has model = {cell.model!r}, but a file with code is not a part of what silos agree on: "
             "choose a model of `silobench list models`."
         )
+
+
+def check_engine(engine: str, setting: Setting) -> None:
+    """Refuse an engine that cannot train the party of a silo within its process."""
+    spec = ENGINES.bind(engine).full
+    if spec.name == "ray" or dict(spec.kwargs).get("executor", "pool") not in ("pool", "here"):
+        raise ConfigError(
+            f"the engine {engine} sends rows to other machines, but a silo trains in its own process: use auto, or "
+            "another engine of `silobench list engines`."
+        )
+    if spec.name != "auto":  # which suits everything
+        replace(ENGINES.build(engine), workers=0).settled(setting)
 
 
 def check_schedule(schedule: Schedule) -> None:

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Annotated, Self
 
 from annotated_types import Ge, Gt
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AllowInfNan, BaseModel, ConfigDict, ValidationError
 
 from silobench.atomic import replace_atomically
 from silobench.errors import ConfigError
-from silobench.silos.consortium import reason
+from silobench.silos.consortium import Consortium, reason
 
 
 class Limits(BaseModel):
     """What a silo allows at most, over all runs of all consortia that use its folder `state`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    max_epsilon: Annotated[float, Gt(0)] | None = None  # of its rows, or of the silo as a party
+    max_epsilon: Annotated[float, Gt(0), AllowInfNan(False)] | None = None  # of its rows, or of the silo as a party
     max_rounds: Annotated[int, Ge(1)] | None = None  # in which it trains
     max_runs: Annotated[int, Ge(1)] = 1  # that it takes part in
 
@@ -73,6 +73,18 @@ def write_silo_file(path: Path, name: str, data: str, consortium: Path, key: Pat
         "max_runs = 1  # over all consortia; each run uses the rows",
     ]
     replace_atomically(path, ("\n".join(lines) + "\n").encode())
+
+
+def check_accepted(path: Path) -> None:
+    """Refuse the file of a silo whose people did not accept the consortium as it is now."""
+    file = SiloFile.read(path)
+    consortium = Consortium.read_signed(file.consortium)
+    if file.accepted != consortium.digest:
+        what = "accepted another one" if file.accepted else "did not accept it yet"
+        raise ConfigError(
+            f"the consortium in {file.consortium} has the digest {consortium.digest}, but the people of {file.name} "
+            f"{what}: read what will leave the silo, and accept it with `silobench silo check {path} --accept`."
+        )
 
 
 def accept(path: Path, digest: str) -> None:

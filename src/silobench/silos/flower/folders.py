@@ -134,25 +134,6 @@ def authority_of(consortium: Consortium) -> Path:
     return consortium.folder / certificates.AUTHORITY
 
 
-def silo_keys(entries: Sequence[str]) -> dict[str, str]:
-    """Return the public key of each silo by its name, from texts NAME=FILE.pub."""
-    silos: dict[str, str] = {}
-    for entry in entries:
-        name, equals, file = entry.partition("=")
-        if not equals or not name or not file:
-            raise ConfigError(f"--silo {entry} cannot be read: write NAME=FILE.pub, with the file of the public key.")
-        if name in silos:
-            raise ConfigError(f"--silo {name} is there twice: each silo needs a name of its own.")
-        try:
-            line = Path(file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise ConfigError(
-                f"--silo {entry}: the file {file} cannot be read; ask {name} for its public key."
-            ) from None
-        silos[name] = keys.checked_line(line.strip())
-    return silos
-
-
 def _checked_hosts(hosts: Sequence[str]) -> list[str]:
     for host in hosts:
         try:

@@ -59,6 +59,15 @@ class Task:
         file.write_text(json.dumps(facts), encoding="utf-8")
 
 
+def is_over(session: Path, digest: str) -> bool:
+    """Whether the run of a consortium, with its letters in this folder, has ended and its silos were told."""
+    try:
+        facts = json.loads((session / "session.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # no run yet, or a file that the session refuses with a sentence
+        return False
+    return bool(facts["ended"]) and facts["consortium"] == digest
+
+
 def serve(office: Office, keys: Sequence[str], out: Path) -> Iterator[str]:
     """Serve a consortium until its run ends; yield lines about the progress. A run that fails is a `RecordError`.
 
@@ -67,6 +76,7 @@ def serve(office: Office, keys: Sequence[str], out: Path) -> Iterator[str]:
     with superlink(office) as link:
         for key in keys:
             link.register(key)
+        yield f"listening on {office.host}:{office.port}"
         yield from link.run(office.folder, out)
 
 

@@ -14,6 +14,7 @@ from silobench.errors import ConfigError
 from silobench.silos.flower.desk import answer_letters, opened_desk
 from silobench.silos.flower.environment import flower_environment
 from silobench.silos.flower.supervision import supervised
+from silobench.silos.letters import REFUSAL, Letter, LetterError
 
 _LOG = logging.getLogger(__name__)
 _PATIENCE = 60  # seconds that a SuperNode tries to reach the server again by itself
@@ -30,17 +31,41 @@ def serve_silo(answer: Callable[[bytes], bytes], superlink: str, key: Path, auth
         command = supernode_command(superlink, key, authority, folder)
         environment = flower_environment(state / "flower")
         with supervised("Flower's SuperNode", command, environment, state / "supernode.log"):
-            answer_letters(listener, answer)
+            answer_letters(listener, announcing_the_end(answer))
+
+
+def announcing_the_end(answer: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """Return a function that answers letters, and says in the log when one of them ended the run."""
+
+    def answered(content: bytes) -> bytes:
+        reply = answer(content)
+        try:
+            has_ended = Letter.of(content).kind == "end" and Letter.of(reply).kind != REFUSAL
+        except LetterError:  # which the answer states
+            return reply
+        if has_ended:
+            _LOG.info("the run is over; Ctrl-C ends this process.")
+        return reply
+
+    return answered
+
+
+def address_of(superlink: str) -> tuple[str, int]:
+    """Return the host and the port of a server."""
+    host, _, port = superlink.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 1 << 16):
+        raise ConfigError(
+            f"--superlink {superlink} is not the address of a server: give HOST:PORT, with a port from 1 to 65535."
+        )
+    return host.strip("[]"), int(port)
 
 
 def check_server(superlink: str, authority: Path) -> None:
     """Refuse a server whose certificate the consortium's authority did not sign; wait for one that is not there yet."""
-    host, _, port = superlink.rpartition(":")
-    if not host or not port.isdigit():
-        raise ConfigError(f"'{superlink}' is not the address of a server: give HOST:PORT.")
+    host, port = address_of(superlink)
     context = ssl.create_default_context(cafile=str(authority))
     try:
-        with socket.create_connection((host, int(port)), 10) as plain, context.wrap_socket(plain, server_hostname=host):
+        with socket.create_connection((host, port), 10) as plain, context.wrap_socket(plain, server_hostname=host):
             return
     except ssl.SSLCertVerificationError as error:
         raise ConfigError(
