@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 from torch import Tensor, nn
 
 from laws import Toy
@@ -26,6 +27,8 @@ from silobench.processes import cores
 from silobench.tasks.task import Task, task
 from wrong_inputs.plugins import registries_as_before
 
+settings.register_profile("silobench", deadline=None)  # on a busy machine anything may take long
+settings.load_profile("silobench")
 torch.set_num_threads(1)  # also where something had imported it before
 collect_ignore = ["conftest.py"]  # it has no doctests, and the modules called conftest in folders take its name
 busy.SILENT = 60.0  # on a busy machine, a line about a slow step would come before the sentence that a test expects

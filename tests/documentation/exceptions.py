@@ -35,6 +35,8 @@ _ONE_ROUND = "--set rounds=1 --trials 1"
 _DEPLOYMENT = "tests/silos/flower/test_deployment.py"
 
 COMMANDS = (
+    # --- the README's study on Ray: minutes more for the same runs
+    Exempt("README.md", "silobench run skew.toml --engine ray*", "it takes minutes", "plan"),
     # --- setting up
     Exempt("*", "git clone REPOSITORY*", "there is no network", "nothing"),
     Exempt("*", "cd silobench", "the folder of the clone above", "nothing"),

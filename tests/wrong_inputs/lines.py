@@ -20,7 +20,7 @@ CASES = [
     command(
         "zzz",
         "run, show, claims, report, compare, partition, watch, tune, export, predict, model, doctor, list, data, "
-        "leaderboard, advise.",
+        "leaderboard, advise, silo.",
     ),
     command("--verson", "`silobench` has no option --verson: did you mean --version?"),
     command("-x", "`silobench` has no option -x: `silobench --help` lists its options."),
@@ -97,9 +97,6 @@ CASES = [
     ),
     command("run tiny.toml --only *mnist*", "names use long specs such as label-dirichlet(beta=0.3).", files=TINY),
     command("run tiny.toml --engine inlin", "there is no engine 'inlin': did you mean inline?", files=TINY),
-    command(
-        "run tiny.toml --device gpu", "device must be 'auto', 'cpu', 'cuda' or 'mps', but 'gpu' was given.", files=TINY
-    ),
     command(
         "run tiny.toml --scale paper",
         "there is no scale 'paper': leave --scale out, this experiment has no scales.",
