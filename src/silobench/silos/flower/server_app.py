@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from silobench.errors import SilobenchError, listed
-from silobench.silos.flower.attendance import Attendance
 from silobench.silos.flower.post import FlowerPost
+from silobench.silos.flower.presence import Presence
 from silobench.silos.flower.serving import Task
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def run_rounds(grid: Any, task: Task) -> None:
         consortium = Consortium.read_signed(task.folder)
         session = task.out / plan_of(consortium).id / FOLDER
         post = FlowerPost(grid, consortium.waits.grace)
-        attendance = Attendance(post, consortium.names, consortium.quorum, session)
-        news.setFormatter(_NamingFormatter(attendance))
-        for record in run_consortium(consortium, attendance, task.out):
+        presence = Presence(post, consortium.names, consortium.quorum, session)
+        news.setFormatter(_NamingFormatter(presence))
+        for record in run_consortium(consortium, presence, task.out):
             log.info("%s", line_of(record, _roster(session), len(consortium.names)))
     except SilobenchError as error:
         log.info("error: %s", error)
@@ -53,12 +53,12 @@ def run_rounds(grid: Any, task: Task) -> None:
 class _NamingFormatter(logging.Formatter):
     """Lines for people, who know silos by their names."""
 
-    def __init__(self, attendance: Attendance):
+    def __init__(self, presence: Presence):
         super().__init__()
-        self._attendance = attendance
+        self._presence = presence
 
     def format(self, record: logging.LogRecord) -> str:
-        return self._attendance.named(super().format(record))
+        return self._presence.named(super().format(record))
 
 
 def _roster(session: Path) -> list[str]:

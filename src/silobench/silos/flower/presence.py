@@ -14,7 +14,7 @@ _REMINDER = 60.0  # seconds between two lines that say the same, while the serve
 _NODE = re.compile(r"\bnode (\d+)")
 
 
-class Attendance:
+class Presence:
     """A post that carries letters by another one, for the silos `names`; the session stores join letters in `joins`.
 
     A silo counts as there if its join letter is stored, because the session has then checked the signature.
