@@ -23,13 +23,12 @@ from silobench.silos.agreement import Agreement, Roster, like, need_agreed_cohor
 from silobench.silos.allowance import Allowance
 from silobench.silos.attendance import BEGUN, ENDED, Attendance
 from silobench.silos.binding import BEGIN, begin_digest, round_digest
-from silobench.silos.consortium import Consortium
 from silobench.silos.introductions import CARD, JOIN, card, introduction
 from silobench.silos.letters import Letter, LetterError, refusal
 from silobench.silos.messages import informed, reply_arrays, reply_facts, roster_of, server_of
 from silobench.silos.scores import score_parts, whole_parts
 from silobench.silos.secret_keys import KeyRing, check_adverts, forget_all
-from silobench.silos.silo_file import SiloFile
+from silobench.silos.silo_file import SiloFile, check_accepted
 from silobench.silos.store import Drawer, by_round
 from silobench.tasks.task import Weights
 from silobench.training.party import LocalRound, transform_key
@@ -79,17 +78,8 @@ class Silo:
     @classmethod
     def open(cls, path: Path) -> "Silo":
         """Open the silo of a silo.toml. Its people must have accepted the consortium as it is, and own its key."""
-        file = SiloFile.read(path)
-        consortium = Consortium.read_signed(file.consortium)
-        if file.accepted != consortium.digest:
-            what = "accepted another one" if file.accepted else "did not accept it yet"
-            raise ConfigError(
-                f"the consortium in {file.consortium} has the digest {consortium.digest}, but the people of "
-                f"{file.name} {what}: check what will leave the silo, and accept it."
-            )
-        member = consortium.silos[consortium.party(file.name)]
-        if keys.public_line(file.key) != member.key:
-            raise ConfigError(f"{file.key} is not the key that the consortium has for {file.name}: use that key.")
+        file, consortium = check_accepted(path)
+        consortium.check_key(file.name, file.key)
         return cls(file, Agreement.of(consortium))
 
     def close(self) -> None:
@@ -147,9 +137,8 @@ class Silo:
                 drawer.put_answer(name, content, stored)
                 self._forget_used(letter)
         _log.info(
-            "round %d: %s came with %d bytes, and %d bytes left",
-            letter.round + 1,
-            letter.kind,
+            "%s came with %d bytes, and %d bytes left",
+            letter.kind if letter.kind in ("join", "begin", "end") else f"round {letter.round + 1}: {letter.kind}",
             len(content),
             len(stored),
         )

@@ -75,8 +75,8 @@ def write_silo_file(path: Path, name: str, data: str, consortium: Path, key: Pat
     replace_atomically(path, ("\n".join(lines) + "\n").encode())
 
 
-def check_accepted(path: Path) -> None:
-    """Refuse the file of a silo whose people did not accept the consortium as it is now."""
+def check_accepted(path: Path) -> tuple[SiloFile, Consortium]:
+    """Return the file of a silo and its consortium; refuse one that its people did not accept as it is now."""
     file = SiloFile.read(path)
     consortium = Consortium.read_signed(file.consortium)
     if file.accepted != consortium.digest:
@@ -85,6 +85,7 @@ def check_accepted(path: Path) -> None:
             f"the consortium in {file.consortium} has the digest {consortium.digest}, but the people of {file.name} "
             f"{what}: read what will leave the silo, and accept it with `silobench silo check {path} --accept`."
         )
+    return file, consortium
 
 
 def accept(path: Path, digest: str) -> None:
