@@ -203,8 +203,10 @@ def rejoined(stage: Stage, link: Link, place: Folders, port: int) -> dict[str, A
     """Run a consortium in which the process of a silo is killed after the first round, and started again."""
     command = [sys.executable, "-m", "silobench", "silo", "start", str(stage.silo_file("west", REJOINING))]
     command += ["--superlink", f"127.0.0.1:{port}"]
-    nodes, lines = (stage.root / "west" / name for name in ("state/supernode.log", "start.log"))
+    nodes, lines = (stage.root / "west" / name for name in (f"state-{REJOINING}/supernode.log", "start.log"))
     output = lines.open("ab")
+    for silo_here in stage.silos["west"].values():
+        silo_here.close()  # one process at a time has the folder of a silo
 
     def start() -> "subprocess.Popen[bytes]":
         return subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
@@ -237,7 +239,9 @@ def rejoined(stage: Stage, link: Link, place: Folders, port: int) -> dict[str, A
 
 def wait_until(condition: Callable[[], bool], seconds: float = 300) -> None:
     limit = time.monotonic() + seconds
-    while not condition() and time.monotonic() < limit:
+    while not condition():
+        if time.monotonic() > limit:
+            raise TimeoutError(f"waited {seconds:g} seconds in vain")
         time.sleep(0.2)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 import deployment
 from commands import call
@@ -28,19 +29,26 @@ TOLERANCE = 1e-5
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which all runs took place."""
+    """The folder in which all runs took place. The processes of a parallel session share it."""
     python = deployment.flower_python()
     if python is None:
         pytest.skip("Flower is not installed: pip install 'silobench[flower]'")
-    root = tmp_path_factory.mktemp("deployment")
+    temporary = tmp_path_factory.getbasetemp()
+    root = (temporary.parent if "PYTEST_XDIST_WORKER" in os.environ else temporary) / "deployment"
+    with FileLock(f"{root}.lock"):
+        if not root.exists():
+            root.mkdir()
+            _deploy(python, root)
+    assert (root / "facts.json").exists(), (root / "output.log").read_text()
+    return root
+
+
+def _deploy(python: str, root: Path) -> None:
     paths = [str(ROOT / "src"), str(ROOT / "tests")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     command = [python, str(ROOT / "tests" / "deployment.py"), str(root)]
-    output = root / "output.log"
-    with output.open("wb") as file:
-        code = subprocess.run(command, env=environment, stdout=file, stderr=file, timeout=1500, check=False).returncode
-    assert code == 0, output.read_text()
-    return root
+    with (root / "output.log").open("wb") as file:
+        subprocess.run(command, env=environment, stdout=file, stderr=file, timeout=600, check=False)
 
 
 @pytest.fixture(scope="module")
