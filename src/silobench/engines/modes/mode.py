@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from silobench.engines.executor import Dispatch
+from silobench.engines.executor import Dispatch, Job
 from silobench.federation import Part
 from silobench.method.solvers import has_sgd_steps
 from silobench.tasks.score import Score
@@ -57,6 +57,32 @@ def work_by_party(local_round: LocalRound, parties: Iterable[int]) -> dict[int, 
     """Estimate the cost of training each party: parameters times rows visited."""
     rows, size = local_round.setting.rows, local_round.setting.task.network.layout.size
     return {party: float(size * rows(local_round.party(party).samples)) for party in parties}
+
+
+def stack_jobs(
+    train: Callable[..., list[Reply]],
+    local_round: LocalRound,
+    memory: Mapping[int, PartyMemory],
+    work: Mapping[int, float],
+    stacks: Iterable[Sequence[int]],
+) -> list[Job]:
+    """Return a job for each stack of parties that are trained together: `train` gets their memories by party."""
+    shared = local_round.setting, local_round.server
+    return [
+        Job(
+            train,
+            shared,
+            (local_round.cohort, {party: memory[party] for party in stack}),
+            sum(work[party] for party in stack),
+        )
+        for stack in stacks
+    ]
+
+
+def longest_first(local_round: LocalRound, parties: Iterable[int]) -> list[int]:
+    """Return parties by their number of steps, those with most of them first."""
+    count = local_round.setting.solver.count
+    return sorted(parties, key=lambda party: -count(local_round.party(party).samples))
 
 
 def row_count(parts: Iterable[Part]) -> int:

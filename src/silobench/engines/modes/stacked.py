@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from silobench.engines.executor import Dispatch, Job
+from silobench.engines.executor import Dispatch
 from silobench.engines.failures import located
 from silobench.engines.modes.inline import score_with_torch
-from silobench.engines.modes.mode import Mode, device_refusal, solver_refusal, work_by_party
+from silobench.engines.modes.mode import Mode, device_refusal, longest_first, solver_refusal, stack_jobs, work_by_party
 from silobench.engines.stacks.stack import can_stack, train_stack
 from silobench.method.selection import Cohort
 from silobench.method.types import Server
@@ -33,18 +33,9 @@ def _refusal(setting: Setting) -> str | None:
 def _train(
     local_round: LocalRound, memory: Mapping[int, PartyMemory], dispatch: Dispatch
 ) -> tuple[int, Iterator[Reply]]:
-    solver, size = local_round.setting.solver, local_round.setting.task.network.layout.size
-    work, shared = work_by_party(local_round, memory), (local_round.setting, local_round.server)
-    longest_first = sorted(memory, key=lambda party: -solver.count(local_round.party(party).samples))
-    jobs = [
-        Job(
-            _train_stack,
-            shared,
-            (local_round.cohort, {party: memory[party] for party in stack}),
-            sum(work[party] for party in stack),
-        )
-        for stack in _stacks(longest_first, sum(work.values()), size)
-    ]
+    work, size = work_by_party(local_round, memory), local_round.setting.task.network.layout.size
+    stacks = _stacks(longest_first(local_round, memory), sum(work.values()), size)
+    jobs = stack_jobs(_train_stack, local_round, memory, work, stacks)
     return dispatch.workers_for(jobs), chain.from_iterable(dispatch.results(jobs))
 
 

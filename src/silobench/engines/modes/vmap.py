@@ -5,10 +5,10 @@ from itertools import chain
 
 from torch import nn
 
-from silobench.engines.executor import Dispatch, Job
+from silobench.engines.executor import Dispatch
 from silobench.engines.failures import located
 from silobench.engines.modes.inline import score_with_torch
-from silobench.engines.modes.mode import Mode, solver_refusal, work_by_party
+from silobench.engines.modes.mode import Mode, longest_first, solver_refusal, stack_jobs, work_by_party
 from silobench.engines.stacks.vmapped import bytes_of_row, train_vmapped, trial_failure
 from silobench.method.selection import Cohort
 from silobench.method.types import Server
@@ -55,18 +55,8 @@ def _pays_off(setting: Setting) -> bool:
 def _train(
     local_round: LocalRound, memory: Mapping[int, PartyMemory], dispatch: Dispatch
 ) -> tuple[int, Iterator[Reply]]:
-    solver = local_round.setting.solver
-    work, shared = work_by_party(local_round, memory), (local_round.setting, local_round.server)
-    longest_first = sorted(memory, key=lambda party: -solver.count(local_round.party(party).samples))
-    jobs = [
-        Job(
-            _train_stack,
-            shared,
-            (local_round.cohort, {party: memory[party] for party in stack}),
-            sum(work[party] for party in stack),
-        )
-        for stack in _stacks(longest_first, local_round)
-    ]
+    stacks = _stacks(longest_first(local_round, memory), local_round)
+    jobs = stack_jobs(_train_stack, local_round, memory, work_by_party(local_round, memory), stacks)
     return dispatch.workers_for(jobs), chain.from_iterable(dispatch.results(jobs))
 
 
