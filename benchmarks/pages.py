@@ -16,7 +16,7 @@ from chromium import MISSING, executable, launch_options
 from playwright.sync_api import Page, sync_playwright
 
 from growing import GrowingRun
-from silobench.cli.results import write_report
+from silobench.cli.report import write_report
 from silobench.live.pages import live_pages
 from silobench.live.site import LiveSite
 from silobench.runs.results import read_results

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,25 @@ GROUPS = {
 }
 OTHERS = "Others"
 
+# Public values that have no docstring of their own.
+ABOUT = {
+    "Availability": "A function that returns the parties of a cohort that answer in a round.",
+    "BelowOne": "A number from 0 to below 1, as the type of an argument.",
+    "Cohort": "The numbers of the parties of a round: a tuple of whole numbers.",
+    "Count": "A whole number of at least 1, as the type of an argument.",
+    "CountOrZero": "A whole number of at least 0, as the type of an argument.",
+    "DENSE": "The codec that packs every number of a part.",
+    "Fit": "A function that returns the objective for a dataset.",
+    "Fraction": "A number from 0 to 1, as the type of an argument.",
+    "Knob": "A number, or a function of the server's state that returns one.",
+    "Memory": "Named tensors that a party or a server keeps between rounds.",
+    "NonNegative": "A finite number of at least 0, as the type of an argument.",
+    "Positive": "A finite number above 0, as the type of an argument.",
+    "SPARSE": "The codec that packs places and values of the entries that are not zero.",
+    "Selection": "A function that draws the cohort of a round.",
+    "__version__": "The version of silobench, as text.",
+}
+
 
 def public_names() -> dict[str, str]:
     """Return the module of each public name, from the list of them."""
@@ -75,11 +95,34 @@ def _entry(name: str, value: Any) -> str:
         return f".. autoclass:: silobench.{name}\n   :members:\n"
     if inspect.isroutine(value) or hasattr(value, "__wrapped__"):
         return f".. autofunction:: silobench.{name}\n"
-    return f".. py:data:: silobench.{name}\n\n   {_about(value)}\n"
+    return f".. py:data:: silobench.{name}\n\n   {_about(name, value)}\n"
 
 
-def _about(value: Any) -> str:
+def listing() -> str:
+    """Return the list of all names with a line each, as tables in Markdown."""
+    groups: dict[str, list[str]] = {title: [] for title in [*dict.fromkeys(GROUPS.values()), OTHERS]}
+    for name, module in {**public_names(), "__version__": "rng"}.items():
+        groups[group_of(module)].append(name)
+    return "\n".join(_table(title, names) for title, names in groups.items() if names)
+
+
+def _table(title: str, names: list[str]) -> str:
+    rows = [f"| `{name}` | {_line(name)} |" for name in sorted(names, key=str.lower)]
+    return "\n".join([f"**{title}**", "", "| name | meaning |", "|---|---|", *rows, ""])
+
+
+def _line(name: str) -> str:
+    """Return the first sentence about a name."""
+    value = getattr(silobench, name)
+    has_docstring = inspect.isclass(value) or inspect.isroutine(value) or hasattr(value, "__wrapped__")
+    text = (inspect.getdoc(value) or "") if has_docstring else _about(name, value)
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    sentence = re.split(r"(?<=[^.\s]{3}[.!?]) (?=[A-Z`])|: ?$", paragraph.replace("``", "`"))[0]
+    return sentence.replace("|", "\\|")
+
+
+def _about(name: str, value: Any) -> str:
     """Return a sentence about a value that has no docstring of its own: a registry, a type or a constant."""
     if kind := getattr(value, "kind", None):
-        return f"The registry of specs of the kind “{kind}”: ``@silobench.NAME.register`` adds a function to it."
-    return f"``{' '.join(str(value).split())}``"
+        return f"The registry of specs of the kind “{kind}”: ``@silobench.{name}.register`` adds a function to it."
+    return ABOUT[name]

@@ -46,7 +46,8 @@ html_theme_options = {
 }
 
 # Links to Markdown files outside of this folder become downloads; on a code host they are links as they stand.
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+(?!\w+\.md)[^)#]+\.md|\.\./(?:README|CONTRIBUTING|CHANGELOG)\.md)\)")
+_FILES = "README|CONTRIBUTING|CHANGELOG|SECURITY"
+_OUTSIDE = re.compile(rf"\[([^\]]+)\]\(((?:\.\./)+(?:(?!\w+\.md)[^)#]+|{_FILES})\.md)\)")
 
 
 def _adapt(app: Any, name: str, source: list[str]) -> None:

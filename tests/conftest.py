@@ -1,6 +1,7 @@
 """Small synthetic federations, made directly as values; no files and no downloads."""
 
 import gc
+import logging
 import os
 
 # One thread each, here and in the processes that tests start. Threads that share small sums wait for each other, and
@@ -8,11 +9,14 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"
 
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 from torch import Tensor, nn
 
@@ -24,14 +28,27 @@ from silobench.federation import Federation, Party
 from silobench.models import Network
 from silobench.partitions import Partition
 from silobench.processes import cores
+from silobench.runs import archive
 from silobench.tasks.task import Task, task
 from wrong_inputs.plugins import registries_as_before
 
 settings.register_profile("silobench", deadline=None)  # on a busy machine anything may take long
 settings.load_profile("silobench")
 torch.set_num_threads(1)  # also where something had imported it before
-collect_ignore = ["conftest.py"]  # it has no doctests, and the modules called conftest in folders take its name
+# They have no doctests, and modules of the same names are imported before.
+collect_ignore = ["conftest.py", "gauntlet/site/sitecustomize.py"]
+# To each logger that keeps its messages to itself, as 43 of PyTorch do, pytest adds its handlers six times in a test.
+for _logger in logging.getLogger().manager.loggerDict.values():
+    if isinstance(_logger, logging.Logger):
+        _logger.propagate = True
+# Dozens of tests read the published runs, which takes a second: they are read and verified once in a process.
+_read_archive, _PUBLISHED = archive.read_archive, archive.PUBLISHED_FOLDER
+_read_once = cache(_read_archive)
+archive.read_archive = lambda path: list(_read_once(path)) if path.parent == _PUBLISHED else _read_archive(path)
 busy.SILENT = 60.0  # on a busy machine, a line about a slow step would come before the sentence that a test expects
+
+
+_LONG = ["deployment", "ray", "site", "pages", "kills", "determinism_matrix"]  # names of modules
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -40,8 +57,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that wait longest for other processes, so that the session does not end with them."""
-    items.sort(key=lambda item: item.path.name not in ("test_deployment.py", "test_ray.py"))
+    """Begin with the tests that take longest, so that the session does not end with one of them."""
+    items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in _LONG)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -52,6 +69,15 @@ def pytest_collection() -> Generator[None, Any, Any]:
         return (yield)
     finally:
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, Any, Any]:
+    """Look for doctests only where there is a prompt: elsewhere, all that a module imports is searched for nothing."""
+    collectors = yield
+    if file_path.suffix == ".py" and b">>>" not in file_path.read_bytes():
+        return [each for each in collectors if not isinstance(each, DoctestModule)]
+    return collectors
 
 
 @pytest.fixture(autouse=True)

@@ -37,7 +37,6 @@ from silobench.silos.silo import Silo
 from silobench.silos.silo_file import accept, write_silo_file
 
 METHODS: dict[str, dict[str, Any]] = {
-    "fedavg": {},
     "scaffold": {"algorithm": "scaffold"},
     "secure": {"transforms": "rand_k(fraction=0.5) | secure_sum(protocol=pairwise, range=100)"},
 }

@@ -33,7 +33,8 @@ class GrowingRun:
         content = b"".join(self.lines[:rounds])
         with (self.path / "rounds.jsonl").open("ab") as file:
             file.write(content[file.tell() :])
-        commit = {"silobench": json.dumps({"bytes": len(content), "sha256": sha256(content)})}
+        state = {"round": rounds, "parties": 1, "knobs": {}, "clock": 0.0, "crc": 0}
+        commit = {"silobench": json.dumps({"bytes": len(content), "sha256": sha256(content), **state})}
         file = checkpoint_file(self.path)
         file.parent.mkdir(exist_ok=True)
         temporary = file.with_name("state.new")

@@ -15,14 +15,17 @@ from silobench.runs.execute import execute
 from silobench.runs.experiment import plan
 from silobench.runs.prepare import prepare
 from silobench.runs.stored import read_run
+from wrong_inputs.plugins import registries_as_before
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _registered():
-    for name in ("scaffold_by_cohort", "fednova_plain_mean"):
-        runpy.run_path(str(EXAMPLES / f"{name}.py"))
+    with registries_as_before():
+        for name in ("scaffold_by_cohort", "fednova_plain_mean"):
+            runpy.run_path(str(EXAMPLES / f"{name}.py"))
+        yield
 
 
 def last(name: str, federated, participation: float = 1.0) -> torch.Tensor:

@@ -5,7 +5,7 @@ Public names are listed in ``__init__.pyi``. They load on first use, so that the
 
 import lazy_loader
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __getattr__, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __all__ = sorted([*__all__, "__version__"])

@@ -16,13 +16,19 @@ the author of failing code needs.
 """
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time
 from typing import Any
 
+_LONGEST = 1400  # characters of a message
+
 
 class SilobenchError(Exception):
-    """The base of all user errors: catch this to catch them all."""
+    """The base of all user errors: catch this to catch them all. Its text is one line that a terminal can show."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class SpecError(SilobenchError):
@@ -61,11 +67,31 @@ class RunError(SilobenchError):
         self.details = details
 
     def __str__(self) -> str:
-        return str(self.args[0])
+        return one_line(str(self.args[0]))
 
 
 class HookError(RunError):
     """A function of a plugin failed, or returned something else than is expected; the message names it."""
+
+
+def one_line(text: str) -> str:
+    """Return text with everything escaped that a terminal would obey or could not show; a line break is a space.
+
+    Messages repeat what users, files and other machines wrote. The middle of a very long one is left out.
+
+    >>> print(one_line("no key 'rounds\\x1b[31m'\\nin mine.toml"))
+    no key 'rounds\\x1b[31m' in mine.toml
+    """
+    if not text.isprintable():
+        spaced = re.sub(r"\s*[\t\n\r]\s*", " ", text)
+        text = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in spaced)
+    text = shortened_words(text)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 400]} ... {text[-395:]}"
+
+
+def shortened_words(text: str) -> str:
+    """Return text in which words of more than 200 letters have only their ends."""
+    return re.sub(r"\S{201,}", lambda word: f"{word[0][:30]}...{word[0][-30:]}", text)
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
@@ -99,7 +125,10 @@ def value_shown(value: Any) -> str:
         return f"the date or time {value.isoformat()}"
     if isinstance(value, dict):
         return "a table"
-    text = repr(list(value)) if isinstance(value, tuple) else repr(value)
+    try:
+        text = repr(list(value)) if isinstance(value, tuple) else repr(value)
+    except ValueError:  # Python does not write integers of more than 4300 digits
+        return "a number of thousands of digits"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

@@ -10,7 +10,7 @@ import pytest
 from silobench.advice.components import Regime
 from silobench.advice.evidence import Setting, Traits, effective_classes, settings
 from silobench.advice.figure7 import published_communication, published_method, published_normalisation
-from silobench.advice.next_step import Subject, as_toml, next_experiment, stand_in
+from silobench.advice.next_step import Subject, next_experiment, stand_in
 from silobench.advice.recommend import PAPER, STORED, figure7_tree, recommend
 from silobench.advice.sources import table_spec
 from silobench.advice.standing import Standing, favoured, preferred
@@ -23,6 +23,7 @@ from silobench.partitions import bind_sum
 from silobench.runs.experiment import plan
 from silobench.runs.stored import StoredRun
 from silobench.spec import parse
+from silobench.spec.toml import toml_text
 from stored import stored
 
 NONE = Traits(emd=0.0, gini=0.0, feature_shift=0.0, classes_held=1.0, parties=10.0, participation=1.0)
@@ -355,7 +356,7 @@ def test_toml_has_the_choices() -> None:
     import tomllib
 
     choices = {"dataset": "csv(path='a \"b\".csv')", "parties": 3, "participation": 0.5, "algorithm": ["fedavg"]}
-    assert tomllib.loads(as_toml(choices, "a note")) == choices
+    assert tomllib.loads(toml_text(choices, ["a note"])) == choices
 
 
 # --- drawing -----------------------------------------------------------------------------------------

@@ -98,17 +98,17 @@ def test_tables_as_csv_markdown_and_latex(grid: list[CellResult]) -> None:
         "accuracy": "80.00", "std": "0.20", "best": "80.00", "trials": "3", "rounds": "3", "paper": "98.90",
         "paper_std": "0.10", "difference": "-18.90", "paper_table": "Table III", "metric": "accuracy", "unit": "%",
         "score": "80.00", "score_std": "0.20", "score_best": "80.00", "balanced-accuracy": "65.00",
-        "balanced-accuracy_std": "0.10",
+        "balanced-accuracy_std": "0.10", "flower_replication": "98.90",
     }  # fmt: skip
     assert len(export.scores_csv(grid, every=True).splitlines()) == 16
     markdown = export.markdown(score_table(grid)).splitlines()
     assert markdown[2] == "| skew | dataset | partition | fedavg | fedprox (best mu) | scaffold |"
-    assert "| **85.0 ± 0.2 [mu=0.001]** (paper 98.9 ± 0.1, -13.9) |" in markdown[4]
+    assert "| **85.0 ± 0.2 [mu=0.001]** (paper 98.9 ± 0.1, -13.9; Flower 99.0) |" in markdown[4]
     assert markdown[7:9] == ["|  |  |  |  |  |  |", "| label | times best of 2 |  | 0 | 2 | 0 |"]
     latex = export.latex(score_table(grid)).splitlines()
     assert latex[8:10] == [r"\midrule", r"label & times best of 2 &  & 0 & 2 & 0 \\"]
     assert latex[1] == r"\begin{tabular}{llllll}"
-    assert r"\textbf{85.0 $\pm$ 0.2 [mu=0.001]} {\scriptsize (paper 98.9 $\pm$ 0.1, -13.9)}" in latex[5]
+    assert r"\textbf{85.0 $\pm$ 0.2 [mu=0.001]} {\scriptsize (paper 98.9 $\pm$ 0.1, -13.9; Flower 99.0)}" in latex[5]
     assert latex[-2:] == [r"\end{tabular}", "% " + score_table(grid).note]
 
 

@@ -147,10 +147,22 @@ def test_many_runs_are_streamed(root: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """No more rows are held than a batch and one run."""
     monkeypatch.setattr(tables, "_ROWS_AT_ONCE", 3)
     runs = Runs(root)
-    batches = list(tables.batches_of("rounds", runs, columns_of("rounds", runs)))
+    batches = [batch for _, batch in tables.batches_of(runs, {"rounds": columns_of("rounds", runs)})]
     assert len(batches) > 2
     assert max(map(len, batches)) <= 3 + max(len(run.rounds) for run in runs)
     assert sum(map(len, batches)) == sum(len(run.rounds) for run in runs)
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv", "tensorboard"])
+def test_an_export_reads_each_run_twice(
+    form: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once for the number of runs, their columns and problems, and once for all tables."""
+    read: list[Path] = []
+    real = tables.read_run
+    monkeypatch.setattr(tables, "read_run", lambda path: read.append(path) or real(path))
+    assert call(capsys, "export", root, "--format", form, "--output", tmp_path).code == 0
+    assert sorted(read) == sorted([run.path for run in read_runs(root)] * 2)
 
 
 # --- trackers -----------------------------------------------------------------------------------------

@@ -12,14 +12,7 @@ from scipy import integrate, stats
 from silobench.analysis.bayes import Odds, Posterior, correlated_t, signed_rank
 from silobench.analysis.cells import CellResult
 from silobench.analysis.ranking import ranking, ranking_table
-from silobench.analysis.statistics import (
-    bytes_to,
-    class_accuracy,
-    party_accuracy,
-    rounds_to,
-    spread,
-    stability,
-)
+from silobench.analysis.statistics import bytes_to, class_accuracy, party_accuracy, rounds_to, spread, stability
 from silobench.analysis.student import density, quantile, upper_tail
 from silobench.errors import ConfigError
 from silobench.runs.stored import StoredRun

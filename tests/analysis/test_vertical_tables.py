@@ -47,7 +47,7 @@ def sets(error: float, own: float | None = None) -> dict[str, Any]:
 
 def run(error: float, seed: int = 0, rate: float = 20_000, **more: Any) -> StoredRun:
     """A run of Billboard that trains `rate` rows per second, in two rounds."""
-    timed = {"rows": rate, "steps": 10, "time": {"total": 1.0, "core": 1.0, "parties": {"train": 1.0}}}
+    timed = {"rows": round(rate), "steps": 10, "time": {"total": 1.0, "core": 1.0, "parties": {"train": 1.0}}}
     choices = {
         "dataset": "billboard", "partition": "columns", "parties": 2, "solver": "adam", "algorithm": "split",
         "every": {**timed, "final": sets(error, 5.0)},

@@ -161,9 +161,9 @@ def test_exact_counts_are_written_only_if_that_is_said(
 def test_private_advice_about_a_table(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     schema = tmp_path / "schema.json"
     call(capsys, "advise", "schema", *SCHEMA, "--output", schema)
-    facts = json.loads(call(capsys, "advise", table, *BASE, "--private", "2", "--schema", schema, "--json").out)
-    assert facts["regime"] == "label"
-    assert facts["private"]["epsilon"] == [2.0] * 3
+    facts = json.loads(call(capsys, "advise", table, *BASE, "--private", "50", "--schema", schema, "--json").out)
+    assert facts["regime"] == "label"  # the noise is secret: with much of it, another answer is possible
+    assert facts["private"]["epsilon"] == [50.0] * 3
 
 
 # --- what is written ---------------------------------------------------------------------------------

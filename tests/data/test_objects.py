@@ -277,7 +277,7 @@ def test_torch_datasets() -> None:
         (3, "needs a torch Dataset, but an object of type int"),
         (Odd(lambda row: {"x": row}), "row of type dict, not a pair"),
         (Odd(lambda row: (torch.zeros(row + 1), 0)), "the shapes (1,), (2,), (3,) and 57 more"),
-        (TensorDataset(torch.zeros(0, 2), torch.zeros(0)), "label"),
+        (TensorDataset(torch.zeros(0, 2), torch.zeros(0)), "no rows"),
         ([], "without rows"),
     ],
 )
@@ -357,3 +357,41 @@ def test_nothing_is_imported_before_it_is_needed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout == "set()\n"
+
+
+# --- strange values ----------------------------------------------------------------------------------
+
+
+def _frame(values: list[Any]) -> pd.DataFrame:
+    return pd.DataFrame({"y": ["a", "b"] * 10, "x": pd.Series(values * 10, dtype=object)})
+
+
+def test_values_that_are_no_numbers_or_texts_are_refused() -> None:
+    refused(lambda: sb.from_pandas(_frame([10**400, 1]), "y"), "'x' has a number that is too large")
+    refused(lambda: sb.from_pandas(_frame(["\ud800", "b"]), "y"), r"'\ud800', which is no character")
+    categories = pd.Index(["\ud800", "b"], dtype=object)
+    halves = pd.DataFrame({"y": ["a", "b"] * 10, "x": pd.Categorical.from_codes([0, 1] * 10, categories)})
+    refused(lambda: sb.from_pandas(halves, "y"), r"'\ud800', which is no character")
+    refused(lambda: sb.from_arrays(np.ma.masked_array(X, X > 1), Y), "x with masked values: fill them")
+    refused(lambda: sb.from_arrays(X, [10**400, *Y[1:].tolist()]), "y with a number that is too large")
+    refused(lambda: sb.from_torch([(torch.ones(3), np.ones(2))] * 4), "a label of shape (2,)")
+    refused(lambda: sb.from_arrays(torch.ones(ROWS, 3).to(torch.float8_e4m3fn), Y), "type torch.float8_e4m3fn")
+    refused(lambda: sb.from_arrays(X, Y, x_test=X[:, :2], y_test=Y, scale="standard"), "the same shape")
+    refused(lambda: sb.from_arrays(sparse.coo_array(np.ones(ROWS)), Y), "in a sparse array: rows [n, columns]")
+    refused(lambda: sb.from_pandas(_frame([10**400, 1]).astype({"x": "category"}), "y"), "the type category")
+    refused(lambda: sb.from_pandas(_frame([1e300, -1e300]), "y"), "numbers in x that are too large to add up")
+
+
+def test_spans_of_time_among_objects_are_texts() -> None:
+    data = sb.from_pandas(_frame([np.timedelta64(1, "D"), np.timedelta64(2, "D")]), "y")
+    assert len(data.columns) == 2
+
+
+def test_labels_beyond_64_bits_are_no_class_numbers() -> None:
+    refused(lambda: toy(X, np.where(Y > 0, 1e30, 0.0)), "1e+30, which is not the number of a class")
+    refused(lambda: sb.from_arrays(X, np.array([float("inf"), *Y[1:].tolist()], object)), "NaN or infinite labels")
+
+
+def test_groups_beyond_64_bits_stay_apart() -> None:
+    frame = pd.DataFrame({"y": ["a", "b"] * 10, "x": np.arange(20.0), "site": [2.0**70, 2.0**71] * 10})
+    assert len(np.unique(sb.from_pandas(frame, "y", group="site").train.groups["site"])) == 2

@@ -14,6 +14,7 @@ import pytest
 from silobench.data import DATASETS, Dataset, csv, libsvm, load, npz, parquet
 from silobench.data.objects import from_pandas
 from silobench.data.table.dates import AmbiguousDatesError, date_features, parse_dates
+from silobench.data.table.files import read_csv
 from silobench.data.table.words import hashed_words, place_and_sign
 from silobench.errors import DataError, SilobenchError
 
@@ -311,6 +312,18 @@ def test_archives_that_are_not_npz(tmp_path: Path) -> None:
     np.savez(tmp_path / "c.npz", x=np.array([{}], dtype=object), y=np.ones(1))
     for name, fragment in (("a.npy", "one array (npy)"), ("b.npz", "not a zip archive"), ("c.npz", "Python objects")):
         assert "allow_pickle" not in refused(lambda name=name: npz(str(tmp_path / name)), name, fragment)
+
+
+def test_a_header_that_is_longer_than_a_cell_may_be_for_python_is_read(tmp_path: Path) -> None:
+    names = [f"gene-{number:05}" for number in range(14_000)]  # 154,000 characters without a semicolon, a tab or a bar
+    rows = [",".join(["ab"[row % 2], *[str(row)] * len(names)]) for row in range(10)]
+    (tmp_path / "wide.csv").write_text("\n".join([",".join(["y", *names]), *rows]))
+    assert read_csv(tmp_path / "wide.csv", ["y"], only=["y", "gene-13999"]).columns.keys() == {"y", "gene-13999"}
+
+
+def test_a_very_long_cell_is_not_repeated_in_a_message(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("y,x\n" + "a,1\nb,2\n" * 20 + f"a,{'9' * 200_000}\n")
+    assert len(refused(lambda: csv(str(tmp_path / "t.csv"), "y"), "999...999", "line 42")) < 500
 
 
 # --- Parquet -----------------------------------------------------------------------------------------

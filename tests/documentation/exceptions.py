@@ -32,7 +32,6 @@ class Exempt:
 
 
 _ONE_ROUND = "--set rounds=1 --trials 1"
-_DEPLOYMENT = "tests/silos/flower/test_deployment.py"
 
 COMMANDS = (
     # --- the README's study on Ray: minutes more for the same runs
@@ -40,6 +39,8 @@ COMMANDS = (
     # --- setting up
     Exempt("*", "git clone REPOSITORY*", "there is no network", "nothing"),
     Exempt("*", "cd silobench", "the folder of the clone above", "nothing"),
+    Exempt("*", "python3 -m venv *", "tests install nothing", "nothing"),
+    Exempt("*", ". .venv/bin/activate", "tests have an environment", "nothing"),
     Exempt("*", "pip install *", "tests install nothing", "pip"),
     Exempt("*", "make *", "it would set up an environment, and test itself", "make"),
     # --- data of others
@@ -79,13 +80,12 @@ COMMANDS = (
     Exempt("*", "silobench run oarf-baseline *", "a minute", "shorten", "--trials 2 --only 'synthetic*'"),
     Exempt("*", "silobench run oarf-* *", "a minute", "shorten", _ONE_ROUND),
     Exempt("*", "silobench run docs/results/personal.toml *", "minutes", "shorten", f"{_ONE_ROUND} --only '*count*'"),
-    # --- processes of several organisations
-    Exempt("docs/deploy.md", "silobench silo start *", "it ends with Ctrl-C, and needs Flower", "test", _DEPLOYMENT),
-    Exempt("docs/deploy.md", "silobench silo serve *", "it waits for silos, and needs Flower", "test", _DEPLOYMENT),
-    Exempt("docs/deploy.md", "silobench report runs/trial", "the test above runs it", "parse"),
 )
 
 # Blocks that only make sense as parts of something larger, which a test puts together and executes.
 BLOCKS = {
     "docs/papers.md": ("files of a package for a new paper", "tests/papers/test_papers.py"),
 }
+
+# Pages whose commands of silobench are processes of their own, as a reader's are; elsewhere they run in one process.
+OWN_PROCESSES = ("docs/first-leaderboard-entry.md",)

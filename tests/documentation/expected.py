@@ -96,6 +96,31 @@ def _terms(text: str) -> list[str]:
     return [term.strip().split("(")[0].replace("_", "-") for term in text.split("|")]
 
 
+def _first_entry(session: Session) -> None:
+    """The algorithm of the page bears what FedAvg does not, and others can check it."""
+    runs = [run for run in read_runs(Path("runs/mine")) if "lr=0.3" in str(run.label["solver"])]
+    scores = {
+        name: [run.rounds[-1].accuracy or 0.0 for run in runs if run.label["algorithm"] == name]
+        for name in ("fedavg", "careful(doubt=8.0)")
+    }
+    assert [len(each) for each in scores.values()] == [5, 5]
+    assert min(scores["careful(doubt=8.0)"]) > np.mean(scores["fedavg"])
+    assert "careful" in Path("runs/mine/leaderboard.html").read_text(encoding="utf-8")
+    assert Path("runs/mine/report/index.html").is_file()
+
+
+def _first_silos(session: Session) -> None:
+    """Three processes that each have one table compute what a rehearsal with all tables computes."""
+    if session.is_cut_short:
+        pytest.skip("Flower is not installed: pip install 'silobench[flower]'")
+    (rehearsal,), (trial,) = (read_runs(Path("runs") / name) for name in ("rehearsal", "trial"))
+    assert trial.partition.parties == ("north", "south", "west")
+    assert all(row.replied is None or len(row.replied) == 3 for row in trial.rounds)
+    for ours, theirs in zip(trial.rounds, rehearsal.rounds, strict=True):
+        assert ours.accuracy == pytest.approx(theirs.accuracy, abs=1e-5)
+        assert ours.loss == pytest.approx(theirs.loss, abs=1e-5)
+
+
 def _hospital(session: Session) -> None:
     assert len(session.results) == 9, "the page counts its commands"
     verdict = "no algorithm beats the constant answer"
@@ -154,6 +179,8 @@ CHECKS: dict[str, Callable[[Session], None]] = {
     "docs/clock.md": _clock,
     "docs/datasets.md": _datasets,
     "docs/extending.md": _extending,
+    "docs/first-leaderboard-entry.md": _first_entry,
+    "docs/first-silos.md": _first_silos,
     "docs/hospital.md": _hospital,
     "docs/models.md": _models,
     "docs/personal.md": _personal,

@@ -1,10 +1,7 @@
 """A reader who does all that a page says, in a folder of their own, from the first block to the last."""
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -12,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from commands import PATIENCE, Result, call
+from commands import Result, call
 from documentation.blocks import ILLUSTRATIONS, ROOT, Block, blocks_of
 from documentation.console import Command, commands_of
-from documentation.exceptions import BLOCKS, COMMANDS, Exempt
+from documentation.exceptions import BLOCKS, COMMANDS, OWN_PROCESSES, Exempt
 from documentation.outputs import need_alike, need_printed
 from documentation.planning import installable, make_target, parsed, planned, planned_text
+from documentation.processes import Processes, needs_flower
 
 _SHELL = re.compile(r"[|<>&`]|\$\(")  # what only a shell understands
+_NO_FLOWER = "Flower is not installed, so neither this nor what follows can be executed"
 
 
 @dataclass
@@ -30,6 +29,8 @@ class Session:
     capsys: pytest.CaptureFixture[str]
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "page"})
     results: list[tuple[str, Result]] = field(default_factory=list)
+    processes: Processes = field(default_factory=Processes)
+    is_cut_short: bool = False  # at the first command that needs Flower, where it is not installed
 
     def run(self) -> dict[Block, str]:
         """Return what was done with each block of the page."""
@@ -40,7 +41,10 @@ class Session:
             if block.file and self.page not in BLOCKS:
                 Path(block.file).parent.mkdir(parents=True, exist_ok=True)
                 Path(block.file).write_text(block.text, encoding="utf-8")
-        return {block: self._do(block) for block in blocks}
+        try:
+            return {block: self._do(block) for block in blocks}
+        finally:
+            self.processes.end()
 
     def _do(self, block: Block) -> str:
         if self.page in BLOCKS and block.language != "console":
@@ -75,17 +79,27 @@ class Session:
             if rule.check != "shorten":
                 return self._check(rule, arguments)
             arguments += shlex.split(rule.more)
-        if program == "silobench" and not _SHELL.search(re.sub(r"'[^']*'|\"[^\"]*\"", "", command.text)):
+        self.is_cut_short = self.is_cut_short or (needs_flower(command.text) and self.processes.flower is None)
+        if self.is_cut_short:
+            if program == "silobench":
+                parsed(arguments[: arguments.index(">")] if ">" in arguments else arguments)
+            return f"not executed: {_NO_FLOWER}"
+        if program == "silobench" and self._is_done_here(command.text):
             once = arguments[0] == "run" and "--workers" not in arguments
             result = call(self.capsys, *arguments, *(("--workers", "1") if once else ()))
         else:
-            result = _shell(command.text)
+            result = self.processes.run(command.text)
         self.results.append((command.text, result))
         code = 2 if command.output and command.output[0].startswith("error:") else 0
         assert result.code == code, f"{block}: {command.text}\n{result.out}{result.err}"
         if rule is None:
             need_alike(block, command, result)
         return f"executed, with {rule.more}" if rule else "executed"
+
+    def _is_done_here(self, text: str) -> bool:
+        """Whether a command of silobench runs in this process, which saves the time to import the package."""
+        is_plain = not _SHELL.search(re.sub(r"'[^']*'|\"[^\"]*\"", "", text))
+        return is_plain and not needs_flower(text) and self.page not in OWN_PROCESSES
 
     def _check(self, rule: Exempt, arguments: list[str]) -> str:
         if rule.check == "plan":
@@ -100,13 +114,3 @@ class Session:
             assert (ROOT / rule.more).is_file()
             assert arguments[0] in (ROOT / rule.more).read_text(encoding="utf-8")
         return f"not executed: {rule.reason}"
-
-
-def _shell(text: str) -> Result:
-    """Run a command in a shell that finds this Python, and silobench as it is here."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src")}
-    finished = subprocess.run(
-        ["bash", "-c", text], env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
-    return Result(finished.returncode, finished.stdout, finished.stderr)

@@ -1,5 +1,6 @@
 """The runner of pages can fail: it refuses a wrong output, command or experiment, and an unknown block."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from documentation.console import Command, commands_of
 from documentation.outputs import need_alike, need_printed
 from documentation.planning import installable, make_target, parsed, planned, planned_text
 from documentation.session import Session
+from documentation.walk import script_of
 from silobench.cli.usage import UsageError
 from silobench.errors import SilobenchError
 
@@ -104,6 +106,20 @@ def test_a_command_line_is_parsed_and_planned_without_its_data() -> None:
         planned([*suite, "--only", "mnist / nothing*"])
     with pytest.raises(SilobenchError):
         planned([*suite, "--set", "solver=sgdd"])
+
+
+def test_a_newcomer_walks_a_page_from_the_clone_on() -> None:
+    """The script has all steps of the page, those that tests cannot do included, and stops at a failure."""
+    script = script_of("docs/first-silos.md")
+    steps = [line for line in script.splitlines() if line.startswith("step ")]
+    assert steps[0].startswith(f"step 0 'git clone {Path(__file__).parents[2]}")
+    assert [line.split()[1] for line in steps].count("2") == 1  # a silo that nobody accepted
+    assert any("silo serve trial" in line for line in steps)
+    small = (
+        script_of("docs/first-leaderboard-entry.md").partition("step 0")[0] + "step 0 true\nstep 2 false\nstep 0 true\n"
+    )
+    finished = subprocess.run(["bash", "-c", small], capture_output=True, text=True, check=False)
+    assert (finished.returncode, finished.stdout.split("\n")[:2]) == (1, ["$ true", "$ false"])
 
 
 def test_numbers_may_be_close_and_words_may_not_differ() -> None:

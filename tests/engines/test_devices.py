@@ -34,7 +34,7 @@ from silobench.runs.sweep import sweep
 from silobench.tasks.task import Task, task
 from silobench.training.setting import Setting
 
-SOLVER = sgd(0.05, 0.9, 0.1, epochs=2, batch=8)
+SOLVER = sgd(0.05, 0.9, 0.1, epochs=1, batch=8)
 Federated = tuple[Federation, Task]
 
 

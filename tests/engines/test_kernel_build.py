@@ -57,13 +57,27 @@ def test_the_library_is_built_once_checked_and_cached(
     assert [record.getMessage().split(",")[0] for record in caplog.records] == [
         "compiling the native step for this processor"
     ]
-    assert sorted(path.suffix for path in fresh.iterdir()) == [".lock", ".so"]
+    assert sorted(path.suffix for path in fresh.iterdir()) == [".lock", ".sha256", ".so"]
     caplog.clear()
     before = first.path.stat().st_mtime_ns
     build._native_or_error.cache_clear()
     assert native().key == first.key
     assert first.path.stat().st_mtime_ns == before
     assert not caplog.records
+    (fresh / "copy.sha256").write_bytes(first.path.with_suffix(".sha256").read_bytes())
+    _check_damage(fresh / "copy.so", first.path.read_bytes())  # a copy: this process has mapped the library itself
+
+
+def _check_damage(library: Path, content: bytes) -> None:
+    """A library with one wrong bit may crash or compute wrong numbers, so it is not even loaded."""
+    library.write_bytes(content)
+    assert build._is_whole(library)
+    place = len(content) // 2
+    library.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    assert not build._is_whole(library)
+    library.write_bytes(content)
+    library.with_suffix(".sha256").unlink()  # as earlier versions left it
+    assert not build._is_whole(library)
 
 
 def test_the_processor_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:

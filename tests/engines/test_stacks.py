@@ -5,17 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from engine_cases import (
-    AFFINE,
-    IN_STACKS,
-    UNCORRECTED,
-    Case,
-    agree,
-    go_on,
-    near,
-    run,
-    same,
-)
+from engine_cases import AFFINE, IN_STACKS, UNCORRECTED, Case, agree, go_on, near, run, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse

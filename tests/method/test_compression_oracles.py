@@ -1,5 +1,6 @@
 """Compression by hand: codecs and transforms against slow versions of them."""
 
+import hashlib
 import math
 from collections.abc import Sequence
 from itertools import pairwise
@@ -48,6 +49,36 @@ def test_quantized_by_hand(size: int, width: int, bucket: int, seed: int) -> Non
         assert abs(back[place] - value) <= scales[place // bucket] / most * (1 + 2.0**-8)
 
 
+@pytest.mark.parametrize(
+    ("width", "bucket", "size"), [(4, 3, 98_289), (2, 3, 98_286), (2, 5001, 126_024), (8, 700, 98_001)]
+)
+def test_quantized_parts_of_several_blocks(width: int, bucket: int, size: int) -> None:
+    """Parts are packed in blocks of about 2^15 entries. Where two of them meet, no entry, bucket or byte is shifted."""
+    part = np.random.default_rng(5).normal(size=size).astype(np.float32)
+    codec, most = CODECS.build(f"quantized(bits={width}, bucket={bucket})"), 2 ** (width - 1) - 1
+    scales = np.maximum.reduceat(np.abs(part), np.arange(0, size, bucket))
+    content = codec.pack(part)
+    assert len(content) == scales.nbytes + -(-size * width // 8)
+    assert np.frombuffer(content, np.float32, len(scales)).tolist() == scales.tolist()
+    error = np.abs(codec.unpack(content, Form((size,), part.dtype)) - part)
+    assert (error <= scales[np.arange(size) // bucket] / most * (1 + 2.0**-8)).all()
+
+
+@pytest.mark.parametrize(("width", "digest"), [(2, "5f07ca62ccb4"), (4, "7e5719ee4c1a"), (8, "7de889519ab9")])
+def test_a_seed_rounds_parts_of_several_blocks_as_in_earlier_versions(width: int, digest: str) -> None:
+    part = ((np.arange(98_311) % 1009 - 504) / np.float32(504)).astype(np.float32)
+    content = CODECS.build(f"quantized(bits={width}, seed=9)").pack(part)
+    assert hashlib.sha256(content).hexdigest()[:12] == digest
+
+
+def test_buckets_of_zeros_and_of_what_is_not_finite_are_sent_as_zeros() -> None:
+    """No entry of a bucket tells how it was divided by a scale that is zero or not a number."""
+    part = np.array([0, 0, np.nan, 1, 3, -3, np.inf, 2], np.float32)
+    content = CODECS.build("quantized(bits=8, bucket=2)").pack(part)
+    scales, levels = np.array([0, np.nan, 3, np.nan], np.float32), np.array([0, 0, 0, 0, 127, -127, 0, 0], np.int8)
+    assert content == scales.tobytes() + levels.tobytes()
+
+
 @given(st.integers(1, 60), st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
 def test_signs_by_hand(size: int, seed: int) -> None:
@@ -69,6 +100,26 @@ def test_random_subsets_by_hand(size: int, fraction: float, scale: bool, seed: i
     assert np.count_nonzero(back) == count
     factor = np.float32(size / count) if scale else np.float32(1)
     assert all(value in (0.0, entry * factor) for value, entry in zip(back, part, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "codec", "purpose", "shared"),
+    [
+        ("rand_k(fraction=0.3)", "random-subset(fraction=0.3, scale=true, seed={})", "places", True),
+        ("quantize(bits=4, bucket=16)", "quantized(bits=4, bucket=16, seed={})", "rounding", False),
+    ],
+)
+def test_the_seed_of_each_part_follows_from_its_name(text: str, codec: str, purpose: str, shared: bool) -> None:
+    """So a run draws the same places and roundings as in earlier versions."""
+    context = Context(7, 3, 1, layout((10, 4)), {})
+    update = Update.of(1.0, delta=torch.randn(40, generator=torch.Generator().manual_seed(1)))
+    update = update.with_sums(control=update.total["delta"].flip(0))
+    done = sent(update, text, [{}], context).arrived
+    for name, part, got in (("delta", update.total, done.total), ("control", update.sums, done.sums)):
+        drawn = int(context.stream(f"{purpose} {name}", shared=shared).integers(2**62))
+        built, array = CODECS.build(codec.format(drawn)), part[name].numpy()
+        assert got[name].tolist() == built.unpack(built.pack(array), Form((40,), array.dtype)).tolist()
+        assert not torch.equal(got[name], part[name])
 
 
 def by_gram_schmidt(matrix: Any, sketch: Any) -> tuple[Any, Any]:
@@ -120,6 +171,31 @@ def test_a_matrix_of_low_rank_arrives_as_it_is(rows: int, columns: int, rank: in
     assert np.allclose(back, matrix, rtol=0, atol=1e-9 * np.abs(matrix).max())
 
 
+@pytest.mark.parametrize("magnitude", [1e-12, 0.003, 0.7, 1.0, 30.0, 5e9])
+def test_both_factors_are_sent_in_about_the_same_magnitude(magnitude: float) -> None:
+    """A codec that rounds their values has one scale for both. Powers of two leave a ratio from 1/2 to 2."""
+    rng = np.random.default_rng(3)
+    matrix = magnitude * rng.normal(size=(12, 2)) @ rng.normal(size=(2, 9))
+    content = CODECS.build("factors(shapes=[[12, 9]], rank=2)").pack(matrix)
+    left, right = np.split(np.abs(np.frombuffer(content, matrix.dtype)), [12 * 2])
+    assert 0.5 <= right.max() / left.max() < 2
+
+
+def test_tensors_without_two_dimensions_are_sent_as_they_are() -> None:
+    """A scalar, a vector and a matrix that factors would not shorten, among matrices that they do."""
+    shapes = [(), (12, 9), (5,), (2, 2), (9, 3, 3), ()]
+    parts = [np.random.default_rng(place).normal(size=shape).reshape(-1) for place, shape in enumerate(shapes)]
+    plan, flat = Factoring.of(shapes, rank=1), np.concatenate(parts)
+    assert [(each.start, each.rows, each.columns) for each in plan.matrices] == [(1, 12, 9), (118, 9, 9)]
+    codec = plan.codec()
+    content = codec.pack(flat)
+    assert len(content) == 8 * (12 + 9 + 9 + 9 + 1 + 5 + 4 + 1)
+    back = codec.unpack(content, Form(flat.shape, flat.dtype))
+    whole = np.r_[0, 109:118, 199]
+    assert back[whole].tolist() == flat[whole].tolist()
+    assert not np.isclose(back, flat)[1:109].all()
+
+
 def test_a_warm_start_gets_nearer_to_a_matrix_that_stays() -> None:
     """Each round is one more power iteration, and the projection comes to that on the largest singular vectors."""
     rng, shapes = np.random.default_rng(2), layout((30, 20))
@@ -140,9 +216,9 @@ def test_a_warm_start_gets_nearer_to_a_matrix_that_stays() -> None:
 
 
 def test_low_rank_of_a_message_of_another_length_is_the_whole() -> None:
-    update = Update.of(1.0, delta=torch.randn(7)).with_sums(control=torch.randn(600))
+    update = Update.of(1.0, delta=torch.randn(7)).with_sums(control=torch.randn(600), longer=torch.randn(601))
     message = sent(update, "low_rank(rank=2)", context=Context(0, 0, 0, layout((30, 20)), {})).message
-    assert message.nbytes == 4 * 7 + 4 * 2 * 50
+    assert message.nbytes == 4 * 7 + 4 * 2 * 50 + 4 * 601
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.25, 1.0])

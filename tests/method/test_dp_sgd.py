@@ -446,35 +446,6 @@ def test_the_noise_of_empty_batches_has_the_stated_deviation(toy: Toy, monkeypat
     assert abs(float(numbers.var()) - 1) < 5 * math.sqrt(2 / 6000)
 
 
-def test_normal_numbers_are_normal_and_do_not_depend_on_the_blocks() -> None:
-    def source() -> Randomness:
-        return Randomness.seeded(1, "test")
-
-    numbers = source().normal(1 << 17).double().numpy()
-    assert stats.kstest(numbers, "norm").pvalue > 1e-6  # the seed is fixed
-    assert 4 < np.abs(numbers).max() < 6.5  # of 131,072 numbers, one in 1e-5 is beyond 6.5
-    halves = numbers.reshape(2, -1)
-    assert abs(np.corrcoef(*halves)[0, 1]) < 5 / math.sqrt(len(halves[0]))
-    whole, random = source(), source()
-    pieces = torch.cat([random.normal(count) for count in (1, 700, 3, 0, 12)])
-    assert len(pieces) == 716
-    assert len(pieces.unique()) == 716
-    assert torch.equal(whole.normal(3, 2.0), source().normal(3) * 2)
-
-
-@pytest.mark.parametrize(("rate", "count"), [(0.004, 2000), (0.09, 100), (0.4, 60), (1.0, 7), (1e-9, 10)])
-def test_samples_are_independent_choices(rate: float, count: int) -> None:
-    random, draws = Randomness.seeded(2, "test"), 3000
-    samples = [random.sample(rate, count) for _ in range(draws)]
-    assert all((np.diff(each) > 0).all() and (each >= 0).all() and (each < count).all() for each in samples)
-    sizes, places = np.array([len(each) for each in samples]), np.bincount(np.concatenate(samples), minlength=count)
-    # Binomial numbers; the seed is fixed, and a fresh one would be refused once in a million times.
-    assert abs(sizes.mean() - rate * count) <= 5 * math.sqrt(rate * (1 - rate) * count / draws) + 1e-9
-    spread = rate * (1 - rate) * count
-    assert abs(sizes.var() - spread) <= 5 * spread * math.sqrt((2 + 1 / max(spread, 1e-3)) / draws) + 1e-6
-    assert abs(places - rate * draws).max() <= 6 * math.sqrt(rate * (1 - rate) * draws) + 5 * (0 < rate < 1)
-
-
 def test_batches_are_drawn_with_the_stated_rate(toy: Toy) -> None:
     ours = problem(toy, rows=50)
     solver = build("noise=1, batch=5, epochs=40, reproducible=true")

@@ -14,16 +14,7 @@ from silobench.federation import federate
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import fedavg
 from silobench.method.method import Method
-from silobench.method.selection import (
-    SELECTIONS,
-    by_size,
-    is_secret,
-    poisson,
-    reads,
-    round_robin,
-    stratified,
-    uniform,
-)
+from silobench.method.selection import SELECTIONS, by_size, is_secret, poisson, reads, round_robin, stratified, uniform
 from silobench.method.solvers import sgd
 from silobench.rng import stream
 from silobench.tasks.task import task

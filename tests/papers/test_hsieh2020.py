@@ -275,6 +275,8 @@ def test_decisions_are_told_in_short_and_one_by_one() -> None:
     assert row["accuracy loss"] == "9.2 (2.0 to 30.0)"
     assert [row["round"] for row in texts(decisions_table(found))] == ["2", "3", "6"]
     assert len(paper_facts(found)["decisions"]) == 5
+    other = cells([run(0.7, 0, [{"control": {"mine": 1.0}}] * 3, algorithm="gaia", controller="mine")])
+    assert not steering_table(other).rows  # a controller of a plugin reports what it likes
     assert not steering_table(cells(trials(0.7))).rows
 
 

@@ -20,6 +20,7 @@ from silobench.data.store import cache
 from silobench.errors import HookError, PartitionError, SilobenchError, SpecError
 from silobench.federation import federate
 from silobench.partitions import PARTITIONS, Deal, Partition, Skew, deal_columns, deals_columns
+from silobench.partitions.columns import _notes
 from silobench.spec import parse
 
 DIGITS = digits()
@@ -207,6 +208,16 @@ def test_hybrid_rows_that_no_party_has_are_reported() -> None:
     assert (deal.train.sum(1).tolist(), deal.test.sum(1).tolist()) == ([200, 200], [200, 200])
 
 
+def test_rows_without_a_party_are_counted_where_every_party_has_rows() -> None:
+    """One training row of three is nowhere, and one of two test rows is at one party only."""
+    train, test = np.array([[1, 0, 0], [1, 1, 0]], bool), np.array([[1, 1], [1, 0]], bool)
+    every = "every party has 1 of 3 training rows and 1 of 2 test rows"
+    nowhere = "no party has 1 training rows and 0 test rows, which are not used"
+    assert list(_notes(train, test, False)) == [every, nowhere]
+    assert list(_notes(train[:, :2], test, False)) == [every.replace("1 of 3", "1 of 2")]
+    assert list(_notes(train[:, :1], test[:, :1], False)) == []
+
+
 # --- refusals ----------------------------------------------------------------------------------------
 
 TEXTS = Dataset(
@@ -224,12 +235,13 @@ TEXTS = Dataset(
         (table(), "columns(by=[[agee], [*]])", None, "table has no column 'agee': did you mean age?"),
         (table(), "columns(by=[[z*], [*]])", None, "table has no column 'z*': choose from age, income"),
         (table(), "columns(by=[[*], [*]])", None, "* (all other columns) is at the parties party-0 and party-1"),
-        (table(), "columns(by=[[*], []])", None, "party party-1 has no columns"),
+        (table(), "columns(by=[[*], []])", None, "party party-1 has no columns: give it one, or leave its list out"),
         (table(), "columns(by=[[*]])", None, "needs at least 2 parties, but by has 1 list"),
         (table(), "columns(by=[[age], [*]])", 3, "deals columns to 2 parties, but parties = 3: leave parties out"),
         (table(), "columns(by=block)", 7, "parties = 7 does not fit table, whose number of columns is 6: take 2 to 6"),
         (table(), "columns(by=random)", 1, "take 2 to 6 parties"),
         (table(columns=("x",)), "columns(by=block)", None, "choose a table with more columns"),
+        (table(columns=("x", "y")), "columns(by=block)", 3, "take 2 to 2 parties"),
         (table(), "columns(by=block, label=party-2)", None, "no party 'party-2' for the labels: did you mean party-1?"),
         (table(), "columns(by=block, names=[a])", None, "the 2 parties of columns need as many names, but names has 1"),
         (table(), "columns(by=block, names=[a, a])", None, "has the parties ['a', 'a']: give each party another"),

@@ -1,6 +1,7 @@
 """Partitions: every row in exactly one party, the skew that was asked for, and measures that tell the truth."""
 
 import importlib
+import json
 import math
 import time
 from collections.abc import Callable
@@ -58,6 +59,8 @@ SPECS = [
     "label-dirichlet(beta=0.5) + share(beta=0)",
     "share(beta=0)",
 ]
+
+EARLIER = json.loads(Path(__file__).with_name("fingerprints.json").read_text("utf-8"))  # by spec
 
 
 def toy(labels: Any, seed: int = 0) -> Dataset:
@@ -139,6 +142,13 @@ def test_ordinary_data_are_cut_the_same_for_the_same_seed_only(spec: str, refere
 
 def test_every_registered_partition_is_tested() -> None:
     assert {spec.split("(")[0].split(" ")[0] for spec in SPECS} == set(PARTITIONS.factories) - {"columns"}
+
+
+@pytest.mark.parametrize("spec", EARLIER)
+def test_rows_are_dealt_as_in_earlier_versions(spec: str, reference: str) -> None:
+    """The same seed must bring back the parties of a stored run: a fingerprint only changes under another spec."""
+    dataset = toy(np.random.default_rng(1).integers(0, 4, 600))
+    assert partition(dataset, spec.format(reference=reference), 4, 3).fingerprint == EARLIER[spec]
 
 
 @pytest.mark.parametrize(
@@ -301,6 +311,30 @@ def test_more_shards_than_rows_are_refused_at_once(per_party: int) -> None:
 def test_target_emd_hits_its_target(target: float, seed: int) -> None:
     held = table(partition(DIGITS, f"target-emd({target})", 10, seed), DIGITS)
     assert emd_weighted(held) == pytest.approx(target, abs=0.02)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("target", [0.2, 0.55, 0.9, 1.25])
+def test_target_emd_is_found_by_halving(target: float, seed: int) -> None:
+    """One row of 5,000 moves the distance by 0.0004, so that the search can end where it means to: within 0.005."""
+    dataset = toy(np.arange(5000) % 10)
+    assert abs(emd_weighted(table(partition(dataset, f"target-emd({target})", 10, seed), dataset)) - target) < 0.005
+
+
+def test_the_largest_emd_is_one_class_per_party() -> None:
+    """A target that is 0.003 below the largest one means it too."""
+    dataset = toy(np.arange(400) % 10)
+    held = table(partition(dataset, "target-emd(1.797)", 10), dataset)
+    assert (held > 0).sum(1).tolist() == [1] * 10
+    assert emd_weighted(held) == pytest.approx(1.8)
+
+
+def test_dirichlet_parties_have_ten_rows_unless_stated() -> None:
+    """NIID-Bench draws again until every party has ten."""
+    refusal(
+        lambda: partition(toy(np.arange(39) % 3), "label-dirichlet(0.5)", 4), "at least 10 rows in each of 4 parties"
+    )
+    assert sum(sizes(partition(toy(np.arange(39) % 3), "label-dirichlet(100, min_size=9)", 4))) == 39
 
 
 def test_target_emd_draws_another_distribution_for_another_seed() -> None:

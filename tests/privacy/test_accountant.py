@@ -218,6 +218,37 @@ def test_tiny_divergences_do_not_vanish_by_rounding() -> None:
     assert often > least
 
 
+def test_divergences_by_hand() -> None:
+    orders = (1.5, 2.0, 2.5, 3.0)
+    assert divergences(3.0, 1.0, orders).tolist() == [order / (2 * 9) for order in orders]
+    assert divergences(0.0, 1.0, orders, rho=0.1).tolist() == pytest.approx([0.2, 0.2, 0.3, 0.3])  # at whole orders
+    assert divergences(0.0, 0.5, orders).tolist() == [math.inf] * 4
+    fixed = divergences(40.0, 0.001, (64.0, 65.0), "fixed")
+    assert fixed[0] < 0.5 * 64 / 3200
+    assert fixed[1] == 65 / 3200  # not known for samples, so that of all units counts
+
+
+def test_the_conversion_by_hand() -> None:
+    """Proposition 12 of Canonne, Kamath and Steinke at one order, which is 3 here."""
+    spent = epsilon([(row(2.0), 5), (row(1.0), 2)], 1e-5, (3.0,))
+    curve = 5 * 3 / 8 + 2 * 3 / 2
+    assert spent == pytest.approx(curve + math.log(2 / 3) - math.log(1e-5 * 3) / 2, rel=1e-12)
+    assert epsilon([(row(1e6), 1)], 0.9, (3.0,)) == 0  # never negative
+    tiny = Mechanism("party", 0.1, rho=0.001)  # 1 - exp(-0.003) is below the square of delta
+    assert epsilon([(tiny, 1)], 0.1, (3.0,)) == 0
+    assert epsilon([(tiny, 4)], 0.1, (3.0,)) > 0
+
+
+def test_how_wide_distributions_may_be(no_distributions: None) -> None:
+    """Up to 3.5: that of a release with noise 2/7, or of four releases of all units with twice that noise."""
+    for entries in ([(row(2 / 7, 0.01), 9)], [(row(4 / 7), 4)], [(row(0.4, 0.01), 3), (row(1.0), 1)]):
+        with pytest.raises(TypeError):
+            epsilon_pld(entries, 1e-7)
+    for entries in ([(row(0.2857, 0.01), 9)], [(row(4 / 7), 5)], [(row(0.4, 0.01), 3), (row(0.99), 1)]):
+        assert epsilon_pld(entries, 1e-7) is None
+    assert epsilon_pld([(row(4.0, 1.0, "fixed"), 0), (row(0.0, 0.1), 1)], 1e-7) == math.inf
+
+
 # --- noise for a target -------------------------------------------------------------------------------
 
 
@@ -235,10 +266,28 @@ def test_the_noise_of_samples_of_a_fixed_size(target: float, rate: float) -> Non
     assert 0.9 * target < epsilon([(row(noise, rate, "fixed"), 30)], 1e-5) <= target
 
 
-@pytest.mark.parametrize(("target", "delta", "rate"), [(0.0, 1e-5, 0.1), (1.0, 0.0, 0.1), (1.0, 1e-5, 0.0)])
-def test_impossible_targets_are_refused(target: float, delta: float, rate: float) -> None:
+def test_the_noise_has_four_digits() -> None:
+    noise = noise_for(2.0, 1e-5, 1.0, 30)
+    assert epsilon([(row(noise), 30)], 1e-5) <= 2 < epsilon([(row(noise / 1.0001), 30)], 1e-5)
+    assert noise_for(1e9, 1e-5, 1.0, 1) == 0.01  # the least that is tried
+    with pytest.raises(ConfigError, match=r"no noise is enough for epsilon=1e-09: give a larger epsilon, or fewer"):
+        noise_for(1e-9, 1e-12, 1.0, 10**9)
+
+
+@pytest.mark.parametrize(
+    ("target", "delta", "rate", "steps"),
+    [
+        (0.0, 1e-5, 0.1, 10),
+        (1.0, 0.0, 0.1, 10),
+        (1.0, 1.0, 0.1, 10),
+        (1.0, 1e-5, 0.0, 10),
+        (1.0, 1e-5, 1.01, 10),
+        (1.0, 1e-5, 0.1, -1),
+    ],
+)
+def test_impossible_targets_are_refused(target: float, delta: float, rate: float, steps: int) -> None:
     with pytest.raises(ConfigError, match="must be positive, delta between 0 and 1"):
-        noise_for(target, delta, rate, 10)
+        noise_for(target, delta, rate, steps)
 
 
 def test_no_steps_need_no_noise() -> None:
@@ -263,6 +312,21 @@ def test_a_ledger_comes_back_from_its_tensors() -> None:
     assert {name: values.dtype for name, values in ledger.memory().items()} == {
         name: values.dtype for name, values in Ledger().memory().items()
     }
+
+
+def test_a_ledger_by_hand() -> None:
+    party, rows = Mechanism("party", 1e-6, rho=0.0), row(2.0, 0.5, "shuffled")
+    ledger = Ledger().charged([(3, rows, 2), (1, rows, 1), (ALL_PARTIES, party, 4)]).charged([(1, rows, 5)])
+    assert ledger.entries("example") == {1: [(rows, 6)], 3: [(rows, 2)]}
+    assert list(ledger.entries("example")) == [1, 3]
+    assert ledger.entries("party") == {-1: [(party, 4)]}
+    memory = {name: values.tolist() for name, values in ledger.memory().items()}
+    assert memory == {
+        "party": [3, 1, -1], "count": [2, 6, 4], "unit": [0, 0, 1], "sampling": [2, 2, 0], "reproducible": [0, 0, 0],
+        "delta": [1e-5, 1e-5, 1e-6], "noise": [2.0, 2.0, 0.0], "rate": [0.5, 0.5, 1.0], "rho": [-1.0, -1.0, 0.0],
+    }  # fmt: skip
+    assert Ledger.of(ledger.memory()) == ledger  # also a rho of 0
+    assert party == Mechanism("party", 1e-6, 0.0, 1.0, "poisson", 0.0, False, None)
 
 
 def test_equal_releases_are_one_line_whatever_their_budget() -> None:

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from silobench.privacy.audit import CONFIDENCE, audit, lower_bound, p_value
+from silobench.privacy.audit import CONFIDENCE, _outcomes, audit, lower_bound, p_value
 
 COUNTS = [(1000, 500, 400), (1000, 500, 500), (50, 10, 3), (30, 30, 1), (400, 256, 200), (10, 10, 10), (5, 5, 0)]
 
@@ -79,6 +79,23 @@ def test_the_bound_of_an_audit_is_seldom_above_the_truth(epsilon: float) -> None
         scores = np.where(joined == correct, 1.0, -1.0) * rng.random(count)
         above += audit(scores, joined, 0.0).epsilon > epsilon
     assert above <= 0.05 * runs
+
+
+def test_the_guesses_of_every_rule_by_hand() -> None:
+    """Sixteen canaries by their rank: both ends of 8, 4, 2, 1 and 1 (rounded up) each, then the top 6, 4, 2 and 1."""
+    ranked = np.array([1, 1, 0, 1, 1, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 0], bool)
+    both = [(16, 5 + 5), (8, 3 + 3), (4, 2 + 2), (2, 1 + 1), (2, 1 + 1)]
+    assert _outcomes(ranked) == [*both, (6, 5), (4, 3), (2, 2), (1, 1)]
+    assert _outcomes(ranked[:3]) == [(3, 2 + 1), *[(2, 1 + 1)] * 4, (2, 2), (1, 1), (1, 1), (1, 1)]
+    assert _outcomes(ranked[:1]) == [(1, 1)] * 9
+
+
+def test_every_rule_is_tested_at_its_share_of_the_error() -> None:
+    joined = np.arange(1000) % 2 == 0
+    found = audit(joined.astype(float), joined, 1e-5, confidence=0.9)
+    assert found.epsilon == lower_bound(1000, 900, 900, 1e-5, (1 - 0.9) / 9)
+    assert found.confidence == 0.9
+    assert lower_bound(1000, 900, 900, 1e-5) == lower_bound(1000, 900, 900, 1e-5, 1 - 0.95)
 
 
 def test_an_audit_finds_the_rule_that_suits_the_scores() -> None:

@@ -1,7 +1,9 @@
 """Additive encryption: stated precision, sums, layers and histograms under encryption, keys and messages."""
 
+import hashlib
 import math
 import pickle
+import struct
 import sys
 from dataclasses import replace
 from functools import cache
@@ -12,12 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
-from phe import paillier as phe
 
 from silobench.errors import ConfigError, RunError
 from silobench.privacy.encryption.ckks import DEGREE, SCALE_BITS, SLOTS, Ckks, CkksSecret
-from silobench.privacy.encryption.paillier import Paillier, PaillierSecret
-from silobench.privacy.encryption.scheme import Ciphertexts, Meter, Scheme, SecretKey
+from silobench.privacy.encryption.paillier import Paillier
+from silobench.privacy.encryption.scheme import Ciphertexts, Meter, PublicKey, Scheme, SecretKey
 
 BITS = 512  # of Paillier keys: seven slots, and fast
 SCHEMES: dict[str, Scheme] = {
@@ -36,11 +37,6 @@ def key_of(name: str) -> SecretKey:
 @cache
 def ckks() -> CkksSecret:
     return Ckks().generate()
-
-
-@cache
-def paillier() -> PaillierSecret:
-    return Paillier(range=4.0, terms=64, bits=BITS).generate()
 
 
 @every_scheme
@@ -146,6 +142,34 @@ def test_a_missing_package_is_one_sentence(scheme: Scheme, name: str, monkeypatc
         scheme.generate()
 
 
+def test_what_a_scheme_and_its_keys_must_have() -> None:
+    assert Scheme.__abstractmethods__ == {
+        "values_per_ciphertext", "precision", "most_terms", "generate", "read_key"
+    }  # fmt: skip
+    assert PublicKey.__abstractmethods__ == {"to_bytes", "_encrypt", "_add", "_write", "_read"}
+    assert SecretKey.__abstractmethods__ == {"_decrypt"}
+
+
+def test_an_array_has_up_to_eight_dimensions() -> None:
+    public = key_of("paillier").public
+    assert public.read(public.encrypt(np.ones((1,) * 8)).to_bytes()).shape == (1,) * 8
+    with pytest.raises(RunError, match="9 dimensions, but at most 8"):
+        public.encrypt(np.ones((1,) * 9))
+
+
+def test_a_header_by_hand() -> None:
+    public = key_of("paillier").public
+    array = public.encrypt(np.zeros((3, 5))) + public.encrypt(np.ones((3, 5)))
+    numbers = struct.pack(">IdIHBB2I", 3, 200.0, 2, 7, 0, 2, 3, 5)
+    mark = hashlib.sha256(public.to_bytes()).digest()[:8]
+    assert array.to_bytes()[: 12 + len(numbers)] == b"PAIL" + mark + numbers
+    assert array.nbytes == 12 + len(numbers) + 3 * 2 * BITS // 8
+    assert array.to_bytes() is array.to_bytes()  # packed once
+    for wrong in (replace(array, slots=0), replace(array, slots=8), replace(array, shape=(3, 8))):
+        with pytest.raises(RunError, match="the number of ciphertexts does not fit the shape"):
+            public.read(wrong.to_bytes())
+
+
 def test_a_meter_adds_up_steps() -> None:
     secret = key_of("paillier")
     secret.public.meter = Meter(clock=iter(range(100)).__next__)
@@ -161,6 +185,35 @@ def test_ckks_noise_is_that_of_the_derivation() -> None:
     errors = ckks().decrypt(ckks().public.encrypt(values)) - values
     assert errors.std() == pytest.approx(DEGREE / 6 / 2**SCALE_BITS, rel=0.1)
     assert np.abs(errors).max() <= ckks().public.scheme.precision < 1.1e-7
+
+
+def test_the_figures_of_ckks_by_hand() -> None:
+    """The formulas of the module's first lines, with N = 8192, log2(N) = 13 and a failure of 2^-40."""
+    excess = math.log(6 * 4096) + 40 * math.log(2)
+    noise = math.sqrt(excess * 8192 / 12 * (4 / 3 * excess * 8192 + 1)) + 4096 + 1
+    transform = 8 * 2.0**-53 * 13 * math.sqrt(8192)
+    for reach in (1.0, 1024.0, 1e6):
+        assert Ckks(range=reach).precision == pytest.approx(noise / 2**40 + 2 * transform * reach, rel=1e-12)
+    assert [Ckks(range=reach).most_terms for reach in (2.0**40, 2.0**57, 1.0)] == [2**18, 2, 2**32 - 1]
+    assert Ckks().values_per_ciphertext == 4096
+    largest, rounding = 50.0, 2 * 2.0**-41  # two inputs, each rounded to a multiple of 2^-40
+    for weights, sums in (([[1.5, -2.0], [0.5, 0.0]], 3.5), ([[0.25, -0.5]], 1.0)):  # a sum below 1 counts as 1
+        expected = max(sums + rounding, 1.0) * (noise / 2**40 + 2 * transform * largest) + rounding * largest
+        assert ckks().public.linear_precision(weights, largest) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_layer_may_reach_its_limit_and_no_more() -> None:
+    """A product has twice the scale, so values of 98 - 80 bits fit; units are up to 1024."""
+    public = ckks().public
+    units = public.encrypt_units(np.array([[1024.0, -1024.0]]))
+    layer = public.linear([[128.0, -128.0]], units)
+    assert (layer.limit, layer.shape, layer.depth, layer.terms, layer.slots) == (2.0**18, (1, 1), 1, 1, 1)
+    assert ckks().decrypt(layer)[0, 0] == pytest.approx(2.0**18, rel=1e-6)
+    with pytest.raises(RunError, match="could reach 524288, but 262144 is the limit"):
+        layer + layer
+    with pytest.raises(RunError, match="could reach"):
+        public.linear([[128.0, 128.01]], units)
+    assert public.meter.ciphertexts["multiply"] >= 2
 
 
 def test_ckks_messages_have_one_size() -> None:
@@ -215,111 +268,6 @@ def test_layers_that_do_not_fit_are_refused() -> None:
         public.linear(np.full((1, 2), 200.0), units)
     with pytest.raises(RunError, match="1 to 4096 rows"):
         public.encrypt_units(np.ones((SLOTS + 1, 1)))
-
-
-def test_paillier_sums_are_exact_up_to_the_last_term_that_fits() -> None:
-    scheme = Paillier(range=3.0, terms=5, bits=BITS)
-    secret = scheme.generate()
-    integers = np.random.default_rng(0).integers(-(2**50), 2**50, 20)
-    values = np.ldexp(integers.astype(float), -scheme.fraction)
-    assert np.abs(values).max() <= scheme.range
-    values[::2] = 3.0 * np.sign(values[::2])
-    array = secret.public.encrypt(values)
-    total = array + array + array + array + array
-    np.testing.assert_array_equal(secret.decrypt(total), 5 * values)
-    with pytest.raises(RunError, match="6 terms, but 5 fit"):
-        total + array
-    with pytest.raises(RunError, match="6 terms, but 5 fit"):
-        secret.public.read(replace(total, terms=6).to_bytes())
-    assert np.rint(np.ldexp(scheme.range, scheme.fraction)) * scheme.terms < 2**63
-
-
-def test_paillier_agrees_with_phe() -> None:
-    secret = paillier()
-    p, q = map(int, secret._primes)
-    public = phe.PaillierPublicKey(int(secret.public.n))
-    private = phe.PaillierPrivateKey(public, p, q)
-    for number in (0, 1, -1, 2**200, -(2**200)):
-        ours, theirs = secret.public.encrypt_integer(number), public.raw_encrypt(number % public.n)
-        assert private.raw_decrypt(int(ours)) == number % public.n
-        assert secret.decrypt_integer(theirs) == number
-        assert private.raw_decrypt(int(secret.public._add(ours, theirs))) == 2 * number % public.n
-    array = secret.public._packed([2.5], slots=1)  # a single value is an integer in fixed point
-    assert private.raw_decrypt(int(array.items[0])) == 2.5 * 2**secret.public.scheme.fraction
-    item = public.raw_encrypt(int(-3.25 * 2**secret.public.scheme.fraction) % public.n)
-    assert secret.decrypt(replace(array, items=(item,))).tolist() == [-3.25]
-
-
-def histogram(values: np.ndarray, bins: np.ndarray, count: int) -> np.ndarray:
-    return np.stack([np.bincount(column, values, count) for column in bins.T])
-
-
-def test_sums_by_bin_are_those_of_numpy() -> None:
-    """Multiples of 2^-20 have exact sums in float64 too."""
-    rng, public = np.random.default_rng(0), paillier().public
-    g, h = (rng.integers(-(2**22), 2**22, 50) / 2**20 for _ in range(2))
-    bins = rng.integers(0, 4, (50, 3))
-    bins[:, 2] = 3  # other bins of this feature are empty
-    pairs = public.encrypt_pairs(g, h)
-    assert (len(pairs.items), pairs.shape) == (50, (50, 2))
-    sums = public.sum_by_bin(pairs, bins, 4)
-    left = np.arange(0, 50, 3)
-    right = public.subtract(sums, public.sum_by_bin(pairs, bins, 4, left))
-    rest = np.setdiff1d(np.arange(50), left)
-    for array, rows in ((sums, np.arange(50)), (public.gather(sums), np.arange(50)), (right, rest)):
-        for result, values in zip(paillier().decrypt_pairs(array), (g, h), strict=True):
-            np.testing.assert_array_equal(result, histogram(values[rows], bins[rows], 4))
-    assert (len(sums.items), len(public.gather(sums).items)) == (12, 4)  # three pairs in seven slots
-    one = public.sum_by_bin(pairs, bins[:, 0], 4)
-    np.testing.assert_array_equal(paillier().decrypt(one), paillier().decrypt(sums)[0])
-
-
-def test_sums_by_bin_hide_which_rows_they_add() -> None:
-    """The key holder could compare products of its own ciphertexts with a sum that is not blinded."""
-    public = paillier().public
-    pairs = public.encrypt_pairs([1.0, 2.0], [1.0, 1.0])
-    sums = public.sum_by_bin(pairs, [0, 0], 1)
-    assert sums.items[0] != public._add(*pairs.items)
-
-
-@pytest.mark.parametrize("bins", [[0, 1], [0, 1, 4], [0, 1, -1], [[[0]], [[1]], [[2]]]])
-def test_bins_that_do_not_fit_are_refused(bins: list[Any]) -> None:
-    pairs = paillier().public.encrypt_pairs(np.zeros(3), np.zeros(3))
-    with pytest.raises(RunError, match="bins"):
-        paillier().public.sum_by_bin(pairs, bins, 4)
-
-
-def test_more_rows_than_terms_are_refused() -> None:
-    pairs = paillier().public.encrypt_pairs(np.zeros(65), np.zeros(65))
-    with pytest.raises(RunError, match="65 terms, but 64 fit"):
-        paillier().public.sum_by_bin(pairs, np.zeros(65, int), 1)
-
-
-def test_a_paillier_key_of_full_length() -> None:
-    scheme = Paillier()
-    secret = scheme.generate()
-    assert (scheme.values_per_ciphertext, scheme.fraction) == (31, 42)
-    assert int(secret.public.n).bit_length() == 2048
-    values = np.random.default_rng(0).normal(size=(2, 31))
-    array = secret.public.encrypt(values)
-    assert array.nbytes == len(array.to_bytes()) == 2 * 512 + array.nbytes % 512
-    public = scheme.read_key(secret.public.to_bytes())
-    result = secret.decrypt(public.read(array.to_bytes()) + public.encrypt(-2 * values))
-    assert np.abs(result + values).max() <= 2 * scheme.precision < 5e-13
-    with pytest.raises(RunError, match="is not a Paillier key"):
-        scheme.read_key(secret.public.to_bytes()[:-1])
-
-
-@pytest.mark.parametrize("bits", [128, 2047])
-def test_wrong_key_lengths(bits: int) -> None:
-    with pytest.raises(ConfigError, match=f"bits={bits}"):
-        Paillier(bits=bits)
-
-
-@pytest.mark.parametrize("change", [{"pack": 32}, {"pack": -1}, {"terms": 0}, {"range": 0.0}, {"range": math.inf}])
-def test_wrong_parameters(change: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(change))):
-        Paillier(**change)
 
 
 def test_a_message_names_the_shape_and_the_limit() -> None:

@@ -1,5 +1,6 @@
 """Two-sided geometric noise: its distribution, its scale and its randomness."""
 
+import hashlib
 import math
 from fractions import Fraction
 
@@ -61,3 +62,11 @@ def test_secret_noise_is_not_repeated_and_seeded_noise_is() -> None:
 
 def test_no_noise_has_no_variance() -> None:
     assert variance(0.0) == 0.0
+
+
+def test_a_seed_draws_the_numbers_of_earlier_versions() -> None:
+    random = Randomness.seeded(5, "fixed")
+    first = [1, -6, 6, 4, 2, 1, -7, 9, 4, 2, -1, -3, -6, 2, -8, 3, -1, 5, 0, 1, 2, 2, -1, 2]
+    assert geometric(random, 2.5, 24).tolist() == first
+    many = geometric(Randomness.seeded(5, "fixed"), 13.7, 2000)  # more than a block of words
+    assert hashlib.sha256(many.astype("<i8").tobytes()).hexdigest()[:12] == "991dbd085e62"

@@ -72,6 +72,27 @@ def test_worker_processes_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     assert result.bytes == 32 * 2 * (30 + 40)
 
 
+def test_points_are_reported_in_parts() -> None:
+    counts: list[int] = []
+    first, second = [f"a{i}" for i in range(1001)], ["a7", "b"]
+    assert intersect(first, second, counts.append).shared == ("a7",)
+    assert counts == [1000, 1, 2, 1000, 1, 2]  # both messages, then the answer to each
+    assert sum(counts) == intersection.points_of(first, second) == 2 * (1001 + 2)
+
+
+def test_processes_are_for_many_points_on_several_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_plain(points: int, cores: int) -> bool:
+        monkeypatch.setattr(intersection, "cores", lambda: cores)
+        with intersection._workers(points) as run:  # no process starts without work
+            return run is map
+
+    assert not is_plain(20_000, 2)
+    assert is_plain(19_999, 2)
+    assert is_plain(20_000, 1)
+    monkeypatch.setattr(intersection.multiprocessing.current_process(), "_config", {"daemon": True})
+    assert is_plain(20_000, 2)
+
+
 def test_scripts_need_no_guard(tmp_path: Path) -> None:
     """Worker processes do not run the user's script again."""
     script = tmp_path / "script.py"
@@ -102,6 +123,16 @@ def test_keys_are_hashed_onto_the_curve() -> None:
     assert all(map(is_on_curve, hashes))
     assert len(set(hashes)) == 100
     assert hash_to_curve("é") == hash_to_curve("e\u0301") != hash_to_curve("e")
+
+
+def test_a_key_has_the_point_of_earlier_versions() -> None:
+    """The first three hashes of this key are no points of the curve."""
+    domain = b"silobench private set intersection 1\0"
+    tries = [hashlib.sha512(domain + bytes([count, 0, 0, 0]) + b"key 14").digest() for count in range(4)]
+    tried = [(int.from_bytes(digest, "little") % PRIME).to_bytes(32, "little") for digest in tries]
+    assert [is_on_curve(point) for point in tried] == [False, False, False, True]
+    assert hash_to_curve("key 14") == tried[3]
+    assert tried[3].hex()[:16] == "7dae3857514fa6c6"
 
 
 def test_the_symbol_agrees_with_eulers_criterion() -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from silobench.report.charts.describe import describe
 from silobench.report.charts.page import markup
-from silobench.report.charts.page.frame import coordinate, path
 from silobench.report.charts.page.lines import apart
+from silobench.report.charts.page.texts import coordinate, path
 from silobench.report.charts.rulers import ruler, thinned
 from silobench.report.charts.shades import fields
 from silobench.report.charts.values import (

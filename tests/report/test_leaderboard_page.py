@@ -56,7 +56,8 @@ def test_nothing_is_loaded_and_only_known_scripts_run(tmp_path: Path) -> None:
     assert not re.search(r'(src|href)="(https?:)?//', page)
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
     assert "default-src 'none'" in policy.replace("&#39;", "'")
-    assert policy.count("sha256-") == page.count("<script>")
+    assert policy.count("sha256-") == page.count("<script>") + page.count("<style>")
+    assert "unsafe" not in policy
 
 
 def test_names_are_text(tmp_path: Path) -> None:

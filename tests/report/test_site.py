@@ -187,7 +187,10 @@ def test_one_file_has_everything_inside(tmp_path: Path) -> None:
     assert all(link.attributes["href"].startswith("data:") for link in root.each("link"))
     assert all("src" not in one.attributes for one in root.each("script"))
     (policy,) = [one.attributes["content"] for one in root.each("meta") if "http-equiv" in one.attributes]
-    assert policy.count("'sha256-") == len([one for one in root.each("script") if "type" not in one.attributes])
+    inline = [one for one in root.each("script") if "type" not in one.attributes], list(root.each("style"))
+    parts = re.search("script-src ([^;]*);.*style-src ([^;]*)", policy)
+    assert parts is not None
+    assert [part.count("'sha256-") for part in parts.groups()] == [len(set(map(str, one))) for one in inline]
     levels = [int(one.tag[1]) for one in root.everything() if re.fullmatch("h[1-6]", one.tag)]
     assert levels.count(1) == 1
     assert all(after <= before + 1 for before, after in itertools.pairwise(levels))

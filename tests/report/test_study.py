@@ -1,5 +1,6 @@
 """The page of studies: charts and tables of trials, from stored runs alone."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from commands import call
 from silobench.report.charts.values import BarChart, LineChart, ScatterChart
 from silobench.report.study import study_pages, study_sections
 from silobench.runs.stored import read_runs
@@ -141,3 +143,32 @@ def test_less_is_better_for_errors(tmp_path: Path) -> None:
     (history, *_) = (drawing.chart for drawing in study_sections(tmp_path)[0].drawings)
     assert isinstance(history, LineChart)
     assert [point.y for point in history.lines[1].points] == [5, 3, 3]
+
+
+@pytest.mark.parametrize("change", ["one bit", "cut off", "a folder"])
+def test_a_damaged_study_is_named_and_does_not_hide_its_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: str
+) -> None:
+    study(tmp_path, [0.3, 0.5])
+    file = tmp_path / "study.json"
+    content = file.read_bytes()
+    file.unlink()
+    if change == "a folder":
+        file.mkdir()
+    else:  # one bit turns trial 1's value 0.2 into another number
+        place = content.index(b'"number": 1') + len(b'"number": ')
+        changed = content[:place] + b"3" + content[place + 1 :]
+        file.write_bytes(changed if change == "one bit" else content[:-9])
+    result = call(capsys, "report", tmp_path)
+    assert result.code == 2
+    assert "study.json" in result.err
+    assert "the study cannot be shown" in (tmp_path / "report" / "tuning.html").read_text()
+    assert len(list((tmp_path / "report" / "runs").glob("*.html"))) >= 2
+
+
+def test_a_study_of_an_earlier_version_states_no_digest(tmp_path: Path) -> None:
+    written = study(tmp_path, [0.3, 0.5])
+    facts = json.loads((tmp_path / "study.json").read_text())
+    del facts["facts_sha256"]
+    (tmp_path / "study.json").write_text(json.dumps(facts))
+    assert read_study(tmp_path) == written

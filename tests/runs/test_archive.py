@@ -121,12 +121,30 @@ def test_a_file_with_more_at_its_end_is_refused(file: Path) -> None:
 
 def test_a_small_file_does_not_fill_the_memory(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A megabyte of zeros is a few hundred bytes of xz: what counts is the text, not the file."""
-    monkeypatch.setattr(archive, "_MOST_UNPACKED", 100_000)
+    monkeypatch.setattr(archive, "_SMALL", 100_000)
     with pytest.raises(RecordError, match="its text has more than 100000 bytes"):
         read_archive(rewrite(file, bytes(2**20)))
+    size = rewrite(file, bytes(3 * 2**20)).stat().st_size
+    monkeypatch.setattr(archive, "_SMALL", 10)
+    with pytest.raises(RecordError, match=f"its text has more than {100 * size} bytes"):
+        read_archive(file)
+    monkeypatch.setattr(archive, "_MOST_UNPACKED", 20)
+    with pytest.raises(RecordError, match="its text has more than 20 bytes"):
+        read_archive(file)
     monkeypatch.setattr(archive, "_MOST_PACKED", 10)
     with pytest.raises(RecordError, match="it has more than 10 bytes"):
         read_archive(file)
+
+
+@pytest.mark.parametrize("limit", ["_MOST_UNPACKED", "_MOST_PACKED"])
+def test_nothing_is_packed_that_could_not_be_read(
+    limit: str, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = records_of(file)
+    monkeypatch.setattr(archive, limit, 100)
+    with pytest.raises(RecordError, match="2 runs are too many for one file"):
+        pack(records, tmp_path / "c.runs.xz")
+    assert not (tmp_path / "c.runs.xz").exists()
 
 
 def test_two_records_of_one_run_are_refused(file: Path, tmp_path: Path) -> None:

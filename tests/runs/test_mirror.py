@@ -99,7 +99,8 @@ def test_facts_come_first_where_there_are_none(each, tmp_path: Path, monkeypatch
     (here / "checkpoint").mkdir(parents=True)
     names = []
     monkeypatch.setattr(
-        "silobench.runs.mirror.replace_atomically", lambda file, _: names.append(file.relative_to(here).as_posix())
+        "silobench.runs.mirror.replace_atomically",
+        lambda file, _, **options: names.append(file.relative_to(here).as_posix()),
     )
     write_changes(here, changes)
     assert names == ["run.json", "rounds.jsonl", "checkpoint/state.safetensors"]

@@ -17,8 +17,9 @@ from precision import bound
 from silobench.errors import DataError
 from silobench.runs.execute import execute
 from silobench.runs.experiment import plan
-from silobench.runs.predict import _load, trained_model
+from silobench.runs.predict import trained_model
 from silobench.runs.prepare import prepare
+from silobench.runs.stored_model import _load
 
 MODEL = """
 import torch
@@ -144,7 +145,7 @@ def test_other_words_with_the_same_numbers_are_refused(
     with pytest.raises(DataError, match=r"the words of csv\(.* have changed since .*: restore it as it was then"):
         trained_model(out)
     earlier = replace(before.rows, words_checksum="")  # a run of an earlier version
-    monkeypatch.setattr("silobench.runs.predict._row_format", lambda run: earlier)
+    monkeypatch.setattr("silobench.runs.stored_model._row_format", lambda run: earlier)
     after = trained_model(out).sizes
     assert after is not None
     assert set(after.words) ^ set(before.sizes.words) == {"film", "fils"}

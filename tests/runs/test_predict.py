@@ -263,7 +263,7 @@ def test_neither_the_data_nor_the_label_is_needed(trained: StoredRun, tmp_path: 
     ("rows", "sentence"),
     [
         (np.zeros((2, 3)), r"the rows have the shape \(2, 3\), but the network reads rows of shape"),
-        (np.full((1, 7), np.nan), "the rows have NaN or infinite values"),
+        (np.full((1, 7), np.nan), "the rows have NaN, infinite or too large values"),
         (np.array([["a"]]), "the rows are an array of type <U1, but numbers are needed"),
         (pd.DataFrame({"age": [50]}), "has no column .*admitted"),
         ("nowhere.csv", "there is no file .*nowhere.csv"),
@@ -379,7 +379,7 @@ def test_an_array_file_is_read_for_images(tmp_path: Path, capsys: pytest.Capture
     file = write(tmp_path / "rows.csv", "a,b\n1,2\n")
     with pytest.raises(DataError, match="does not store how the columns of a table become features, so it cannot read"):
         sb.predict(out, file)
-    with pytest.raises(DataError, match="is not an array of numbers that NumPy saved"):
+    with pytest.raises(DataError, match="cannot be read as an array of numbers that NumPy saved"):
         sb.predict(out, write(tmp_path / "text.npy", "1,2"))
 
 

@@ -10,8 +10,9 @@ from commands import call, write
 from silobench.runs.experiment import plan, read_experiment
 from silobench.runs.label import Label
 from silobench.runs.plan import Plan
-from silobench.runs.reproduction import command, experiment_choices, experiment_text, toml_text
+from silobench.runs.reproduction import command, experiment_choices, experiment_text
 from silobench.runs.stored import read_run, read_runs
+from silobench.spec.toml import toml_text
 from stored import stored
 
 EXPERIMENTS = {

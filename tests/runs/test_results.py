@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import TINY, call, write
+from commands import TINY, Program, call, write
 from silobench.errors import RecordError
 from silobench.runs.results import read_planned, read_results, write_planned
 from silobench.runs.stored import read_run, read_runs
@@ -142,3 +142,29 @@ def test_a_command_that_is_refused_writes_no_list(tmp_path: Path, capsys: pytest
     file = write(tmp_path / "tiny.toml", TINY.replace("octants", "by-group + label-count(k=2)"))
     assert call(capsys, "run", file, "--workers", "1", "--out", tmp_path / "runs").code == 2
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_changed_list_of_planned_runs_is_named(tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (file,) = (out / ".plans").iterdir()
+    content = file.read_bytes()
+    file.write_bytes(content.replace(runs_of(out)[0].name.encode(), b"0" * 16))
+    result = call(capsys, "show", out)
+    assert result.code == 0
+    assert f"{file} is damaged" in result.err
+    assert "not been started" not in result.out
+    facts = json.loads(content)
+    del facts["facts_sha256"]  # as earlier versions wrote it
+    file.write_text(json.dumps(facts))
+    assert len(read_planned(out)) == 2
+
+
+def test_two_processes_that_write_one_file_never_mix_it(tmp_path: Path) -> None:
+    """Without a lock each writes into a file of its own, and the last one wins."""
+    contents = [bytes([letter]) * 100_000 for letter in b"ab"]
+    code = "import sys; from pathlib import Path; from silobench.atomic import replace_atomically as r\n"
+    code += "for _ in range(200): r(Path(sys.argv[1]), sys.argv[2].encode() * 100_000, durable=False)"
+    programs = [Program(code, tmp_path / "one", letter) for letter in "ab"]
+    codes = [program.wait() for program in programs]
+    assert [exit_code for exit_code, _, _ in codes] == [0, 0], codes
+    assert (tmp_path / "one").read_bytes() in contents
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]

@@ -285,9 +285,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """A clock on which a commit takes 4 ms, and the rounds that were on disk after each."""
     clock, commits, real = Clock(), [], writer.replace_atomically
 
-    def replace(path: Path, content: bytes) -> None:
+    def replace(path: Path, content: bytes, **options: bool) -> None:
         clock.now += 0.004
-        real(path, content)
+        real(path, content, **options)
         if path.name == "state.safetensors":
             commits.append(load_state(path.parent.parent).server.round)
 
@@ -391,10 +391,10 @@ def run_and_die(made: Plan, out: Path, commit: int, when: str) -> None:
     """Run until so many commits, one every few rounds, and die just before or after the checkpoint is replaced."""
     clock, commits, real = Clock(), iter(range(1, 1000)), writer.replace_atomically
 
-    def replace(path: Path, content: bytes) -> None:
+    def replace(path: Path, content: bytes, **options: bool) -> None:
         last = path.name == "state.safetensors" and next(commits) == commit
         if not last or when == "after":
-            real(path, content)
+            real(path, content, **options)
         clock.now += 0.01
         if last:
             os.kill(os.getpid(), signal.SIGKILL)

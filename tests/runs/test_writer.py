@@ -2,22 +2,31 @@
 
 import json
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.numpy import save
 
+import silobench as sb
 from commands import TINY, call, write
-from laws import lasting
+from laws import bits, lasting
 from natives import FIRST_CHOICE
 from silobench.errors import DataError, RecordError
+from silobench.runs import stored as stored_module
+from silobench.runs import writer
 from silobench.runs.checkpoint import load_state
 from silobench.runs.execute import execute
 from silobench.runs.experiment import plan, read_experiment
 from silobench.runs.prepare import prepare
-from silobench.runs.stored import facts_digest, read_json, read_run, read_runs, run_id
-from silobench.runs.writer import open_run
+from silobench.runs.stored import facts_digest, read_facts, read_header, read_json, read_run, read_runs, run_id
+from silobench.runs.versions import SAME_BITS
+from silobench.runs.writer import discard_checkpoint, open_run
 
 
 @pytest.fixture(scope="module")
@@ -140,15 +149,30 @@ def test_one_changed_bit_of_a_checkpoint_is_found(tmp_path: Path) -> None:
         _run(tmp_path, 3)
 
 
-@pytest.mark.parametrize("origin", ["torch", "engine", "cpu"])
-def test_a_run_of_other_code_is_not_resumed(tmp_path: Path, origin: str) -> None:
-    path = _run(tmp_path, 3, stop_after=2)
+def _state_origin(path: Path, name: str, value: str) -> None:
+    """Let a run state that it was started with another version of something."""
     facts = json.loads((path / "run.json").read_text())
-    facts = {**facts, "made_by": {**facts["made_by"], origin: "other"}}
+    facts = {**facts, "made_by": {**facts["made_by"], name: value}}
     facts["facts_sha256"] = facts_digest(facts)
     (path / "run.json").write_text(json.dumps(facts))
+
+
+@pytest.mark.parametrize("origin", ["silobench", "torch", "engine", "cpu"])
+def test_a_run_of_other_code_is_not_resumed(tmp_path: Path, origin: str) -> None:
+    path = _run(tmp_path, 3, stop_after=2)
+    _state_origin(path, origin, "other")
     with pytest.raises(RecordError, match=f"started with {origin} other"):
         _run(tmp_path, 3)
+
+
+def test_a_run_of_a_version_with_the_same_bits_is_resumed(tmp_path: Path) -> None:
+    path = _run(tmp_path, 3, stop_after=2)
+    assert sb.__version__ in SAME_BITS
+    assert SAME_BITS[0] == "0.1.0"
+    _state_origin(path, "silobench", SAME_BITS[0])
+    resumed = read_run(_run(tmp_path, 3))
+    assert len(resumed.rounds) == 3
+    assert resumed.facts.environment["silobench"] == SAME_BITS[0]
 
 
 def test_a_run_that_does_not_name_its_cpu_is_resumed(tmp_path: Path) -> None:
@@ -239,3 +263,95 @@ def test_a_run_without_a_round_starts_with_the_engine_that_comes(tmp_path: Path)
     list(execute(prepare(planned), tmp_path, "inline"))
     facts, rows = read_json(tmp_path / planned.id)
     assert (facts["made_by"]["engine"], facts["status"], len(rows)) == ("inline", "complete", planned.cell.rounds)
+
+
+def test_one_changed_bit_of_a_checkpoint_s_header_is_found(tmp_path: Path) -> None:
+    """The round, the clock and the knobs are in it: a run that continued with others would have other bits."""
+    path = _run(tmp_path, 3, stop_after=2)
+    file, rows = path / "checkpoint/state.safetensors", read_json(path)[1]
+    content, state, random = file.read_bytes(), bits(load_state(path)), Random(0)
+    unnoticed = []
+    for place in range(0, 8 + int.from_bytes(content[:8], "little"), 3):
+        changed = bytearray(content)
+        changed[place] ^= 1 << random.randrange(8)
+        file.write_bytes(changed)
+        with suppress(RecordError):
+            if (bits(load_state(path)), read_json(path)[1]) != (state, rows):
+                unnoticed.append(place)
+    assert unnoticed == []
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_checksum_of_its_header(finished: Path, tmp_path: Path) -> None:
+    path = _run(tmp_path, 3, stop_after=2)
+    file = path / "checkpoint/state.safetensors"
+    header = read_header(path)
+    assert header is not None
+    del header["header_crc"]
+    with safe_open(file, "numpy") as content:
+        tensors = {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118 - it is no mapping
+    file.write_bytes(save(tensors, {"silobench": json.dumps(header)}))
+    assert _comparable(_run(tmp_path, 3)) == _comparable(finished)
+
+
+def test_a_missing_checkpoint_is_named_by_readers(tmp_path: Path) -> None:
+    path = _run(tmp_path, 3, stop_after=2)
+    (path / "checkpoint/state.safetensors").unlink()
+    with pytest.raises(RecordError, match="checkpoint is missing beside recorded rounds"):
+        read_run(path)
+
+
+def test_a_run_that_ends_while_it_is_read_is_not_called_damaged(tmp_path: Path, monkeypatch: Any) -> None:
+    """Its checkpoint may be deleted between a look at run.json and a look at the checkpoint."""
+    path = _run(tmp_path, 3, stop_after=2)
+    before = read_facts(path)
+    _run(tmp_path, 3)
+    discard_checkpoint(path)
+    looks = iter([before])
+    monkeypatch.setattr(stored_module, "read_facts", lambda path: next(looks, None) or read_facts(path))
+    assert len(read_json(path)[1]) == 3
+
+
+@pytest.mark.parametrize("change", ["delete", "truncate", "append"])
+def test_records_that_something_else_changes_during_a_run_are_refused(tmp_path: Path, change: str) -> None:
+    made = _plan(3)
+    file = tmp_path / made.id / "rounds.jsonl"
+    records = execute(prepare(made), tmp_path, commit_each=True)
+    next(records)
+    if change == "delete":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-1] if change == "truncate" else file.read_bytes() + b"{}\n")
+    with pytest.raises(RecordError, match=r"rounds\.jsonl was changed by another program"):
+        list(records)
+
+
+def test_a_folder_in_the_place_of_a_lock_is_named(finished: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(finished, tmp_path / finished.name))
+    (copy / ".lock").unlink(missing_ok=True)
+    (copy / ".lock").mkdir()
+    with pytest.raises(RecordError, match=r"\.lock cannot be written .* something else removed or replaced it"):
+        open_run(copy, {}, dict)
+
+
+@pytest.mark.parametrize("place", ["before the checkpoint", "after the checkpoint"])
+def test_ctrl_c_in_the_middle_of_a_commit_loses_no_round(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """The commit that follows it writes the same lines over those of the first."""
+    real, checkpoints = writer.replace_atomically, 0
+
+    def interrupted(path: Path, content: bytes, **options: bool) -> None:
+        nonlocal checkpoints
+        checkpoints += path.name == "state.safetensors"
+        if path.name != "state.safetensors" or checkpoints != 2 or place == "after the checkpoint":
+            real(path, content, **options)
+        if path.name == "state.safetensors" and checkpoints == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(writer, "replace_atomically", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(execute(prepare(_plan(3)), tmp_path, commit_each=True))
+    path = tmp_path / finished.name
+    assert [row.round for row in read_run(path).rounds] == [1, 2]
+    assert (path / "rounds.jsonl").read_bytes().count(b"\n") == 2
+    assert _comparable(_run(tmp_path, 3)) == _comparable(finished)

@@ -14,7 +14,7 @@ install_flower() {
 	"$python" -m venv "$folder" || return 1
 	packages='import sysconfig; print(sysconfig.get_path("purelib"))'
 	echo "import site; site.addsitedir('$("$python" -c "$packages")')" >"$("$folder/bin/python" -c "$packages")/borrowed.pth"
-	limited 300 "$folder/bin/pip" install --quiet --disable-pip-version-check "flwr==$version" >/dev/null 2>&1 || return 1
+	limited 300 "$folder/bin/pip" install --quiet --disable-pip-version-check --no-compile "flwr==$version" >/dev/null 2>&1 || return 1
 	"$folder/bin/python" -c 'import flwr, silobench'
 }
 

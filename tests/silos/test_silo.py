@@ -299,3 +299,31 @@ def test_joins_that_never_begin_do_not_fill_the_disk(tmp_path: Path) -> None:
         assert not reason(three.silos["north"].answer(changed(join, run=f"{number:032x}")))
     runs = {path.name for path in (tmp_path / "north" / "state").glob("*/*") if path.is_dir()}
     assert runs == {f"{number:032x}" for number in (3, 4, 5)}
+
+
+@pytest.mark.parametrize("change", ["one bit", "cut off", "deleted", "a folder"])
+def test_a_damaged_ledger_does_not_count_as_unspent(tmp_path: Path, change: str) -> None:
+    """What a silo spent of its rows' privacy must never seem to be less than it is."""
+    three = rehearsal(tmp_path, limits="max_epsilon = 6.0", solver=PRIVATE, rounds=1)
+    three.run()
+    drawer, file = Drawer(tmp_path / "north" / "state"), tmp_path / "north" / "state" / "spent"
+    content = file.read_bytes()
+    file.unlink()
+    if change == "a folder":
+        file.mkdir()
+    elif change != "deleted":
+        place = len(content) - 3
+        flipped = content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
+        file.write_bytes(flipped if change == "one bit" else content[:place])
+    with pytest.raises(RecordError, match="spent is damaged or missing: put it back"):
+        spent_before(drawer)
+
+
+def test_files_of_an_earlier_version_have_no_seal(tmp_path: Path) -> None:
+    drawer = Drawer.open(tmp_path / "state")
+    (drawer.path / "rounds-trained").write_bytes(b"4")
+    (drawer.path / "begin").write_bytes(b"a letter")
+    assert spent_before(drawer) == {"runs": 0, "rounds": 4}
+    assert drawer.get("begin") == b"a letter"
+    drawer.put("begin", b"another")
+    assert drawer.get("begin") == b"another"

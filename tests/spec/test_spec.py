@@ -396,6 +396,7 @@ def test_unknown_names_and_arguments_suggest_the_nearest(registry: Registry[Any]
         (PARTITIONS, "label-percent(101)", "percent must be less than or equal to 100, but 101"),
         (PARTITIONS, "noise(0.1, as=sdt)", "as must be 'variance' or 'std', but 'sdt'"),
         (ALGORITHMS, "fedprox(mu=-0.1)", "mu must be greater than or equal to 0, but -0.1"),
+        (SCHEDULES, "step(0.1, at=3)", "at must be a list, but 3 was given."),
         (ALGORITHMS, "scaffold(option=3)", "option must be 1 or 2, but 3"),
         (SOLVERS, "sgd(momentum=1)", "momentum must be less than 1, but 1"),
         (SOLVERS, "sgd(lr=fast)", "lr must be a number, but 'fast'"),

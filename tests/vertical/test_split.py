@@ -132,7 +132,7 @@ def test_a_state_that_was_stored_continues_with_the_same_bits(tmp_path: Path) ->
     first, *_, second = records(task)
     file = checkpoint_file(tmp_path)
     file.parent.mkdir()
-    file.write_bytes(pack(first.state, {"length": 0, "digest": ""}))
+    file.write_bytes(pack(first.state, {"bytes": 0, "sha256": ""}))
     stored = unpack(tmp_path)
     assert stored is not None
     again = last(task, state=stored)

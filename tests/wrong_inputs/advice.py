@@ -58,6 +58,7 @@ CASES: list[Case] = [
     command("advise schema --label y=a,b --feature age", "'age' states no bins: write COLUMN=LEAST:MOST"),
     command("advise schema --label y=a,b --feature age=9:1", "the range 9:1 of 'age' is empty"),
     command("advise schema --label y=a,b --feature b=0:inf", "the range 0:inf has a limit that is no finite number"),
+    command("advise schema --label y=a,b", "schema.json exists already: name another file", files=SCHEMA),
     command("advise schema --label y=a,b --output .", ". is a directory: give the path of a file"),
     command(
         "advise profile t.csv --schema schema.json --exact --output .",

@@ -29,11 +29,15 @@ def _array(values: Any) -> bytes:
     return file.getvalue()
 
 
-def _zip() -> bytes:
+def _zip(name: str = "x.txt", content: str | bytes = "hello") -> bytes:
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("x.txt", "hello")
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr(name, content)
     return file.getvalue()
+
+
+def _length(count: int) -> bytes:
+    return count.to_bytes(4, "little")
 
 
 FILES: dict[str, str | bytes] = {
@@ -44,6 +48,7 @@ FILES: dict[str, str | bytes] = {
     "header.csv": "age,y\n",
     "one_row.csv": "age,y\n1,2\n",
     "nan.csv": ROWS.replace("20,", "nan,"),
+    "large.csv": ROWS.replace("20,", "1e300,"),
     "inf.csv": ROWS.replace("20,", "inf,"),
     "huge.csv": ROWS.replace("20,", "1e400,"),
     "ragged.csv": ROWS + "1,2\n",
@@ -106,6 +111,9 @@ FILES: dict[str, str | bytes] = {
     "cut.npz": _archive(x=X, y=Y)[:200],
     "array.npy": _array(X),
     "zip.npz": _zip(),
+    "complex_y.npz": _archive(x=X, y=Y * 1j),
+    "header.npz": _zip("x.npy", _array(X).replace(b"(20, 2)", b"(99, 2)")),
+    "bomb.npz": _zip("x.npy", bytes(77_777)).replace(_length(77_777), _length(250_000_000)),
     # LIBSVM
     "good.svm": "".join(f"{i % 2} 1:{i} 2:{i * 2}\n" for i in range(30)),
     "words.svm": "a b c\n",
@@ -117,6 +125,7 @@ FILES: dict[str, str | bytes] = {
     "one.svm": "1 1:2\n" * 20,
     "many.svm": "1,2 1:3\n" * 20,
     "negindex.svm": "1 -1:3\n0 1:1\n" * 10,
+    "far.svm": "1 2000000000:3\n0 1:1\n" * 10,
     # a folder without pictures
     "folder/readme.txt": "hello",
 }
@@ -138,6 +147,7 @@ CASES = [
     dataset("csv(path='', label=y)", "the path is empty: give the path of a file."),
     dataset("csv(label=y)", "csv: missing a required argument: 'path'"),
     dataset("csv(path=rows.csv)", "csv: missing a required argument: 'label'"),
+    dataset("csv(path=large.csv, label=y)", "in age that are too large to add up: correct them, or drop the column."),
     dataset("csv", "csv: missing a required argument: 'path'"),
     dataset("csv()", "csv: missing a required argument: 'path'"),
     dataset("csv(rows.csv, y)", "partitioned by iid into 2 parties", code=0),
@@ -366,8 +376,8 @@ CASES = [
     dataset("npz(path=text.npz)", "partitioned by iid into 2 parties", code=0),
     dataset("npz(path=one_class.npz)", "at least two classes are needed, so add rows."),
     dataset("npz(path=scalar.npz)", "scalar.npz has labels of shape [()]: save one label per row."),
-    dataset("npz(path=empty.npz)", "at least two classes are needed, so add rows."),
-    dataset("npz(path=objects.npz)", "convert it to numbers or texts, and save it with numpy.savez."),
+    dataset("npz(path=empty.npz)", "empty.npz has no rows: at least one is needed, so add them."),
+    dataset("npz(path=objects.npz)", "convert it to numbers or texts, and save it again."),
     dataset("npz(path=textx.npz)", "2): rows of numbers are needed, so save them as [n, ...]."),
     dataset("npz(path=complex.npz)", "2): rows of numbers are needed, so save them as [n, ...]."),
     dataset("npz(path=dates.npz)", "2): rows of numbers are needed, so save them as [n, ...]."),
@@ -379,13 +389,17 @@ CASES = [
     dataset("npz(path=hello.npz)", "because it is not a zip archive: save it with numpy.savez."),
     dataset("npz(path=cut.npz)", "save it with numpy.savez."),
     dataset("npz(path=array.npy)", "because it is one array (npy): save x and y with numpy.savez."),
-    dataset("npz(path=zip.npz)", "y: save x and y, or x_train, y_train, x_test and y_test."),
+    dataset("npz(path=zip.npz)", "save it with numpy.savez."),
+    dataset("npz(path=complex_y.npz)", "numbers or texts are needed; convert them."),
+    dataset("npz(path=header.npz)", "float64 of shape (99, 2), which needs more: save it again."),
+    dataset("npz(path=bomb.npz)", "like a decompression bomb; save it without compression, with numpy.savez."),
     dataset("npz(path=good.npz, scale=group)", "npz: scale must be 'none' or 'standard', but 'group' was given."),
     dataset("libsvm(path=good.svm)", "partitioned by iid into 2 parties", code=0),
     dataset("libsvm(path=nowhere.svm)", "there is no file nowhere.svm: check the path."),
     dataset("libsvm(path=.)", ". is a folder, not a file: give the path of a file."),
     dataset("libsvm(path=words.svm)", "b'a'): write lines as label index:value."),
-    dataset("libsvm(path=empty.svm)", "at least two classes are needed, so add rows."),
+    dataset("libsvm(path=empty.svm)", "empty.svm has no rows: at least one is needed, so add them."),
+    dataset("libsvm(path=far.svm)", "may have at most 16,777,216 columns: number its columns from 1 without gaps."),
     dataset("libsvm(path=half.svm)", "task=classification) or libsvm(path=half.svm, task=regression)."),
     dataset("libsvm(path=zero.svm)", "both are needed, so give more rows."),
     dataset("libsvm(path=order.svm)", "write lines as label index:value."),

@@ -32,6 +32,12 @@ FILES = [
         "patients.csv is a file: write csv(path=patients.csv, label=COLUMN), parquet(path=patients.csv, label=COLUMN),",
         files={"mine.toml": 'dataset = "patients.csv"', "patients.csv": "age,label\n1,yes\n"},
     ),
+    Case(
+        "`run --json` without `--dry-run`",
+        ("run", "mine.toml", "--out", "runs", "--json"),
+        "--json of run is for a preview: add --dry-run, or show the results with show --json.",
+        files={"mine.toml": 'dataset = "digits"'},
+    ),
     whole_experiment(
         'dataset = ["fcube", 3]', 'dataset must be text in quotation marks, as in dataset = "digits", but 3 was given.'
     ),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from silobench.runs.stored import facts_digest
 from wrong_inputs.case import Case, damaged
 
 
@@ -35,6 +36,18 @@ def edit(key: str, value: Any, algorithm: str = "fedavg") -> Callable[[Path], No
     return change
 
 
+def edit_sealed(key: str, value: Any) -> Callable[[Path], None]:
+    """Change a fact of a run.json, and state the digest of the changed one."""
+
+    def change(runs: Path) -> None:
+        edit(key, value)(runs)
+        file = run_of(runs, "fedavg") / "run.json"
+        facts = json.loads(file.read_text())
+        file.write_text(json.dumps({**facts, "facts_sha256": facts_digest(facts)}, indent=1))
+
+    return change
+
+
 def remove(key: str) -> Callable[[Path], None]:
     """Remove a fact of a run.json."""
 
@@ -50,6 +63,16 @@ def remove(key: str) -> Callable[[Path], None]:
 def write(name: str, content: bytes, algorithm: str = "fedavg") -> Callable[[Path], object]:
     """Write a file of a run anew."""
     return lambda runs: (run_of(runs, algorithm) / name).write_bytes(content)
+
+
+def link(name: str, algorithm: str) -> Callable[[Path], None]:
+    """Move a file of a run away, and put a link to it in its place."""
+
+    def move(runs: Path) -> None:
+        file = run_of(runs, algorithm) / name
+        file.symlink_to(file.rename(runs / "elsewhere"))
+
+    return move
 
 
 def change(name: str, by: Callable[[bytes], bytes], algorithm: str = "fedavg") -> Callable[[Path], object]:
@@ -145,6 +168,11 @@ CASES: list[Case] = [
         "run.json with another version",
         edit("made_by/torch", "1.0"),
         "run.json was changed (it is not as silobench wrote it)",
+    ),
+    damaged(
+        "run.json with rows as text, and a new digest",
+        edit_sealed("dataset/train", "many"),
+        "has no value of dataset that silobench could have written",
     ),
     damaged("run.json of another format", edit("format", 99), "run.json is not a run description of format 1"),
     damaged(
@@ -272,6 +300,17 @@ CASES: list[Case] = [
         RESUME,
     ),
     damaged(
+        "rounds.jsonl of an unfinished run is a link",
+        link("rounds.jsonl", "fedprox"),
+        "rounds.jsonl is a link, and a run writes only into its own directory: delete the link",
+        RESUME,
+    ),
+    damaged(
+        "run.json with half a character",
+        change("run.json", lambda content: content.replace(b'"name": "fcube"', b'"name": "\\ud800"')),
+        "run.json is damaged (it is not a whole run description)",
+    ),
+    damaged(
         "rounds.jsonl of the interrupted run empty",
         write("rounds.jsonl", b"", "fedprox"),
         "rounds.jsonl is damaged (its first 2443 bytes do not match the record, it has 0)",
@@ -325,6 +364,11 @@ CASES: list[Case] = [
         "predict runs rows.csv --only *fedprox*",
     ),
     # the list of runs, and what else is in a results directory
+    damaged(
+        "the checkpoint of the interrupted run deleted",
+        delete(STATE, "fedprox"),
+        "checkpoint is missing beside recorded rounds",
+    ),
     damaged("the list of planned runs damaged", break_plans, "fedavg", code=0),
     damaged("a run deleted", delete_run("scaffold"), "fedavg", code=0),
     damaged("other folders and a link to the directory itself", strange_folders, "fedavg", code=0),

@@ -13,6 +13,7 @@ CASES: list[Case] = [
     one("tune", "tiny.toml", "--space", "solver.lr", expected="--space takes key=value", files=TINY),
     one("tune", "tiny.toml", "--space", "solver.lr=0.1", expected="a range is needed", files=TINY),
     one("tune", "tiny.toml", "--space", "solver.lr=log(1.0, 0.1)", expected="first bound must be below", files=TINY),
+    one("tune", "tiny.toml", "--space", "rounds=range(1, 99999)", expected="at most 10,000 values", files=TINY),
     one("tune", "tiny.toml", "--space", "solver.lr=[]", expected="is an empty list", files=TINY),
     one("tune", "tiny.toml", "--space", "solver.rate=[1]", expected="has no argument for 'solver.rate'", files=TINY),
     one("tune", "tiny.toml", "--space", "algoritm=['fedavg']", expected="did you mean algorithm?", files=TINY),

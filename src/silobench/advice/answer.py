@@ -7,12 +7,13 @@ import numpy as np
 
 from silobench.advice.components import Component, Regime, components, regime
 from silobench.advice.evidence import Traits, traits_of_profiles
-from silobench.advice.next_step import Subject, as_toml, next_experiment, stand_in
+from silobench.advice.next_step import Subject, next_experiment, stand_in
 from silobench.advice.profile import Profiles
 from silobench.advice.recommend import Recommendation, recommend
 from silobench.advice.tree_drawing import tree_text
 from silobench.errors import DataError
 from silobench.runs.stored import StoredRun
+from silobench.spec.toml import toml_text
 
 _KINDS = {"label": "labels", "feature": "features", "quantity": "sizes"}
 REGIME_WORDS: dict[Regime, str] = {
@@ -44,7 +45,7 @@ class Answer:
 
     @property
     def toml(self) -> str:
-        return as_toml(self.experiment, self.subject.note)
+        return toml_text(self.experiment, [self.subject.note] if self.subject.note else [])
 
     def as_json(self) -> dict[str, Any]:
         recommendation, private = self.recommendation, self.profiles.is_private

@@ -11,15 +11,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from silobench.advice.null import (
-    Array,
-    Null,
-    as_shares,
-    draw_count,
-    multinomial_draws,
-    noise_draws,
-    noise_variances,
-)
+from silobench.advice.null import Array, Null, as_shares, draw_count, multinomial_draws, noise_draws, noise_variances
 from silobench.advice.profile import Profiles
 from silobench.partitions.measures import gini
 from silobench.rng import stream

@@ -48,17 +48,3 @@ def next_experiment(subject: Subject, recommendation: Recommendation, participat
         "rounds": ROUNDS,
         "trials": TRIALS,
     }
-
-
-def as_toml(choices: dict[str, Any], note: str = "") -> str:
-    """Return an experiment as the text of its file.
-
-    >>> print(as_toml({"dataset": "digits", "algorithm": ["fedavg"], "rounds": 20}), end="")
-    dataset = "digits"
-    algorithm = ["fedavg"]
-    rounds = 20
-    """
-    import json  # strings, numbers and lists are written alike in JSON and TOML
-
-    lines = [f"# {note}"] if note else []
-    return "\n".join([*lines, *(f"{key} = {json.dumps(value)}" for key, value in choices.items())]) + "\n"

@@ -72,7 +72,10 @@ def _numbers(trials: Sequence[Mapping[str, Any]]) -> list[str]:
     return [rows, *_success(trials), *_success([each["difference"] for each in trials])]
 
 
-def _success(trials: Sequence[Mapping[str, Any]]) -> list[str]:
+def _success(attempts: Sequence[Mapping[str, Any]]) -> list[str]:
+    trials = [each for each in attempts if each]
+    if not trials:
+        return ["", ""]
     area, low, high, rate = (fmean(each[name] for each in trials) for name in ("auc", "low", "high", "tpr"))
     return [f"{area:.3f} ({low:.3f} to {high:.3f})", f"{100 * rate:.1f}"]
 

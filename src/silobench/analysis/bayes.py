@@ -7,9 +7,10 @@ are equal within it, and that B is better by more than it. docs/statistics.md ha
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, variance
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
+from silobench.analysis.exact import variance
 from silobench.analysis.student import density, quantile, upper_tail
 from silobench.errors import ConfigError
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from silobench.analysis.cells import CellResult
 from silobench.analysis.leaderboard import Board, RankedContest
 from silobench.analysis.ranking import Place
-from silobench.analysis.tables import Entry, Table, entries
+from silobench.analysis.tables import Entry, Table, entries, published_text, replication_notes
 
 MOST_ACROSS = 12  # methods of a table; of more, those of the standings are shown
 RULES = (
@@ -30,7 +30,7 @@ RULES = (
     "95%, by resampling settings. Methods are ordered by the mean share of rivals that are better, ties counting "
     "half; where all methods have all settings that is the order of mean ranks.",
     "Over settings too, methods share a rank unless one is ahead in six settings or more that both have: the 95% "
-    "interval of the difference, by resampling settings, then excludes 0.",
+    "interval of the difference, by resampling settings, then excludes 0. The ranks over one setting are those in it.",
     "The standings list methods that entered at least a quarter of the settings of the method that entered most; the "
     "others are in the tables of their settings.",
     "A limit on epsilon counts only runs with a guarantee of differential privacy. Time is virtual: network and "
@@ -99,8 +99,12 @@ def contests_table(board: Board) -> Table:
         f"Ranks and scores by setting, {board.budget.text}",
         ["skew", *keys, "metric", *methods, *baselines],
         rows,
-        note + references + _left_out(board),
+        "; ".join([note + references, *replication_notes(_cells(board))]) + _left_out(board),
     )
+
+
+def _cells(board: Board) -> list[CellResult]:
+    return [cell for one in board.contests for cell in (*one.contest.methods.values(), *one.contest.baselines.values())]
 
 
 def _left_out(board: Board) -> str:
@@ -123,7 +127,8 @@ def _score(one: RankedContest, name: str) -> Entry:
     if cell is None:
         return Entry("")
     place = one.places.get(name)
-    return Entry(score_text(cell), best=bool(place and place.above == 0), paper=rank_text(place) if place else "")
+    texts = (rank_text(place) if place else "", published_text(cell.published))
+    return Entry(score_text(cell), best=bool(place and place.above == 0), paper="; ".join(filter(None, texts)))
 
 
 def _reference(one: RankedContest, name: str) -> Entry:

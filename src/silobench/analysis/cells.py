@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from statistics import fmean
 from typing import Any, TypeAlias
 
@@ -11,8 +12,6 @@ from silobench.analysis.statistics import deviation, score_on_own_rows
 from silobench.runs.label import Label
 from silobench.runs.stored import DatasetFacts, StoredRun
 from silobench.tasks.metrics import ACCURACY, Metric
-
-_COMPUTING = ("train", "encode", "idle", "aggregate")  # phases of a round, without tests, files and loading
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,13 @@ def finite(value: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Published:
-    """An accuracy that a paper prints, as a fraction."""
+    """An accuracy that a paper prints, or an independent replication of it, as a fraction."""
 
     mean: float
     std: float | None
     table: str
     setting: str = ""  # the table in full, with the rounds and epochs behind it
+    by: str = "paper"  # who prints it: the paper, or the short name of a replication
 
     def as_json(self) -> dict[str, Any]:
         return {"mean": self.mean, "std": self.std, "table": self.table}
@@ -58,6 +58,26 @@ FindAccuracy: TypeAlias = Callable[[Label, int], Published | None]  # (label, nu
 FindCost: TypeAlias = Callable[[Label, int], PublishedCost | None]
 
 
+def no_number(label: Label, parties: int) -> None:
+    """Find no published number."""
+
+
+def _no_replications(label: Label, parties: int) -> Sequence[Published]:
+    return ()
+
+
+@dataclass(frozen=True)
+class References:
+    """What others print for a setting, looked up by its label and its number of parties."""
+
+    accuracy: FindAccuracy = no_number
+    cost: FindCost = no_number
+    replications: Callable[[Label, int], Sequence[Published]] = _no_replications
+
+
+NO_REFERENCES = References()
+
+
 @dataclass(frozen=True)
 class CellResult:
     """One setting, over its finished trials."""
@@ -69,7 +89,6 @@ class CellResult:
     score: Result  # of the main metric
     metrics: dict[str, tuple[Metric, Result]]  # all of them by name, the main one included
     diverged: bool  # whether the loss of some trial was not finite at the end
-    curve: list[tuple[int, float]]  # (round, mean of the main metric over trials)
     bytes_up: float  # per trial, whole run
     bytes_down: float
     seconds: float
@@ -77,9 +96,15 @@ class CellResult:
     clock: float
     emd_weighted: float
     paper: Published | None
+    replications: Sequence[Published]  # what others got who repeated the paper's experiment
     paper_cost: PublishedCost | None
     cohort: int  # parties per round
     runs: list[StoredRun]
+
+    @cached_property
+    def curve(self) -> list[tuple[int, float]]:
+        """The main metric by round, as a mean over trials."""
+        return _mean_curve([run.curve() for run in self.runs])
 
     @property
     def config(self) -> Label:
@@ -94,6 +119,11 @@ class CellResult:
     def accuracy(self) -> Result | None:
         """The accuracy; None where there are no classes."""
         return self.metrics[ACCURACY.name][1] if ACCURACY.name in self.metrics else None
+
+    @property
+    def published(self) -> list[Published]:
+        """All published accuracies: the paper's first, then those of replications."""
+        return [*([self.paper] if self.paper else []), *self.replications]
 
     @property
     def baseline(self) -> float | None:
@@ -174,6 +204,7 @@ class CellResult:
             "emd_weighted": self.emd_weighted,
             "total_variation": self.emd_weighted / 2,
             "paper": self.paper and self.paper.as_json(),
+            "replications": {other.by: other.as_json() for other in self.replications},
             **({"malicious": malicious} if any(malicious := [run.facts.malicious for run in self.runs]) else {}),
             "runs": [str(run.path) for run in self.runs],
         }
@@ -183,26 +214,16 @@ def _virtual_seconds(run: StoredRun) -> float | None:
     last = run.rounds[-1]
     if last.computing is not None:  # the clock includes it
         return last.clock
-    slowest = [row.seconds.get("slowest") for row in run.rounds]
-    known = [seconds for seconds in slowest if seconds is not None]
-    return last.clock + sum(known) if len(known) == len(slowest) else None
+    slowest = run.totals.slowest
+    return None if slowest is None else last.clock + slowest
 
 
-def _nothing(label: Label, parties: int) -> None:
-    """Find no published number."""
-
-
-def collect(
-    runs: Iterable[StoredRun], accuracy: FindAccuracy = _nothing, cost: FindCost = _nothing
-) -> list[CellResult]:
-    """Return the cells of all finished runs, in the order in which they were planned; a copy of a run counts once.
-
-    `accuracy` and `cost` look up what papers print for a cell.
-    """
+def collect(runs: Iterable[StoredRun], references: References = NO_REFERENCES) -> list[CellResult]:
+    """Return the cells of all finished runs, in the order in which they were planned; a copy of a run counts once."""
     trials: dict[Label, list[StoredRun]] = {}
     for run in {run.facts.id: run for run in runs if run.complete}.values():
         trials.setdefault(run.config.without("seed"), []).append(run)
-    cells = [_cell(sorted(group, key=lambda run: run.seed), accuracy, cost) for group in trials.values()]
+    cells = [_cell(sorted(group, key=lambda run: run.seed), references) for group in trials.values()]
     return _with_origins(sorted(cells, key=lambda cell: cell.runs[0].facts.created))
 
 
@@ -219,9 +240,10 @@ def _origin(cell: CellResult) -> str:
     return " ".join([f"data {cell.config['checksum'][:8]}", *cell.config.get("plugins", [])])
 
 
-def _cell(runs: list[StoredRun], find_accuracy: FindAccuracy, find_cost: FindCost) -> CellResult:
+def _cell(runs: list[StoredRun], references: References) -> CellResult:
     label, parties = runs[0].label.without("seed"), runs[0].partition.party_count
     main, metrics = runs[0].metric, _results(runs)
+    is_accuracy = main.name == ACCURACY.name
     return CellResult(
         label=label,
         seeds=[run.seed for run in runs],
@@ -229,16 +251,16 @@ def _cell(runs: list[StoredRun], find_accuracy: FindAccuracy, find_cost: FindCos
         metric=main,
         score=metrics[main.name][1],
         metrics=metrics,
-        diverged=any(run.tested[-1].loss is None for run in runs),
-        curve=_mean_curve([run.curve() for run in runs]),
-        bytes_up=fmean(sum(row.bytes_up for row in run.rounds) for run in runs),
-        bytes_down=fmean(sum(row.bytes_down for row in run.rounds) for run in runs),
-        seconds=fmean(sum(row.total_seconds for row in run.rounds) for run in runs),
-        round_seconds=fmean(sum(row.seconds.get(p, 0.0) for p in _COMPUTING) for run in runs for row in run.rounds),
+        diverged=any(run.last_test is None or run.last_test.loss is None for run in runs),
+        bytes_up=fmean(run.totals.bytes_up for run in runs),
+        bytes_down=fmean(run.totals.bytes_down for run in runs),
+        seconds=fmean(run.totals.seconds for run in runs),
+        round_seconds=sum(run.totals.computing for run in runs) / sum(len(run.rounds) for run in runs),
         clock=fmean(run.rounds[-1].clock for run in runs),
         emd_weighted=fmean(run.partition.emd_weighted for run in runs),
-        paper=find_accuracy(label, parties) if main.name == ACCURACY.name else None,
-        paper_cost=find_cost(label, parties),
+        paper=references.accuracy(label, parties) if is_accuracy else None,
+        replications=references.replications(label, parties) if is_accuracy else (),
+        paper_cost=references.cost(label, parties),
         cohort=max(1, len(runs[0].rounds[-1].cohort)),
         runs=runs,
     )
@@ -249,7 +271,7 @@ def _results(runs: Sequence[StoredRun]) -> dict[str, tuple[Metric, Result]]:
     results = {}
     for metric in dict.fromkeys((runs[0].metric, *runs[0].metrics)):
         if metric == runs[0].metric or all(_has(run, metric) for run in runs):
-            curves = [[value for _, value in run.curve(metric)] for run in runs]
+            curves = [run.scores(metric) for run in runs]
             last = [curve[-1] for curve in curves]
             mean, best = fmean(last), fmean(metric.best(curve) for curve in curves)
             results[metric.name] = (metric, Result(mean, deviation(last), best, mean))
@@ -257,7 +279,7 @@ def _results(runs: Sequence[StoredRun]) -> dict[str, tuple[Metric, Result]]:
 
 
 def _has(run: StoredRun, metric: Metric) -> bool:
-    return any(row.score(metric.name) is not None for row in run.tested)
+    return any(score is not None for score in run.totals.scores.get(metric.name, ()))
 
 
 def _mean_curve(curves: Sequence[Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:

@@ -1,11 +1,70 @@
 """The choices of cells (dataset, partition, solver and the like): which of them a table shows, and as which text."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.specs import arguments, arguments_text
 from silobench.runs.label import distinguishing
-from silobench.spec import Spec
+from silobench.spec import Spec, Value
+
+
+class _Others:
+    """The cells of a table, and what `shown` compares a cell with: each part is computed once for a table."""
+
+    def __init__(self, cells: Sequence[CellResult]) -> None:
+        self.cells, self.count = cells, len(cells)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Others) and self.cells is other.cells and self.count == other.count
+
+    def __hash__(self) -> int:
+        return id(self.cells)  # no other list gets this id, because the cache below keeps this one
+
+    @functools.cached_property
+    def solvers(self) -> dict[str, "_Solvers"]:
+        """The solvers by dataset."""
+        solvers: dict[str, dict[Spec, None]] = {}
+        for cell in self.cells:
+            solvers.setdefault(cell.label["dataset"], {})[cell.config.solver] = None
+        return {dataset: _Solvers(each) for dataset, each in solvers.items()}
+
+    @functools.cached_property
+    def datasets(self) -> dict[str, set[str]]:
+        """The specs of datasets by their plain name."""
+        datasets: dict[str, set[str]] = {}
+        for cell in self.cells:
+            datasets.setdefault(cell.dataset.name, set()).add(cell.label["dataset"])
+        return datasets
+
+    @functools.cached_property
+    def controllers(self) -> dict[str, list[dict[str, Value]]]:
+        """The arguments of controllers by name, each controller once."""
+        controllers: dict[str, list[dict[str, Value]]] = {}
+        for spec in dict.fromkeys(cell.label.controller for cell in self.cells):
+            controllers.setdefault(spec.name, []).append(arguments(spec))
+        return controllers
+
+
+class _Solvers:
+    """The names of some solvers, and the values of each of their arguments as text."""
+
+    def __init__(self, solvers: Iterable[Spec]) -> None:
+        each = {solver: arguments(solver) for solver in solvers}
+        keys = {key for one in each.values() for key in one}
+        self.names = {solver.name for solver in each}
+        self.values = {key: {str(one.get(key)) for one in each.values()} for key in keys}
+        self._absent = {str(None)} if each else set()  # what they have of other keys
+
+    def has_other(self, key: str, value: Value) -> bool:
+        """Whether some solver has another value of an argument, or does not have it."""
+        return not self.values.get(key, self._absent) <= {str(value)}
+
+
+@functools.lru_cache(maxsize=16)
+def _same(others: _Others) -> _Others:
+    """Return the others of an earlier call with the same list."""
+    return others
 
 
 def shown(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
@@ -14,39 +73,34 @@ def shown(cell: CellResult, name: str, cells: Sequence[CellResult]) -> str:
     A dataset has its plain name where no other has the same; a spec has those arguments that differ between cells.
     """
     if name == "solver":
-        return _solver(cell, [other for other in cells if other.label["dataset"] == cell.label["dataset"]])
+        return _solver(cell, _same(_Others(cells)).solvers.get(cell.label["dataset"], _Solvers(())))
     if name == "controller":
-        return _controller(cell, cells)
+        return _controller(cell, _same(_Others(cells)).controllers.get(cell.label.controller.name, ()))
     if name == "parties":
         return str(cell.parties)
     if name != "dataset":
         return cell.label.text(name)
     plain = cell.dataset.name
-    datasets = {other.label["dataset"] for other in cells if other.dataset.name == plain}
+    datasets = _same(_Others(cells)).datasets.get(plain, ())
     return plain if len(datasets) == 1 else str(cell.label["dataset"])
 
 
-def _solver(cell: CellResult, cells: Sequence[CellResult]) -> str:
+def _solver(cell: CellResult, others: _Solvers) -> str:
     """Return the arguments that are not the same in all solvers; the whole spec where these are of several kinds.
 
     An argument without a value, as `noise` of a solver that has an epsilon, is left out.
     """
-    solvers = dict.fromkeys(other.config.solver for other in (cell, *cells))
-    if len({solver.name for solver in solvers}) > 1:
+    solver = cell.config.solver
+    if not others.names <= {solver.name}:
         return str(cell.label["solver"])
-    others = [arguments(solver) for solver in solvers]
     return arguments_text(
-        (key, value)
-        for key, value in cell.config.solver.kwargs
-        if value is not None and {str(o.get(key)) for o in others} != {str(value)}
+        (key, value) for key, value in solver.kwargs if value is not None and others.has_other(key, value)
     )
 
 
-def _controller(cell: CellResult, cells: Sequence[CellResult]) -> str:
+def _controller(cell: CellResult, rivals: Sequence[Mapping[str, Value]]) -> str:
     """Return the name, and the arguments that are not the same in all controllers of that name."""
     controller = cell.label.controller
-    specs = dict.fromkeys(other.label.controller for other in cells)
-    rivals = [arguments(spec) for spec in specs if spec.name == controller.name]
     different = [
         (key, value)
         for key, value in controller.kwargs
@@ -77,6 +131,25 @@ def method_choices(cells: Sequence[CellResult]) -> list[str]:
 
 def varying(cells: Sequence[CellResult]) -> list[str]:
     """Return dataset, partition, and whatever else differs between cells of one dataset."""
+    return list(_varying(_Members(tuple(cells))))
+
+
+class _Members:
+    """Cells as a key: lists of the same cells are equal, and comparing them looks at none of their choices."""
+
+    def __init__(self, cells: tuple[CellResult, ...]) -> None:
+        self.cells, self.ids = cells, tuple(map(id, cells))  # ids of these, because the key keeps the cells
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Members) and self.ids == other.ids
+
+    def __hash__(self) -> int:
+        return hash(self.ids)
+
+
+@functools.lru_cache(maxsize=32)
+def _varying(members: _Members) -> list[str]:
+    cells = members.cells
     always = ["dataset", "partition"]
     others = distinguishing([cell.label for cell in cells], but=(*always, "algorithm"))
     if "parties" not in others and _party_counts_differ(cells):

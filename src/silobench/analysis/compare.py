@@ -203,7 +203,7 @@ def _failures(rivals: tuple[CellResult, CellResult], question: Question) -> tupl
 
 def paired(a: CellResult, b: CellResult, question: Question, setting: str = "") -> Paired | None:
     """Return the differences of two cells over their shared seeds; None if there is no informative pair."""
-    runs = [dict(zip(cell.seeds, cell.runs, strict=True)) for cell in (a, b)]
+    runs, kind = [dict(zip(cell.seeds, cell.runs, strict=True)) for cell in (a, b)], question.kind
     seeds, differences, sizes, never, failed, neither = [], [], [], [0, 0], [0, 0], 0
     for seed in sorted(runs[0].keys() & runs[1].keys()):
         lasts = [question.last_round(run[seed]) for run in runs]
@@ -211,7 +211,7 @@ def paired(a: CellResult, b: CellResult, question: Question, setting: str = "") 
             neither += 1
             continue
         one, other = (
-            question.kind.of(run[seed], len(run[seed].rounds) if last is None else last)
+            kind.of(run[seed], len(run[seed].rounds) if last is None else last)
             for run, last in zip(runs, lasts, strict=True)
         )
         failed = [count + (not math.isfinite(value)) for count, value in zip(failed, (one, other), strict=True)]
@@ -219,12 +219,12 @@ def paired(a: CellResult, b: CellResult, question: Question, setting: str = "") 
             continue
         seeds.append(seed)
         never = [count + (last is None) for count, last in zip(never, lasts, strict=True)]
-        differences.append(_difference(one, other, question.kind.relative))
+        differences.append(_difference(one, other, kind.relative))
         sizes.append((abs(one) + abs(other)) / 2)
     if not seeds:
         return None
     posterior = correlated_t(differences, _rho(a, question), _grain(a, question)) if len(seeds) > 1 else None
-    odds = posterior.odds(question.rope, question.kind.higher_is_better) if posterior else None
+    odds = posterior.odds(question.rope, kind.higher_is_better) if posterior else None
     return Paired(
         setting,
         seeds,
@@ -249,7 +249,7 @@ def _grain(cell: CellResult, question: Question) -> float:
     """Return the step in which a metric is counted: one test row, or the rounds between two tests."""
     if question.score.name == ACCURACY.name and question.metric not in COSTS:
         return 1 / judged_rows(cell.runs[0])
-    tested = [row.round for row in cell.runs[0].tested]
+    tested = cell.runs[0].totals.tested
     return float(max((b - a for a, b in pairwise(tested)), default=1)) if question.kind.unit == "rounds" else 0.0
 
 

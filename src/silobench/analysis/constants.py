@@ -3,11 +3,12 @@
 import functools
 import math
 from collections.abc import Sequence
-from statistics import NormalDist, fmean, stdev
+from statistics import NormalDist, fmean
 from typing import Literal, TypeAlias
 
 from silobench.analysis.bayes import DECIDED
 from silobench.analysis.cells import CellResult
+from silobench.analysis.exact import stdev
 from silobench.analysis.statistics import judged_rows
 from silobench.analysis.student import quantile
 from silobench.runs.stored import StoredRun
@@ -50,7 +51,7 @@ _quantile = functools.cache(quantile)
 
 def _gain(run: StoredRun) -> float:
     assert run.metric.constant is not None  # `beats_constant` has seen it
-    return run.metric.gain(run.curve()[-1][1], run.metric.constant)
+    return run.metric.gain(run.scores(run.metric)[-1], run.metric.constant)
 
 
 def _rows_error(runs: Sequence[StoredRun], gain: float) -> float | None:
@@ -82,7 +83,8 @@ def _disputed(run: StoredRun) -> float:
     table = run.final.confusion
     if not table:
         return min(1.0, run.curve()[-1][1] + (run.metric.constant or 0.0))
-    largest = max(range(len(table)), key=lambda label: sum(table[label]))
-    won = sum(row[label] for label, row in enumerate(table) if label != largest)
-    lost = sum(table[largest]) - table[largest][largest]
-    return (won + lost) / sum(map(sum, table))
+    sums = list(map(sum, table))
+    largest = sums.index(max(sums))
+    won = sum(row[label] for label, row in enumerate(table)) - table[largest][largest]
+    lost = sums[largest] - table[largest][largest]
+    return (won + lost) / sum(sums)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 
 from silobench.analysis.budget import Budget, within
-from silobench.analysis.cells import CellResult, collect
+from silobench.analysis.cells import NO_REFERENCES, CellResult, References, collect
 from silobench.analysis.choices import shown
 from silobench.analysis.groups import grouped
 from silobench.analysis.tables import is_baseline, skew_of
@@ -51,12 +51,12 @@ class Contest:
         return " / ".join(f"{key} {text}" if text[:1].isdigit() else text for key, text in self.choices)
 
 
-def contests(runs: Iterable[StoredRun]) -> list[Contest]:
-    """Return the settings of all finished runs with their methods."""
+def contests(runs: Iterable[StoredRun], references: References = NO_REFERENCES) -> list[Contest]:
+    """Return the settings of all finished runs with their methods, and what `references` has for them."""
     unique = {run.facts.id: run for run in runs if run.complete}
     ordered = sorted(unique.values(), key=lambda run: run.facts.created)
     groups = [_on_one_partition(group) for group in grouped(ordered, _setting_key)]
-    cells = [collect(group) for group, _ in groups]
+    cells = [collect(group, references) for group, _ in groups]
     names = _names(cells)
     every = [cell for group in cells for cell in group]
     others = _setting_names([cell.label for cell in every])
@@ -170,7 +170,10 @@ def _contest(
 
 
 def _inside(cell: CellResult, budget: Budget) -> CellResult | None:
-    """Return a cell with its runs until the end of a budget; None unless every trial has a score inside it."""
+    """Return a cell with its runs until the end of a budget; None unless every trial has a score inside it.
+
+    It has no published numbers, which are those of whole runs.
+    """
     cut = [within(run, budget) for run in cell.runs]
     whole = [run for run in cut if run]
     return collect(whole)[0] if len(whole) == len(cut) else None

@@ -13,7 +13,7 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells
 from silobench.analysis.statistics import deviation
 from silobench.runs.label import Label
-from silobench.runs.stored import RoundRow, StoredRun
+from silobench.runs.stored import StoredRun
 
 SERVER, PARTIES = "server", "parties"  # the two bars of a decomposition
 PARTS = ("train", "test", "encode", "encrypt", "communicate", "aggregate", "idle")  # of a bar, in the order shown
@@ -43,74 +43,46 @@ def can_converge(run: StoredRun) -> bool:
 
 def throughput(run: StoredRun) -> float | None:
     """Return the rows that all parties trained on, per second of round time."""
-    return _ratio(_sum(run, _rows), _sum(run, _total))
+    return _ratio(run.totals.rows, run.totals.time)
 
 
 def core_throughput(run: StoredRun) -> float | None:
     """Return the rows that all parties trained on, per core-second of all work of parties and server."""
-    return _ratio(_sum(run, _rows), _sum(run, _core))
+    return _ratio(run.totals.rows, run.totals.core)
 
 
 def overhead(run: StoredRun) -> float | None:
     """Return the share of time in which the mean party does not train and no model is tested."""
-    busy = _ratio(_sum(run, _work), _sum(run, _total))
+    parts = run.totals.parts
+    busy = _ratio(sum(parts.get(bar, {}).get(part, 0.0) for bar, part in _WORK), run.totals.time)
     return None if busy is None else max(0.0, 1 - busy)  # parts are rounded, and may exceed the total by that
 
 
 def uplink_ratio(run: StoredRun) -> float | None:
     """Return how many times longer the parties' messages would be without transforms; None if nothing was sent."""
-    return _ratio(_sum(run, lambda row: row.dense_up), _sum(run, lambda row: row.bytes_up))
+    return _ratio(run.totals.dense_up, run.totals.bytes_up)
 
 
 def downlink_ratio(run: StoredRun) -> float | None:
     """Return how many times longer the server's messages would be without compression; None if nothing was sent."""
-    return _ratio(_sum(run, lambda row: row.dense_down), _sum(run, lambda row: row.bytes_down))
+    return _ratio(run.totals.dense_down, run.totals.bytes_down)
 
 
 def decomposition(run: StoredRun) -> dict[str, dict[str, float]]:
     """Return the seconds of round time by bar (server, mean party) and part; empty if they are not recorded."""
-    times = [row.time for row in run.rounds]
-    if any(time is None for time in times):
-        return {}
-    return {
-        bar: {part: sum(float(time[bar].get(part, 0.0)) for time in times if time and bar in time) for part in PARTS}
-        for bar in (SERVER, PARTIES)
-        if any(time and bar in time for time in times)
-    }
+    parts = run.totals.parts
+    return {bar: {part: parts[bar].get(part, 0.0) for part in PARTS} for bar in (SERVER, PARTIES) if bar in parts}
 
 
 def mean_phases(run: StoredRun) -> dict[str, dict[str, float]]:
     """Return the bytes, messages and seconds of a mean round by phase of a secure sum; empty if it has none."""
+    if not run.totals.has_phases:
+        return {}
     named = dict.fromkeys(name for row in run.rounds for name in row.phases)
     return {
         name: {key: fmean(row.phases.get(name, {}).get(key, 0.0) for row in run.rounds) for key in PHASE_NUMBERS}
         for name in (*filter(named.__contains__, _PHASES), *(name for name in named if name not in _PHASES))
     }
-
-
-def _rows(row: RoundRow) -> float | None:
-    return row.rows
-
-
-def _total(row: RoundRow) -> float | None:
-    return None if row.time is None else float(row.time["total"])
-
-
-def _core(row: RoundRow) -> float | None:
-    return None if row.time is None else float(row.time["core"])
-
-
-def _work(row: RoundRow) -> float | None:
-    """Return the seconds of training and testing in a round: the mean party's, and those of the server's test."""
-    time = row.time
-    return None if time is None else sum(float(time.get(bar, {}).get(part, 0.0)) for bar, part in _WORK)
-
-
-def _sum(run: StoredRun, number: Callable[[RoundRow], float | None]) -> float | None:
-    """Return a number summed over rounds; None if some round does not have it."""
-    each = [number(row) for row in run.rounds]
-    known = [value for value in each if value is not None]
-    return sum(known) if len(known) == len(each) else None
 
 
 def _ratio(over: float | None, under: float | None) -> float | None:

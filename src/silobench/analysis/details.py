@@ -9,14 +9,7 @@ from silobench.analysis.cells import CellResult, finite
 from silobench.analysis.confusion import calibration, confusion
 from silobench.analysis.groups import SETTLED, by_metric
 from silobench.analysis.parties import own_test_summary, worst_party_text
-from silobench.analysis.statistics import (
-    bytes_to,
-    class_accuracy,
-    party_accuracy,
-    rounds_to,
-    spread,
-    stability,
-)
+from silobench.analysis.statistics import bytes_to, class_accuracy, party_accuracy, rounds_to, spread, stability
 from silobench.analysis.tables import Table, entries, shown, varying
 from silobench.analysis.units import size
 from silobench.errors import ConfigError
@@ -98,7 +91,7 @@ def details(cell: CellResult, target: float | None = None) -> dict[str, Any]:
         "stability": _facts(known for curve in curves if (known := stability(curve, _LAST)) is not None)
         if _is_settled(cell)
         else None,  # in a short run it would be the rise of the curve
-        "class_accuracy": [_mean(column) for column in zip(*classes, strict=True)] if classes else None,
+        "class_accuracy": [_mean(column) for column in zip(*classes, strict=False)] if classes else None,
         "party_accuracy": {
             "mean": fmean(known.spread.mean for known in parties),
             "std": _mean([known.spread.std for known in parties]),
@@ -180,7 +173,7 @@ def _worst_names(cell: CellResult) -> str:
 
 def _is_settled(cell: CellResult) -> bool:
     """Whether all trials are long enough for a deviation over their last tests."""
-    return all(len(run.rounds) >= SETTLED and len(run.tested) >= _LAST for run in cell.runs)
+    return all(len(run.rounds) >= SETTLED and len(run.totals.tested) >= _LAST for run in cell.runs)
 
 
 def _of_parties(parties: dict[str, Any], metric: Metric) -> str:

@@ -15,6 +15,7 @@ from silobench.analysis.compare import Question, paired
 from silobench.analysis.groups import Cells, accuracy_text
 from silobench.runs.stored import StoredRun
 
+POINT = 0.01  # of accuracy: smaller differences do not matter
 TOO_FEW = "too few trials or rounds"  # for a test
 _TENTH = 1.1  # times a number: what is larger by less does not matter
 _LEARNT = 0.05  # of accuracy above a constant answer
@@ -85,6 +86,14 @@ def pair_text(a: CellResult, b: CellResult, between: str = " and ") -> str:
     return f"{accuracy_text(a)}{between}{accuracy_text(b)}, {accuracy_gap(a, b).text()}"
 
 
+def point_apart(
+    part: str, names: str, higher: CellResult, lower: CellResult, words: str, *references: CellResult
+) -> Evidence:
+    """Return evidence that `higher` is more accurate than `lower` by more than a point; `words` describe the test."""
+    holds = accuracy_gap(higher, lower, *references).more_than(POINT)
+    return Evidence(part, names, pair_text(higher, lower), f"correlated t-test: accuracy {words}", holds)
+
+
 def gap(a: Mapping[int, float], b: Mapping[int, float]) -> Gap:
     """Return a - b for any number by seed; trials count as independent."""
     differences = [a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())]
@@ -137,6 +146,14 @@ def if_learnt(holds: bool | None, *cells: CellResult) -> bool | None:
     a loss names its reference only, a test that allows a difference in either direction names all of its cells.
     """
     return holds if any(map(has_learnt, cells)) else None
+
+
+def nearly_equal(part: str, names: str, a: CellResult, b: CellResult, points: int = 1) -> Evidence:
+    """Return evidence that the accuracies of two cells differ by at most some points, either way."""
+    most = "1 point" if points == 1 else f"{points} points"
+    test = f"correlated t-test: they differ by at most {most}, only if a model has learnt"
+    holds = if_learnt(accuracy_gap(a, b).within(points / 100), a, b)
+    return Evidence(part, names, pair_text(a, b), test, holds)
 
 
 def has_learnt(cell: CellResult) -> bool:

@@ -40,7 +40,7 @@ def families(cells: Cells, choice: str) -> Iterator[Family]:
     """
     groups: dict[Label, Family] = {}
     for cell in cells:
-        value = cell.parties if choice == "parties" else cell.label[choice]
+        value = cell.parties if choice == "parties" else cell.label.get(choice, cell.label.text(choice))
         groups.setdefault(cell.label.without(choice), {})[value] = cell
     yield from (family for family in groups.values() if len(family) > 1)
 
@@ -117,7 +117,7 @@ def differences(a: Mapping[int, float], b: Mapping[int, float]) -> dict[int, flo
 
 
 def last_accuracy(run: StoredRun) -> float:
-    return run.curve()[-1][1]
+    return run.scores(run.metric)[-1]
 
 
 def late_deviation(run: StoredRun) -> float | None:
@@ -127,9 +127,11 @@ def late_deviation(run: StoredRun) -> float | None:
 
 def training_seconds(run: StoredRun) -> float | None:
     """Return how long parties trained; None where that is too short to measure, or was split among workers."""
-    seconds = float(sum(row.seconds["train"] for row in run.rounds))
-    return seconds if seconds >= _MEASURABLE and all(row.workers == 1 for row in run.rounds) else None
+    seconds = run.totals.training
+    if seconds is None or seconds < _MEASURABLE or run.totals.workers != (1,):
+        return None
+    return float(seconds)
 
 
 def engines_of(cell: CellResult) -> set[str]:
-    return {row.engine for run in cell.runs for row in run.rounds}
+    return {engine for run in cell.runs for engine in run.totals.engines}

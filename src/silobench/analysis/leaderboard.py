@@ -6,10 +6,10 @@ a tie. docs/leaderboard.md states the rules.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations, permutations
+from itertools import combinations
 from statistics import fmean
 from typing import Any
 
@@ -18,7 +18,7 @@ from silobench.analysis.budget import Budget
 from silobench.analysis.cells import CellResult
 from silobench.analysis.compare import FEWEST_SETTINGS, Question, paired, rope_of
 from silobench.analysis.contests import Contest, contests, inside
-from silobench.analysis.ranking import Place, interval_of, places_of
+from silobench.analysis.ranking import Place, interval_of, intervals_of, places_of
 from silobench.runs.stored import StoredRun
 
 FEWEST_TRIALS = 2  # with one, there is no spread to judge by
@@ -139,10 +139,13 @@ def _winner(cells: dict[str, CellResult], pair: tuple[str, str], question: Quest
 
 
 def standings(settings: Sequence[RankedContest]) -> list[Standing]:
-    """Return the standing of each method over settings, the one with the fewest better rivals first."""
+    """Return the standing of each method over settings, the one with the fewest better rivals first.
+
+    The ranks over a single setting are those in it.
+    """
     names = list(dict.fromkeys(name for setting in settings for name in setting.ranked))
     relative = {name: _relative_ranks(name, settings) for name in names}
-    better = {(a, b) for a, b in permutations(names, 2) if _is_ahead(relative[a], relative[b])}
+    better = settings[0].better if len(settings) == 1 else _ahead(relative)
     every = [_standing(name, settings, sum((other, name) in better for other in names)) for name in names]
     return sorted(every, key=lambda standing: (standing.beaten, -standing.settings, standing.method))
 
@@ -151,13 +154,23 @@ def _relative_ranks(name: str, settings: Sequence[RankedContest]) -> dict[int, f
     return {place: setting.relative(name) for place, setting in enumerate(settings) if name in setting.places}
 
 
-def _is_ahead(a: dict[int, float], b: dict[int, float]) -> bool:
-    """Whether the mean share of better rivals of `a` is smaller, over six or more settings that both have."""
-    shared = sorted(a.keys() & b.keys())
-    if len(shared) < FEWEST_SETTINGS:
-        return False
-    interval = interval_of([a[place] - b[place] for place in shared])
-    return interval is not None and interval[1] < 0
+def _ahead(relative: Mapping[str, Mapping[int, float]]) -> set[tuple[str, str]]:
+    """Return the pairs of which the first has the smaller mean share of better rivals, over the settings of both.
+
+    These must be six or more. Pairs with the same number of settings are judged by the same resamples.
+    """
+    by_count: dict[int, dict[tuple[str, str], list[float]]] = {}
+    for a, b in combinations(relative, 2):
+        shared = sorted(relative[a].keys() & relative[b].keys())
+        if len(shared) >= FEWEST_SETTINGS:
+            differences = [relative[a][place] - relative[b][place] for place in shared]
+            by_count.setdefault(len(shared), {})[a, b] = differences
+    ahead = set()
+    for pairs in by_count.values():
+        for (a, b), interval in zip(pairs, intervals_of(list(pairs.values())), strict=True):
+            if interval is not None and (interval[1] < 0 or interval[0] > 0):
+                ahead.add((a, b) if interval[1] < 0 else (b, a))
+    return ahead
 
 
 def _standing(name: str, settings: Sequence[RankedContest], ahead: int) -> Standing:
@@ -213,6 +226,8 @@ def _entry_json(name: str, cell: CellResult, place: Place | None) -> dict[str, A
         "rank": place and place.above + 1,
         "tied_with": place and place.ties,
         **cell.score.as_json(),
+        "paper": cell.paper and cell.paper.as_json(),
+        "replications": {other.by: other.as_json() for other in cell.replications},
         "seeds": cell.seeds,
         "rounds": cell.rounds,
         "bytes": cell.bytes_up + cell.bytes_down,

@@ -65,7 +65,7 @@ class Spent:
 def spent(row: RoundRow, unit: str) -> Spent | None:
     """Return what was spent until a round; None where the run does not protect these units."""
     facts: Mapping[str, Any] | None = row.privacy.get(unit)
-    if facts is None:
+    if not facts:
         return None
     epsilon, reason = facts["epsilon"], facts.get("reason", "")
     return Spent(
@@ -84,7 +84,7 @@ def epsilon_curve(cell: CellResult, unit: str) -> list[tuple[int, float]]:
     """Return the largest epsilon over trials, by round; empty where the cell does not protect these units."""
     by_round: dict[int, list[float]] = {}
     for run in cell.runs:
-        for row in run.rounds:
+        for row in run.rounds if run.totals.has_privacy else ():
             if (one := spent(row, unit)) and math.isfinite(one.epsilon):
                 by_round.setdefault(row.round, []).append(one.epsilon)
     return [(number, max(values)) for number, values in sorted(by_round.items())]

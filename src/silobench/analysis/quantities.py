@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
@@ -45,7 +46,7 @@ COSTS: Mapping[str, Quantity] = {
     "rounds": Quantity(lambda _, last: last, rope=10, until="target", unit="rounds"),
     "bytes": Quantity(bytes_until, rope=0.1, relative=True, until="target", unit="bytes"),
     "seconds": Quantity(
-        lambda run, _: sum(row.total_seconds for row in run.rounds), rope=0.1, relative=True, on_test_rows=False,
+        lambda run, _: run.totals.seconds, rope=0.1, relative=True, on_test_rows=False,
         title="computing time", unit="seconds",
     ),
     "convergence": Quantity(
@@ -118,17 +119,17 @@ class Question:
     score: Metric = ACCURACY  # the metric to compare, or to reach the target
     study: str = ""  # that the rope is from; differences are then not relative
 
-    @property
+    @cached_property
     def kind(self) -> Quantity:
         if self.metric in COSTS:
             cost = COSTS[self.metric]
             return replace(cost, relative=False) if self.study else cost
         rope, higher = rope_of(self.score), self.score.higher_is_better
         if self.metric == BEST:
-            return Quantity(lambda run, _: self.score.best(value for _, value in run.curve(self.score)), rope, higher)
+            return Quantity(lambda run, _: self.score.best(run.scores(self.score)), rope, higher)
         if self.metric == OWN:
             return Quantity(lambda run, _: score_on_own_rows(run) or 0.0, rope, higher)
-        return Quantity(lambda run, _: run.curve(self.score)[-1][1], rope, higher)
+        return Quantity(lambda run, _: run.scores(self.score)[-1], rope, higher)
 
     @property
     def unit(self) -> str:

@@ -8,6 +8,7 @@ and the ranks of a setting always add up to the same sum.
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from statistics import fmean
 from typing import Any
 
@@ -19,6 +20,7 @@ from silobench.analysis.tables import Table, entries, folded, is_baseline
 from silobench.tasks.metrics import ACCURACY, Metric
 
 _RESAMPLES = 10_000
+_AT_ONCE = 1_000_000  # numbers that are resampled at once
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def ranking(
     settings = [{cell.label["algorithm"]: cell for cell in setting} for setting in settings_of(rivals)]
     whole = [setting for setting in settings if len(setting) == len(names) > 1]
     places = [_places(setting, question) for setting in whole]
-    standings = [_standing(name, [place[name] for place in places]) for name in names if places]
+    standings = _standings({name: [place[name] for place in places] for name in names if places})
     blind = sum(len(set.intersection(*(set(cell.seeds) for cell in setting.values()))) < 2 for setting in whole)
     return Ranking(sorted(standings, key=lambda s: s.mean_rank), len(whole), len(settings) - len(whole), blind)
 
@@ -108,39 +110,57 @@ def places_of(names: Iterable[str], better: Set[tuple[str, str]]) -> dict[str, P
 
 def _places(setting: Mapping[str, CellResult], question: Question) -> dict[str, Place]:
     """Return the place of each algorithm in a setting."""
-    pairs = [(i, j) for i in setting for j in setting if i != j]
-    return places_of(setting, {(i, j) for i, j in pairs if _better(setting[i], setting[j], question)})
+    better = set()
+    for pair in combinations(setting, 2):
+        first, second = _better(setting[pair[0]], setting[pair[1]], question)
+        better |= {pair} if first else {pair[::-1]} if second else set()
+    return places_of(setting, better)
 
 
-def _standing(name: str, places: Sequence[Place]) -> Standing:
-    ranks = [place.rank for place in places]
-    won, shared = sum(place.won for place in places), sum(place.shared for place in places)
-    return Standing(name, ranks, fmean(ranks), interval_of(ranks), won, shared)
+def _standings(places: Mapping[str, Sequence[Place]]) -> list[Standing]:
+    ranks = {name: [place.rank for place in each] for name, each in places.items()}
+    intervals = intervals_of(list(ranks.values()))
+    return [
+        Standing(
+            name, ranks[name], fmean(ranks[name]), interval,
+            sum(place.won for place in each), sum(place.shared for place in each),
+        )
+        for (name, each), interval in zip(places.items(), intervals, strict=True)
+    ]  # fmt: skip
 
 
-def _better(a: CellResult, b: CellResult, question: Question) -> bool:
-    """Whether `a` is better by the correlated t-test; without a spread, by more than the region of equivalence."""
+def _better(a: CellResult, b: CellResult, question: Question) -> tuple[bool, bool]:
+    """Whether `a` is better by the correlated t-test, and whether `b` is; without a spread, by more than the region."""
     failures = [not math.isfinite(cell.score.mean) for cell in (a, b)]
     if any(failures):  # an algorithm with a trial that diverged is worse than one without
-        return failures == [False, True]
+        return failures == [False, True], failures == [True, False]
     pairs = paired(a, b, question)
     if pairs and pairs.odds:
-        return pairs.odds.better_a > DECIDED
-    gain = a.metric.gain
-    return (gain(pairs.mean, 0.0) if pairs else gain(a.score.mean, b.score.mean)) > question.rope
+        return pairs.odds.better_a > DECIDED, pairs.odds.better_b > DECIDED
+    gain = a.metric.gain(pairs.mean, 0.0) if pairs else a.metric.gain(a.score.mean, b.score.mean)
+    return gain > question.rope, -gain > question.rope
 
 
 def interval_of(ranks: Sequence[float]) -> tuple[float, float] | None:
     """Return the 95% interval of the mean of ranks, by resampling settings; None for one setting."""
-    if len(ranks) < 2:
-        return None
+    return intervals_of([ranks])[0]
+
+
+def intervals_of(every: Sequence[Sequence[float]]) -> list[tuple[float, float] | None]:
+    """Return the interval of each of several sequences of ranks in the same settings, by the same resamples."""
+    count = len(every[0]) if every else 0
+    if count < 2:
+        return [None for _ in every]
     import numpy as np
 
     from silobench.rng import stream
 
-    picked = stream(0, "ranking").integers(len(ranks), size=(_RESAMPLES, len(ranks)))
-    low, high = np.quantile(np.array(ranks)[picked].mean(1), (0.025, 0.975)).tolist()
-    return low, high
+    ranks, rng = np.array(every), stream(0, "ranking")
+    parts = np.array_split(np.arange(_RESAMPLES), math.ceil(_RESAMPLES * count / _AT_ONCE))  # of resamples
+    picked = (rng.integers(count, size=(len(part), count)) for part in parts)
+    means = np.concatenate([[one[places].mean(1) for one in ranks] for places in picked], axis=1)
+    low, high = np.quantile(means, (0.025, 0.975), axis=1).tolist()
+    return list(zip(low, high, strict=True))
 
 
 def ranking_tables(cells: Sequence[CellResult], every: bool = False) -> list[Table]:

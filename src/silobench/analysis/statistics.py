@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
-from silobench.runs.stored import RoundRow, StoredRun
+from silobench.analysis.exact import stdev
+from silobench.runs.stored import StoredRun
 from silobench.tasks.metrics import ACCURACY, Metric
 
 Curve: TypeAlias = Sequence[tuple[int, float]]  # (round, score) of the rounds that were evaluated
@@ -78,6 +79,8 @@ def bytes_to(run: StoredRun, target: float) -> int | None:
 
 def bytes_until(run: StoredRun, last: int) -> int:
     """Return the bytes, both ways and over all parties, from the first round to this one."""
+    if last >= len(run.rounds):
+        return run.totals.bytes_up + run.totals.bytes_down
     return sum(row.bytes for row in run.rounds if row.round <= last)
 
 
@@ -92,7 +95,7 @@ def stability(curve: Curve, last: int = 10) -> float | None:
 
 def class_accuracy(run: StoredRun) -> Sequence[float | None] | None:
     """Return the accuracy by class in the last evaluated round; None where the run has not recorded it."""
-    last = _last_test(run)
+    last = run.last_test
     return last.class_accuracy if last else None
 
 
@@ -103,7 +106,7 @@ def party_accuracy(run: StoredRun) -> PartyAccuracy | None:
     labels that a party holds, but not on whether its images are noisier than those of others. Other metrics than
     accuracy have no expected value.
     """
-    last = _last_test(run)
+    last = run.last_test
     if last is None:
         return None
     if last.party_accuracy is not None:
@@ -119,13 +122,12 @@ def party_accuracy(run: StoredRun) -> PartyAccuracy | None:
     return _summary(each, "expected from class accuracies", run.metric)
 
 
-def _last_test(run: StoredRun) -> RoundRow | None:
-    return run.tested[-1] if run.tested else None
-
-
 def _expected(held: Sequence[int], by_class: Sequence[float | None]) -> float | None:
-    """Return the expected accuracy of a party; None where it holds a class without test rows."""
-    pairs = [(count, accuracy) for count, accuracy in zip(held, by_class, strict=True) if count]
+    """Return the expected accuracy of a party; None where it holds a class without test rows.
+
+    A model may have more outputs than there are classes. Nobody holds rows of those.
+    """
+    pairs = [(count, accuracy) for count, accuracy in zip(held, by_class, strict=False) if count]
     known = [count * accuracy for count, accuracy in pairs if accuracy is not None]
     return sum(known) / sum(held) if pairs and len(known) == len(pairs) else None
 

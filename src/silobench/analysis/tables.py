@@ -1,11 +1,11 @@
 """Tables as values: scores with settings down and algorithms across, other metrics, and what runs cost."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from silobench.analysis.cells import CellResult
+from silobench.analysis.cells import CellResult, Published
 from silobench.analysis.choices import method_choices as method_choices
 from silobench.analysis.choices import shown as shown
 from silobench.analysis.choices import varying as varying
@@ -21,6 +21,7 @@ from silobench.analysis.units import duration, percent, size
 from silobench.errors import listed
 from silobench.tasks.metrics import Metric
 
+_SILOS = "silos"  # the engine of runs between real organisations
 BASELINES = ("solo", "combined", "joined-trees")  # reference points: they are never marked as the best of a row
 CONSTANT = "constant"  # the column of the best constant answer
 _MOST_NAMED = 5  # settings in a note
@@ -34,13 +35,19 @@ _SKEW_OF_KIND = {
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of a table: its text, whether it is the best of its row, and the published number beside it."""
+    """One cell of a table: its text, whether it is the best of its row, and the published numbers beside it."""
 
     text: str
     best: bool = False
     paper: str = ""
     gap: float | None = None  # by how much it is better than the published number, as the text counts
     href: str = ""  # what a page links it to
+    replications: str = ""  # what independent replications of the paper have
+
+    @property
+    def beside(self) -> str:
+        """All published numbers in one line."""
+        return "; ".join(filter(None, (self.paper, self.replications)))
 
 
 @dataclass(frozen=True)
@@ -182,25 +189,23 @@ def _entry(cell: CellResult | None, best: bool, of_grid: bool) -> Entry:
     if cell is None:
         return Entry("")
     mu = f" [mu={arguments(cell.label.algorithm).get('mu', _DEFAULT_MU)}]" if of_grid else ""
-    return Entry(accuracy_text(cell) + (" †" if cell.diverged else "") + mu, best, beside(cell), _gap(cell))
+    return accuracy_entry(cell, (" †" if cell.diverged else "") + mu, best)
 
 
-def accuracy_entry(cell: CellResult) -> Entry:
-    """Return the accuracy of a cell with the published number beside it."""
-    return Entry(accuracy_text(cell), paper=beside(cell), gap=_gap(cell))
+def accuracy_entry(cell: CellResult, mark: str = "", best: bool = False) -> Entry:
+    """Return the accuracy of a cell, with a mark behind it and the published numbers beside it."""
+    gap = 100 * (cell.score.mean - cell.paper.mean) if cell.paper else None
+    paper = f"{published_text([cell.paper])}, {gap:+z.1f}" if cell.paper else ""
+    return Entry(accuracy_text(cell) + mark, best, paper, gap, replications=published_text(cell.replications))
 
 
-def beside(cell: CellResult) -> str:
-    """Return the published number and the difference to it."""
-    if not cell.paper:
-        return ""
-    published = percent(cell.paper.mean, cell.paper.std)
-    return f"paper {published}, {100 * (cell.score.mean - cell.paper.mean):+z.1f}"
+def published_text(numbers: Iterable[Published]) -> str:
+    """Return published accuracies in percent, each after the name of who prints it.
 
-
-def _gap(cell: CellResult) -> float | None:
-    """Return the percentage points by which a cell is better than the published number."""
-    return 100 * (cell.score.mean - cell.paper.mean) if cell.paper else None
+    >>> published_text([Published(0.682, 0.007, "Table III"), Published(0.634, None, "", by="Flower")])
+    'paper 68.2 ± 0.7; Flower 63.4'
+    """
+    return "; ".join(f"{number.by} {percent(number.mean, number.std)}" for number in numbers)
 
 
 def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid: bool) -> str:
@@ -224,9 +229,15 @@ def _note(cells: Sequence[CellResult], names: Sequence[str], marks: int, of_grid
         notes.append(f"{', '.join(personal)}: {where}")
     if of_grid:
         notes.append(f"{GRID}: the mu with the best {cells[0].metric.title} on the test rows, as papers report it")
+    notes += replication_notes(cells)
     if any(cell.baseline is not None for cell in cells):
         notes.append(f"{CONSTANT}: the best constant answer on the test rows")
     return "; ".join(notes)
+
+
+def replication_notes(cells: Iterable[CellResult]) -> list[str]:
+    """Return who is behind each replication beside these cells."""
+    return sorted({f"{other.by}: {other.setting}" for cell in cells for other in cell.replications})
 
 
 def _losses(cells: Sequence[CellResult], names: Sequence[str]) -> list[str]:
@@ -341,8 +352,8 @@ def metrics_table(cells: Sequence[CellResult]) -> Table:
 
 
 def _has_metrics(cell: CellResult) -> bool:
-    last = cell.runs[0].tested[-1]
-    return bool(last.metrics or last.final.metrics) and len(cell.metrics) > 1
+    last = cell.runs[0].last_test
+    return bool(last and (last.metrics or last.final.metrics)) and len(cell.metrics) > 1
 
 
 def _metrics_note(rows: Sequence[Sequence[Entry]]) -> str:
@@ -400,12 +411,21 @@ def cost_table(cells: Sequence[CellResult]) -> Table:
         *names, "rounds", "sent up", "sent down", "computing", "virtual time", "bytes per round", "time per round",
     ]  # fmt: skip
     note = (
-        "computing: all parties on this machine; virtual time: network and the training of the slowest party in each "
+        f"computing: {_computing_note(cells)}; virtual time: network and the training of the slowest party in each "
         "round, as if parties worked side by side, without tests, encoding and aggregation; "
         f"bytes per round: {_sent_note(cells)}; "
         "time per round: training and aggregation, without tests"
     )
     return Table("Cost of a run (mean over partitions and trials)", columns, rows, note)
+
+
+def _computing_note(cells: Sequence[CellResult]) -> str:
+    """Return whose seconds the computing of a run is."""
+    real = [run.facts.environment.get("engine") == _SILOS for cell in cells for run in cell.runs]
+    if not any(real):
+        return "all parties on this machine"
+    by_the_lead = "the rounds by the clock of the lead, letters and waits included"
+    return by_the_lead if all(real) else f"all parties on this machine, or between real silos {by_the_lead}"
 
 
 def _sent_note(cells: Sequence[CellResult]) -> str:

@@ -11,6 +11,7 @@ import typer
 from silobench.cli.busy import waiting
 from silobench.cli.groups import FirstByDefault
 from silobench.cli.options import DataDir, Device, Json, LoadedPlugins, Out
+from silobench.cli.output import print
 from silobench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ Tree = Annotated[
 Participation = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="Share of the parties that will take part in a round.")
 ]
+Next = Annotated[Path | None, typer.Option("--next", help="Write the proposed experiment to this TOML file.")]
 Try = Annotated[bool, typer.Option("--try", help="Run the proposed experiment, and show what it says.")]
 Epsilon = Annotated[
     float | None, typer.Option("--epsilon", help="Strength of the protection: smaller is stronger, and 1 is common.")
@@ -67,19 +69,10 @@ def measure(
         float | None,
         typer.Option(metavar="EPSILON", help="Profile each party with differentially private histograms only."),
     ] = None,
-    schema: SchemaFile = None,
-    evidence: Evidence = None,
-    tree: Tree = None,
-    next_: Annotated[
-        Path | None, typer.Option("--next", help="Write the proposed experiment to this TOML file.")
-    ] = None,
-    try_: Try = False,
-    device: Device = None,
-    out: Out = Path("runs/advise"),
-    json_: Json = False,
-    plugin: LoadedPlugins = None,
+    schema: SchemaFile = None, evidence: Evidence = None, tree: Tree = None, next_: Next = None, try_: Try = False,
+    device: Device = None, out: Out = Path("runs/advise"), json_: Json = False, plugin: LoadedPlugins = None,
     data_dir: DataDir = None,
-) -> None:
+) -> None:  # fmt: skip
     """Measure the skew of a table with a column of parties, or of a partitioned dataset, and recommend a method."""
     output = _Output(participation, evidence, tree, next_, try_, out, json_, device)
     if private is not None:
@@ -104,11 +97,14 @@ def schema(
     ] = None,
     bins: Annotated[int, typer.Option(min=2, max=20, help="Number of equal parts that a range is cut into.")] = 4,
     output: Annotated[Path, typer.Option(help="File for the schema.")] = Path("schema.json"),
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
     """Write the bins that all parties count in. They are stated here, and never follow from private rows."""
     from silobench.advice.schema import stated_schema
 
     agreed = stated_schema(label, feature or [], bins)
+    if output.is_file() and not force:
+        raise ConfigError(f"{output} exists already: name another file with --output, or replace it with --force.")
     agreed.write(output)
     cells = len(agreed.label) * (1 + sum(map(len, agreed.features)))
     print(f"wrote {output}: {len(agreed.features)} features, {cells} counts per party, schema {agreed.digest}")
@@ -145,17 +141,9 @@ def profile(
 @app.command("combine")
 def combine_(
     profiles: Annotated[list[Path], typer.Argument(metavar="PROFILE.json...", help="One profile per party.")],
-    participation: Participation = 1.0,
-    evidence: Evidence = None,
-    tree: Tree = None,
-    next_: Annotated[
-        Path | None, typer.Option("--next", help="Write the proposed experiment to this TOML file.")
-    ] = None,
-    try_: Try = False,
-    device: Device = None,
-    out: Out = Path("runs/advise"),
-    json_: Json = False,
-) -> None:
+    participation: Participation = 1.0, evidence: Evidence = None, tree: Tree = None, next_: Next = None,
+    try_: Try = False, device: Device = None, out: Out = Path("runs/advise"), json_: Json = False,
+) -> None:  # fmt: skip
     """Join the profiles of all parties, and recommend a method."""
     from silobench.advice.profile import read_profile
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.text import Text
 
 from silobench.advice.answer import REGIME_WORDS, Answer
 from silobench.advice.evidence import settings
 from silobench.advice.tree_drawing import tree_text
 from silobench.cli.layout import Grid, Item, lay_out, wrap
+from silobench.cli.output import Console
 from silobench.errors import listed
 
 if TYPE_CHECKING:

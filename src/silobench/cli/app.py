@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -20,28 +20,30 @@ from silobench.cli import silo as cli_silo
 from silobench.cli.busy import show_progress
 from silobench.cli.compare import compare
 from silobench.cli.export import export
+from silobench.cli.leaving import leave
 from silobench.cli.options import (
     CpusPerParty,
     DataDir,
     Device,
+    EngineName,
     GpusPerParty,
     Json,
     LoadedPlugins,
     Out,
+    Overrides,
     Plugins,
     RayAddress,
+    Workers,
 )
+from silobench.cli.output import print
 from silobench.cli.partitions import partition
 from silobench.cli.report import report
 from silobench.cli.results import Profile
-from silobench.cli.running import run_all, settings_of, with_cluster
+from silobench.cli.running import preview_all, print_preview, run_all, settings_of, with_cluster
 from silobench.cli.tune import tune
 from silobench.cli.usage import UsageError, sentence
 from silobench.cli.watch import watch
-from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, suggest
-
-if TYPE_CHECKING:
-    pass
+from silobench.errors import ConfigError, RunError, SilobenchError, StoppedError, shortened_words, suggest
 
 app = typer.Typer(
     name="silobench",
@@ -71,6 +73,8 @@ def main() -> None:
         sys.exit(_INTERRUPTED)
     except SilobenchError as error:
         _fail(_explained(error))
+    except MemoryError:
+        _fail("this machine has too little memory for it: give fewer rows or columns, or use a larger machine.")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # as in `silobench list ... | head`
     except OSError as error:
@@ -79,7 +83,7 @@ def main() -> None:
     else:
         if code == _INTERRUPTED:  # in a command that records nothing
             print("stopped.", file=sys.stderr)
-        sys.exit(code or 0)
+        leave(code or 0)
 
 
 _INTERRUPTED = 130  # the code of a command that Ctrl-C ended
@@ -111,8 +115,7 @@ def _print_log_messages() -> None:
 
 
 def _fail(sentence: str, code: int = 2) -> None:
-    words = [word if len(word) <= 200 else f"{word[:30]}...{word[-30:]}" for word in sentence.split()]
-    print(f"error: {' '.join(words)}", file=sys.stderr)
+    print(f"error: {' '.join(shortened_words(sentence).split())}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -152,57 +155,51 @@ def demo(out: Out = Path("runs/demo"), device: Device = None) -> None:
     report(out)
 
 
+_Experiment = Annotated[str, typer.Argument(metavar="SUITE|FILE.toml", help="Name of a suite, or an experiment file.")]
+_Scale = Annotated[
+    str | None, typer.Option(help="Size of a suite: smoke (embedded data, minutes; the default), laptop or paper.")
+]
+_Only = Annotated[
+    str,
+    typer.Option(
+        help="Run only the runs whose name ('dataset / partition / algorithm / seed 0') matches this glob, "
+        "such as '*fedprox*'."
+    ),
+]
+_RecordsOnly = Annotated[
+    bool,
+    typer.Option(
+        "--records-only", help="Delete checkpoints of finished runs, except those that other runs start from."
+    ),
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Plan and check all runs and show what would be done; run nothing.")
+]
+
+
 @app.command()
 def run(
-    experiment: Annotated[
-        str, typer.Argument(metavar="SUITE|FILE.toml", help="Name of a suite, or an experiment file.")
-    ],
-    scale: Annotated[
-        str | None,
-        typer.Option(help="Size of a suite: smoke (embedded data, minutes; the default), laptop or paper."),
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the experiment. Repeatable."),
-    ] = None,
-    only: Annotated[
-        str,
-        typer.Option(
-            help="Run only the runs whose name ('dataset / partition / algorithm / seed 0') matches this glob, "
-            "such as '*fedprox*'."
-        ),
-    ] = "*",
+    experiment: _Experiment, scale: _Scale = None, set_: Overrides = None, only: _Only = "*",
     trials: Annotated[int | None, typer.Option(min=1, help="Number of seeds, counted up from `seed`.")] = None,
-    engine: Annotated[
-        str, typer.Option(help="Engine that trains the parties: one of `silobench list engines`.")
-    ] = "auto",
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of worker processes. Default: one per core.")
-    ] = None,
-    ray_address: RayAddress = None,
-    cpus_per_party: CpusPerParty = None,
-    gpus_per_party: GpusPerParty = None,
-    device: Device = None,
-    out: Out = Path("runs"),
-    records_only: Annotated[
-        bool,
-        typer.Option(
-            "--records-only", help="Delete checkpoints of finished runs, except those that other runs start from."
-        ),
-    ] = False,
-    plugin: Plugins = None,
-    profile: Profile = False,
-    data_dir: DataDir = None,
-) -> None:
+    engine: EngineName = "auto", workers: Workers = None, ray_address: RayAddress = None,
+    cpus_per_party: CpusPerParty = None, gpus_per_party: GpusPerParty = None, device: Device = None,
+    out: Out = Path("runs"), records_only: _RecordsOnly = False, plugin: Plugins = None, profile: Profile = False,
+    dry_run: _DryRun = False, json_: Json = False, data_dir: DataDir = None,
+) -> None:  # fmt: skip
     """Run an experiment. Run it again to resume: finished runs are not repeated."""
+    if json_ and not dry_run:
+        raise ConfigError("--json of run is for a preview: add --dry-run, or show the results with show --json.")
     engine = with_cluster(engine, workers, ray_address, cpus_per_party, gpus_per_party)
     settings = {"trials": trials, "device": device}
     overrides = settings_of(set_ or []) | {key: value for key, value in settings.items() if value}
     path = _experiment_path(experiment)
     choices = _scaled(_read(path), scale)
-    options: dict[str, Any] = {"only": only, "engine": engine, "workers": workers, "plugins": plugin or ()}
+    options: dict[str, Any] = {"only": only, "engine": engine, "plugins": plugin or ()}
+    if dry_run:
+        print_preview(preview_all(choices, out, overrides, **options), json_)
+        return
     name = " ".join([experiment, *([f"--scale {scale}"] if scale else []), *map(str, overrides.items())])
-    runs = run_all(choices, out, overrides, **options, records_only=records_only, name=name)
+    runs = run_all(choices, out, overrides, **options, workers=workers, records_only=records_only, name=name)
     cli_results.print_tables(runs, profile)
 
 

@@ -9,6 +9,7 @@ import typer
 
 from silobench.cli.busy import waiting
 from silobench.cli.options import DataDir, Json
+from silobench.cli.output import print
 from silobench.errors import DataError, StoppedError
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import typer
 
 from silobench.cli.busy import waiting
 from silobench.cli.options import Json, LoadedPlugins
+from silobench.cli.output import print
 from silobench.errors import ConfigError, RecordError, suggest
 
 FORMATS = ("parquet", "csv", "tensorboard", "mlflow")
@@ -37,8 +38,7 @@ def export(
         raise ConfigError(f"--output {folder} is a file, but a folder is needed: give another path.")
     runs = Runs(directory)
     with waiting(f"exporting the runs in {directory}"):
-        count = sum(1 for _ in runs)
-        problems = runs.problems()
+        count, problems = runs.survey.count, runs.survey.problems
         paths = _writer(form, directory)(runs, folder) if count else []
     if json_:
         print(json.dumps({"runs": count, "format": form, "files": [str(path) for path in paths], "left_out": problems}))

@@ -12,6 +12,7 @@ import typer
 from silobench.cli.busy import waiting
 from silobench.cli.groups import FirstByDefault
 from silobench.cli.options import DataDir, Json, LoadedPlugins, Out, Plugins
+from silobench.cli.output import print
 from silobench.cli.results import report_damage
 from silobench.cli.sources import read_all
 from silobench.errors import ConfigError, RecordError
@@ -35,52 +36,49 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+_Directories = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="DIR...",
+        help="Directories of runs, or files of records; with --published, also names of studies, or globs.",
+    ),
+]
+_Published = Annotated[
+    bool, typer.Option("--published", help="Add the runs that come with silobench, or those of the named studies.")
+]
+_MaxBytes = Annotated[str | None, typer.Option(help="Count the score before more is sent, such as 500kB or 2GB.")]
+_MaxSeconds = Annotated[float | None, typer.Option(help="Count the score before more virtual time has passed.")]
+_MaxEpsilon = Annotated[
+    float | None, typer.Option(help="Count the score before more privacy is spent; runs without a guarantee are out.")
+]
+_Output = Annotated[
+    Path | None, typer.Option("--output", help="The page to write. Default: leaderboard.html in the first directory.")
+]
+
 
 @app.command()
 def rank(
-    directories: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="DIR...",
-            help="Directories of runs, or files of records; with --published, also names of studies, or globs.",
-        ),
-    ] = None,
-    published: Annotated[
-        bool, typer.Option("--published", help="Add the runs that come with silobench, or those of the named studies.")
-    ] = False,
+    directories: _Directories = None, published: _Published = False,
     dataset: Annotated[str, typer.Option(help="Only datasets whose name matches this glob.")] = "*",
     skew: Annotated[str, typer.Option(help="Only settings with this kind of skew, such as label; a glob.")] = "*",
     method: Annotated[str, typer.Option(help="Only methods that match this glob; ranks are among them.")] = "*",
     max_rounds: Annotated[int | None, typer.Option(min=1, help="Count the score after this many rounds.")] = None,
-    max_bytes: Annotated[
-        str | None, typer.Option(help="Count the score before more is sent, such as 500kB or 2GB.")
-    ] = None,
-    max_seconds: Annotated[
-        float | None, typer.Option(help="Count the score before more virtual time has passed.")
-    ] = None,
-    max_epsilon: Annotated[
-        float | None,
-        typer.Option(help="Count the score before more privacy is spent; runs without a guarantee are out."),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", help="The page to write. Default: leaderboard.html in the first directory."),
-    ] = None,
-    json_: Json = False,
-    plugin: LoadedPlugins = None,
-) -> None:
+    max_bytes: _MaxBytes = None, max_seconds: _MaxSeconds = None, max_epsilon: _MaxEpsilon = None,
+    output: _Output = None, json_: Json = False, plugin: LoadedPlugins = None,
+) -> None:  # fmt: skip
     """Rank methods in each setting, with ties where no difference is decided, and over settings; write a page.
 
     `leaderboard DIR...` is the same.
     """
     from silobench.analysis.contests import Choice, chosen, contests
     from silobench.analysis.leaderboard import board_json, board_of
+    from silobench.papers import REFERENCES
 
     budget = _budget(max_rounds, max_bytes, max_seconds, max_epsilon)
     results = read_all(directories or [], published)
     with waiting("ranking the methods"):
         runs = finished(results)
-        settings = chosen(contests(runs), Choice(dataset, skew, method))
+        settings = chosen(contests(runs, REFERENCES), Choice(dataset, skew, method))
         board = board_of(settings, budget)
     if json_:
         print(json.dumps(board_json(board), indent=1))
@@ -91,6 +89,7 @@ def rank(
             page = _write(settings, board, runs, output or _default_page(directories or []))
         if not json_:
             print(f"page: {page.resolve()}")
+            _print_limit(runs, budget)
     report_damage(results)
 
 
@@ -106,6 +105,14 @@ def _write(settings: "Sequence[Contest]", board: "Board", runs: "Sequence[Stored
 
     budgets = [] if board.budget else budgets_of(runs)
     return write_board([board, *(board_of(settings, budget) for budget in budgets)], path)
+
+
+def _print_limit(runs: "Sequence[StoredRun]", budget: "Budget") -> None:
+    """Print that a page of very many runs has no budgets to choose from."""
+    from silobench.report.leaderboard import MOST_WITH_BUDGETS, NO_BUDGETS
+
+    if len(runs) > MOST_WITH_BUDGETS and not budget:
+        print(NO_BUDGETS)
 
 
 def finished(results: "Results") -> "list[StoredRun]":

@@ -12,10 +12,11 @@ import typer
 
 from silobench.cli.busy import waiting
 from silobench.cli.options import DataDir, Json, Plugins
+from silobench.cli.output import print
 from silobench.errors import ConfigError, RecordError, suggest
 
 if TYPE_CHECKING:
-    from silobench.runs.predict import TrainedModel
+    from silobench.runs.trained_model import TrainedModel
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a run, or of runs of which one is chosen.")]
 Party = Annotated[

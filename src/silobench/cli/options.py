@@ -50,6 +50,12 @@ GpusPerParty = Annotated[
         "--gpus-per-party", help="GPUs that --engine ray reserves for a party, such as 1 or 0.25. Default: none."
     ),
 ]
+EngineName = Annotated[str, typer.Option(help="Engine that trains the parties: one of `silobench list engines`.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Number of worker processes. Default: one per core.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the experiment. Repeatable."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory for the runs.")]
 _PLUGIN = (

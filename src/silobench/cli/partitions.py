@@ -9,31 +9,30 @@ import typer
 
 from silobench.cli.busy import waiting
 from silobench.cli.options import DataDir, Json, LoadedPlugins
+from silobench.cli.output import print
 from silobench.errors import ConfigError
 
 if TYPE_CHECKING:
     from silobench.data import Dataset
     from silobench.partitions import Partition, Sharing, Skewness
 
+_Parties = Annotated[
+    int | None, typer.Option(min=1, help="Number of parties. Default: what the dataset suggests, else 10.")
+]
+_Plot = Annotated[Path | None, typer.Option(help="Write the party x class heatmap to this .pdf, .svg or .png file.")]
+_Export = Annotated[
+    Path | None, typer.Option(help="Write each party's training row numbers to this directory, as CSV and npz.")
+]
+
 
 def partition(
     dataset: Annotated[str, typer.Argument(help='Dataset spec, such as digits or "csv(path=my.csv, label=y)".')],
     spec: Annotated[str, typer.Argument(help='Partition spec, such as "label-dirichlet(beta=0.5)" or "#C=2".')],
-    parties: Annotated[
-        int | None, typer.Option(min=1, help="Number of parties. Default: what the dataset suggests, else 10.")
-    ] = None,
+    parties: _Parties = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random split.")] = 0,
-    plot: Annotated[
-        Path | None, typer.Option(help="Write the party x class heatmap to this .pdf, .svg or .png file.")
-    ] = None,
-    export: Annotated[
-        Path | None,
-        typer.Option(help="Write each party's training row numbers to this directory, as CSV and npz."),
-    ] = None,
-    json_: Json = False,
-    plugin: LoadedPlugins = None,
+    plot: _Plot = None, export: _Export = None, json_: Json = False, plugin: LoadedPlugins = None,
     data_dir: DataDir = None,
-) -> None:
+) -> None:  # fmt: skip
     """Partition a dataset among parties and measure the skew. Nothing is trained."""
     from silobench.partitions import deals_columns
 

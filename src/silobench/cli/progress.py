@@ -8,13 +8,13 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.cells import cell_len
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 from silobench.analysis.units import size
 from silobench.cli.layout import wrap
+from silobench.cli.output import Console
 from silobench.errors import SpecError
 from silobench.spec import parse
 

@@ -8,6 +8,7 @@ import typer
 
 from silobench.cli.busy import waiting
 from silobench.cli.options import LoadedPlugins
+from silobench.cli.output import print
 from silobench.cli.results import print_missing, readable, report_damage
 from silobench.cli.sources import Directory, Published, Source
 from silobench.errors import RecordError
@@ -16,26 +17,27 @@ if TYPE_CHECKING:
     from silobench.report.page import Page
     from silobench.runs.results import Results
 
+_Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "--out",
+        help="The folder to write the pages into, DIR/report by default; or a file that ends in .html, to have "
+        "everything in one file.",
+    ),
+]
+_Figures = Annotated[
+    str | None,
+    typer.Option(
+        metavar="pdf|svg|png",
+        help="Write every figure as a file too, for papers: into DIR/figures, or with --output into the folder "
+        "'figures' in that folder or beside that file.",
+    ),
+]
+
 
 def report(
-    directory: Directory = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "--out",
-            help="The folder to write the pages into, DIR/report by default; or a file that ends in .html, to have "
-            "everything in one file.",
-        ),
-    ] = None,
-    published: Published = False,
-    figures: Annotated[
-        str | None,
-        typer.Option(
-            metavar="pdf|svg|png",
-            help="Write every figure as a file too, for papers: into DIR/figures, or with --output into the folder "
-            "'figures' in that folder or beside that file.",
-        ),
-    ] = None,
+    directory: Directory = None, output: _Output = None, published: Published = False, figures: _Figures = None,
     plugin: LoadedPlugins = None,
 ) -> None:  # fmt: skip
     """Write runs as HTML pages: the answer, tables, curves, partitions, costs, and a page for each run.
@@ -60,6 +62,10 @@ def report(
         print(f"figures: {len(paths)} {figures} files in {folder.resolve()}")
     print_missing(results)
     report_damage(results)
+    from silobench.report.study import study_problems
+
+    if problems := study_problems(results.runs):
+        raise RecordError(problems[0])
 
 
 def _figures_folder(runs: Path, output: Path | None) -> Path:

@@ -9,6 +9,7 @@ import typer
 
 from silobench.cli.busy import waiting
 from silobench.cli.options import Json, LoadedPlugins
+from silobench.cli.output import print
 from silobench.cli.sources import Directory, Published, Source
 from silobench.errors import ConfigError, RecordError, suggest
 
@@ -26,69 +27,59 @@ _NO_CROSS = (
 _NO_TIMES = "these runs have no time of server and parties, because they are from an earlier version"
 FORMATS = ("terminal", "markdown", "latex", "csv")
 Profile = Annotated[bool, typer.Option("--profile", help="Show where the time of each run went, phase by phase.")]
+_Form = Annotated[str, typer.Option("--format", help="terminal, markdown, latex, or csv (one line per cell or party).")]
+_Every = Annotated[
+    bool, typer.Option("--every", help="Show FedProx at every mu, not only at the best of its grid in each setting.")
+]
+_Details = Annotated[
+    bool,
+    typer.Option(
+        "--details",
+        help="Show best and last round, steadiness, calibration, confusions, and the worst class and party of each "
+        "cell.",
+    ),
+]
+_Target = Annotated[
+    float | None,
+    typer.Option(
+        help="An accuracy, such as 0.9, or a value of the runs' main metric in its unit: "
+        "show the rounds and bytes until it is reached (--details)."
+    ),
+]
+_Parties = Annotated[
+    bool,
+    typer.Option(
+        "--parties", help="Show the score of each party by name on its own test rows, and the worst and best party."
+    ),
+]
+_Cross = Annotated[
+    bool,
+    typer.Option(
+        "--cross",
+        help="Show each model on the test rows of every party; where parties are groups, this is always shown.",
+    ),
+]
+_Time = Annotated[
+    bool,
+    typer.Option(
+        "--time",
+        help="Show convergence, throughput, overhead and compression of each partition, and how server and parties "
+        "spent their time.",
+    ),
+]
 
 
 def show(
-    directory: Directory = None,
-    form: Annotated[
-        str, typer.Option("--format", help="terminal, markdown, latex, or csv (one line per cell or party).")
-    ] = "terminal",
-    every: Annotated[
-        bool,
-        typer.Option("--every", help="Show FedProx at every mu, not only at the best of its grid in each setting."),
-    ] = False,
-    details: Annotated[
-        bool,
-        typer.Option(
-            "--details",
-            help="Show best and last round, steadiness, calibration, confusions, and the worst class and party of each "
-            "cell.",
-        ),
-    ] = False,
-    target: Annotated[
-        float | None,
-        typer.Option(
-            help="An accuracy, such as 0.9, or a value of the runs' main metric in its unit: "
-            "show the rounds and bytes until it is reached (--details)."
-        ),
-    ] = None,
-    profile: Profile = False,
-    parties: Annotated[
-        bool,
-        typer.Option(
-            "--parties", help="Show the score of each party by name on its own test rows, and the worst and best party."
-        ),
-    ] = False,
-    cross: Annotated[
-        bool,
-        typer.Option(
-            "--cross",
-            help="Show each model on the test rows of every party; where parties are groups, this is always shown.",
-        ),
-    ] = False,
-    time: Annotated[
-        bool,
-        typer.Option(
-            "--time",
-            help="Show convergence, throughput, overhead and compression of each partition, and how server and parties "
-            "spent their time.",
-        ),
-    ] = False,
-    published: Published = False,
-    json_: Json = False,
-    plugin: LoadedPlugins = None,
-) -> None:
+    directory: Directory = None, form: _Form = "terminal", every: _Every = False, details: _Details = False,
+    target: _Target = None, profile: Profile = False, parties: _Parties = False, cross: _Cross = False,
+    time: _Time = False, published: Published = False, json_: Json = False, plugin: LoadedPlugins = None,
+) -> None:  # fmt: skip
     """Show finished runs as tables: accuracy, or another main metric, with the published number beside it; costs.
 
     Runs of a paper's experiments also get that paper's tables.
     """
-    from silobench.analysis.cross_tests import cross_tables
     from silobench.analysis.details import checked_target
     from silobench.analysis.export import latex, markdown
-    from silobench.analysis.malicious import malicious_tables
-    from silobench.analysis.privacy import privacy_table
-    from silobench.analysis.tables import score_tables
-    from silobench.analysis.vertical import vertical_tables
 
     _check_form(form, json_ or profile, details or time or target is not None)
     source = Source(directory, published)
@@ -106,14 +97,26 @@ def show(
             _print_more(_finished(runs, source), details, target, parties)
     else:
         cells = _finished(runs, source)
-        more = [*_more_tables(cells, details, target, parties), *(_time_tables(cells, each=True) if time else [])]
-        privacy = [table for table in (privacy_table(cells),) if table.rows]
-        tables = [
-            *score_tables(cells, every), *vertical_tables(cells), *malicious_tables(cells),
-            *cross_tables(cells, cross), *privacy, *more,
-        ]  # fmt: skip
+        tables = [*_main_tables(cells, every, cross), *_more_tables(cells, details, target, parties)]
+        if time:
+            tables += _time_tables(cells, each=True)
         print("\n\n".join(map(markdown if form == "markdown" else latex, tables)))
     report_damage(results)
+
+
+def _main_tables(cells: "list[CellResult]", every: bool, cross: bool) -> "list[Table]":
+    """Return the tables of a document about these cells: scores, what some kinds of runs have besides, privacy."""
+    from silobench.analysis.cross_tests import cross_tables
+    from silobench.analysis.malicious import malicious_tables
+    from silobench.analysis.privacy import privacy_table
+    from silobench.analysis.tables import score_tables
+    from silobench.analysis.vertical import vertical_tables
+
+    privacy = [table for table in (privacy_table(cells),) if table.rows]
+    return [
+        *score_tables(cells, every), *vertical_tables(cells), *malicious_tables(cells), *cross_tables(cells, cross),
+        *privacy,
+    ]  # fmt: skip
 
 
 def _check_form(form: str, has_own_form: bool, has_details: bool) -> None:

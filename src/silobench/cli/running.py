@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from silobench.cli.busy import waiting
+from silobench.cli.output import print
 from silobench.errors import ConfigError, StoppedError
 from silobench.processes import cores, start_server
 
 if TYPE_CHECKING:
     from silobench.engines import Engine
     from silobench.runs.plan import Plan
+    from silobench.runs.plans import Plans
+    from silobench.runs.preview import Preview
     from silobench.runs.stored import StoredRun
+
+_LISTED = 20  # runs that a preview names
 
 
 def settings_of(pairs: Sequence[str], option: str = "--set", example: str = "rounds=20") -> dict[str, Any]:
@@ -135,20 +140,15 @@ def run_all(
     `name` is that of the experiment with its overrides: the list of its runs is stored under it.
     """
     prepare_workers(engine, workers)
-    from silobench.runs import experiment
-    from silobench.runs.prepare import check, is_complete
-    from silobench.runs.results import write_planned
-    from silobench.runs.stored import read_run
+    from silobench.runs.prepare import check, is_finished
+    from silobench.runs.results import read_finished, write_planned
 
-    with waiting("planning the runs"):
-        plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
+    plans, absent = _planned(choices, overrides, only, plugins)
     chosen = engine_for(engine)  # after planning, because a plugin may register an engine or an executor
-    for reason, count in absent.items():
-        print(f"skipped {count} runs: {reason}", file=sys.stderr)
-    with waiting(f"checking {len(plans)} run{'s' * (len(plans) != 1)}"):
-        missing = [plan for plan in plans if not is_complete(plan, out)]
+    with waiting(f"checking {len(plans):,} run{'s' * (len(plans) != 1)}"):
+        missing = plans.of_ids(id for id in plans.ids if not is_finished(out / id))
         check(missing, out, chosen)  # every error of a choice comes before any round
-    write_planned(out, name, {plan.id: plan.name for plan in plans}, is_part=only != "*")
+        write_planned(out, name, {plan.id: plan.name for plan in plans}, is_part=only != "*")
     workers = workers or chosen.workers or cores()
     with _tracebacks(chosen.is_debug):
         sweep_with_progress(missing, out, engine, workers, plugins, total=len(plans), live=not chosen.is_debug)
@@ -158,7 +158,66 @@ def run_all(
     if records_only:
         _discard_checkpoints(plans, out)
     with waiting("reading the results"):
-        return [read_run(out / plan.id) for plan in plans]
+        return read_finished(out, plans.ids)
+
+
+def _planned(
+    choices: Mapping[str, Any], overrides: Mapping[str, Any] | None, only: str, plugins: Sequence[Path]
+) -> "tuple[Plans, dict[str, int]]":
+    """Return the plans of an experiment and the number of runs without their dataset, which are reported."""
+    from silobench.runs import experiment
+
+    with waiting("planning the runs"):
+        plans, absent = experiment.plan_present(experiment.override(choices, overrides or {}), only, plugins)
+    for reason, count in absent.items():
+        print(f"skipped {count} runs: {reason}", file=sys.stderr)
+    return plans, absent
+
+
+def preview_all(
+    choices: Mapping[str, Any],
+    out: Path,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    only: str = "*",
+    engine: str = "auto",
+    plugins: Sequence[Path] = (),
+) -> "Preview":
+    """Plan and check all runs as `run_all` does, and do none of them."""
+    from silobench.runs.prepare import check
+    from silobench.runs.preview import preview
+
+    plans, absent = _planned(choices, overrides, only, plugins)
+    chosen = engine_for(engine)
+    with waiting(f"checking {len(plans):,} run{'s' * (len(plans) != 1)}"):
+        result = preview(plans, absent, out)
+        check(result.missing, out, chosen)
+    return result
+
+
+def print_preview(preview: "Preview", as_json: bool) -> None:
+    """Print what a command would do: counts, an estimate, and the first runs; as JSON, all of them."""
+    from silobench.analysis.units import duration
+    from silobench.runs.preview import BEGUN, FINISHED, MISSING, rounds_of
+
+    missing = preview.missing
+    with waiting("counting the rounds"):
+        rounds = rounds_of(missing)
+    if as_json:
+        sys.stdout.writelines(preview.json_parts(rounds))
+        return
+    counts = ", ".join(f"{preview.count(status):,} {status}" for status in (FINISHED, BEGUN, MISSING))
+    print(f"{len(preview.plans):,} run{'s' * (len(preview.plans) != 1)}: {counts}")
+    if not missing:
+        print("nothing is left to do")
+        return
+    seconds = preview.seconds(rounds)
+    estimate = "no run is finished to estimate it by" if seconds is None else f"about {duration(seconds)} of one worker"
+    print(f"{rounds:,} rounds to do: {estimate}")
+    for plan in missing[:_LISTED]:
+        print(f"  {plan.id}  {plan.name}")
+    if len(missing) > _LISTED:
+        print(f"  and {len(missing) - _LISTED:,} more; --json lists all of them")
 
 
 @contextmanager
@@ -175,9 +234,10 @@ def _tracebacks(show: bool) -> Iterator[None]:
 
 def _discard_checkpoints(plans: "Sequence[Plan]", out: Path) -> None:
     """Delete the checkpoints of finished runs, except those that other runs start from."""
+    from silobench.runs.plans import ids_of, waves
     from silobench.runs.writer import discard_checkpoint
 
-    origins = {plan.origin.id for plan in plans if plan.origin}
-    for plan in plans:
-        if plan.id not in origins:
-            discard_checkpoint(out / plan.id)
+    origins = {plan.origin.id for plan in waves(plans)[1] if plan.origin}
+    for id in ids_of(plans):
+        if id not in origins:
+            discard_checkpoint(out / id)

@@ -10,6 +10,7 @@ import typer
 
 from silobench.cli.busy import waiting
 from silobench.cli.options import Json, Out
+from silobench.cli.output import print
 
 if TYPE_CHECKING:
     from silobench.silos.consortium import Consortium

@@ -1,6 +1,8 @@
 """Where commands read runs from: a directory, a file of records, or the records that come with silobench."""
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from silobench.cli.busy import waiting
+from silobench.cli.leaving import expect
 from silobench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,6 +30,9 @@ Published = Annotated[
         "`silobench list published` has the names.",
     ),
 ]
+
+
+_NEW_OBJECTS = 100_000  # after which the garbage collector looks at them
 
 
 @dataclass(frozen=True)
@@ -59,9 +65,12 @@ class Source:
             from silobench.runs.archive import published_runs
             from silobench.runs.results import Results, read_results
 
-            return (
-                Results(published_runs(str(self.directory or "*")), []) if self.published else read_results(directory)
-            )
+            with _without_collections():
+                if self.published:
+                    return Results(published_runs(str(self.directory or "*")), [])
+                results = read_results(directory)
+        expect(len(results.runs))
+        return results
 
     def _given(self) -> Path:
         if self.directory is None:
@@ -70,6 +79,21 @@ class Source:
                 "with silobench."
             )
         return self.directory
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Keep the garbage collector away from what the body makes, which stays until the command ends.
+
+    Afterwards it looks less often: what commands compute from many runs stays too, and has no cycles.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.set_threshold(_NEW_OBJECTS)
+        gc.enable()
 
 
 def read_all(directories: Sequence[Path], published: bool) -> "Results":

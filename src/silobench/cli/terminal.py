@@ -4,12 +4,12 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
 from silobench.analysis.units import size
 from silobench.cli.layout import Grid, Item, lay_out, wrap
+from silobench.cli.output import Console, print
 from silobench.errors import listed
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def grid_of(table: "Table") -> Grid:
 
 
 def _item(entry: "Entry") -> Item:
-    return Item(entry.text + " *" * entry.best, "bold green" if entry.best else "", entry.paper)
+    return Item(entry.text + " *" * entry.best, "bold green" if entry.best else "", entry.beside)
 
 
 def _print_text(console: Console, text: str, style: str = "") -> None:

@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from silobench.cli import options
 from silobench.cli.busy import waiting
-from silobench.cli.options import CpusPerParty, DataDir, Device, GpusPerParty, Json, Plugins, RayAddress
-from silobench.cli.running import (
-    engine_for,
-    prepare_workers,
-    resumable,
-    settings_of,
-    sweep_with_progress,
-    with_cluster,
-)
+from silobench.cli.output import print
+from silobench.cli.running import engine_for, prepare_workers, resumable, settings_of, sweep_with_progress, with_cluster
 from silobench.errors import ConfigError
 from silobench.processes import cores
 
@@ -26,57 +20,49 @@ if TYPE_CHECKING:
     from silobench.tuning.search import Run
     from silobench.tuning.study import Outcome, Study
 
-_SPACE = (
-    'A key or an argument to search and its range, such as "solver.lr=log(0.001, 1.0)", "solver.batch=[16, 32]" or '
-    "\"algorithm=['fedavg', 'fedprox']\". Repeatable; it replaces that of the file."
-)
+_Experiment = Annotated[
+    Path,
+    typer.Argument(metavar="FILE.toml", help="An experiment with one setting; its table `tune` has the ranges."),
+]
+_Space = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--space",
+        metavar="KEY=RANGE",
+        help='A key or an argument to search and its range, such as "solver.lr=log(0.001, 1.0)", '
+        "\"solver.batch=[16, 32]\" or \"algorithm=['fedavg', 'fedprox']\". Repeatable; it replaces that of the file.",
+    ),
+]
+_Trials = Annotated[int, typer.Option(min=1, help="Number of settings to try. The first is the experiment as it is.")]
+_Validation = Annotated[
+    str, typer.Option(metavar="A:B", help="Training rows and validation rows of a trial, as a ratio.")
+]
+_Prune = Annotated[
+    bool, typer.Option("--prune", help="Give up trials below the median after a quarter or half of their rounds.")
+]
+_Repeats = Annotated[
+    int, typer.Option(min=0, help="Further seeds of the three best trials and of the defaults, on validation rows.")
+]
+_Folder = Annotated[
+    Path | None, typer.Option("--out", help="Directory of the study. Default: runs/tune-NAME, by the file.")
+]
 
 
 @resumable()
 def tune(
-    experiment: Annotated[
-        Path,
-        typer.Argument(metavar="FILE.toml", help="An experiment with one setting; its table `tune` has the ranges."),
-    ],
-    space: Annotated[list[str] | None, typer.Option("--space", metavar="KEY=RANGE", help=_SPACE)] = None,
-    trials: Annotated[
-        int, typer.Option(min=1, help="Number of settings to try. The first is the experiment as it is.")
-    ] = 24,
+    experiment: _Experiment, space: _Space = None, trials: _Trials = 24,
     sampler: Annotated[str, typer.Option(help="tpe, random or grid.")] = "tpe",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sampler.")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="Runs per trial; a trial is judged by their mean.")] = 3,
-    validation: Annotated[
-        str, typer.Option(metavar="A:B", help="Training rows and validation rows of a trial, as a ratio.")
-    ] = "4:1",
-    prune: Annotated[
-        bool, typer.Option("--prune", help="Give up trials below the median after a quarter or half of their rounds.")
-    ] = False,
+    validation: _Validation = "4:1", prune: _Prune = False,
     batch: Annotated[int, typer.Option(min=1, help="Trials that are suggested together and run side by side.")] = 4,
-    repeats: Annotated[
-        int, typer.Option(min=0, help="Further seeds of the three best trials and of the defaults, on validation rows.")
-    ] = 3,
+    repeats: _Repeats = 3,
     confirm: Annotated[int, typer.Option(min=0, help="Fresh seeds of both with all training rows, on test rows.")] = 3,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the experiment. Repeatable."),
-    ] = None,
-    engine: Annotated[
-        str, typer.Option(help="Engine that trains the parties: one of `silobench list engines`.")
-    ] = "auto",
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of worker processes. Default: one per core.")
-    ] = None,
-    ray_address: RayAddress = None,
-    cpus_per_party: CpusPerParty = None,
-    gpus_per_party: GpusPerParty = None,
-    device: Device = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Directory of the study. Default: runs/tune-NAME, by the file.")
-    ] = None,
-    json_: Json = False,
-    plugin: Plugins = None,
-    data_dir: DataDir = None,
-) -> None:
+    set_: options.Overrides = None, engine: options.EngineName = "auto", workers: options.Workers = None,
+    ray_address: options.RayAddress = None, cpus_per_party: options.CpusPerParty = None,
+    gpus_per_party: options.GpusPerParty = None, device: options.Device = None, out: _Folder = None,
+    json_: options.Json = False, plugin: options.Plugins = None, data_dir: options.DataDir = None,
+) -> None:  # fmt: skip
     """Search any arguments of an experiment by validation rows; run it again to resume.
 
     Trials never see the test rows. At the end the tuned experiment is written as a file, and it is compared with the
@@ -84,22 +70,13 @@ def tune(
     """
     engine = with_cluster(engine, workers, ray_address, cpus_per_party, gpus_per_party)
     prepare_workers(engine, workers)
-    with waiting("planning the study"):
-        from silobench.runs.experiment import load_plugin, override, read_experiment
-        from silobench.tuning.search import Search, definition_of, notes, open_study, outcome_of
+    folder, plugins = out or Path("runs") / f"tune-{experiment.stem}", tuple(plugin or ())
+    overrides = settings_of(set_ or []) | ({"device": device} if device else {})
+    sampling = {"sampler": sampler, "seed": seed, "seeds": seeds, "validation": validation, "prune": prune}
+    study = _opened(folder, experiment, overrides, space or [], plugins, {**sampling, "batch": batch})
+    from silobench.tuning.search import Search, outcome_of
 
-        for path in plugin or ():
-            load_plugin(path)
-        overrides = settings_of(set_ or []) | ({"device": device} if device else {})
-        choices = override(read_experiment(experiment), overrides)
-        options = {"sampler": sampler, "seed": seed, "seeds": seeds, "validation": validation, "prune": prune}
-        ranges = _ranges(choices, settings_of(space or [], "--space", '"solver.lr=log(0.001, 1.0)"'))
-        definition = definition_of(choices, ranges, **options, batch=batch)
-        folder = out or Path("runs") / f"tune-{experiment.stem}"
-        study = open_study(definition, folder)
-    for note in notes(definition):
-        print(f"note: {note}", file=sys.stderr)
-    search = Search(folder, _runner(engine, workers, plugin or ()), tuple(plugin or ()), _announcer(folder))
+    search = Search(folder, _runner(engine, workers, plugins), plugins, _announcer(folder))
     study = search.until(study, trials)
     study = search.repeat(study, repeats) if repeats else study
     study = search.confirm(study, confirm) if confirm else study
@@ -107,6 +84,30 @@ def tune(
     outcome = outcome_of(study, folder)
     _write_tuned(outcome, folder)
     _print_outcome(outcome, folder, json_)
+
+
+def _opened(
+    folder: Path,
+    experiment: Path,
+    overrides: Mapping[str, Any],
+    space: list[str],
+    plugins: Sequence[Path],
+    sampling: Mapping[str, Any],
+) -> "Study":
+    """Return the study of a folder, as it was left or new, and print the notes about its search space."""
+    with waiting("planning the study"):
+        from silobench.runs.experiment import load_plugin, override, read_experiment
+        from silobench.tuning.search import definition_of, notes, open_study
+
+        for path in plugins:
+            load_plugin(path)
+        choices = override(read_experiment(experiment), overrides)
+        ranges = _ranges(choices, settings_of(space, "--space", '"solver.lr=log(0.001, 1.0)"'))
+        definition = definition_of(choices, ranges, **sampling)
+        study = open_study(definition, folder)
+    for note in notes(definition):
+        print(f"note: {note}", file=sys.stderr)
+    return study
 
 
 def _ranges(choices: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,8 +153,9 @@ def _announcer(folder: Path) -> "Any":
 
 def _write_tuned(outcome: "Outcome", folder: Path) -> Path:
     from silobench.atomic import replace_atomically
+    from silobench.spec.toml import toml_text
     from silobench.tuning.search import tuned_choices
-    from silobench.tuning.verdict import sentences, toml_text
+    from silobench.tuning.verdict import sentences
 
     choices = tuned_choices(outcome.study.definition.choices, outcome.best.trial.values)
     path = folder / "tuned.toml"

@@ -9,6 +9,7 @@ import typer
 
 from silobench.cli.busy import waiting
 from silobench.cli.options import LoadedPlugins
+from silobench.cli.output import print
 from silobench.errors import RecordError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _PORT = 8642  # if it is free and no other is asked for, so that a page finds th
 
 
 def watch(
-    directory: Annotated[Path, typer.Argument(help="Directory of runs; it may have none yet.")],
+    directory: Annotated[Path, typer.Argument(help="Directory of runs; it may have none yet, or not exist yet.")],
     port: Annotated[
         int | None,
         typer.Option(min=0, max=65535, help=f"Port of the pages; 0 for any free one. Default: {_PORT}, if it is free."),
@@ -35,10 +36,8 @@ def watch(
 
     The pages can only be read, and nothing is written into the directory.
     """
-    if not directory.is_dir():
-        raise RecordError(
-            f"there is no directory {directory}: start the experiment first, or create the directory to wait for it."
-        )
+    if directory.exists() and not directory.is_dir():
+        raise RecordError(f"{directory} is a file: give the directory of runs, as in `silobench run ... --out DIR`.")
     from silobench.live.pages import live_pages
     from silobench.live.site import LiveSite
 
@@ -76,6 +75,8 @@ def _print_address(directory: Path, host: str, address: str) -> None:
     from silobench.live.server import is_private
 
     print(f"watching {directory}: {address} (Ctrl-C ends it)", flush=True)
+    if not directory.exists():
+        print(f"note: {directory} does not exist yet, so this waits for it: check the path, or start the runs.")
     if not is_private(host):
         print(
             f"warning: --host {host} lets everyone who can reach this machine read the results; there is no password.",

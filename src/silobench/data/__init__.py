@@ -27,9 +27,7 @@ from silobench.data.readers import (
     user_linked,
     user_tables,
 )
-from silobench.data.readers import (
-    libsvm as libsvm_text,
-)
+from silobench.data.readers import libsvm as libsvm_text
 from silobench.data.store.directory import data_dir, stamp, stamps
 from silobench.errors import DataError, SpecError
 from silobench.spec import Registry, Spec, parse

@@ -23,12 +23,14 @@ class ArrayScaler:
     @classmethod
     def of(cls, x: NDArray[Any]) -> "ArrayScaler":
         """Return the scaler of training rows."""
-        mean, deviation = x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64)
+        with np.errstate(invalid="ignore"):  # infinite values give NaN, which `Dataset` refuses
+            mean, deviation = x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64)
         return cls(mean, nonzero_scale(mean, deviation))
 
     def scaled(self, x: NDArray[Any]) -> NDArray[np.float32]:
         """Return rows as the network gets them."""
-        return ((x - self.mean) / self.scale).astype(np.float32)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return ((x - self.mean) / self.scale).astype(np.float32)
 
     @staticmethod
     def is_stored_in(facts: Mapping[str, Any]) -> bool:

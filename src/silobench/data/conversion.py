@@ -41,6 +41,8 @@ def features_array(source: str, x: Any, of_words: bool = False) -> Any:
 def _sparse(source: str, x: Any) -> Any:
     if x.dtype.kind not in "fiub":
         raise DataError(f"{source} of type {x.dtype} in a sparse matrix: real numbers are needed, so convert them.")
+    if x.ndim != 2:
+        raise DataError(f"{source} of shape {x.shape} in a sparse array: rows [n, columns] are needed; reshape them.")
     rows = x if x.format == "csr" else x.tocsr()
     if not isinstance(rows, sparse.csr_matrix):
         rows = sparse.csr_matrix(rows)
@@ -65,7 +67,7 @@ def labels_array(source: str, y: Any, classes: Sequence[str] | None) -> NDArray[
     if array.dtype.kind in "iub":
         return array.astype(np.int64)
     if array.dtype.kind == "f":
-        whole = np.isfinite(array) & (array == np.round(array))
+        whole = (np.abs(array) < 2.0**63) & (array == np.round(array))
         if not whole.all():
             raise DataError(
                 f"{source} such as {array[~whole][0]}, which is not the number of a class: use 0, 1, 2, ..., or "
@@ -98,6 +100,8 @@ def _named(source: str, array: NDArray[Any], classes: Sequence[str]) -> NDArray[
 
 def as_array(source: str, values: Any) -> NDArray[Any]:
     """Return a list, tensor, Series, DataFrame or array as a NumPy array."""
+    if np.ma.is_masked(values):
+        raise DataError(f"{source} with masked values: fill them, or remove those rows.")
     if isinstance(values, np.ndarray):
         return values if values.flags.writeable else values.copy()  # torch warns about read-only arrays
     if type(values).__module__.split(".")[0] == "torch":
@@ -119,7 +123,10 @@ def _tensor(source: str, tensor: Any) -> NDArray[Any]:
     if str(tensor.layout) != "torch.strided":
         raise DataError(f"{source} as a tensor of layout {tensor.layout}: call .to_dense(), or give a SciPy matrix.")
     tensor = tensor.detach().cpu()
-    array: NDArray[Any] = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+    try:
+        array: NDArray[Any] = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+    except TypeError as error:  # NumPy has no such type
+        raise DataError(f"{source} as a tensor of type {tensor.dtype}: convert it with .float().") from error
     return array
 
 

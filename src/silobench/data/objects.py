@@ -3,6 +3,7 @@
 None of these libraries is imported here: an object brings its own.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
@@ -201,8 +202,11 @@ def _texts_or_numbers(source: str, values: Any) -> NDArray[Any]:
         if any(is_absent(value) for value in array.reshape(-1)):
             raise DataError(f"{source} with missing values: fill or remove those rows.")
         numbers = all(isinstance(value, int | float | np.number) for value in array.reshape(-1))
-        array = array.astype(np.float64) if numbers else array.astype(str)
-        if numbers and (array == np.round(array)).all():
+        try:
+            array = array.astype(np.float64) if numbers else array.astype(str)
+        except OverflowError as error:
+            raise DataError(f"{source} with a number that is too large: it must be below 1e308.") from error
+        if numbers and ((array == np.round(array)) & (np.abs(array) < 2.0**63)).all():
             array = array.astype(np.int64)
     if array.dtype.kind not in "fiubU":
         raise DataError(f"{source} of type {array.dtype}: numbers or texts are needed, so convert them.")
@@ -254,13 +258,21 @@ def _pairs(dataset: Any) -> tuple[Any, Any]:
                 "it returns pairs."
             )
         rows.append(_features_of(item[0]))
-        labels.append(item[1].item() if hasattr(item[1], "item") else item[1])
+        labels.append(_label_of(item[1]))
     if not rows:
         raise DataError("from_torch got a dataset without rows: at least one is needed, so add them.")
     names = getattr(dataset, "classes", None)
     if isinstance(names, list | tuple) and all(isinstance(label, int) and 0 <= label < len(names) for label in labels):
         labels = [str(names[label]) for label in labels]
     return _stacked("from_torch has rows", rows), labels
+
+
+def _label_of(value: Any) -> Any:
+    """Return the label of one row as a Python value."""
+    shape = tuple(getattr(value, "shape", ()))
+    if math.prod(shape) != 1:
+        raise DataError(f"from_torch has a label of shape {shape}: one label per row is needed, so give its class.")
+    return value.item() if hasattr(value, "item") else value
 
 
 def _features_of(value: Any) -> NDArray[Any]:

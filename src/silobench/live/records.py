@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from silobench.errors import RecordError
+from silobench.runs.folders import files_under
 from silobench.runs.results import PLANS_FOLDER, Results, read_planned, read_results
-from silobench.runs.stored import StoredRun, checkpoint_file, files_under, read_run
+from silobench.runs.stored import StoredRun, checkpoint_file, read_run
 
 Stamp: TypeAlias = tuple[tuple[int, int, int], ...]  # inode, size and time of change in nanoseconds, file by file
 _ABSENT = (0, 0, 0)

@@ -4,6 +4,7 @@ It answers GET and HEAD with files of the newest edition, which are in memory: n
 another host name are refused, because a page elsewhere may let its own name point to this machine (DNS rebinding).
 """
 
+import errno
 import hashlib
 import ipaddress
 import mimetypes
@@ -20,7 +21,7 @@ from silobench.live.site import STATE, Edition
 
 _HEADERS = {
     "Cache-Control": "no-cache",  # the browser asks each time, and gets 304 where nothing changed
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -44,10 +45,7 @@ class LiveServer(ThreadingHTTPServer):
                 self.names.add(socket.gethostname().lower())
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise ConfigError(
-                f"{host} port {port} cannot be used ({reason}): choose another --port, or another --host."
-            ) from error
+            raise ConfigError(_refusal(host, port, error)) from error
 
     @property
     def address(self) -> str:
@@ -80,6 +78,14 @@ class LiveServer(ThreadingHTTPServer):
         """Ignore a browser that went away in the middle of an answer."""
 
 
+def _refusal(host: str, port: int, error: OSError | OverflowError) -> str:
+    """Return why a server cannot listen, and which option to change."""
+    reason = getattr(error, "strerror", None) or str(error)
+    if getattr(error, "errno", None) in (errno.EADDRINUSE, errno.EACCES):
+        return f"port {port} of {host} cannot be used ({reason}): choose another --port."
+    return f"--host {host} is no address of this machine ({reason}): leave it out, or give one that it has."
+
+
 class _Handler(BaseHTTPRequestHandler):
     """Answers one request. A connection is closed after it (HTTP/1.0), so that none outlives the server."""
 
@@ -104,7 +110,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         edition = self.server.edition()
-        path = unquote(urlsplit(self.path).path).removeprefix("/")
+        try:
+            path = unquote(urlsplit(self.path).path).removeprefix("/")
+        except ValueError:  # such as http://[::1
+            self.send_error(HTTPStatus.BAD_REQUEST, "that is not an address of a page")
+            return
         name = f"{path}index.html" if path.endswith("/") or not path else path
         content = edition.state() if name == STATE else edition.files.get(name)
         if content is None:

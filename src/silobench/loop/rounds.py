@@ -60,23 +60,12 @@ def rounds(
     trained. A `state` whose run has ended yields no record.
     """
     setting = checked_setting(method, federation, task, seed)
+    planted = setting if plant is None else plant(setting)
     schedule = Schedule(
-        setting if plant is None else plant(setting),
-        rounds,
-        participation,
-        eval_every,
-        eval_on,
-        engine or inline(),
-        selection or uniform(),
-        controller or fixed(),
-        network or link(),
-        exchange or star(),
-        availability or always(),
-        pace or synchronous(),
-        clock or measured(),
-        broadcast,
-        adversary=adversary or none(),
-    )
+        planted, rounds, participation, eval_every, eval_on, engine or inline(), selection or uniform(),
+        controller or fixed(), network or link(), exchange or star(), availability or always(), pace or synchronous(),
+        clock or measured(), broadcast, adversary=adversary or none(),
+    )  # fmt: skip
     return _records(schedule, state)  # wrong arguments are refused now, not when the first round is asked for
 
 

@@ -21,6 +21,7 @@ from silobench.method.method import Buffers, Method
 from silobench.method.solvers import Problem, Solver
 from silobench.method.types import Algorithm, Count, Layout, Memory, ServerOptimizer, Vector, at
 from silobench.models import CustomLoss, Mlp
+from silobench.models.devices import seed_torch
 from silobench.rng import stream, torch_seed
 from silobench.spec.registry import part_name
 from silobench.training.setting import Setting
@@ -232,7 +233,7 @@ class _Bound(ABC):
         """Return the gradient of every class's mean loss, [classes, d]; zeros for a class without rows."""
         zeros = torch.zeros_like(params)
         with torch.random.fork_rng(devices=[]):  # a network that draws numbers draws the same at every point
-            torch.manual_seed(torch_seed(self.schedule.setting.seed, "bound"))
+            seed_torch(torch_seed(self.schedule.setting.seed, "bound"))
             return torch.stack([p.gradient(params) if p.party.samples else zeros for p in self.problems])
 
     def remember(self, memory: Memory) -> None:

@@ -24,6 +24,7 @@ from silobench.method.method import Method
 from silobench.method.solvers import Solver
 from silobench.method.solvers.dp_sgd import DpSgd
 from silobench.method.types import Algorithm, Count, Memory, NonNegative, Server, Transform, Vector, at
+from silobench.models.devices import seed_torch
 from silobench.rng import stream, torch_seed
 from silobench.training.setting import Setting
 from silobench.training.state import RoundRecord, State
@@ -172,7 +173,7 @@ def _attacked(schedule: Schedule, server: Server, victim: int, effort: _Effort) 
     method = MATCHING if images is None else FIRST_LAYER
     if images is None:
         with one_thread(task), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(torch_seed(setting.seed, "inversion", party=victim))
+            seed_torch(torch_seed(setting.seed, "inversion", party=victim))
             images = by_matching(task, gradient, y, x.shape, pixels, effort.steps, effort.smoothness, known)
     originals = x[: small.parties[0].samples].cpu()
     return _Attack(originals, closest(originals, images.clamp(*pixels)), len(x), method)

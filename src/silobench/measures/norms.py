@@ -13,6 +13,7 @@ from silobench.federation import Party
 from silobench.measures.measure import MEASURES, Findings, Measure
 from silobench.measures.parties import periodic
 from silobench.method.types import Count
+from silobench.models.devices import seed_torch
 from silobench.rng import stream
 from silobench.tasks.task import Weights
 from silobench.training.setting import Setting
@@ -72,7 +73,7 @@ def _statistics(setting: Setting, party: Party, model: Weights, minibatches: int
     rng = stream(setting.seed, "norm divergence", now, party.id)
     by_layer: dict[str, list[tuple[Tensor, Tensor]]] = {}
     with _recording(network.module, by_layer), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)  # for a network that draws numbers while it trains
+        seed_torch(0)  # for a network that draws numbers while it trains
         for _ in range(minibatches):
             rows = torch.from_numpy(rng.choice(party.rows.numpy(), batch, replace=False))
             network.module(setting.federation.batch(rows)[0])  # in training mode: a test may compute something else

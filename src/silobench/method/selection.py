@@ -38,14 +38,9 @@ def no_cohort(value: Any, parties: Collection[int], text: str, count: int | None
     return None if is_right and count in (None, len(value)) else f"{value}, {expected}"
 
 
-SELECTIONS: Registry[Selection] = Registry(
-    "selection",
-    Contract(
-        None,
-        "a function (federation, count, seed, round)",
-        {"select": Form("federation, count, seed, round", _is_cohort)},
-    ),
-)
+_ARGUMENTS = "federation, count, seed, round"
+_CONTRACT = Contract(None, f"a function ({_ARGUMENTS})", {"select": Form(_ARGUMENTS, _is_cohort)})
+SELECTIONS: Registry[Selection] = Registry("selection", _CONTRACT)
 
 
 def cohort_size(parties: int, participation: float | int) -> int:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from silobench.errors import ConfigError
+from silobench.models.devices import seed_torch
 from silobench.models.lazy import initialise_lazy
 from silobench.rng import torch_seed
 from silobench.spec.contract import described
@@ -59,7 +60,7 @@ class Model:
             raise ConfigError(f"{part_name(self, 'model')} cannot read rows of {rows}: use {remedy}.")
         # torch initialises from its global generator, so its state is saved and restored.
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(torch_seed(seed, "init"))
+            seed_torch(torch_seed(seed, "init"))
             module = self.module(sizes)
             if not isinstance(module, nn.Module):
                 raise ConfigError(

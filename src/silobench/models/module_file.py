@@ -15,6 +15,7 @@ from silobench.models.estimators import is_estimator
 from silobench.models.model import Model
 from silobench.models.registry import MODELS
 from silobench.models.sources import as_model
+from silobench.spec import parse
 
 _NAME = "silobench_model_file"  # of the module while its file runs; it cannot be imported, so workers get its classes
 
@@ -45,6 +46,19 @@ def file_and_name(path: str) -> tuple[str, str]:
     """
     file, _, name = path.rpartition(":") if ":" in path and not path.endswith(".py") else (path, "", "")
     return file, name
+
+
+def code_file(model: str) -> str:
+    """Return the file that building a model's spec would execute, without executing it; empty if there is none.
+
+    No other spec runs a file, so this is what to ask before a spec of somebody else is built.
+
+    >>> code_file("module(path=model.py:Net)"), code_file("Module(model.py)"), code_file("cnn")
+    ('model.py', 'model.py', '')
+    """
+    if parse(model).name != module.__name__:
+        return ""
+    return file_and_name(str(dict(MODELS.bind(model).full.kwargs)["path"]))[0]
 
 
 def read_text(file: Path) -> str:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from silobench.errors import ConfigError, SilobenchError
+from silobench.models.devices import seed_torch
 from silobench.models.norms import accept_single_rows
 from silobench.models.sources import not_copyable
 
@@ -184,7 +185,7 @@ class Trial:
         """Return the loss on the rows, and fill the gradients."""
         try:
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(_SEED)
+                seed_torch(_SEED)
                 twin.zero_grad(set_to_none=True)
                 value = loss(twin, self.x, self.y)
                 value.backward()

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from silobench.analysis.attacks import CANARIES, MEMBERSHIP, attack_tables
-from silobench.analysis.cells import CellResult, Published, PublishedCost, collect
+from silobench.analysis.cells import CellResult, Published, PublishedCost, References, collect
 from silobench.analysis.claims import Finding
 from silobench.analysis.groups import Cells, grouped
 from silobench.analysis.inversion import INVERSION, inversion_tables
@@ -45,9 +45,19 @@ def published_cost(label: Label, parties: int) -> PublishedCost | None:
     return next(filter(None, (paper.cost(label, parties) for paper in studies)), None)
 
 
+def replicated_accuracies(label: Label, parties: int) -> list[Published]:
+    """Return the accuracies that independent replications of papers have for a setting, in the order of papers."""
+    studies = () if label.has_replaced_parts else PAPERS
+    accuracies = [find(label, parties) for paper in studies for find in paper.replications]
+    return [accuracy for accuracy in accuracies if accuracy is not None]
+
+
+REFERENCES = References(published_accuracy, published_cost, replicated_accuracies)
+
+
 def collect_cells(runs: Iterable[StoredRun]) -> list[CellResult]:
-    """Return the cells of finished runs, with the papers' numbers."""
-    return collect(runs, published_accuracy, published_cost)
+    """Return the cells of finished runs, with the papers' numbers and those of replications."""
+    return collect(runs, REFERENCES)
 
 
 def rope_option(text: str) -> float | Ropes:

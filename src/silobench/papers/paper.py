@@ -5,16 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from silobench.analysis.cells import FindAccuracy, FindCost
+from silobench.analysis.cells import FindAccuracy, FindCost, no_number
 from silobench.analysis.claims import Finding
 from silobench.analysis.groups import Cells
 from silobench.analysis.tables import Table
 from silobench.report.drawing import Section
-from silobench.runs.label import Label
-
-
-def _nothing(label: Label, parties: int) -> None:
-    """Find no published number."""
 
 
 def _no_sections(cells: Cells) -> Sequence[Section]:
@@ -32,14 +27,19 @@ class Paper:
     citation: str
     folder: Path
     findings: Sequence[Finding]
-    accuracy: FindAccuracy = _nothing
+    accuracy: FindAccuracy = no_number
     """(label, number of parties) -> the accuracy that the paper prints for this setting; None for any other setting.
 
     It must check all that affects the number: dataset, partition, model, solver, algorithm, the number of parties,
     participation, and start (`published.is_usual` checks start and the server's choices, `published.participation` has
     the share of parties). What may differ from the paper, such as rounds, is stated in `Published.setting`.
     """
-    cost: FindCost = _nothing
+    replications: Sequence[FindAccuracy] = ()
+    """The same for each independent replication of the paper: its number, with its short name in `Published.by`.
+
+    Tables show them after the paper's number. Findings are never judged by them.
+    """
+    cost: FindCost = no_number
     """(label, number of parties) -> the cost of a round that the paper prints for this setting."""
     tables: Sequence[Callable[[Cells], Table]] = ()
     """Tables of `silobench show` of runs in which parties hold rows; those without rows are left out."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from silobench.errors import PartitionError
 from silobench.partitions.skew import Partition
+from silobench.safety.texts import cells
 
 
 def export_partition(
@@ -28,7 +29,7 @@ def export_partition(
         np.savez_compressed(out / "rows.npz", **arrays)
         with (out / "counts.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(["party", *(f"class {name}" for name in classes)])
-            writer.writerows([name, *row] for name, row in zip(names, counts, strict=True))
+            writer.writerow(cells(["party", *(f"class {name}" for name in classes)]))
+            writer.writerows(cells([name, *row]) for name, row in zip(names, counts, strict=True))
     except OSError as error:
         raise PartitionError(f"{out} cannot be written ({error.strerror}): choose another folder.") from error

@@ -1,6 +1,7 @@
 """Sections of the page about evidence and costs: posteriors of the best algorithms, and time by part."""
 
 from collections.abc import Mapping
+from itertools import islice
 
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
@@ -37,14 +38,15 @@ def time_sections(cells: Cells) -> list[Section]:
     """Return convergence, throughput, overhead and ratios; the time of server and parties as bars; phases."""
     settings = grouped(cells, lambda cell: cell.label.without(*_METHOD))
     names = [name for name in varying(cells) if name not in _METHOD]
-    drawings = [
+    drawings = (
         Drawing(caption(setting[0], names, cells), stacked_chart("time of server and parties, by part", bars))
         for setting in settings
         if (bars := _bars(setting))
-    ]
+    )
+    few = list(islice(drawings, _MOST_SETTINGS))
     sections = [
         Section("Time and communication", [], time_table(cells, by_partition=True)),
-        Section("Time of server and parties", drawings[:_MOST_SETTINGS], decomposition_table(cells)),
+        Section("Time of server and parties", few, decomposition_table(cells)),
         *(Section(table.title.partition(" (")[0], [], table) for table in phases_tables(cells)),
     ]
     return [section for section in sections if section.table.rows]

@@ -4,12 +4,12 @@ All pairs that are decided are in the page, by setting and budget, so a choice o
 ranks are counted from the pairs. The tables are complete without the script.
 """
 
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from markupsafe import Markup
 
@@ -17,16 +17,23 @@ from silobench.analysis.board_tables import RULES, rank_text, score_text, standi
 from silobench.analysis.budget import Budget, levels, spendings
 from silobench.analysis.cells import CellResult
 from silobench.analysis.leaderboard import Board, RankedContest
+from silobench.analysis.tables import published_text
 from silobench.analysis.units import duration, size
 from silobench.atomic import replace_atomically
 from silobench.errors import listed
 from silobench.report.charts.values import Axis, DotChart, Dots, Heatmap, Value
 from silobench.report.drawing import Drawing
+from silobench.report.escaping import json_of_script
 from silobench.report.page import Page
 from silobench.report.rendering import Frame, Link, refuse_foreign, render
 from silobench.runs.stored import StoredRun
 
-SCRIPT = "leaderboard.js"
+SCRIPT, STYLE = "leaderboard.js", "leaderboard.css"
+MOST_WITH_BUDGETS = 2_000  # runs
+NO_BUDGETS = (
+    f"There are more than {MOST_WITH_BUDGETS:,} runs, so the page has no budgets to choose from: --max-rounds, "
+    "--max-bytes and the like rank within one."
+)
 _MOST_ROWS = 40  # settings of a heatmap
 _BUDGETS: dict[str, Callable[[float], Budget]] = {
     "rounds": lambda level: Budget(rounds=int(level) or None),  # half a round is no budget
@@ -54,6 +61,7 @@ class Line:
     rank: str
     is_first: bool
     score: str
+    published: str | None  # what others print; None if nobody prints a number for the setting
     trials: str
     rounds: str
     sent: str
@@ -63,7 +71,8 @@ class Line:
     @property
     def texts(self) -> list[str]:
         """The cells after the method."""
-        return [self.score, self.trials, self.rounds, self.sent, self.time]
+        published = [] if self.published is None else [self.published]
+        return [self.score, *published, self.trials, self.rounds, self.sent, self.time]
 
 
 @dataclass(frozen=True)
@@ -76,9 +85,19 @@ class Block:
     metric: str
     lines: Sequence[Line]
 
+    @property
+    def has_published(self) -> bool:
+        """Whether somebody printed numbers for the setting."""
+        return any(line.published is not None for line in self.lines)
+
 
 def budgets_of(runs: Sequence[StoredRun]) -> list[Budget]:
-    """Return a few budgets to choose from on a page: round numbers below what runs spend."""
+    """Return a few budgets to choose from on a page: round numbers below what runs spend; none for very many runs.
+
+    A board with a budget needs every round of every run.
+    """
+    if len(runs) > MOST_WITH_BUDGETS:
+        return []
     lasts = [list(spendings(run))[-1] for run in runs if run.complete and run.rounds]
     chosen: list[Budget] = []
     for name, of in _BUDGETS.items():
@@ -95,7 +114,7 @@ def write_board(boards: Sequence[Board], path: Path, title: str = "Leaderboard")
     refuse_foreign(path)
     page = Page(path.name, "Leaderboard", template="leaderboard.html", content=_content(boards, path))
     links = [Link(f"#{part.lower()}", part) for part in ("Standings", "Settings", "Rules")]
-    frame = Frame(title, links, is_alone=True, more_scripts=(SCRIPT,))
+    frame = Frame(title, links, is_alone=True, more_scripts=(SCRIPT,), more_styles=(STYLE,))
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_atomically(path, render(page, frame).encode())
     return path
@@ -104,7 +123,10 @@ def write_board(boards: Sequence[Board], path: Path, title: str = "Leaderboard")
 def _content(boards: Sequence[Board], path: Path) -> dict[str, Any]:
     first = boards[0]
     methods = _methods(boards)
+    trials = sum(len(cell.runs) for one in first.contests for cell in one.contest.methods.values())
     blocks = [_block(one, path) for one in first.contests]
+    published = [block.has_published for block in blocks]  # in boards with a budget, this column is empty
+    data = [_board_data(board, methods, path, published) for board in boards]
     return {
         "standings": standings_table(first) if first.standings else None,
         "charts": [drawing for drawing in (_chart(first), _heatmap(first)) if drawing],
@@ -115,8 +137,9 @@ def _content(boards: Sequence[Board], path: Path) -> dict[str, Any]:
         "skews": sorted({block.skew for block in blocks}),
         "budgets": [board.budget.text for board in boards],
         "rules": RULES,
-        "trials": sum(len(cell.runs) for one in first.contests for cell in one.contest.methods.values()),
-        "data": _as_script({"methods": methods, "boards": [_board_data(board, methods, path) for board in boards]}),
+        "trials": trials,
+        "note": NO_BUDGETS if trials > MOST_WITH_BUDGETS and not first.budget else "",
+        "data": _as_script({"methods": methods, "boards": data}),
     }
 
 
@@ -128,9 +151,7 @@ def _methods(boards: Sequence[Board]) -> list[str]:
 
 
 def _as_script(data: Any) -> Markup:
-    """Return JSON for a script element, which no text in it can end."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+    return Markup(json_of_script(data))
 
 
 # --- settings -----------------------------------------------------------------------------------------
@@ -138,16 +159,18 @@ def _as_script(data: Any) -> Markup:
 
 def _block(one: RankedContest, path: Path) -> Block:
     contest = one.contest
-    return Block(contest.name, contest.dataset, contest.skew, contest.metric.heading, _lines(one, path))
+    cells = [*contest.methods.values(), *contest.baselines.values()]
+    lines = _lines(one, path, any(cell.published for cell in cells))
+    return Block(contest.name, contest.dataset, contest.skew, contest.metric.heading, lines)
 
 
-def _lines(one: RankedContest, path: Path) -> list[Line]:
+def _lines(one: RankedContest, path: Path, has_published: bool) -> list[Line]:
     contest = one.contest
-    lines = [_line(name, contest.methods[name], one, path) for name in one.listed]
-    return [*lines, *(_line(name, cell, one, path) for name, cell in contest.baselines.items())]
+    cells = {**{name: contest.methods[name] for name in one.listed}, **contest.baselines}
+    return [_line(name, cell, one, path, has_published) for name, cell in cells.items()]
 
 
-def _line(name: str, cell: CellResult, one: RankedContest, path: Path) -> Line:
+def _line(name: str, cell: CellResult, one: RankedContest, path: Path, has_published: bool) -> Line:
     place = one.places.get(name)
     seconds = cell.virtual_seconds
     return Line(
@@ -155,6 +178,7 @@ def _line(name: str, cell: CellResult, one: RankedContest, path: Path) -> Line:
         _REFERENCE if name in one.contest.baselines else rank_text(place),
         bool(place and place.above == 0),
         score_text(cell),
+        published_text(cell.published) if has_published else None,
         str(len(cell.runs)),
         f"{cell.rounds:g}",
         size(cell.bytes_up + cell.bytes_down),
@@ -164,23 +188,26 @@ def _line(name: str, cell: CellResult, one: RankedContest, path: Path) -> Line:
 
 
 def _href(run: StoredRun, path: Path) -> str:
-    """Return the way from the page to the record of a run; empty where it is in an archive."""
+    """Return the way from the page to the record of a run; empty where it is in an archive.
+
+    A folder may have any name, also one that a browser would take for the beginning of an address (javascript:).
+    """
     file = run.path / "run.json"
-    return Path(os.path.relpath(file.resolve(), path.parent.resolve())).as_posix() if file.is_file() else ""
+    return quote(Path(os.path.relpath(file.resolve(), path.parent.resolve())).as_posix()) if file.is_file() else ""
 
 
-def _board_data(board: Board, methods: Sequence[str], path: Path) -> dict[str, Any]:
+def _board_data(board: Board, methods: Sequence[str], path: Path, published: Sequence[bool]) -> dict[str, Any]:
     """Return what the script needs to rank anew: lines and decided pairs by setting, with methods by number."""
     number = {name: place for place, name in enumerate(methods)}
     return {
         "settings": [
             {
-                "lines": [[number.get(line.method, line.method), *line.texts] for line in _lines(one, path)],
+                "lines": [[number.get(line.method, line.method), *line.texts] for line in _lines(one, path, shown)],
                 "ranked": [number[name] for name in one.ranked],
                 "better": sorted([number[a], number[b]] for a, b in one.better),
                 "outside": [number[name] for name in one.contest.outside],
             }
-            for one in board.contests
+            for one, shown in zip(board.contests, published, strict=True)
         ]
     }
 

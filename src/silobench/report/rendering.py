@@ -4,7 +4,7 @@ One more page, such as a leaderboard, needs a `Page` and a `Frame`:
 
     frame = Frame("My study", [Link("index.html", "Overview"), Link("board.html", "Leaderboard")], "board.html")
     html = render(Page("board.html", "Leaderboard", [Section("By setting", drawings, table)]), frame)
-    copy_assets(folder)  # styles and scripts beside it, in folder/assets
+    files = assets()  # styles and scripts by the path that the page expects them at, such as assets/tables.js
 
 A page with a form of its own has a template that extends ``base.html``, fills the block `content`, and names itself in
 `Page.template`. ``macros.html`` has its parts: `table(table)`, `figure(drawing)`, `figures(drawings)`,
@@ -20,18 +20,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from silobench import __version__
-from silobench.atomic import replace_atomically
 from silobench.errors import RecordError
 from silobench.report.charts.page import markup
 from silobench.report.drawing import Drawing
 from silobench.report.page import Page
 from silobench.report.table_markup import rows_markup
 from silobench.report.table_view import view
+from silobench.safety.texts import visible
 
 STYLES = ("site.css", "charts.css")
 SCRIPTS = ("theme.js", "tables.js", "charts.js")  # the first runs before the page is drawn
@@ -58,6 +59,7 @@ class Frame:
     is_alone: bool = False  # one file with styles and scripts inside
     live: bool = False  # the page is served, and may ask its server for news
     more_scripts: tuple[str, ...] = ()  # besides those of every page
+    more_styles: tuple[str, ...] = ()
 
     @property
     def heading(self) -> str:
@@ -70,14 +72,16 @@ class Frame:
         return (*SCRIPTS, *self.more_scripts)
 
     @property
+    def styles(self) -> tuple[str, ...]:
+        return (*STYLES, *self.more_styles)
+
+    @property
     def policy(self) -> str:
         """The content security policy: styles and scripts of the site itself, and nothing else.
 
         Pages that are opened from disk have no origin in some browsers, so `file:` is named besides `'self'`.
         """
-        hashes = " ".join(f"'sha256-{_digest(asset(name))}'" for name in self.scripts)
-        scripts = hashes if self.is_alone else "'self' file:"
-        styles = "'unsafe-inline'" if self.is_alone else "'self' file: 'unsafe-inline'"
+        scripts, styles = (_hashes(names) if self.is_alone else "'self' file:" for names in (self.scripts, self.styles))
         connect = "'self'" if self.live else "'none'"
         return (
             f"default-src 'none'; script-src {scripts}; style-src {styles}; img-src data:; connect-src {connect}; "
@@ -111,14 +115,16 @@ def environment() -> Environment:
     """Return the templates with the filters that they use."""
     templates = Environment(
         loader=PackageLoader("silobench.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
+        lstrip_blocks=True, finalize=_shown,
     )  # fmt: skip
     templates.filters |= {"view": view, "rows": rows_markup, "picture": picture, "sentences": sentences}
-    templates.globals |= {
-        "version": __version__, "asset": asset, "stylesheets": STYLES,
-        "styles": "\n".join(asset(name) for name in STYLES),
-    }  # fmt: skip
+    templates.globals |= {"version": __version__, "asset": asset}
     return templates
+
+
+def _shown(value: Any) -> Any:
+    """Return a value of a template with hidden characters written out; markup of our own stays as it is."""
+    return visible(value) if type(value) is str else value
 
 
 def picture(drawing: Drawing) -> Markup:
@@ -157,17 +163,12 @@ def asset(name: str) -> str:
     return (files("silobench.report") / "assets" / name).read_text(encoding="utf-8")
 
 
-def _digest(text: str) -> str:
-    return b64encode(hashlib.sha256(text.encode()).digest()).decode()
+def _hashes(names: Sequence[str]) -> str:
+    """Return the digests of styles or scripts in the page, as sources of a policy: no other text is one of them."""
+    digests = (hashlib.sha256(asset(name).encode()).digest() for name in names)
+    return " ".join(f"'sha256-{b64encode(digest).decode()}'" for digest in digests)
 
 
 def assets() -> dict[str, str]:
     """Return all styles and scripts by the path that pages expect them at."""
     return {f"assets/{name}": asset(name) for name in (*STYLES, *SCRIPTS)}
-
-
-def copy_assets(folder: Path) -> None:
-    """Write all styles and scripts into the folder of a site."""
-    (folder / "assets").mkdir(parents=True, exist_ok=True)
-    for path, text in assets().items():
-        replace_atomically(folder / path, text.encode(), durable=False)

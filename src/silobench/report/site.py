@@ -16,7 +16,7 @@ from silobench.errors import RecordError
 from silobench.report.contents import Contents
 from silobench.report.page import Page
 from silobench.report.pages import pages_of
-from silobench.report.pages.runs import MOST_ALONE, run_page
+from silobench.report.pages.runs import MOST_ALONE, MOST_PAGES, run_page
 from silobench.report.rendering import Frame, Link, assets, refuse_foreign, render
 from silobench.runs.results import Results
 from silobench.runs.stored import StoredRun
@@ -92,7 +92,7 @@ def site_files(
     for page in pages:
         yield page.file, render(page, _frame(contents, pages, page.file)).encode()
     frame = _frame(contents, pages, "runs.html", root="../")
-    for run in contents.runs:
+    for run in contents.runs[:MOST_PAGES]:
         yield from of_run(run, frame).items()
     for path, text in assets().items():
         yield path, text.encode()
@@ -121,7 +121,7 @@ def _write_alone(contents: Contents, path: Path) -> Path:
 def _write_folder(files: Mapping[str, bytes], folder: Path) -> None:
     """Write the files of a site. Those of an earlier report are replaced or deleted, and no others are touched."""
     earlier = _written(folder)
-    foreign = [name for name in files if name not in earlier and (folder / name).exists()]
+    foreign = [name for name in files if (name not in earlier and (folder / name).exists()) or _leaves(folder, name)]
     if foreign:
         raise RecordError(
             f"{folder / foreign[0]} exists and was not written by `silobench report`: move it away, or choose another "
@@ -147,10 +147,19 @@ def _written(folder: Path) -> set[str]:
     """
     try:
         names = json.loads((folder / WRITTEN).read_text(encoding="utf-8"))["files"]
-        inside = [name for name in names if not Path(name).is_absolute() and ".." not in Path(name).parts]
-        return {str(name) for name in inside if (folder / name).is_file()}
+        return {str(name) for name in names if not _leaves(folder, name) and (folder / name).is_file()}
     except (OSError, ValueError, KeyError, TypeError):
         return set()
+
+
+def _leaves(folder: Path, name: str) -> bool:
+    """Whether the place of a file is not in the folder: a link, or a name with two dots, leads elsewhere."""
+    place = Path(name)
+    return (
+        place.is_absolute()
+        or ".." in place.parts
+        or not (folder / place).parent.resolve().is_relative_to(folder.resolve())
+    )
 
 
 def _listing(names: set[str]) -> bytes:

@@ -1,10 +1,12 @@
 """Studies of `silobench tune` on pages: the search, what each argument does, the confirmation, and what it all cost."""
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
 
+from silobench.errors import RecordError
 from silobench.report.charts.values import (
     Axis,
     BarChart,
@@ -30,10 +32,28 @@ from silobench.tuning.verdict import sentences
 
 def study_pages(runs: Iterable[StoredRun]) -> list[Page]:
     """Return the page of the studies that runs belong to; none without a study."""
-    folders = sorted({run.path.parents[1] for run in runs if len(run.path.parents) > 1})
-    sections = [section for folder in folders if (folder / STUDY).is_file() for section in _sections(folder)]
+    sections = [section for folder in _folders(runs) for section in _sections(folder)]
     page = Page("tuning.html", "Tuning", sections, "How the best setting was found, and what that cost.")
     return [page] if sections else []
+
+
+def study_problems(runs: Iterable[StoredRun]) -> list[str]:
+    """Return a sentence about each study that runs belong to and that is damaged."""
+    return [problem for folder in _folders(runs) if (problem := _problem(folder))]
+
+
+def _folders(runs: Iterable[StoredRun]) -> list[Path]:
+    """Return the folders of the studies that runs belong to."""
+    folders = sorted({run.path.parents[1] for run in runs if len(run.path.parents) > 1})
+    return [folder for folder in folders if os.path.lexists(folder / STUDY)]
+
+
+def _problem(folder: Path) -> str:
+    try:
+        read_study(folder)
+    except RecordError as error:
+        return str(error)
+    return ""
 
 
 def study_sections(directory: Path) -> list[Section]:
@@ -42,10 +62,14 @@ def study_sections(directory: Path) -> list[Section]:
 
 
 def _sections(folder: Path) -> list[Section]:
-    outcome = read_outcome(read_study(folder), folder)
+    """Return the sections of a study; one that says what is wrong, if the study or a run of it is damaged."""
+    name = folder.resolve().name
+    try:
+        outcome = read_outcome(read_study(folder), folder)
+    except RecordError as error:
+        return [Section(f"{name}: the study cannot be shown", lead=[str(error)])]
     if not outcome.finished:
         return []
-    name = folder.resolve().name
     search = [_history(outcome), *_by_argument(outcome), *_importance(outcome)]
     answer = [f"{line[:1].upper()}{line[1:]}" for line in sentences(outcome)]
     sections = [Section(f"{name}: the search", search, trials_table(outcome), answer)]
@@ -137,7 +161,7 @@ def _spending(outcome: Outcome) -> Drawing:
     """Return the best score so far against the seconds that the search had taken."""
     metric, spent, best, points = outcome.metric, 0.0, None, []
     for trial in outcome.trials:
-        spent += sum(row.total_seconds for run in trial.runs for row in run.rounds)
+        spent += sum(run.totals.seconds for run in trial.runs)
         if trial.is_complete:
             best = trial.score if best is None else metric.best([best, trial.score])
             points.append(Point(spent, _shown(metric, best)))

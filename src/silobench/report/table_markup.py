@@ -1,10 +1,10 @@
 """The rows of a table as HTML. A report of many runs has a million cells, so they are not written by a template."""
 
 from collections.abc import Sequence
-from html import escape
 
 from markupsafe import Markup
 
+from silobench.report.escaping import escape
 from silobench.report.table_view import Column, EntryView
 
 _LINES = Sequence[Sequence[EntryView]]
@@ -42,7 +42,6 @@ def _words(entry: EntryView) -> str:
 
 
 def _published(entry: EntryView) -> str:
-    if not entry.paper:
-        return ""
     gap = f' <span class="gap {entry.gap_class}">{entry.gap_text}</span>' if entry.gap is not None else ""
-    return f"<small>{escape(entry.paper_text)}{gap}</small>"
+    paper = f"<small>{escape(entry.paper_text)}{gap}</small>" if entry.paper else ""
+    return paper + (f"<small>{escape(entry.replications)}</small>" if entry.replications else "")

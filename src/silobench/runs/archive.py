@@ -20,11 +20,12 @@ from silobench.runs.stored import (
     StoredRun,
     read_bytes,
     read_facts,
+    rows_of,
     run_paths,
     sha256,
     typed_run,
+    verified,
     verified_facts,
-    verified_rows,
 )
 
 SUFFIX = ".runs.xz"
@@ -32,7 +33,9 @@ PUBLISHED_FOLDER = Path(__file__).with_name("published")
 _KIND = "silobench records"
 _VERSION = 1
 _MOST_PACKED = 64 * 2**20  # bytes of a file
-_MOST_UNPACKED = 1024 * 2**20  # bytes of its text: a small file must not fill the memory
+_MOST_UNPACKED = 512 * 2**20  # bytes of its text
+_SMALL = 32 * 2**20  # bytes of text that every file may have; more must be less than _MOST_RATIO times its size
+_MOST_RATIO = 100  # records of runs get 7 to 10 times smaller
 _MOST_MEMORY = 128 * 2**20  # bytes that unpacking itself may take
 _LEAST = 1 << 12  # bytes that are unpacked to read a header
 _GET_ANOTHER = "get the file again, or pack the runs again with `silobench leaderboard pack`."
@@ -54,8 +57,9 @@ class Record:
     def run(self) -> StoredRun:
         """The run, verified and typed."""
         seal = self.facts["records"]
-        rows = verified_rows(self.lines, seal["bytes"], seal["sha256"], self.path / "rounds.jsonl")
-        return typed_run(self.path, self.facts, rows)
+        file = self.path / "rounds.jsonl"
+        lines = verified(self.lines, seal["bytes"], seal["sha256"], file)
+        return typed_run(self.path, self.facts, rows_of(lines, file))
 
 
 @dataclass(frozen=True)
@@ -130,17 +134,23 @@ def _text(path: Path, most: int | None = None) -> bytes:
     if path.is_file() and path.stat().st_size > _MOST_PACKED:
         raise _damaged(path, f"it has more than {_MOST_PACKED} bytes")
     content = read_bytes(path)
+    limit = _most_text(len(content))
     unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MOST_MEMORY)
     try:
-        text = unpacker.decompress(content, max_length=most or _MOST_UNPACKED)
+        text = unpacker.decompress(content, max_length=most or limit)
     except lzma.LZMAError as error:
         raise _damaged(path, "it is not a whole .xz file") from error
     if most is None and not unpacker.eof:
         is_cut = unpacker.needs_input
-        raise _damaged(path, "it is cut off" if is_cut else f"its text has more than {_MOST_UNPACKED} bytes")
+        raise _damaged(path, "it is cut off" if is_cut else f"its text has more than {limit} bytes")
     if unpacker.unused_data:
         raise _damaged(path, "something follows its end")
     return text
+
+
+def _most_text(packed: int) -> int:
+    """Return the bytes of text that a file of this size may have: a small file must not fill the memory."""
+    return min(_MOST_UNPACKED, max(_SMALL, _MOST_RATIO * packed))
 
 
 def _header(line: bytes, path: Path) -> Header:
@@ -200,8 +210,10 @@ def pack(records: Iterable[Record], path: Path, title: str = "") -> int:
     if not unique:
         raise RecordError("none of these runs is finished: run the experiment to its end, then pack it.")
     header = {"silobench": _KIND, "version": _VERSION, "runs": len(unique), "title": " ".join(title.split())}
-    parts = [_line(header), *(part for _, record in sorted(unique.items()) for part in _parts(record))]
-    content = lzma.compress(b"".join(parts), lzma.FORMAT_XZ, preset=9 | lzma.PRESET_EXTREME)
+    text = b"".join([_line(header), *(part for _, record in sorted(unique.items()) for part in _parts(record))])
+    content = lzma.compress(text, lzma.FORMAT_XZ, preset=9 | lzma.PRESET_EXTREME)
+    if len(content) > _MOST_PACKED or len(text) > _most_text(len(content)):
+        raise RecordError(f"{len(unique)} runs are too many for one file that can be read back: pack fewer of them.")
     if not path.name.endswith(SUFFIX):
         raise ConfigError(f"records are written into a file NAME{SUFFIX}, but {path} was given: change its name.")
     path.parent.mkdir(parents=True, exist_ok=True)

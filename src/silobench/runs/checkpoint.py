@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from silobench.errors import RecordError
 from silobench.method.types import Server, Vector
-from silobench.runs.stored import checkpoint_file, damaged_checkpoint, read_header
+from silobench.runs.stored import checkpoint_file, damaged_checkpoint, header_crc, read_header
 from silobench.training.state import PartyMemory, State
 
 
@@ -45,7 +45,7 @@ def pack(state: State, commit: Mapping[str, Any]) -> bytes:
         "spent": state.spent,
         "crc": _crc(tensors),
     }
-    return save(tensors, {"silobench": json.dumps(header)})
+    return save(tensors, {"silobench": json.dumps({**header, "header_crc": header_crc(header)})})
 
 
 def unpack(path: Path) -> State | None:
@@ -54,11 +54,18 @@ def unpack(path: Path) -> State | None:
     if header is None:
         return None
     file = checkpoint_file(path)
-    with safe_open(file, "numpy") as content:
-        arrays = {name: content.get_tensor(name) for name in sorted(content.keys())}
-    if _crc(arrays) != header["crc"]:
-        raise damaged_checkpoint(file)
-    parts = _grouped({name: torch.from_numpy(array) for name, array in arrays.items()})
+    try:
+        with safe_open(file, "numpy") as content:
+            arrays = {name: content.get_tensor(name) for name in sorted(content.keys())}
+        if _crc(arrays) != header["crc"]:
+            raise damaged_checkpoint(file)
+        return _state(header, _grouped({name: torch.from_numpy(array) for name, array in arrays.items()}))
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:  # not as silobench writes it
+        raise damaged_checkpoint(file) from error
+
+
+def _state(header: Mapping[str, Any], parts: Mapping[str, Mapping[str, Vector]]) -> State:
+    """Return the state of a checkpoint from its header and its tensors, grouped by owner."""
     server = parts["server"]
     memory: dict[int, PartyMemory] = {
         int(party): _grouped(tensors) for party, tensors in _grouped(parts.get("party", {})).items()

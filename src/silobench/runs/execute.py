@@ -11,7 +11,8 @@ from silobench.engines.kernel import cpu_type
 from silobench.models.devices import facts_of
 from silobench.runs.prepare import engine_of
 from silobench.runs.runnable import Runnable
-from silobench.runs.writer import open_run, versions
+from silobench.runs.versions import versions
+from silobench.runs.writer import open_run
 from silobench.training.state import RoundRecord
 from silobench.training.stopwatch import Stopwatch
 

@@ -1,12 +1,10 @@
 """From an experiment to its plans: every run that it asks for, each once, and what its registries know."""
 
-import functools
 import hashlib
 import runpy
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -32,11 +30,10 @@ from silobench.method.solvers import SCHEDULES, SOLVERS
 from silobench.method.transforms import TRANSFORMS, bind_chain
 from silobench.models import MODELS
 from silobench.partitions import PARTITIONS, bind_sum
-from silobench.runs.grid import ABOUT, at_scale, expand, override, read_experiment
+from silobench.runs.grid import ABOUT, GridCells, at_scale, expand, override, read_experiment
 from silobench.runs.keys import keys_of
-from silobench.runs.label import distinguishing
-from silobench.runs.notices import reported
-from silobench.runs.plan import Binder, Cell, Plan, adds_noise, bind, need_text
+from silobench.runs.plan import Binder, Cell, Plan, bind, need_text
+from silobench.runs.plans import Plans
 from silobench.runs.starts import STARTS
 from silobench.spec import Bound, Registry
 from silobench.spec.contract import last_line, unknown_field
@@ -83,7 +80,6 @@ REGISTRIES: dict[str, Registry[Any]] = {
     "vertical-measures": VERTICAL_MEASURES,
     "vertical-models": VERTICAL_MODELS,
 }
-_ALWAYS_SHOWN = ("dataset", "partition", "algorithm")
 
 
 def plan(choices: Mapping[str, Any], only: str = "*", plugins: Sequence[Path] = ()) -> list[Plan]:
@@ -91,20 +87,21 @@ def plan(choices: Mapping[str, Any], only: str = "*", plugins: Sequence[Path] = 
     plans, absent = plan_present(choices, only, plugins)
     if absent:
         raise AbsentError(next(iter(absent)))
-    return plans
+    return list(plans)
 
 
 def plan_present(
     choices: Mapping[str, Any], only: str = "*", plugins: Sequence[Path] = ()
-) -> tuple[list[Plan], dict[str, int]]:
+) -> tuple[Plans, dict[str, int]]:
     """Return plans for the runs whose dataset is on this machine, and the number of other runs by reason."""
     binder = Binder({"plugins": [load_plugin(path) for path in plugins]} if plugins else {})
-    cells = [cell for row in expand(choices) for cell in _oracle_cells(row)]
+    cells = _all_cells(expand(choices))
     reasons = {name: _absence(name, binder) for name in dict.fromkeys(map(_dataset_of, cells))}
-    absent = [cell for cell in cells if reasons[_dataset_of(cell)]]
-    present = [cell for cell in cells if not reasons[_dataset_of(cell)]]
-    plans = _ordered([binder.bind(cell) for cell in reported(present, "planning")])
-    chosen = _with_origins([plan for plan in plans if fnmatch(plan.name, only)], plans)
+    is_absent = any(reasons.values())
+    absent = [cell for cell in cells if reasons[_dataset_of(cell)]] if is_absent else []
+    present = [cell for cell in cells if not reasons[_dataset_of(cell)]] if is_absent else cells
+    plans = Plans(present, binder)
+    chosen = plans if only == "*" else _matching(plans, only)
     counts = Counter(reasons[_dataset_of(cell)] for cell in absent if fnmatch(_rough_name(cell), only))
     if not chosen and counts:
         raise AbsentError(next(iter(counts)))
@@ -157,6 +154,19 @@ def _load_failure(path: Path, error: BaseException) -> str:
     return f"{type(error).__name__}{where}: {' '.join(str(error).split())}"
 
 
+def _all_cells(cells: GridCells) -> Sequence[dict[str, Any]]:
+    """Return the cells of an experiment, with those that oracles stand for."""
+    controllers = {str(cell.get("controller", "fixed")) for cell in cells}
+    if all(CONTROLLERS.bind(text).full.name != "oracle" for text in controllers):
+        return cells
+    return [each for cell in cells for each in _oracle_cells(cell)]
+
+
+def _matching(plans: Plans, only: str) -> Plans:
+    """Return the plans whose names match a glob, and those whose models they start from."""
+    return plans.of_ids(plan.id for plan in plans if fnmatch(plan.name, only)).with_origins()
+
+
 def _oracle_cells(cell: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the runs that an oracle stands for, BSP and each setting of the method's knob; else the cell itself."""
     controller = CONTROLLERS.bind(str(cell.get("controller", "fixed"))).full
@@ -203,28 +213,3 @@ def _absence(dataset: str, binder: Binder) -> str:
     except AbsentError as error:
         return str(error)
     return ""
-
-
-def _with_origins(chosen: Sequence[Plan], plans: Sequence[Plan]) -> list[Plan]:
-    """Return the chosen plans and those whose models they start from, in their order."""
-    ids = {plan.id for plan in chosen} | {plan.origin.id for plan in chosen if plan.origin}
-    return [plan for plan in plans if plan.id in ids]
-
-
-def _ordered(plans: Sequence[Plan]) -> list[Plan]:
-    """Return each plan once, after the plan that it starts from, with the choices to show and its time."""
-    unique = {each.id: each for plan in plans for each in (plan.origin, plan) if each}
-    others = distinguishing([plan.label for plan in unique.values()], but=(*_ALWAYS_SHOWN, "seed"))
-    now = datetime.now(UTC)
-    is_private = functools.cache(adds_noise)  # plans of a large grid share most of their texts
-    private = {plan.id for plan in unique.values() if is_private(plan.cell.solver, plan.cell.transforms)}
-    runs = Counter(plan.config["checksum"] for plan in unique.values() if plan.id in private)
-    return [
-        replace(
-            plan,
-            private_runs=runs[plan.config["checksum"]] if plan.id in private else 0,
-            shown=(*_ALWAYS_SHOWN, *others),
-            created=(now + timedelta(microseconds=place)).isoformat(timespec="microseconds"),
-        )
-        for place, plan in enumerate(unique.values())
-    ]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from silobench.runs.label import Label
 from silobench.runs.vertical_facts import RowSet, VerticalFacts
@@ -178,17 +178,18 @@ class RunFacts:
         return self.status == "complete"
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> "RunFacts":
-        get, seal, objective = facts.get, facts.get("records"), facts.get("objective")
-        vertical = get("vertical")
-        facts["config"]["seed"]  # every reader of a run asks for it
+    def from_json(cls, facts: Mapping[str, Any], typed: Mapping[str, Any] | None = None) -> "RunFacts":
+        """Return typed facts; `typed` has parts that are typed already, by their keys, because runs share them."""
+        get, seal, objective, typed = facts.get, facts.get("records"), facts.get("objective"), typed or {}
+        vertical, config = get("vertical"), typed.get("config") or Label(facts["config"])
+        config["seed"]  # every reader of a run asks for it
         return cls(
             facts["id"],
             facts["status"],
-            Label(facts["config"]),
-            Label(facts["label"]),
-            DatasetFacts.from_json(facts["dataset"]),
-            PartitionFacts.from_json(facts["partition"]),
+            config,
+            typed.get("label") or Label(facts["label"]),
+            typed.get("dataset") or DatasetFacts.from_json(facts["dataset"]),
+            typed.get("partition") or PartitionFacts.from_json(facts["partition"]),
             get("created", ""),
             get("made_by", {}),
             get("parameters", 0),
@@ -196,7 +197,7 @@ class RunFacts:
             Records(seal["rounds"], seal["bytes"], seal["sha256"]) if seal else None,
             get("model_sha256", ""),
             get("state_sha256", ""),
-            ObjectiveFacts.from_json(objective) if objective else ObjectiveFacts(),
+            typed.get("objective") or (ObjectiveFacts.from_json(objective) if objective else ObjectiveFacts()),
             tuple(get("malicious", ())),
             VerticalFacts.from_json(vertical) if vertical else None,
         )
@@ -285,6 +286,15 @@ _NOT_TESTED = FinalFacts()
 LOST = "lost rounds"  # the report of a round that was given up
 
 
+class RoundTime(TypedDict):
+    """Virtual seconds of a round."""
+
+    total: float
+    core: NotRequired[float | None]
+    server: NotRequired[Mapping[str, float]]  # by part
+    parties: NotRequired[Mapping[str, float]]  # by part, of a mean party
+
+
 @dataclass(frozen=True, slots=True)
 class RoundRow:
     """One line of rounds.jsonl. The fields are those of `RoundRecord`, without its state."""
@@ -318,7 +328,7 @@ class RoundRow:
     dense_up: int | None = None  # bytes of the same messages without transforms
     dense_down: int | None = None
     converged: bool = False  # whether its schedule ended the run after this round
-    time: Mapping[str, Any] | None = None  # virtual seconds: total, core, and the parts of `server` and `parties`
+    time: RoundTime | None = None
     privacy: Mapping[str, Any] = field(default_factory=dict)  # what was spent until now; `ended` if its budget ended it
     phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # messages by phase
 
@@ -389,7 +399,7 @@ class RoundRow:
             get("dense_up"),
             get("dense_down"),
             get("converged", False),
-            get("time"),
+            get("time") or None,
             get("privacy") or {},
             get("phases") or {},
         )

@@ -1,14 +1,15 @@
 """Experiments as text: a TOML file of choices, its scales, and the grid of cells that it spans."""
 
+import bisect
 import itertools
 import logging
 import math
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from silobench.errors import ConfigError, suggest, value_shown
 
@@ -72,7 +73,41 @@ def _reason(message: str) -> str:
     return reason[:1].lower() + reason[1:]
 
 
-def expand(choices: Mapping[str, Any]) -> list[dict[str, Any]]:
+class GridCells(Sequence[dict[str, Any]]):
+    """The cells of some grids in their order. Each is made when it is asked for, so that many take no memory."""
+
+    def __init__(self, grids: Sequence[Mapping[str, Sequence[Any]]]) -> None:
+        self._grids = grids
+        self._ends = list(itertools.accumulate(math.prod(map(_size, axes.values())) for axes in grids))
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    @overload
+    def __getitem__(self, place: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, place: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        place = range(len(self))[place]
+        grid = bisect.bisect_right(self._ends, place)
+        axes, rest = self._grids[grid], place - (self._ends[grid - 1] if grid else 0)
+        values = {}
+        for key in reversed(list(axes)):  # the last axis changes fastest
+            rest, at = divmod(rest, _size(axes[key]))
+            values[key] = axes[key][at]
+        return {key: values[key] for key in axes}
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for axes in self._grids:
+            for values in itertools.product(*axes.values()):
+                yield dict(zip(axes, values, strict=True))
+
+
+def expand(choices: Mapping[str, Any]) -> GridCells:
     """Return the cells of an experiment.
 
     Every list is an axis, `trials` is a number of consecutive seeds, and [[grid]] tables override the other choices.
@@ -83,7 +118,7 @@ def expand(choices: Mapping[str, Any]) -> list[dict[str, Any]]:
     shared = {key: value for key, value in choices.items() if key not in ("grid", *ABOUT)}
     grids = [_axes({**shared, **grid}) for grid in _grids(choices) or [{}]]
     _check_count(grids)
-    return [dict(zip(axes, values, strict=True)) for axes in grids for values in itertools.product(*axes.values())]
+    return GridCells(grids)
 
 
 def _check_count(grids: list[dict[str, Sequence[Any]]]) -> None:

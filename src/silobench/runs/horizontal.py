@@ -240,7 +240,7 @@ def check(plans: Sequence[Plan], settle: Callable[[Runnable], Engine]) -> None:
     network = functools.lru_cache(maxsize=1)(
         lambda rows_of, model, objective: task(model, rows(*rows_of), 0, objective)
     )
-    for plan in reported(sorted(plans, key=_shared_work), "checking"):
+    for plan in reported(plans, "checking"):
         cell, rows_of = plan.cell, _rows_of(plan.cell)
         need_same_data(plan, data(cell.dataset))
         federation = cut(rows_of, cell.partition, cell.parties, cell.seed, cell.validation).to(type_of(cell.device))
@@ -327,4 +327,4 @@ def _measures(specs: Sequence[str], schedule: Schedule, build: _Build) -> dict[s
     return measures
 
 
-HORIZONTAL = Kind("horizontal", lambda cell: True, prepare, check)
+HORIZONTAL = Kind("horizontal", lambda cell: True, prepare, check, _shared_work)

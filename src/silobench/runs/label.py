@@ -1,6 +1,7 @@
 """Labels: the choices of a run, as text to show and as specs to compute with."""
 
 import functools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,29 @@ PLUGIN = "plugin"  # the argument of a spec in a label whose name was taken by a
 _DEFAULTS = {"server": "step", "controller": "fixed", "network": "link", "transforms": "", **LATER}
 
 
+class _Parsed:
+    """An attribute of a label: the spec that the choice of this name means."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, label: "Label", owner: type) -> Spec:
+        return _parsed(label.text(self._name))
+
+
+class _Terms:
+    """An attribute of a label: the specs of a sum or a chain."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, label: "Label", owner: type) -> tuple[Spec, ...]:
+        return _terms(label.text(self._name), self._mark)
+
+
 class Label(Mapping[str, Any]):
     """The choices of a run. An item is the choice as written, an attribute of the same name the spec that it means.
 
@@ -44,11 +68,12 @@ class Label(Mapping[str, Any]):
     'random'
     """
 
-    __slots__ = ("_choices", "_key")
+    __slots__ = ("_choices", "_key", "_parts")
 
     def __init__(self, choices: Mapping[str, Any]) -> None:
         self._choices = dict(choices)
         self._key: frozenset[tuple[str, str]] | None = None
+        self._parts: dict[tuple[str, ...], Label] | None = None
 
     def __getitem__(self, name: str) -> Any:
         return self._choices[name]
@@ -63,7 +88,7 @@ class Label(Mapping[str, Any]):
         return f"Label({self._choices!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Label) and self.key == other.key
+        return self is other or (isinstance(other, Label) and self.key == other.key)
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -72,16 +97,28 @@ class Label(Mapping[str, Any]):
     def key(self) -> frozenset[tuple[str, str]]:
         """All choices by name. Values count by their form: a participation of 1.0 is all parties, and of 1 is one."""
         if self._key is None:
-            self._key = frozenset((name, repr(value)) for name, value in self._choices.items())
+            self._key = frozenset(zip(self._choices, map(repr, self._choices.values()), strict=True))
         return self._key
 
     def without(self, *names: str) -> "Label":
-        """Return all choices but these."""
-        return Label({name: value for name, value in self._choices.items() if name not in names})
+        """Return all choices but these: the same label each time, because groups ask again and again for its hash."""
+        if self._parts is None:
+            self._parts = {}
+        part = self._parts.get(names)
+        if part is None:
+            part = Label({name: value for name, value in self._choices.items() if name not in names})
+            self._parts[names] = part
+        return part
 
     def replace(self, **choices: Any) -> "Label":
         """Return the label with some choices replaced or added."""
         return Label({**self._choices, **choices})
+
+    def with_seed(self, seed: int) -> "Label":
+        """Return the label of a trial: another seed in the same place. All of them share one label without it."""
+        label = self.replace(seed=seed)
+        label._parts = {("seed",): self.without("seed")}
+        return label
 
     def text(self, name: str) -> str:
         """Return a choice as it is shown; one that is not stated is at its default, or empty."""
@@ -89,93 +126,27 @@ class Label(Mapping[str, Any]):
 
     # --- parsed ---------------------------------------------------------------------------------------
 
-    @property
-    def dataset(self) -> Spec:
-        return self._spec("dataset")
-
-    @property
-    def partition(self) -> tuple[Spec, ...]:
-        """The terms of the sum."""
-        return _terms(self.text("partition"), "+")
-
-    @property
-    def model(self) -> Spec:
-        return self._spec("model")
-
-    @property
-    def algorithm(self) -> Spec:
-        return self._spec("algorithm")
-
-    @property
-    def solver(self) -> Spec:
-        return self._spec("solver")
-
-    @property
-    def transforms(self) -> tuple[Spec, ...]:
-        """The links of the chain; empty where messages are sent as they are."""
-        return _terms(self.text("transforms"), "|")
-
-    @property
-    def broadcast(self) -> tuple[Spec, ...]:
-        """The links of the chain of the server's messages; empty where the whole model is sent."""
-        return _terms(self.text("broadcast"), "|")
-
-    @property
-    def server(self) -> Spec:
-        return self._spec("server")
-
-    @property
-    def selection(self) -> Spec:
-        return self._spec("selection")
-
-    @property
-    def controller(self) -> Spec:
-        return self._spec("controller")
-
-    @property
-    def network(self) -> Spec:
-        return self._spec("network")
-
-    @property
-    def exchange(self) -> Spec:
-        return self._spec("exchange")
-
-    @property
-    def aggregate(self) -> Spec:
-        return self._spec("aggregate")
-
-    @property
-    def availability(self) -> Spec:
-        return self._spec("availability")
-
-    @property
-    def adversary(self) -> Spec:
-        return self._spec("adversary")
-
-    @property
-    def pace(self) -> Spec:
-        return self._spec("pace")
-
-    @property
-    def clock(self) -> Spec:
-        return self._spec("clock")
-
-    @property
-    def start(self) -> Spec:
-        return self._spec("start")
-
-    @property
-    def measure(self) -> tuple[Spec, ...]:
-        return _terms(self.text("measure"), "+")
-
-    @property
-    def objective(self) -> Spec:
-        return self._spec("objective")
-
-    @property
-    def metric(self) -> tuple[Spec, ...]:
-        """The metrics that were asked for besides those of the objective."""
-        return _terms(self.text("metric"), "+")
+    dataset = _Parsed()
+    model = _Parsed()
+    algorithm = _Parsed()
+    solver = _Parsed()
+    server = _Parsed()
+    selection = _Parsed()
+    controller = _Parsed()
+    network = _Parsed()
+    exchange = _Parsed()
+    aggregate = _Parsed()
+    availability = _Parsed()
+    adversary = _Parsed()
+    pace = _Parsed()
+    clock = _Parsed()
+    start = _Parsed()
+    objective = _Parsed()
+    partition = _Terms("+")
+    measure = _Terms("+")
+    metric = _Terms("+")  # those that were asked for besides the metrics of the objective
+    transforms = _Terms("|")  # empty where messages are sent as they are
+    broadcast = _Terms("|")  # empty where the server sends the whole model
 
     @property
     def split(self) -> str:
@@ -192,9 +163,11 @@ class Label(Mapping[str, Any]):
     @property
     def has_replaced_parts(self) -> bool:
         """Whether a plugin has replaced a part of silobench that this run used."""
+        if not any(PLUGIN in text for text in self._choices.values() if isinstance(text, str)):
+            return False
         names = ("dataset", "model", "algorithm", "solver", "server", "selection", "controller", "network")
         later = ("exchange", "aggregate", "availability", "pace", "clock", "start", "objective", "adversary")
-        parts = [self._spec(name) for name in (*names, *later) if self.text(name)]
+        parts = [_parsed(self.text(name)) for name in (*names, *later) if self.text(name)]
         every = (*parts, *self.partition, *self.transforms, *self.broadcast, *self.measure)
         return any(name == PLUGIN for part in every for name, _ in part.kwargs)
 
@@ -229,9 +202,6 @@ class Label(Mapping[str, Any]):
     def seed(self) -> int:
         return int(self._choices["seed"])
 
-    def _spec(self, name: str) -> Spec:
-        return _parsed(self.text(name))
-
 
 _parsed = functools.cache(parse)
 
@@ -247,10 +217,29 @@ def distinguishing(labels: Sequence[Mapping[str, Any]], but: Sequence[str]) -> l
     >>> distinguishing([{"dataset": "a", "lr": 1, "seed": 0}, {"dataset": "a", "lr": 2, "seed": 1}], but=["seed"])
     ['lr']
     """
-    seen: dict[tuple[str, str], set[str]] = {}
+    differences = Differences()
     for label in labels:
+        differences.add(label)
+    return differences.names(but)
+
+
+class Differences:
+    """The choices in which runs of one dataset differ, from labels that are added one by one and not stored."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str], set[str]] = {}
+        self._counts: Counter[str] = Counter()
+        self._labels = 0
+
+    def add(self, label: Mapping[str, Any]) -> None:
+        self._labels += 1
+        self._counts.update(label.keys())
         for key, value in label.items():
-            seen.setdefault((key, label["dataset"]), set()).add(repr(value))
-    sometimes = {key for key, _ in seen if not all(key in label for label in labels)}
-    different = [key for (key, _), values in seen.items() if len(values) > 1 or key in sometimes]
-    return [key for key in dict.fromkeys(different) if key not in but]
+            self._values.setdefault((key, label["dataset"]), set()).add(repr(value))
+
+    def names(self, but: Sequence[str]) -> list[str]:
+        """Return the choices that differ, leaving some out; one that only some labels state differs."""
+        different = [
+            key for (key, _), values in self._values.items() if len(values) > 1 or self._counts[key] < self._labels
+        ]
+        return [key for key in dict.fromkeys(different) if key not in but]

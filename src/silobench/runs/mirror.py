@@ -74,7 +74,7 @@ def write_changes(path: Path, changes: Iterable[Change]) -> None:
             if change.offset:
                 _append(file, change)
             else:
-                replace_atomically(file, change.content)
+                replace_atomically(file, change.content, is_locked=True)
 
 
 def _append(file: Path, change: Change) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from silobench.atomic import replace_atomically
 from silobench.errors import ConfigError, RecordError
-from silobench.runs.predict import TrainedModel
+from silobench.runs.trained_model import TrainedModel
 from silobench.tasks.objectives.regression import Regression
 
 

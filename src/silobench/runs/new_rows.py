@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -11,7 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from silobench.data.conversion import as_float32
 from silobench.data.dataset import Features
+from silobench.data.readers.saved_arrays import read_npy, read_npz
 from silobench.errors import DataError, listed
 from silobench.tasks.row_format import RowFormat
 
@@ -54,17 +55,12 @@ def _of_file(path: Path, form: RowFormat, encoded: bool) -> Features:
 
 def _saved_array(path: Path) -> NDArray[Any]:
     """Read the array of a .npy file, or the array x of a .npz file."""
-    try:
-        saved: Any = np.load(path, allow_pickle=False)
-        if isinstance(saved, np.ndarray):
-            return saved
-        with saved:
-            array: NDArray[Any] = saved["x"]
-            return array
-    except KeyError as error:
-        raise DataError(f"{path} has no array x: save the rows as x with numpy.savez, or as a .npy file.") from error
-    except (ValueError, OSError, BadZipFile) as error:
-        raise DataError(f"{path} is not an array of numbers that NumPy saved: {error}.") from error
+    if path.suffix == ".npy":
+        return read_npy(path)
+    arrays = read_npz(path)
+    if "x" not in arrays:
+        raise DataError(f"{path} has no array x: save the rows as x with numpy.savez, or as a .npy file.")
+    return arrays["x"]
 
 
 def _of_array(rows: Any, form: RowFormat, encoded: bool) -> Features:
@@ -93,8 +89,8 @@ def _converted(x: NDArray[Any], form: RowFormat) -> NDArray[Any]:
     """Return an array in a type that the network reads: bytes stay bytes only where it was trained on bytes."""
     if x.dtype.kind not in "biuf":
         raise DataError(f"the rows are an array of type {x.dtype}, but numbers are needed: convert them to numbers.")
-    if x.dtype.kind == "f" and not np.isfinite(x).all():
-        raise DataError("the rows have NaN or infinite values: fill them in first.")
+    if x.dtype.kind == "f" and not np.isfinite(as_float32(x)).all():
+        raise DataError("the rows have NaN, infinite or too large values: fill them in first.")
     if form.vocabulary:
         return x.astype(form.dtype)
     if form.dtype == "uint8" and x.dtype.kind in "iu":

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
 
@@ -37,7 +37,7 @@ from silobench.runs.keys import HORIZONTAL_KEYS, VERTICAL_KEYS, Keys, keys_of
 from silobench.runs.label import LATER, PLUGIN
 from silobench.runs.starts import STARTS, Start, digest_of
 from silobench.runs.stored import run_id
-from silobench.spec import Bound, Registry, parse
+from silobench.spec import Bound, parse
 from silobench.spec.registry import SYNONYMS
 from silobench.tasks.metric_functions import METRICS
 from silobench.tasks.objectives import OBJECTIVES
@@ -111,6 +111,23 @@ class Plan:
         return " / ".join((*(str(label[key]) for key in self.shown), f"seed {self.cell.seed}"))
 
 
+_IN_ORDER = tuple(Cell.model_fields)
+_KEYS = frozenset(_IN_ORDER)
+
+
+class _Part(NamedTuple):
+    """A text of a cell, bound: its terms, and how configurations and labels state it."""
+
+    terms: tuple[Bound[Any], ...]
+    stated: str
+    shown: str
+
+    @classmethod
+    def of(cls, terms: Iterable[Bound[Any]], joint: str = "") -> "_Part":
+        each = tuple(terms)
+        return cls(each, joint.join(str(term.full) for term in each), joint.join(map(_shown, each)))
+
+
 class DataFacts(NamedTuple):
     """The facts about a dataset that a plan needs."""
 
@@ -129,10 +146,25 @@ class Binder:
     def __init__(self, extra: Mapping[str, Any] | None = None, data: Callable[[str], DataFacts] | None = None) -> None:
         self.extra = dict(extra or {})
         self.data = functools.cache(data or _data)
-        self.one = functools.cache(_bind_one)
-        self.sum = functools.cache(bind_sum)
-        self.chain = functools.cache(bind_chain)
+        self.one = functools.cache(lambda registry, text: _Part.of([registry.bind(text)]))
+        self.each = functools.cache(
+            lambda registry, texts: _Part.of((self.one(registry, text).terms[0] for text in texts), " + ")
+        )
+        self.sum = functools.cache(lambda text: _Part.of(bind_sum(text), " + "))
+        self.chain = functools.cache(lambda text: _Part.of(bind_chain(text), " | "))
         self.keys = functools.cache(keys_of)
+        self.start: Callable[[str], Start] = functools.cache(lambda text: self.one(STARTS, text).terms[0].build())
+        self.start_model = functools.cache(digest_of)
+        self.split = functools.cache(split_text)
+        self.need_kind = functools.cache(lambda dealt, *others: _need_kind(self.keys(dealt), dealt, *others))
+        self.exchanges_each_batch = functools.cache(
+            lambda algorithm: bool(self.one(ALGORITHMS, algorithm).terms[0].build().lockstep)
+        )
+        self.references = functools.cache(
+            lambda *texts: _references(
+                self.sum(texts[0]).terms, self.one(EXCHANGES, texts[1]).terms[0], self.one(texts[3], texts[2]).terms[0]
+            )
+        )
 
     def bind(self, choices: Mapping[str, Any]) -> Plan:
         """Check the choices of a cell and bind its specs, with the defaults of its dataset filled in."""
@@ -140,29 +172,30 @@ class Binder:
         data = self.data(str(choices["dataset"]))
         name = self.one(DATASETS, str(choices["dataset"]))
         keys = self.keys(choices.get("partition", data.defaults.get("partition", "iid")))
-        cell = _cell(choices, data, str(name.full), keys.defaults)
-        _need_kind(cell, keys)
+        cell = _cell(choices, data, name.stated, keys.defaults)
+        self.need_kind(cell.partition, cell.model, cell.algorithm, tuple(cell.measure))
         cell = self._in_lockstep(cell, keys)
-        cell = cell.model_copy(update={"device": resolved(cell.device), "split": split_text(cell.split)})
-        specs = self._specs(cell)
-        start: Start = specs["start"][0].build()
-        origin = None if keys.is_vertical else start.origin(cell.model_dump())  # a vertical run refuses any start
-        plain = cell.model_dump(exclude={"dataset", *specs})
+        cell = cell.model_copy(update={"device": resolved(cell.device), "split": self.split(cell.split)})
+        parts, start = self._parts(cell), self.start(cell.start)
+        is_made_first = start.rounds is not None and not keys.is_vertical  # a vertical run refuses any start
+        origin = start.origin(cell.model_dump()) if is_made_first else None
+        plain = {key: getattr(cell, key) for key in _IN_ORDER if key not in parts and key != "dataset"}
+        references = self.references(cell.partition, cell.exchange, cell.model, keys.model)
         config = {
-            "dataset": str(name.full),
+            "dataset": name.stated,
             "checksum": data.checksum,
-            **_texts(specs, "full"),
+            **{key: part.stated for key, part in parts.items()},
             **plain,
             **self.extra,
-            **_references(specs),
-            **({"start_model": digest_of(start.path)} if start.path else {}),
+            **({"references": references} if references else {}),
+            **({"start_model": self.start_model(start.path)} if start.path else {}),
         }
-        label = {"dataset": _shown(name), **_texts(specs, "short"), **plain}
+        label = {"dataset": name.shown, **{key: part.shown for key, part in parts.items()}, **plain}
         return Plan(cell, _without_later(config), _without_later(label), origin=self.bind(origin) if origin else None)
 
     def _in_lockstep(self, cell: Cell, keys: Keys) -> Cell:
         """Give the solver one step per round and a lasting state, where parties exchange after every minibatch."""
-        if keys.is_vertical or not self.one(ALGORITHMS, cell.algorithm).build().lockstep:
+        if keys.is_vertical or not self.exchanges_each_batch(cell.algorithm):
             return cell
         spec = parse(cell.solver)
         stated = dict(spec.kwargs)
@@ -177,45 +210,45 @@ class Binder:
         solver = replace(spec, kwargs=tuple({**lasting, **stated, "steps": 1}.items()))
         return cell.model_copy(update={"solver": str(solver)})
 
-    def _specs(self, cell: Cell) -> dict[str, list[Bound[Any]]]:
+    def _parts(self, cell: Cell) -> dict[str, _Part]:
         keys = self.keys(cell.partition)
         return {
             "partition": self.sum(cell.partition),
-            "model": [self.one(keys.model, cell.model)],
-            "algorithm": [self.one(keys.algorithm, cell.algorithm)],
-            "solver": [self.one(SOLVERS, cell.solver)],
+            "model": self.one(keys.model, cell.model),
+            "algorithm": self.one(keys.algorithm, cell.algorithm),
+            "solver": self.one(SOLVERS, cell.solver),
             "transforms": self.chain(cell.transforms),
-            "server": [self.one(SERVERS, cell.server)],
-            "selection": [self.one(SELECTIONS, cell.selection)],
-            "controller": [self.one(CONTROLLERS, cell.controller)],
-            "network": [self.one(NETWORKS, cell.network)],
-            "exchange": [self.one(EXCHANGES, cell.exchange)],
-            "aggregate": [self.one(AGGREGATES, cell.aggregate)],
-            "availability": [self.one(AVAILABILITIES, cell.availability)],
-            "pace": [self.one(PACES, cell.pace)],
-            "clock": [self.one(CLOCKS, cell.clock)],
+            "server": self.one(SERVERS, cell.server),
+            "selection": self.one(SELECTIONS, cell.selection),
+            "controller": self.one(CONTROLLERS, cell.controller),
+            "network": self.one(NETWORKS, cell.network),
+            "exchange": self.one(EXCHANGES, cell.exchange),
+            "aggregate": self.one(AGGREGATES, cell.aggregate),
+            "availability": self.one(AVAILABILITIES, cell.availability),
+            "pace": self.one(PACES, cell.pace),
+            "clock": self.one(CLOCKS, cell.clock),
             "broadcast": self.chain(cell.broadcast),
-            "adversary": [self.one(ADVERSARIES, cell.adversary)],
-            "start": [self.one(STARTS, cell.start)],
-            "objective": [self.one(OBJECTIVES, cell.objective)],
-            "measure": [self.one(keys.measure, measure) for measure in cell.measure],
-            "metric": [self.one(METRICS, metric) for metric in cell.metric],
+            "adversary": self.one(ADVERSARIES, cell.adversary),
+            "start": self.one(STARTS, cell.start),
+            "objective": self.one(OBJECTIVES, cell.objective),
+            "measure": self.each(keys.measure, tuple(cell.measure)),
+            "metric": self.each(METRICS, tuple(cell.metric)),
         }
 
 
-def _need_kind(cell: Cell, keys: Keys) -> None:
+def _need_kind(keys: Keys, partition: str, model: str, algorithm: str, measures: tuple[str, ...]) -> None:
     """Refuse a part that is for parties that hold rows where parties hold columns, and the other way round."""
     other = HORIZONTAL_KEYS if keys.is_vertical else VERTICAL_KEYS
     has, needs = ("columns", "rows") if keys.is_vertical else ("rows", "columns")
     advice = "" if keys.is_vertical else 'write partition = "columns(...)", or '
-    measures = (("measure", measure) for measure in cell.measure)
-    for key, text in (("model", cell.model), ("algorithm", cell.algorithm), *measures):
+    measured = (("measure", measure) for measure in measures)
+    for key, text in (("model", model), ("algorithm", algorithm), *measured):
         registry, others = (getattr(each, key) for each in (keys, other))
         name = parse(text).name
         if name not in registry.factories and name in others.factories:
             kinds = registry.kind.replace(" ", "-") + "s"
             raise ConfigError(
-                f"{key} = '{text}' is for parties that hold {needs}, but {cell.partition} deals {has}: {advice}choose "
+                f"{key} = '{text}' is for parties that hold {needs}, but {partition} deals {has}: {advice}choose "
                 f"from `silobench list {kinds}`."
             )
 
@@ -236,13 +269,9 @@ def _data(dataset: str) -> DataFacts:
     return DataFacts(read.checksum, read.shape, read.defaults)
 
 
-def _bind_one(registry: Registry[Any], text: str) -> Bound[Any]:
-    return registry.bind(text)
-
-
 def _check_keys(choices: Mapping[str, Any]) -> None:
     for key in choices:
-        if key not in Cell.model_fields:
+        if key not in _KEYS:
             raise ConfigError(f"an experiment has no key '{key}': {_instead(key, choices)}")
     if "dataset" not in choices:
         raise ConfigError(
@@ -274,7 +303,7 @@ def _instead(key: str, choices: Mapping[str, Any]) -> str:
             return f'{key} is an argument of {owner}: write {owner} = "{name}({key}=...)".'
     if key == "grid":
         return "a [[grid]] table cannot contain another one."
-    return suggest(key, [*Cell.model_fields, "trials", "grid"])
+    return suggest(key, [*_IN_ORDER, "trials", "grid"])
 
 
 def _cell(choices: Mapping[str, Any], data: DataFacts, dataset: str, defaults: Mapping[str, str]) -> Cell:
@@ -300,28 +329,17 @@ def _refusal(problem: ErrorDetails) -> str:
     return f"{key} must be {needed}, but {value_shown(value)} was given{hint}"
 
 
-def _references(specs: Mapping[str, list[Bound[Any]]]) -> dict[str, Any]:
+def _references(partition: Iterable[Bound[Any]], *readers: Bound[Any]) -> list[str]:
     """Digests of the files that specs read: other proportions, another graph or another network are another run."""
-    likes = [dict(term.full.kwargs) for term in specs["partition"] if term.full.name == "like"]
+    likes = [dict(term.full.kwargs) for term in partition if term.full.name == "like"]
     digests = [counts_digest(str(like["reference"]), str(like["level"])) for like in likes]
-    contents = [specs[key][0].build().content for key in ("exchange", "model")]
-    digests += [text_digest(content) for content in contents if content]
-    return {"references": digests} if digests else {}
+    contents = [reader.build().content for reader in readers]
+    return digests + [text_digest(content) for content in contents if content]
 
 
 def text_digest(content: str) -> str:
     """Return the digest of a file's text as a configuration states it."""
     return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _texts(specs: Mapping[str, list[Bound[Any]]], form: str) -> dict[str, str]:
-    joints = {"partition": " + ", "transforms": " | ", "broadcast": " | ", "measure": " + ", "metric": " + "}
-    text = _shown if form == "short" else _stated
-    return {key: joints.get(key, "").join(map(text, terms)) for key, terms in specs.items()}
-
-
-def _stated(term: Bound[Any]) -> str:
-    return str(term.full)
 
 
 def _shown(term: Bound[Any]) -> str:

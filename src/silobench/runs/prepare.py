@@ -1,15 +1,18 @@
 """From a plan to a run that is ready for its first round, whatever its kind."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from silobench.data import Dataset
 from silobench.engines import ENGINES, Engine
 from silobench.runs.horizontal import HORIZONTAL
 from silobench.runs.plan import Plan
+from silobench.runs.plans import some_of
 from silobench.runs.runnable import Kind, Runnable
 from silobench.runs.starts import digest_of
-from silobench.runs.stored import interrupted_versions, read_json
+from silobench.runs.stored import interrupted_versions, read_verified
 from silobench.runs.vertical import VERTICAL
 from silobench.runs.writer import check_resumable
 
@@ -32,11 +35,18 @@ def check(plans: Sequence[Plan], out: Path, engine: Engine) -> None:
     def settle(runnable: Runnable) -> Engine:
         return engine_of(runnable, out, engine)
 
+    by_kind: dict[str, list[tuple[Any, str]]] = {kind.name: [] for kind in KINDS}
+    orders: dict[Any, Any] = {}  # each once: runs share most of them
+    kinds: dict[str, Kind] = {}  # by partition, which says what parties hold
     for plan in plans:
         check_origin(plan, out)
         check_resumable(out / plan.id)
+        kind = kinds.get(plan.cell.partition) or kinds.setdefault(plan.cell.partition, kind_of(plan))
+        order = kind.order(plan)
+        by_kind[kind.name].append((orders.setdefault(order, order), plan.id))
     for kind in KINDS:
-        claimed = [plan for plan in plans if kind_of(plan) is kind]
+        in_order = [id for _, id in sorted(by_kind[kind.name], key=itemgetter(0))]
+        claimed = some_of(plans, in_order)
         if kind.check is not None:
             kind.check(claimed, settle)
         else:
@@ -58,6 +68,10 @@ def check_origin(plan: Plan, out: Path) -> None:
 
 def is_complete(plan: Plan, out: Path) -> bool:
     """Whether a plan's directory exists and is finished; a damaged one is refused."""
-    path = out / plan.id
+    return is_finished(out / plan.id)
+
+
+def is_finished(path: Path) -> bool:
+    """Whether the directory of a run exists and is finished; a damaged one is refused."""
     has_records = any((path / name).exists() for name in ("run.json", "rounds.jsonl"))
-    return has_records and read_json(path)[0]["status"] == "complete"
+    return has_records and read_verified(path)[0]["status"] == "complete"

@@ -13,9 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from silobench.engines import ENGINES, Engine
 from silobench.errors import AbsentError, ConfigError, SilobenchError
-from silobench.models import MODELS
 from silobench.models.devices import facts_of
-from silobench.models.module_file import file_and_name
+from silobench.models.module_file import code_file
 from silobench.runs.agreement import of_configuration, same_bits, shift, within_band
 from silobench.runs.archive import is_archive, records_of
 from silobench.runs.execute import execute
@@ -26,15 +25,13 @@ from silobench.runs.prepare import prepare
 from silobench.runs.reproduction import experiment_choices
 from silobench.runs.runnable import Runnable
 from silobench.runs.stored import StoredRun, read_json, sha256
-from silobench.runs.writer import versions
-from silobench.spec import parse
+from silobench.runs.versions import gives_same_bits, versions
 from silobench.training.state import RoundRecord
 
 Way: TypeAlias = Literal["bits", "band", "configuration"]
 _STATIC = ("dataset", "partition", "objective", "parameters", "malicious", "vertical")  # facts that a plan decides
 # Errors of choices that were written by hand: silobench writes none that cannot be planned.
 _UNRUNNABLE = (SilobenchError, TypeError, ValueError, AttributeError, KeyError)
-_FILE_MODEL = "module"  # the model that is a file of code
 _NOISY = ("solver", "transforms", "selection", "algorithm")  # keys whose parts may draw secret numbers
 
 
@@ -135,10 +132,8 @@ def _planned(run: StoredRun, plugins: Sequence[Path], trusted: Sequence[Path]) -
 
 def _need_trust(run: StoredRun, model: str, trusted: Sequence[Path]) -> None:
     """Refuse a model that is a file of code, unless whoever checks trusts the file. No other spec runs a file."""
-    if not model or parse(model).name != _FILE_MODEL:
-        return
-    file = Path(file_and_name(str(dict(MODELS.bind(model).full.kwargs)["path"]))[0])
-    if file.resolve() not in {path.resolve() for path in trusted}:
+    file = code_file(model) if model else ""
+    if file and Path(file).resolve() not in {path.resolve() for path in trusted}:
         raise AbsentError(
             f"{run.path.name} takes its model from {file}, and a check would execute that file: read it, then add "
             f"--trust {file} if it does no harm."
@@ -174,7 +169,7 @@ def _engine(runnable: Runnable, run: StoredRun) -> Engine:
 
 
 def _differences(here: Mapping[str, str], there: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(name for name in here if here[name] != there.get(name))
+    return tuple(name for name, value in here.items() if not gives_same_bits(name, value, there.get(name)))
 
 
 # --- rounds -------------------------------------------------------------------------------------------

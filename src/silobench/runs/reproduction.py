@@ -1,15 +1,13 @@
 """How to do a stored run again: its choices as an experiment file, and the command. Nothing here needs torch."""
 
-import json
-import math
 import shlex
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from silobench.runs.label import PLUGIN, Label
 from silobench.runs.stored import StoredRun
 from silobench.spec import Spec
+from silobench.spec.toml import toml_text
 
 _JOINTS = {"partition": " + ", "transforms": " | ", "broadcast": " | "}
 _LISTS = ("measure", "metric")  # keys of which a run can have several
@@ -46,27 +44,6 @@ def _spec_text(label: Label, key: str) -> str:
 
 def _plain(spec: Spec) -> Spec:
     return replace(spec, kwargs=tuple(pair for pair in spec.kwargs if pair[0] != PLUGIN))
-
-
-def toml_text(choices: Mapping[str, Any]) -> str:
-    r"""Return flat choices as TOML.
-
-    >>> print(toml_text({"dataset": 'csv(path="a.csv")', "seed": 0, "measure": ["norms"]}), end="")
-    dataset = "csv(path=\"a.csv\")"
-    seed = 0
-    measure = ["norms"]
-    """
-    return "".join(f"{key} = {_value(value)}\n" for key, value in choices.items())
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return repr(value) if not isinstance(value, float) or math.isfinite(value) else str(value)
 
 
 def command(run: StoredRun, file: str) -> str:

@@ -51,10 +51,11 @@ class Kind:
     """A kind of learning: which cells it is for, and how it prepares their runs.
 
     `check` raises every error that would stop one of several runs before its first round; without it, each run is
-    prepared and settled.
+    prepared and settled. It gets runs in the order of `order`, so that those that share work follow each other.
     """
 
     name: str
     claims: Callable[[Cell], bool]
     prepare: Callable[[Plan, Dataset | None], Runnable]
     check: Callable[[Sequence[Plan], Settle], None] | None = None
+    order: Callable[[Plan], Any] = lambda plan: 0

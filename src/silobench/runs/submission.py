@@ -11,7 +11,7 @@ from pathlib import Path
 
 from silobench.runs.label import Label
 from silobench.runs.results import Results, read_results
-from silobench.runs.stored import RoundRow, StoredRun
+from silobench.runs.stored import RoundRow, StoredRun, read_run
 
 _STATED = ("python", "machine", "silobench", "torch", "numpy", "engine")  # of the environment
 
@@ -28,7 +28,7 @@ class Submission:
 
 def check_records(path: Path) -> Submission:
     """Read a submission and check its records: digests, ids, and that nothing is missing."""
-    results = read_results(path)
+    results = read_results(path, read_run)  # from the files: an index may be the submitter's
     problems = [*results.problems, *_missing(results)]
     problems += [f"{run.path.name}: {problem}" for run in results.runs if run.complete for problem in _safely(run)]
     runs = [run for run in results.runs if run.complete]

@@ -6,11 +6,12 @@ that is much longer than the others, finish sooner with all workers on each.
 
 import atexit
 import functools
+import itertools
 import math
 import os
 import shutil
 import traceback
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,12 +29,14 @@ from silobench.runs.experiment import load_plugin
 from silobench.runs.facts import LOST
 from silobench.runs.mirror import Change, RunFiles, Seen, changed_files, write_changes, write_files
 from silobench.runs.plan import Plan
+from silobench.runs.plans import devices_of, waves
 from silobench.runs.prepare import prepare
 from silobench.runs.writer import locked
 from silobench.tasks.metrics import ACCURACY, Metric
 from silobench.training.state import RoundRecord
 
 _MANY = 4  # runs per worker, from which on all runs go side by side
+_AT_ONCE = 500  # runs that wait for workers
 
 
 @dataclass(frozen=True)
@@ -73,14 +76,14 @@ def sweep(
     Closing the generator stops all runs, and every run commits its rounds. If a run in this process cannot commit,
     closing raises `RecordError`.
     """
-    for wave in ([plan for plan in plans if plan.origin is None], [plan for plan in plans if plan.origin]):
+    for wave in waves(plans):
         if wave:
             yield from _sweep(wave, out, engine, workers, plugins)
 
 
 def _sweep(plans: Sequence[Plan], out: Path, engine: str, workers: int, plugins: Sequence[Path]) -> Generator[Event]:
     chosen = ENGINES.build(engine)
-    for device in {type_of(plan.cell.device) for plan in plans}:
+    for device in set(map(type_of, devices_of(plans))):
         workers = min(workers, max(1, workers_on(chosen.executor, workers, device)))  # on GPUs, a run on each
     together = replace(chosen, workers=workers if chosen.workers and (workers > 1 or chosen.is_remote) else 0)
     if chosen.place(workers).workers == 1 or workers == 1:
@@ -103,12 +106,24 @@ def _shared_out(plans: Sequence[Plan], context: WorkerContext, together: Engine,
     if len(plans) == 1:
         yield from _one_after_the_other(plans, context.out, together)
     elif together.is_remote:
-        at_home = [plan for plan in plans if plan.origin or plan.cell.start != "random"]  # they read other runs here
-        yield from _one_after_the_other(at_home, context.out, together)
-        others = [plan for plan in plans if plan not in at_home]
-        yield from _on_other_machines(others, context, replace(together, workers=0), workers)
+        yield from _one_after_the_other(filter(_reads_other_runs, plans), context.out, together)
+        for some in _batches(plan for plan in plans if not _reads_other_runs(plan)):
+            yield from _on_other_machines(some, context, replace(together, workers=0), workers)
     else:
-        yield from _side_by_side(plans, context, replace(together, workers=0), workers)
+        for some in _batches(plans):
+            yield from _side_by_side(some, context, replace(together, workers=0), workers)
+
+
+def _reads_other_runs(plan: Plan) -> bool:
+    """Whether a run needs the directory of another one, which only this machine has."""
+    return plan.origin is not None or plan.cell.start != "random"
+
+
+def _batches(plans: Iterable[Plan]) -> Iterator[list[Plan]]:
+    """Yield a few hundred plans at a time: their jobs are in memory, and on a cluster each has an open lock file."""
+    rest = iter(plans)
+    while some := list(itertools.islice(rest, _AT_ONCE)):
+        yield some
 
 
 # --- what to do together, from what a round of each costs ---------------------------------------------
@@ -165,7 +180,7 @@ def _makespan(costs: Sequence[float], workers: int) -> float:
 # --- running ------------------------------------------------------------------------------------------
 
 
-def _one_after_the_other(plans: Sequence[Plan], out: Path, engine: Engine) -> Generator[Event]:
+def _one_after_the_other(plans: Iterable[Plan], out: Path, engine: Engine) -> Generator[Event]:
     for plan in plans:
         yield from _events(plan, out, engine)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,17 @@ class MaskFacts:
         return cls(facts["metric"], facts["score"], facts["constant"], facts["patterns"])
 
 
+class Alignment(TypedDict, total=False):
+    """How rows were matched."""
+
+    match: str
+    rows: Mapping[str, int]  # of the files, by party
+    unmatched: Mapping[str, int]
+    likely_false: int | Mapping[str, int]
+    seconds: float  # of a private set intersection
+    bytes: int | float
+
+
 @dataclass(frozen=True, slots=True)
 class VerticalFacts:
     """Who holds which columns and rows, in numbers. Only vertical runs have it."""
@@ -43,7 +54,7 @@ class VerticalFacts:
     rows: int  # training rows that are used, validation rows among them
     aligned_train: int  # training rows that every party has
     aligned_test: int
-    alignment: Mapping[str, Any] = field(default_factory=dict)  # how rows were matched; empty if they need no match
+    alignment: Alignment = field(default_factory=Alignment)  # empty if rows need no match
     mask: MaskFacts | None = None  # None where every party has every row
 
     @classmethod

@@ -6,16 +6,15 @@ Rounds of a few milliseconds are committed several at a time. Writing takes at m
 loses at most fifty times what a commit takes, which is a fraction of a second on most disks.
 """
 
+import errno
 import hashlib
 import json
 import os
-import platform
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +34,12 @@ from silobench.runs.stored import (
     read_json,
     sha256,
 )
+from silobench.runs.versions import gives_same_bits
 from silobench.training.state import RoundRecord, State
 
 _COMMIT_EVERY = 50  # times what a commit takes
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that the bits of a run depend on."""
-    packages = {name: metadata.version(name) for name in ("silobench", "torch", "numpy", "scipy", "scikit-learn")}
-    return {"python": platform.python_version(), "machine": platform.machine(), **packages}
+_REPLACED, _REMOVED = (errno.EISDIR, errno.ELOOP), (errno.ENOENT, errno.ENOTDIR)
+_MAKE_ROOM = "free space or choose another --out; finished rounds are kept, and the same command continues from them."
 
 
 @dataclass
@@ -59,6 +55,7 @@ class RunWriter:
     _digest: Any = None
     _pending: list[bytes] = field(default_factory=list)  # lines that are not yet committed
     _next: float = 0.0  # when to commit again
+    _is_cut_short: bool = False  # whether a commit began and did not end
 
     @property
     def complete(self) -> bool:
@@ -76,19 +73,32 @@ class RunWriter:
         """Write the lines of the rounds since the last commit, then the checkpoint that counts them."""
         if not self._pending or self.state is None:
             return
-        began, lines = time.monotonic(), b"".join(self._pending)
-        with writing(self.path), (self.path / "rounds.jsonl").open("ab") as file:
-            file.write(lines)
-            file.flush()
-            os.fsync(file.fileno())  # on disk before the checkpoint that counts it
-        self._pending.clear()
-        self._size += len(lines)
-        self._digest.update(lines)
-        commit = {"bytes": self._size, "sha256": self._digest.hexdigest()}
-        with writing(self.path):
-            replace_atomically(checkpoint_file(self.path), pack(self.state, commit))
+        began, lines, digest = time.monotonic(), b"".join(self._pending), self._digest.copy()
+        digest.update(lines)
+        commit = {"bytes": self._size + len(lines), "sha256": digest.hexdigest()}
+        with writing(self.path, is_begun=True):
+            self._write_lines(lines)
+            replace_atomically(checkpoint_file(self.path), pack(self.state, commit), is_locked=True)
+        self._pending, self._size, self._digest, self._is_cut_short = [], commit["bytes"], digest, False
         now = time.monotonic()
         self._next = now + _COMMIT_EVERY * (now - began)
+
+    def _write_lines(self, lines: bytes) -> None:
+        """Write lines behind the committed ones; over those of a commit that Ctrl-C cut short, which are the same."""
+        place = self.path / "rounds.jsonl"
+        with open(place, "r+b", opener=_opened_or_created) as file:
+            size = file.seek(0, os.SEEK_END)
+            if size < self._size or (size > self._size and not self._is_cut_short):
+                raise RecordError(
+                    f"{place} was changed by another program while the run was writing it (it has {size} bytes "
+                    f"instead of {self._size}): {REMEDY}"
+                )
+            self._is_cut_short = True
+            file.seek(self._size)
+            file.write(lines)
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())  # on disk before the checkpoint that counts it
 
     def finish(self) -> None:
         """Mark the run complete and seal its records."""
@@ -101,8 +111,8 @@ class RunWriter:
             "model_sha256": sha256(self.state.server.params.numpy().tobytes()),
             "state_sha256": sha256(b"".join(array.tobytes() for array in arrays(self.state).values())),
         }
-        with writing(self.path):
-            replace_atomically(self.path / "run.json", _as_json(self.facts))
+        with writing(self.path, is_begun=True):
+            replace_atomically(self.path / "run.json", _as_json(self.facts), is_locked=True)
         self.close()
 
     def close(self) -> None:
@@ -132,12 +142,13 @@ def open_run(path: Path, environment: Mapping[str, str], describe: Callable[[], 
         is_older = facts["made_by"] != dict(environment)
         if is_older and facts["status"] != "complete" and read_header(path) is None:  # no round: this code starts it
             facts |= {"made_by": dict(environment)}
-            replace_atomically(path / "run.json", _as_json(facts))
+            with writing(path):
+                replace_atomically(path / "run.json", _as_json(facts), is_locked=True)
         complete = facts["status"] == "complete"
         if not complete:
             _check_versions(path, facts["made_by"], environment)
         state = None if complete else unpack(path)
-        size, digest = (0, None) if complete else _drop_uncommitted(path, state)
+        size, digest = (0, None) if complete else _drop_uncommitted(path)
     except BaseException:
         lock.release()
         raise
@@ -146,8 +157,9 @@ def open_run(path: Path, environment: Mapping[str, str], describe: Callable[[], 
 
 def check_resumable(path: Path) -> None:
     """Refuse an interrupted run that cannot continue, because its checkpoint is damaged or deleted."""
-    if (path / "run.json").exists() and read_json(path)[0]["status"] != "complete" and unpack(path) is None:
-        _need_no_rounds(path)
+    _need_no_links(path)
+    if (path / "run.json").exists() and read_json(path)[0]["status"] != "complete":
+        unpack(path)
 
 
 def discard_checkpoint(path: Path) -> None:
@@ -169,11 +181,23 @@ def locked(path: Path) -> Iterator[None]:
 
 def _locked(path: Path) -> FileLock:
     """Create a run directory, if there is none, and return its lock, taken."""
+    _need_no_links(path)
     lock = FileLock(path / ".lock")
     with writing(path):
         (path / "checkpoint").mkdir(parents=True, exist_ok=True)
         _take(lock, path)
     return lock
+
+
+def _need_no_links(path: Path) -> None:
+    """Refuse a run directory whose files are links: a run that continues would cut and overwrite what they lead to."""
+    files = (".lock", "run.json", "rounds.jsonl", "checkpoint")
+    for place in (path, *(path / name for name in files), checkpoint_file(path), encoder_file(path)):
+        if place.is_symlink():
+            raise RecordError(
+                f"{place} is a link, and a run writes only into its own directory: delete the link, or choose another "
+                "--out."
+            )
 
 
 def _take(lock: FileLock, path: Path) -> None:
@@ -189,7 +213,7 @@ def _check_versions(path: Path, before: Mapping[str, str], environment: Mapping[
     """Refuse to finish a run with other code than it was started with."""
     for name, now in environment.items():
         was_left_out = name in ("cpu", "gpu") and name not in before  # by earlier versions
-        if before.get(name) != now and not was_left_out:
+        if not (gives_same_bits(name, before.get(name), now) or was_left_out):
             raise RecordError(
                 f"{path} was started with {name} {before.get(name)}, and this is {now}, which may change the results: "
                 f"finish it with {name} {before.get(name)}, or delete it to start it again."
@@ -204,40 +228,34 @@ def _create(path: Path, facts: Mapping[str, Any]) -> None:
         if facts.get("encoder"):
             content = json.dumps(facts["encoder"], ensure_ascii=False).encode()
             described["encoder_sha256"] = sha256(content)
-            replace_atomically(encoder_file(path), content)
-        replace_atomically(path / "run.json", _as_json({**described, "status": "running"}))
+            replace_atomically(encoder_file(path), content, is_locked=True)
+        replace_atomically(path / "run.json", _as_json({**described, "status": "running"}), is_locked=True)
 
 
-def _drop_uncommitted(path: Path, state: State | None) -> tuple[int, Any]:
+def _opened_or_created(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def _drop_uncommitted(path: Path) -> tuple[int, Any]:
     """Cut off lines of rounds that were never committed; return the length and the digest of the rest."""
     lines = path / "rounds.jsonl"
     if not lines.exists():
         return 0, hashlib.sha256()
-    if state is None:
-        _need_no_rounds(path)
     with writing(path):
         os.truncate(lines, (read_header(path) or {"bytes": 0})["bytes"])
     content = read_bytes(lines)
     return len(content), hashlib.sha256(content)
 
 
-def _need_no_rounds(path: Path) -> None:
-    """Refuse a run without a checkpoint, if it has more than the round that was under way."""
-    lines = path / "rounds.jsonl"
-    if lines.exists() and read_bytes(lines).count(b"\n") > 1:
-        raise RecordError(f"{path / 'checkpoint'} is missing beside recorded rounds: {REMEDY}")
-
-
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn an operating-system error into one sentence."""
+def writing(path: Path, *, is_begun: bool = False) -> Iterator[None]:
+    """Turn an operating-system error into one sentence; `is_begun` says that this process wrote there before."""
     try:
         yield
     except OSError as error:
-        raise RecordError(
-            f"{path} cannot be written ({error.strerror}): free space or choose another --out; "
-            "finished rounds are kept, and the same command continues from them."
-        ) from error
+        is_replaced = error.errno in _REPLACED or (is_begun and error.errno in _REMOVED)
+        remedy = f"something else removed or replaced it; {REMEDY}" if is_replaced else _MAKE_ROOM
+        raise RecordError(f"{error.filename or path} cannot be written ({error.strerror}): {remedy}") from error
 
 
 def _as_json(facts: Mapping[str, Any]) -> bytes:

@@ -33,7 +33,7 @@ from silobench.runs.horizontal import HorizontalRun, of_federation
 from silobench.runs.plan import Binder, DataFacts, Plan
 from silobench.silos.consortium import Consortium
 from silobench.silos.letters import LetterError
-from silobench.silos.refusals import check_cell, check_engine, check_schedule
+from silobench.silos.refusals import check_cell, check_engine, check_model, check_schedule
 from silobench.training.setting import Setting
 
 _NOT_STATED = ("dataset", "partition")
@@ -149,6 +149,8 @@ def _choices(consortium: Consortium) -> Mapping[str, Any]:
         raise ConfigError(
             f"experiment.toml has the key {listed(unwanted)}, but the rows are those of the silos: leave it out."
         )
+    if "model" in cells[0]:
+        check_model(str(cells[0]["model"]))
     return cells[0]
 
 

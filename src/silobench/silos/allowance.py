@@ -1,6 +1,7 @@
 """`Allowance`: what a silo spends of its rows' privacy over all runs of all consortia, and its own limits."""
 
 import json
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,17 +12,19 @@ from silobench.method.selection import Cohort
 from silobench.method.types import Memory, Server
 from silobench.privacy.accountant import epsilon
 from silobench.privacy.ledger import ALL_PARTIES, Ledger
-from silobench.privacy.mechanism import Unit
+from silobench.privacy.mechanism import Mechanism, Unit
 from silobench.silos.attendance import begun
 from silobench.silos.letters import LetterError
 from silobench.silos.silo_file import Limits
-from silobench.silos.store import Drawer
+from silobench.silos.store import Drawer, damaged
 from silobench.training.party import server_key, transform_key
 from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory, State
 
 _FILE, _ROUNDS = "spent", "rounds-trained"
 _SELF = 0  # the silo's number in its own ledger; in a consortium it may have another
+_LEAST_NOISE = 1e-6  # less is no noise
+_MOST_RELEASES = 2**53
 _UNITS: tuple[Unit, ...] = ("example", "party")
 
 
@@ -45,7 +48,8 @@ class Allowance:
             raise LetterError(f"this silo trains in {self.limits.max_rounds} rounds, by max_rounds of its silo.toml")
         if self._privacy.is_private:
             self._charge(server, memory, cohort)
-        self.drawer.put(_ROUNDS, json.dumps(trained).encode())
+        has_ledger = self.drawer.get(_FILE) is not None
+        self.drawer.put(_ROUNDS, json.dumps({"rounds": trained, "has_ledger": has_ledger}).encode())
 
     def _charge(self, server: Server, memory: PartyMemory, cohort: Cohort) -> None:
         setting = self.schedule.setting
@@ -84,11 +88,37 @@ def _whom(unit: Unit) -> str:
 
 
 def _rounds(drawer: Drawer) -> int:
-    return int(json.loads(drawer.get(_ROUNDS) or b"0"))
+    return int(_trained(drawer)["rounds"])
+
+
+def _trained(drawer: Drawer) -> dict[str, Any]:
+    """Return how many rounds a silo trained, and whether it wrote down what they spent; before the first, nothing."""
+    try:
+        facts = json.loads(drawer.get(_ROUNDS) or b"0")
+        trained = facts if isinstance(facts, dict) else {"rounds": facts, "has_ledger": False}  # earlier: a number
+        return {"rounds": int(trained["rounds"]), "has_ledger": bool(trained["has_ledger"])}
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise damaged(drawer.path / _ROUNDS) from error
 
 
 def _ledger(drawer: Drawer) -> Ledger:
-    return Ledger.of((drawer.memory(_FILE) or {}).get(LEDGER, {}))
+    """Return what a silo spent. Without its file all of it would count as unspent, so a missing one is refused."""
+    if drawer.get(_FILE) is None and _trained(drawer)["has_ledger"]:
+        raise damaged(drawer.path / _FILE)
+    try:
+        ledger = Ledger.of((drawer.memory(_FILE) or {}).get(LEDGER, {}))
+        if not all(_is_possible(mechanism, count) for (_, mechanism), count in ledger.counts.items()):
+            raise ValueError("a number is beyond its range")
+        return ledger
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        raise damaged(drawer.path / _FILE) from error
+
+
+def _is_possible(mechanism: Mechanism, count: int) -> bool:
+    """Whether a silo can have made so many releases by a mechanism."""
+    is_noise = mechanism.noise == 0 or _LEAST_NOISE <= mechanism.noise < math.inf
+    is_rho = mechanism.rho is None or mechanism.rho < math.inf
+    return is_noise and is_rho and 0 <= mechanism.delta < 1 and 0 <= mechanism.rate <= 1 and 0 <= count < _MOST_RELEASES
 
 
 def _epsilons(ledger: Ledger) -> dict[Unit, float]:

@@ -19,7 +19,6 @@ from silobench.atomic import replace_atomically
 from silobench.errors import ConfigError
 from silobench.silos import keys
 
-FOLDER_FILES = ("consortium.toml", "experiment.toml", "columns.toml", "consortium.sig")
 _PINNED = ("experiment.toml", "columns.toml")
 _KINDS = {  # what the kinds of pydantic's errors start with
     "int_": "a whole number of at least 1",

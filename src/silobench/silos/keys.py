@@ -2,11 +2,11 @@
 
 import base64
 import hashlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from silobench.errors import ConfigError
+from silobench.safety.private_files import FOLDER_MODE, need_private, write_private
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -28,9 +28,8 @@ def new_key(path: Path) -> str:
     content = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
+    path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    write_private(path, content)
     line = public_line(path)
     path.with_name(f"{path.name}.pub").write_text(f"{line}\n")
     return line
@@ -101,6 +100,7 @@ def _private(path: Path) -> "EllipticCurvePrivateKey":
         except Exception:  # the libraries raise many kinds; the next loader may read it
             continue
         if isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP384R1):
+            need_private(path, "the private key")
             return key
     raise ConfigError(
         f"{path} is not a private key of the kind that is needed, without a passphrase: make one with `ssh-keygen -t "

@@ -12,7 +12,7 @@ from silobench.loop.schedule import Schedule
 from silobench.method.secure import Pairwise
 from silobench.method.selection import reads
 from silobench.method.transforms.secure_sum import protocol_of
-from silobench.models import MODELS
+from silobench.models.module_file import code_file
 from silobench.runs.plan import Cell
 from silobench.training.setting import Setting
 
@@ -45,9 +45,13 @@ def check_cell(cell: Cell) -> None:
         raise ConfigError(
             f"experiment.toml has rounds = {cell.rounds}, but silos agree on at most {_MOST_ROUNDS}: lower it."
         )
-    if MODELS.build(cell.model).content:
+
+
+def check_model(model: str) -> None:
+    """Refuse a model that is a file of code, before anything is built: a silo executes no file that a lead names."""
+    if code_file(model):
         raise ConfigError(
-            f"experiment.toml has model = {cell.model!r}, but a file with code is not a part of what silos agree on: "
+            f"experiment.toml has model = {model!r}, but a file with code is not a part of what silos agree on: "
             "choose a model of `silobench list models`."
         )
 

@@ -1,6 +1,7 @@
 """silo.toml: what an organisation states for itself. It stays there, and nobody else reads it."""
 
 import json
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -40,6 +41,8 @@ class SiloFile(BaseModel):
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read the file of a silo."""
+        if path.is_dir():
+            raise ConfigError(f"{path} is a folder: give the file in it, {path / 'silo.toml'}.")
         try:
             facts = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
@@ -53,7 +56,7 @@ class SiloFile(BaseModel):
         folder = path.resolve().parent
         beside = folder / file.data
         places = {name: folder / getattr(file, name) for name in ("consortium", "key", "state")}
-        return file.model_copy(update={**places, "data": str(beside) if beside.exists() else file.data})
+        return file.model_copy(update={**places, "data": str(beside) if os.path.exists(beside) else file.data})
 
 
 def write_silo_file(path: Path, name: str, data: str, consortium: Path, key: Path) -> None:

@@ -9,14 +9,17 @@ from pathlib import Path
 import numpy as np
 import torch
 from filelock import FileLock, Timeout
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from silobench.atomic import replace_atomically
 from silobench.errors import RecordError
 from silobench.method.types import Vector
+from silobench.safety.private_files import FOLDER_MODE, MODE
 from silobench.training.state import PartyMemory
 
 _DIGEST_BYTES = 32
+_SEAL = b"silobench sealed\n"  # begins a file; the digest of the rest follows
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,13 @@ class Drawer:
     @classmethod
     def open(cls, path: Path) -> "Drawer":
         """Return the folder, which is made if it is missing."""
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.chmod(0o700)
+        path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        path.chmod(FOLDER_MODE)
         return cls(path)
 
     def locked(self) -> FileLock:
         """Return a lock on the folder, taken; an error if another process has it."""
-        lock = FileLock(self.path / ".lock", mode=0o600)
+        lock = FileLock(self.path / ".lock", mode=MODE)
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
@@ -46,17 +49,28 @@ class Drawer:
     def put(self, name: str, content: bytes, *, durable: bool = True) -> None:
         """Write a file atomically, and only for its owner; without `durable` a power cut may lose it."""
         try:
-            replace_atomically(self.path / name, content, durable=durable)
-            os.chmod(self.path / name, 0o600)
+            sealed = _SEAL + hashlib.sha256(content).digest() + content
+            replace_atomically(self.path / name, sealed, durable=durable, is_locked=True, private=True)
         except OSError as error:
             raise RecordError(
                 f"{self.path} cannot be written ({error.strerror}): free space, or fix its rights."
             ) from error
 
     def get(self, name: str) -> bytes | None:
-        """Return the content of a file; None if there is none."""
+        """Return the content of a file; None if there is none. A damaged one is refused."""
         file = self.path / name
-        return file.read_bytes() if file.exists() else None
+        if not os.path.lexists(file):
+            return None
+        try:
+            stored = file.read_bytes()
+        except OSError as error:
+            raise damaged(file) from error
+        if not stored.startswith(_SEAL):  # written by an earlier version
+            return stored
+        digest, content = stored[len(_SEAL) :][:_DIGEST_BYTES], stored[len(_SEAL) + _DIGEST_BYTES :]
+        if hashlib.sha256(content).digest() != digest:
+            raise damaged(file)
+        return content
 
     def drop(self, pattern: str, before: int | None = None) -> None:
         """Delete files of a pattern; with `before`, only those of earlier rounds, by the number after the last dash."""
@@ -95,10 +109,22 @@ class Drawer:
         if content is None:
             return None
         owners: dict[str, dict[str, Vector]] = {}
-        for key, array in load(content).items():
+        try:
+            arrays = load(content)
+        except SafetensorError as error:
+            raise damaged(self.path / name) from error
+        for key, array in arrays.items():
             owner, _, rest = key.partition("/")
             owners.setdefault(owner, {})[rest] = torch.from_numpy(array)
         return owners
+
+
+def damaged(file: Path) -> RecordError:
+    """Return the error about a file that is not as the silo wrote it."""
+    return RecordError(
+        f"{file} is damaged or missing: put it back from a backup of the silo's folder; without one, only a new run of "
+        "the consortium can go on, and what the silo spent of its rows' privacy must be counted by its owner."
+    )
 
 
 def by_round(kind: str, round: int) -> str:

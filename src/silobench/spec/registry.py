@@ -160,11 +160,11 @@ class Registry(Generic[T]):
             )
         spec = parse(text) if isinstance(text, str) else text
         factory = self._factory(spec.name)
-        places = list(inspect.signature(factory).parameters)[: len(spec.args)]
+        signature, origin = _signature_of(factory), origin_of(factory)
+        places = list(signature.parameters)[: len(spec.args)]
         args = [self._inner(value, spec.name, name) for value, name in zip_longest(spec.args, places)]
         kwargs = {self._parameter(spec, name): self._inner(value, spec.name, name) for name, value in spec.kwargs}
         bound = self._bind(spec.name, [_built(a) for a in args], {k: _built(v) for k, v in kwargs.items()})
-        signature, origin = inspect.signature(factory), origin_of(factory)
         written = signature.bind(*args, **kwargs).arguments
         nested = {name: value for name, value in written.items() if isinstance(value, Bound)}
         defaults = {name: p.default for name, p in signature.parameters.items()}
@@ -194,7 +194,7 @@ class Registry(Generic[T]):
 
     def _parameter(self, spec: Spec, name: str) -> str:
         """Return the Python name of a spec's argument: ``as`` is ``as_``."""
-        parameters = inspect.signature(self._factory(spec.name)).parameters.values()
+        parameters = _signature_of(self._factory(spec.name)).parameters.values()
         known = {p.name.rstrip("_"): p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
         if name not in known and any(p.kind == p.VAR_KEYWORD for p in parameters):
             return name
@@ -221,8 +221,8 @@ class Registry(Generic[T]):
 
     def _bind(self, name: str, args: Any, kwargs: dict[str, Any]) -> inspect.BoundArguments:
         """Return the checked arguments of a call, with defaults filled in."""
-        factory = inspect.unwrap(self._factory(name))
-        signature, hints = inspect.signature(factory), self._hints(factory, name)
+        factory = self._factory(name)
+        signature, hints = _signature_of(factory), self._hints(factory, name)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -240,13 +240,23 @@ class Registry(Generic[T]):
 
     def _hints(self, factory: Callable[..., Any], name: str) -> dict[str, Any]:
         try:
-            return get_type_hints(factory, include_extras=True)
+            return _type_hints(factory)
         except Exception as error:  # annotations are code, which may be wrong in any way
-            origin = Origin.of(factory, self.kind, name)
+            origin = Origin.of(inspect.unwrap(factory), self.kind, name)
             raise ConfigError(f"{origin} has annotations that cannot be read ({error}): correct them.") from error
 
     def _usage(self, name: str) -> str:
         return next(row["signature"] for row in self.describe() if row["name"] == name)
+
+
+# To read the arguments of a function takes longest in a bind, and a large grid binds a few functions often.
+_signature_of = functools.lru_cache(maxsize=1024)(inspect.signature)
+
+
+@functools.lru_cache(maxsize=1024)
+def _type_hints(factory: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of the function that a registered one calls."""
+    return get_type_hints(inspect.unwrap(factory), include_extras=True)
 
 
 _ORIGIN = "__silobench_origin__"
@@ -298,6 +308,7 @@ IN_WORDS = {
     "a valid string": "text",
     "a valid boolean": "true or false",
     "a valid list": "a list",
+    "a valid tuple": "a list",
 }
 
 

@@ -69,14 +69,10 @@ def _is_number(value: Any, arguments: Sequence[Any]) -> str | None:
     return f"{described(value)}, but a number is expected, or None where the metric is undefined"
 
 
+_FIELDS = {"higher_is_better": expects(bool, "True or False"), "unit": expects(str, "a text")}
+_HOOKS = {"compute": Form("y, scores", _is_number)}
 METRICS: Registry[MetricFunction] = Registry(
-    "metric",
-    Contract(
-        MetricFunction,
-        "an sb.MetricFunction(compute)",
-        {"compute": Form("y, scores", _is_number)},
-        {"higher_is_better": expects(bool, "True or False"), "unit": expects(str, "a text")},
-    ),
+    "metric", Contract(MetricFunction, "an sb.MetricFunction(compute)", _HOOKS, _FIELDS)
 )
 
 

@@ -1,6 +1,7 @@
 """Ranges of a search space: lists of values, and intervals on a linear or a logarithmic scale."""
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -10,6 +11,8 @@ from silobench.spec import parse
 
 Value: TypeAlias = "bool | int | float | str"
 _DIGITS = 3  # significant digits of a number that is drawn: enough for tuning, and readable in the name of a run
+_LARGEST = sys.float_info.max  # a whole number above it is no float
+MOST_VALUES = 10_000  # of a range with steps
 _EXAMPLE = 'write a list such as [16, 32], or "log(0.001, 1.0)", "range(0.0, 0.9)" or "range(1, 10, step=3)"'
 
 
@@ -43,11 +46,19 @@ class Interval:
     @property
     def values(self) -> tuple[float, ...]:
         """The values of an interval with steps, or of whole numbers on a linear scale; none otherwise."""
-        step = self.step or (1 if self.is_whole and not self.is_log else None)
-        if step is None:
+        if self._step is None:
             return ()
-        count = math.floor((self.high - self.low) / step + 1e-9) + 1
-        return tuple(rounded(self.low + place * step) for place in range(count))
+        count = math.floor((self.high - self.low) / self._step + 1e-9) + 1
+        return tuple(rounded(self.low + place * self._step) for place in range(count))
+
+    @property
+    def is_too_fine(self) -> bool:
+        """Whether it has more values than anyone can try, or than the memory can hold."""
+        return self._step is not None and self.high - self.low >= MOST_VALUES * self._step
+
+    @property
+    def _step(self) -> float | None:
+        return self.step or (1 if self.is_whole and not self.is_log else None)
 
     def __contains__(self, value: object) -> bool:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -108,7 +119,7 @@ def _choices(key: str, written: Sequence[Any]) -> Choices:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
 
 
 def _check(key: str, written: str, interval: Interval) -> None:
@@ -122,6 +133,11 @@ def _check(key: str, written: str, interval: Interval) -> None:
         )
     if interval.step is not None and (interval.step <= 0 or (interval.is_whole and not isinstance(interval.step, int))):
         raise ConfigError(f"the range of {key} is {written}, but its step must be above 0, and whole between integers.")
+    if interval.is_too_fine:
+        raise ConfigError(
+            f"the range of {key} is {written}, but a range has at most {MOST_VALUES:,} values: give a larger step, or "
+            "log(...)."
+        )
 
 
 Space: TypeAlias = Mapping[str, Range]

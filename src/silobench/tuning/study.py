@@ -19,7 +19,8 @@ from typing import Any
 from silobench.analysis.statistics import deviation
 from silobench.atomic import replace_atomically
 from silobench.errors import RecordError
-from silobench.runs.stored import StoredRun, files_under, read_bytes, read_run
+from silobench.runs.folders import files_under
+from silobench.runs.stored import StoredRun, facts_digest, parsed_json, read_bytes, read_run
 from silobench.tasks.metrics import Metric
 from silobench.tuning.ranges import Range, Value, range_of
 
@@ -120,7 +121,8 @@ class Study:
             **({"confirm": vars(self.confirm)} if self.confirm else {}),
         }
         out.mkdir(parents=True, exist_ok=True)
-        replace_atomically(out / STUDY, json.dumps(facts, indent=1, ensure_ascii=False).encode())
+        content = json.dumps({**facts, "facts_sha256": facts_digest(facts)}, indent=1, ensure_ascii=False)
+        replace_atomically(out / STUDY, content.encode())
 
 
 def read_study(out: Path) -> Study:
@@ -128,9 +130,11 @@ def read_study(out: Path) -> Study:
     file = out / STUDY
     content = read_bytes(file)
     try:
-        facts = json.loads(content)
+        facts = parsed_json(content)
         if facts["format"] != FORMAT:
             raise RecordError(f"{file} has another format than {FORMAT}: read it with the version that wrote it.")
+        if facts.get("facts_sha256", facts_digest(facts)) != facts_digest(facts):  # earlier studies state none
+            raise ValueError("it is not as silobench wrote it")
         trials = [
             Trial(each["number"], each["values"], tuple(each["runs"]), each.get("pruned")) for each in facts["trials"]
         ]
@@ -138,7 +142,7 @@ def read_study(out: Path) -> Study:
         pairs = facts.get("confirm", {})  # without a trial, it is not known whether they are of the best one
         confirm = Pairs(pairs["trial"], tuple(pairs["default"]), tuple(pairs["tuned"])) if "trial" in pairs else None
         return Study(Definition.from_json(facts["definition"]), tuple(trials), repeats, confirm)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise RecordError(
             f"{file} is damaged (it is not a whole study): its runs are untouched, so delete this file, and the same "
             "command builds it again from them."

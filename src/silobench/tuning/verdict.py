@@ -1,7 +1,6 @@
 """What a study found: the best setting, how sure that is, and what it cost; as facts, as text and as a TOML file."""
 
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import fmean
 from typing import Any
@@ -10,7 +9,6 @@ from silobench.analysis.cells import collect, finite
 from silobench.analysis.compare import Paired, checked_question, paired
 from silobench.analysis.units import duration, size
 from silobench.runs.stored import StoredRun
-from silobench.spec.toml import toml_value
 from silobench.tuning.study import Outcome, TrialResult, final_score
 
 
@@ -102,17 +100,3 @@ def _verdict(before: Sequence[StoredRun], after: Sequence[StoredRun]) -> str:
         return ""
     odds = f" (probability {compared.odds.better_a:.3f})" if compared.odds else ""
     return f"; {compared.verdict('tuned', 'defaults')}{odds}"
-
-
-def toml_text(choices: Mapping[str, Any], comment: Sequence[str] = ()) -> str:
-    """Return choices as a TOML file.
-
-    >>> print(toml_text({"dataset": "digits", "rounds": 5, "measure": ["norms"]}), end="")
-    dataset = "digits"
-    rounds = 5
-    measure = ["norms"]
-    """
-    lines = [*(f"# {line}" for line in comment), *(f"{key} = {toml_value(value)}" for key, value in choices.items())]
-    text = "\n".join(lines) + "\n"
-    assert tomllib.loads(text) == dict(choices)
-    return text

@@ -8,9 +8,7 @@ from types import SimpleNamespace
 import pytest
 from fetching import Fakes
 
-from offline import (
-    Server,
-)
+from offline import Server
 from silobench.data.store import download as download_module
 
 

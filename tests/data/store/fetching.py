@@ -13,10 +13,7 @@ from typing import Any
 
 import pytest
 
-from offline import (
-    Server,
-    source,
-)
+from offline import Server, source
 from silobench.data.store import download as download_module
 from silobench.data.store.catalog import Download, Source
 from silobench.data.store.fetch import Step

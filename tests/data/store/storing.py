@@ -10,13 +10,7 @@ from scipy import sparse
 
 from silobench.data.dataset import Dataset, Split
 from silobench.data.store.catalog import Entry
-from silobench.data.store.directory import (
-    Files,
-    Manifest,
-    describe,
-    home_of,
-    write_manifest,
-)
+from silobench.data.store.directory import Files, Manifest, describe, home_of, write_manifest
 
 ONE, TWO = b"1,2,3\n" * 50, b"4,5,6\n" * 50
 

@@ -20,10 +20,7 @@ from silobench.data.dataset import Dataset, Split
 from silobench.data.store import cache
 from silobench.data.store.cache import stored
 from silobench.data.store.catalog import Entry, File
-from silobench.data.store.directory import (
-    Files,
-    home_of,
-)
+from silobench.data.store.directory import Files, home_of
 from silobench.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("place")

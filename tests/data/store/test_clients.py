@@ -6,11 +6,7 @@ from pathlib import Path
 import pytest
 from fetching import SMALL, Fakes, deb, refusal, run, tgz, visible, zipped
 
-from offline import (
-    Server,
-    entry,
-    source,
-)
+from offline import Server, entry, source
 from silobench.data.store.catalog import Download, Entry
 from silobench.data.store.directory import home_of
 from silobench.data.store.fetch import fetch

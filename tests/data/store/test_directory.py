@@ -258,3 +258,14 @@ def test_a_corrected_sum_of_the_catalogue_counts_at_once(place: Path, monkeypatc
     use(monkeypatch, new)
     with pytest.raises(DataError, match="is damaged"):
         require("toy")
+
+
+def test_a_user_without_a_home_has_a_cache_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some clusters run containers as a user whom the system does not know."""
+    for name in ("HOME", "XDG_CACHE_HOME", "SILOBENCH_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 54_321)
+    monkeypatch.chdir(tmp_path)
+    assert data_dir() == tmp_path / ".silobench" / "data"

@@ -13,18 +13,7 @@ from typing import Any
 import pytest
 from fetching import LARGE, SMALL, refusal
 
-from offline import (
-    Handler,
-    Page,
-    Server,
-    chunked,
-    drop,
-    ignore_range,
-    range_of,
-    redirect,
-    status,
-    wrong_range,
-)
+from offline import Handler, Page, Server, chunked, drop, ignore_range, range_of, redirect, status, wrong_range
 from silobench.data.store import download as download_module
 from silobench.data.store.catalog import Download
 from silobench.data.store.download import from_address

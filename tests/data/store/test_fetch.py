@@ -17,15 +17,7 @@ import pytest
 from fetching import LARGE, OTHER, SMALL, Fakes, each, leftovers, refusal, run, texts, tgz, visible, zipped
 
 from commands import PATIENCE
-from offline import (
-    Server,
-    disk_of,
-    entry,
-    source,
-    sum_of,
-    use,
-    wait,
-)
+from offline import Server, disk_of, entry, source, sum_of, use, wait
 from silobench.data.store.catalog import Download, Entry, File
 from silobench.data.store.directory import check_all, home_of, locate, read_manifest, require
 from silobench.data.store.download import NoRoomError
@@ -443,3 +435,12 @@ def test_the_old_manifest_survives_a_full_disk(server: Server, place: Path) -> N
         run(fetch(toy))
     assert (home_of(toy) / "manifest.json").read_bytes() == before
     assert [path.name for path in home_of(toy).iterdir() if path.name.startswith(".manifest")] == []
+
+
+def test_a_folder_in_the_place_of_a_file_is_named(server: Server, place: Path) -> None:
+    toy = entry(files={"a": SMALL}, sources=(each(server, a=SMALL),))
+    (home_of(toy) / "a").mkdir(parents=True)
+    refusal(fetch(toy), "a is a folder, where a file of toy belongs", "move it away")
+    (home_of(toy) / "a").rmdir()
+    run(fetch(toy))
+    assert visible(home_of(toy)) == {"a": SMALL}

@@ -14,13 +14,9 @@ from typing import Any
 import pytest
 from fetching import LARGE, OTHER, SMALL, refusal, run, tgz, visible, zipped
 
-from offline import (
-    disk_of,
-    entry,
-    sum_of,
-    use,
-)
+from offline import disk_of, entry, sum_of, use
 from silobench.data.store.archives import members
+from silobench.data.store.catalog import File
 from silobench.data.store.directory import check_all, home_of, locate, read_manifest, require
 from silobench.data.store.fetch import import_files
 from silobench.errors import DataError
@@ -261,3 +257,11 @@ def test_import_by_a_path_with_dots_stays_inside(
     found = locate(WAVS)
     assert found is not None
     assert {"yes/s0_nohash_0.wav", "no/s2_nohash_0.wav"} <= set(found.names)
+
+
+def test_a_bomb_inside_an_archive_is_refused(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("silobench.data.store.archives._SMALL", 10_000)
+    (tmp_path / "mine.zip").write_bytes(zipped({"a.gz": gzip.compress(bytes(500_000))}))
+    toy = entry(files={"a": SMALL}).model_copy(update={"files": {"a": File()}})
+    refusal(import_files(toy, tmp_path / "mine.zip"), "a.gz has more than", "bytes, so it was refused")
+    assert visible(home_of(toy)) == {}

@@ -119,18 +119,32 @@ def columns_of(table: TableName, runs: Iterable[StoredRun]) -> tuple[Column, ...
 
     `runs` is read once, and none of them is kept.
     """
-    if table == "parties":
-        return PARTY_COLUMNS
-    names: dict[str, set[str]] = {prefix: set() for prefix in _VARYING}
+    columns = Columns()
     for run in runs:
-        names["metric"] |= {metric.name for metric in run.metrics}
-        for prefix in names if table == "rounds" else ("epsilon", "delta"):
-            for row in run.rounds if table == "rounds" else run.rounds[-1:]:
-                names[prefix] |= set(_VARYING[prefix].names(row))
-    return (
-        *_FIXED[table],
-        *(_VARYING[prefix].column(prefix, name) for prefix in names for name in sorted(names[prefix])),
-    )
+        columns.add(run)
+    return columns.of(table)
+
+
+class Columns:
+    """The columns of all tables of runs, from runs that are added one by one and not kept."""
+
+    def __init__(self) -> None:
+        self._names: dict[TableName, dict[str, set[str]]] = {
+            table: {prefix: set() for prefix in _VARYING} for table in ("runs", "rounds")
+        }
+
+    def add(self, run: StoredRun) -> None:
+        for table, names in self._names.items():
+            names["metric"] |= {metric.name for metric in run.metrics}
+            rows = run.rounds if table == "rounds" else run.rounds[-1:]
+            for prefix in names if table == "rounds" else ("epsilon", "delta"):
+                names[prefix].update(*(_VARYING[prefix].names(row) for row in rows))
+
+    def of(self, table: TableName) -> tuple[Column, ...]:
+        """Return the columns of a table; those of parties are the same for all runs."""
+        names = self._names.get(table, {})
+        varying = (_VARYING[prefix].column(prefix, name) for prefix in names for name in sorted(names[prefix]))
+        return (*_FIXED[table], *varying)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from silobench.data.readers.checks import unreadable
 from silobench.data.readers.image_files import Colour
 from silobench.data.table.scaling import Scale
 from silobench.errors import DataError
-from silobench.spec.toml import toml_key, toml_value
+from silobench.spec.toml import read_toml, toml_key, toml_value
 
 AgreedScale: TypeAlias = Literal["standard", "stated", "none"]
 _HEAD = (
@@ -94,7 +94,7 @@ class Columns:
     def of_text(cls, text: str, source: str = "columns.toml") -> "Columns":
         """Return the agreement of a TOML text; refuse a text that states something wrong. `source` names the text."""
         try:
-            facts = tomllib.loads(text)
+            facts = read_toml(text)
         except tomllib.TOMLDecodeError as error:
             raise DataError(f"{source} is not TOML ({error}): correct it.") from error
         return _columns_of_form(read_form(facts, source))

@@ -118,7 +118,7 @@ def _where(outer: Iterable[Any], facts: Any) -> str:
     if places[0] == "column" and len(places) > 1:
         columns = facts["column"]
         name = columns[places[1]].get("name") if isinstance(columns[places[1]], dict) else None
-        return f" in column '{name}'" if name else f" in column {places[1] + 1}"
+        return f" in column '{name}'" if name and isinstance(name, str) else f" in column {places[1] + 1}"
     return f" in [{'.'.join(map(str, places))}]"
 
 
@@ -175,11 +175,12 @@ def _column_problems(form: AgreedFile) -> Iterable[str]:
             yield f"'{column.decimal}' for decimals and for thousands of column '{column.name}': correct one of them"
         if isinstance(column, _Date) and not _is_date(column.origin):
             yield f"'{column.origin}' as the origin of column '{column.name}': write a date such as 1970-01-01"
+    width = sum(column.width for column in form.column if isinstance(column, _Hashed))
+    if width > _MOST_FEATURES:  # asked first, because the names of so many features would not fit into memory
+        yield f"columns with {width} features: at most {_MOST_FEATURES} are possible, so take smaller widths"
     features = [feature for column in form.column for feature in part_of(column.model_dump()).features]
     if _repeated(features):
         yield f"columns that both have the feature '{_repeated(features)[0]}': rename one of them in all files"
-    if len(features) > _MOST_FEATURES:
-        yield f"columns with {len(features)} features: at most {_MOST_FEATURES} are possible, so take smaller widths"
 
 
 def _scale_problems(form: AgreedFile) -> Iterable[str]:

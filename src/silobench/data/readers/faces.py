@@ -18,14 +18,7 @@ from numpy.typing import NDArray
 from silobench.data.dataset import Dataset, Split, encode_labels
 from silobench.data.readers.checks import unreadable
 from silobench.data.readers.image_arrays import Pixels
-from silobench.data.readers.image_files import (
-    Colour,
-    Size,
-    list_pictures,
-    match_pattern,
-    read_pictures,
-    scaling_note,
-)
+from silobench.data.readers.image_files import Colour, Size, list_pictures, match_pattern, read_pictures, scaling_note
 from silobench.data.readers.user_tables import TestShare, as_names
 from silobench.errors import DataError, suggest
 

@@ -124,9 +124,10 @@ def read_idx(path: Path) -> NDArray[Any]:
             data = read_limited(stream, min(needed, size_limit(path)), f"{path}, an idx file of {sides},")
     except (OSError, EOFError, zlib.error) as error:
         raise unreadable(path, error, "an idx file", "fetch it again") from error
-    if len(data) != needed:
+    if len(data) != needed or not needed:
         raise DataError(
-            f"{path} has {len(data):,} bytes after a header of {sides}: {needed:,} are needed, so fetch it again."
+            f"{path} has {len(data):,} bytes after a header of {sides}: {max(needed, 1):,} are needed, so fetch it "
+            "again."
         )
     return np.frombuffer(data, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="))
 
@@ -269,7 +270,8 @@ def _compact(value: dict[str, Any]) -> dict[str, Any]:
     """Convert each user's numbers to an array while parsing, because lists would need many times the memory."""
     if value.keys() == {"x", "y"}:
         try:
-            return {"x": np.array(value["x"], dtype=np.float32), "y": value["y"]}
+            with np.errstate(over="ignore"):  # `_leaf_rows` refuses infinite values
+                return {"x": np.array(value["x"], dtype=np.float32), "y": value["y"]}
         except (ValueError, TypeError, OverflowError):
             pass  # `_leaf_rows` raises the error, where the user's name is known
     return value

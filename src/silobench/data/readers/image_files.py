@@ -6,10 +6,11 @@ Datasets that are published as arrays of pixels (MNIST, SVHN, ...) are in `image
 import io
 import os
 import re
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal, TypeAlias, cast
 
@@ -37,6 +38,8 @@ Colour: TypeAlias = Literal["rgb", "grey"]
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _MOST_PIXELS = 89_478_485  # Pillow's default limit: a quarter of a gigabyte as RGB
+_LARGE = 2**22  # pixels: larger pictures are decoded one at a time, because each takes up to 16 bytes per pixel
+_ONE_LARGE = threading.Lock()
 _MODES: Mapping[Colour, str] = {"rgb": "RGB", "grey": "L"}
 
 
@@ -52,8 +55,9 @@ def read_picture(source: Path | bytes, where: str, size: int, colour: Colour) ->
             if image.width * image.height > _MOST_PIXELS:
                 raise Image.DecompressionBombError
             image.draft(mode, (2 * size, 2 * size))  # decode a much larger JPEG at a fraction of its size
-            plain = _convert(ImageOps.exif_transpose(image), mode)
-            pixels = np.asarray(ImageOps.fit(plain, (size, size), Image.Resampling.BILINEAR))
+            with _ONE_LARGE if image.width * image.height > _LARGE else nullcontext():
+                plain = _convert(ImageOps.exif_transpose(image), mode)
+                pixels = np.asarray(ImageOps.fit(plain, (size, size), Image.Resampling.BILINEAR))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise DataError(
             f"{where} has more than {_MOST_PIXELS:,} pixels, which may be a decompression bomb: scale it down or leave "

@@ -13,6 +13,9 @@ from silobench.data.readers.targets import LabelTask, targets
 from silobench.data.readers.user_tables import TestShare
 from silobench.errors import DataError
 
+_LARGEST = 2.0**53  # whole numbers below this are exact as floats
+_MOST_COLUMNS = 2**24  # of a small file; a larger one may have as many columns as bytes
+
 
 def libsvm(path: str, test_path: str = "", test: TestShare = 0.2, task: LabelTask = "auto") -> Dataset:
     """LIBSVM text (label index:value ...), kept sparse. Without `test_path`, the share `test` is held out.
@@ -49,7 +52,18 @@ def read_libsvm(paths: Sequence[Path], columns: int | None = None) -> list[tuple
         raise DataError(
             f"{', '.join(map(str, paths))} cannot be read as LIBSVM text ({error}): write lines as label index:value."
         ) from error
-    whole = all(np.isfinite(y).all() and (y == np.round(y)).all() for y in loaded[1::2])
+    whole = all((np.abs(y) < _LARGEST).all() and (y == np.round(y)).all() for y in loaded[1::2])
+    _check_width(paths, loaded[0].shape[1])
     for x in loaded[::2]:
         x.sort_indices()
     return [(x, y.astype(np.int64) if whole else y) for x, y in zip(loaded[::2], loaded[1::2], strict=True)]
+
+
+def _check_width(paths: Sequence[Path], columns: int) -> None:
+    """Refuse an index far beyond what files of this size can fill: a model has a number for each column."""
+    most = max(_MOST_COLUMNS, sum(path.stat().st_size for path in paths))
+    if columns > most:
+        raise DataError(
+            f"{', '.join(map(str, paths))} has the index {columns:,}, but a file of its size may have at most {most:,} "
+            "columns: number its columns from 1 without gaps."
+        )

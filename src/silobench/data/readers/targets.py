@@ -37,6 +37,8 @@ def targets_of(
     path: str, what: str, values: NDArray[Any], codes: NDArray[np.int64], task: LabelTask, remedy: str
 ) -> Targets:
     """Return `targets` of labels that are given as distinct sorted values and the code of each row."""
+    if not len(codes):
+        raise DataError(f"{path} has no rows: at least one is needed, so add them.")
     distinct = None if task == "classification" else _as_numbers(values)
     if task == "regression" and distinct is None:
         raise DataError(

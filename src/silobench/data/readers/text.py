@@ -74,9 +74,8 @@ def sequences(
     in the size of the vocabulary.
 
     `vectors` names word vectors of the catalogue: contractions are split as they split them (do, n't), and words
-    without a vector are dropped before a text is cut to `length`. `rows` is the largest number of reviews of a source,
-    with equal numbers of each label and published side: a source with few reviews of one kind gives fewer. 0 means all
-    reviews.
+    without a vector are dropped before a text is cut to `length`. `rows` is the largest number of reviews of a source
+    (0: all), with equal numbers of each label and published side: a source with few reviews of one kind gives fewer.
     """
     if not reviews or vocabulary <= len(SPECIAL) or length < 1 or not 0 < test_share < 1:
         raise DataError(
@@ -93,15 +92,20 @@ def sequences(
     notes = [
         f"vocabulary of {len(words)} entries: the most frequent words of the pooled training reviews",
         f"{train_cut + test_cut} of {len(reviews)} reviews truncated to their first {length} tokens",
+        *_repeated(*sides),
     ]
-    train_texts = {review.text for review in sides[0]}
-    if repeated := sum(review.text in train_texts for review in sides[1]):
-        notes.append(f"{repeated} of {len(test)} test reviews repeat the text of a training review")
     if vectors != "none":
         notes.append(f"words without a vector of {vectors} are dropped")
     if rows:
         notes.append(f"{len(reviews)} of {total} reviews, at most {rows} of each source, drawn with equal labels")
     return Dataset(name, train, test, ("negative", "positive"), licence, tuple(notes), vocabulary=tuple(words))
+
+
+def _repeated(train: Sequence[Review], test: Sequence[Review]) -> list[str]:
+    """Return a note about test reviews whose text is also that of a training review, if there are any."""
+    texts = {review.text for review in train}
+    repeated = sum(review.text in texts for review in test)
+    return [f"{repeated} of {len(test)} test reviews repeat the text of a training review"] if repeated else []
 
 
 def _sides(reviews: Sequence[Review], share: float) -> tuple[list[int], list[int]]:

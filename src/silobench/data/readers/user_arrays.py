@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from silobench.data.array_scaler import ArrayScaler
 from silobench.data.conversion import as_float32
 from silobench.data.dataset import Dataset, Split, hold_out
-from silobench.data.readers.checks import unreadable
+from silobench.data.readers.saved_arrays import read_npz
 from silobench.data.readers.targets import LabelTask, targets
 from silobench.data.readers.user_tables import TestShare
 from silobench.errors import DataError
 
 ArrayScale = Literal["none", "standard"]
-_ZIP, _NPY = b"PK\x03\x04", b"\x93NUMPY"
 
 
 def npz(path: str, test: TestShare = 0.2, scale: ArrayScale = "none", task: LabelTask = "auto") -> Dataset:
@@ -26,7 +25,7 @@ def npz(path: str, test: TestShare = 0.2, scale: ArrayScale = "none", task: Labe
     Rows may have any shape; images are (channels, height, width), and uint8 means pixels from 0 to 255. Many different
     numbers in y are predicted as numbers (regression), and a note reports it; `task` states which.
     """
-    arrays = _read_arrays(Path(path))
+    arrays = read_npz(Path(path))
     needed = ["x_train", "y_train", "x_test", "y_test"] if "x_train" in arrays else ["x", "y"]
     absent = [name for name in needed if name not in arrays]
     if absent:
@@ -51,6 +50,8 @@ def arrays_dataset(
     answers = [arrays[f"y{side}"] for side in sides]
     if any(y.ndim not in (1, 2) or y.ndim != answers[0].ndim for y in answers):
         raise DataError(f"{source} has labels of shape {[y.shape for y in answers]}: save one label per row.")
+    if any(y.dtype.kind in "cV" for y in answers):
+        raise DataError(f"{source} has labels of type {answers[0].dtype}: numbers or texts are needed; convert them.")
     labels = targets(source, "the label y", np.concatenate(answers), task, remedy)
     if len(sides) == 1:
         train, held = hold_out(_array_split(source, arrays, "", labels.y), test)
@@ -58,35 +59,11 @@ def arrays_dataset(
         cut = len(answers[0])
         train = _array_split(source, arrays, "_train", labels.y[:cut])
         held = _array_split(source, arrays, "_test", labels.y[cut:])
-    scaler = ArrayScaler.of(train.x) if scale == "standard" else None
+    fits = len(train) and train.x.shape[1:] == held.x.shape[1:]  # `Dataset` refuses no rows, and rows of two shapes
+    scaler = ArrayScaler.of(train.x) if scale == "standard" and fits else None
     if scaler is not None:
         train, held = (replace(split, x=scaler.scaled(split.x)) for split in (train, held))
     return Dataset(name, train, held, labels.classes, notes=labels.notes, task=labels.task, target="y", scaler=scaler)
-
-
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    form, advice = "an npz archive of plain arrays", "save it with numpy.savez"
-    try:
-        with path.open("rb") as file:
-            start = file.read(6)
-            file.seek(0)
-            if start.startswith(_NPY):
-                raise DataError(
-                    f"{path} cannot be read as {form}, because it is one array (npy): save x and y with numpy.savez."
-                )
-            if not start.startswith((_ZIP, b"PK\x05\x06")):
-                raise DataError(f"{path} cannot be read as {form}, because it is not a zip archive: {advice}.")
-            with np.load(file, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
-    except DataError:
-        raise
-    except Exception as error:  # numpy raises many types of error for a truncated or foreign file
-        if "allow_pickle" in str(error):
-            raise DataError(
-                f"{path} cannot be read as {form}, because it has an array of Python objects: convert it to numbers or "
-                f"texts, and {advice}."
-            ) from error
-        raise unreadable(path, error, form, advice) from error
 
 
 def _array_split(source: str, arrays: Mapping[str, NDArray[Any]], suffix: str, y: NDArray[np.int64]) -> Split:

@@ -275,10 +275,15 @@ def _empty_cells(roles: Roles, label: RawColumn, groups: Mapping[str, RawColumn]
 
 def group_ids(column: RawColumn) -> NDArray[Any]:
     """Return the group of each row: whole numbers if the type of the column is whole numbers, else texts."""
-    if column.kind == "number" and not column.is_category and (column.values == np.round(column.values)).all():
+    if column.kind == "number" and not column.is_category and _are_whole(column.values):
         numbers: NDArray[Any] = column.values.astype(np.int64)
         return numbers
     return np.array(column.factor.texts)[column.factor.codes]
+
+
+def _are_whole(numbers: NDArray[np.float64]) -> bool:
+    """Whether all numbers are whole, and an int64 can hold them."""
+    return bool(((numbers == np.round(numbers)) & (np.abs(numbers) < 2.0**63)).all())
 
 
 def label_targets(source: Source, name: str, column: RawColumn, task: LabelTask, choices: Choices) -> Targets:
@@ -291,7 +296,7 @@ def label_targets(source: Source, name: str, column: RawColumn, task: LabelTask,
     values: NDArray[Any] = np.array(texts)
     if column.kind == "number" and not column.is_category:
         numbers = np.array([float(text) for text in texts])
-        values = numbers.astype(np.int64) if (numbers == np.round(numbers)).all() else numbers
+        values = numbers.astype(np.int64) if _are_whole(numbers) else numbers
     values, places = np.unique(values, return_inverse=True)
     codes = places.reshape(-1)[factor.codes]
     return targets_of(source.title, f"the label {name}", values, codes, task, source.remedy)

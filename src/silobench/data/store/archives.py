@@ -27,7 +27,8 @@ _SUFFIX = {"gzip": ".gz", "bzip2": ".bz2", "xz": ".xz"}
 PACKED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, EOFError, ValueError,
-)  # fmt: skip
+    MemoryError,
+)  # fmt: skip  # MemoryError: a header of xz may ask for 4 GiB
 _HEADERS = (b"L", b"K", b"x", b"g", b"X")  # headers of long names, long links, and attributes (of one member or of all)
 _LARGEST_HEADER = 2**20
 _SMALL = 200 * 2**20  # every archive may hold this many bytes, even a very small one
@@ -75,7 +76,7 @@ def members(path: Path) -> Iterator[Member]:
     ) as error:  # an unknown compression method, a password
         _raise_disk_error(error)
         raise DataError(
-            f"the archive {path} is damaged, encrypted or of an unsupported kind ({error}): fetch it again."
+            f"the archive {path} is damaged, encrypted or of an unsupported kind ({_reason(error)}): fetch it again."
         ) from error
 
 
@@ -112,7 +113,11 @@ def _read(stream: IO[bytes], name: str) -> bytes:
         return stream.read(_BLOCK)
     except (*_DAMAGED, OSError) as error:
         _raise_disk_error(error)
-        raise DataError(f"{name} is damaged ({error}): fetch it again.") from error
+        raise DataError(f"{name} is damaged ({_reason(error)}): fetch it again.") from error
+
+
+def _reason(error: Exception) -> str:
+    return "it needs too much memory" if isinstance(error, MemoryError) else str(error) or type(error).__name__
 
 
 def _raise_disk_error(error: Exception) -> None:
@@ -178,12 +183,16 @@ class _Header(tarfile.TarInfo):
     """A member's header, limited in size: tarfile reads headers of long names and attributes into memory."""
 
     def _proc_member(self, tarfile_: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.size < 0:  # the next header would be before this one, for ever
+            raise tarfile.ReadError(f"a member of {self.size:,} bytes")
         if self.type in _HEADERS and self.size > _LARGEST_HEADER:
             raise tarfile.ReadError(f"a header of {self.size:,} bytes")
         return super()._proc_member(tarfile_)  # type: ignore[misc,no-any-return]  # private, without type hints
 
 
 def _check(path: Path, name: str, regular: bool) -> None:
+    if not name:
+        raise DataError(f"the archive {path} is refused: it has a member without a name; fetch it again.")
     parts = PurePosixPath(name.replace("\\", "/")).parts
     if name.startswith(("/", "\\")) or ".." in parts or "\0" in name or (parts and parts[0].endswith(":")):
         raise DataError(

@@ -19,19 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from platformdirs import user_cache_path
 from pydantic import BaseModel, ConfigDict, field_validator
 
 from silobench.atomic import replace_atomically
 from silobench.data.store.catalog import Entry, Sha256, catalog, find
 from silobench.errors import AbsentError, DataError
+from silobench.processes import cache_folder
 
 
 def data_dir() -> Path:
     """Return ``$SILOBENCH_DATA`` (``--data-dir`` sets it), else a folder of the user's cache."""
     chosen = os.environ.get("SILOBENCH_DATA")
     try:
-        return Path(chosen).expanduser() if chosen else user_cache_path("silobench") / "data"
+        return Path(chosen).expanduser() if chosen else cache_folder() / "data"
     except RuntimeError as error:
         raise DataError(
             f"the data directory {chosen} names a user who does not exist on this machine: choose another."
@@ -274,7 +274,7 @@ def manifest_of(files: Files) -> Manifest:
 
 
 def write_manifest(root: Path, manifest: Manifest) -> None:
-    replace_atomically(root / "manifest.json", manifest.model_dump_json(indent=1).encode())
+    replace_atomically(root / "manifest.json", manifest.model_dump_json(indent=1).encode(), is_locked=True)
 
 
 def describe(path: Path, source: str) -> Arrival:

@@ -173,7 +173,7 @@ def _download(entry: Entry, client: str, download: Download, staging: Path) -> G
 def _extract(entry: Entry, download: Download, path: Path, root: Path, source: str) -> Iterator[Step]:
     """Copy the members that are needed out of a download, and move them to `root` once all are verified."""
     needed = {member: name for name, member in entry.members(download).items()}
-    with _staging(entry, root) as stage:
+    with _staging(entry, root, path) as stage:
         for member, stream in _streams(path, needed):
             if member in needed:
                 name = needed.pop(member)
@@ -213,17 +213,21 @@ def _inner_streams(path: Path, outer: archives.Member) -> Iterator[tuple[str, IO
 
 
 @contextmanager
-def _staging(entry: Entry, root: Path) -> Iterator[Callable[[str, IO[bytes], str, str], None]]:
-    """Stage files in a separate folder; if the block succeeds, move all of them to `root` and record them."""
+def _staging(entry: Entry, root: Path, source_file: Path) -> Iterator[Callable[[str, IO[bytes], str, str], None]]:
+    """Stage files in a separate folder; if the block succeeds, move all of them to `root` and record them.
+
+    `source_file` is the file or folder that they come from: a file of it may not decompress to far more than its size.
+    """
     sources: dict[str, str] = {}
     recorded = read_manifest(root)  # its checksums are required where none is published
+    most = min(MOST_BYTES, archives.size_limit(source_file)) if source_file.is_file() else MOST_BYTES
 
     def stage(name: str, stream: IO[bytes], origin: str, source: str) -> None:
         """Write and verify a file; `origin` is its name in the source, which tells whether it is compressed."""
         part = staged(name)
         part.parent.mkdir(parents=True, exist_ok=True)
         with stream, archives.decompress(stream, origin, name) as plain, writing(part) as file:
-            for block in archives.blocks(plain, entry.file(name).bytes or MOST_BYTES, origin):
+            for block in archives.blocks(plain, entry.file(name).bytes or most, origin):
                 file.write(block)
         _check_sum(part, entry.file(name).sums or recorded.sums(name), origin)
         sources[name] = source
@@ -235,6 +239,8 @@ def _staging(entry: Entry, root: Path) -> Iterator[Callable[[str, IO[bytes], str
         yield stage
         for name in sources:
             (root / name).parent.mkdir(parents=True, exist_ok=True)
+            if (root / name).is_dir():
+                raise DataError(f"{root / name} is a folder, where a file of {entry.name} belongs: move it away first.")
             staged(name).replace(root / name)
         if sources:
             _record(entry, root, sources)
@@ -293,7 +299,7 @@ def _import(entry: Entry, path: Path) -> Iterator[Step]:
     if entry.terms:
         yield Step("terms", entry.name, f"{entry.terms} By importing it you accept these terms; this is recorded.")
     imported: dict[str, str] = {}  # origin by name
-    with _staging(entry, root) as stage:
+    with _staging(entry, root, path) as stage:
         for origin, open_stream in _candidates(entry, path):
             name = _match_name(entry, origin)
             if name is None:

@@ -58,7 +58,7 @@ def build(
         return _build_words(plan, train, test)
     width = sum(len(part.features) for part in plan.parts)
     scaled = sum(len(part.features) for part in plan.parts if isinstance(part, NumberColumn | DateColumn))
-    sides = [(rows, np.empty((len(rows), width), np.float32)) for rows in (train, test)]
+    sides = [(rows, _room(source, len(rows), width)) for rows in (train, test)]
     groups = row_texts(group[1]) if group and choices.scale == "group" else None
     scaler = _Scaler(choices, train, groups, width == 1, scaled)
     parts, begin, progress = [], 0, Progress(f"encoding {source}", len(plan.parts))
@@ -83,6 +83,16 @@ def build(
     return Built(sides[0][1], sides[1][1], encoder, (*plan.notes, *scaler.notes(test)))
 
 
+def _room(source: str, rows: int, width: int) -> NDArray[np.float32]:
+    try:
+        return np.empty((rows, width), np.float32)
+    except MemoryError as error:
+        raise DataError(
+            f"{source} would become {width} features of {rows} rows, which this machine has too little memory for: "
+            "drop columns, or hash their texts with many=hash."
+        ) from error
+
+
 def _with_origin(part: DateColumn, column: RawColumn, train: Rows, choices: Choices) -> DateColumn:
     """Count days from the first training date; private scaling counts from 1970, because that date is private."""
     known = column.values[train]
@@ -105,6 +115,7 @@ class _Scaler:
     by_group: dict[str, dict[str, Scale]] = field(default_factory=dict)
     without_values: list[str] = field(default_factory=list)  # features of groups that have only missing cells there
     unbounded: list[str] = field(default_factory=list)  # features with too few rows for a private scale
+    too_large: list[str] = field(default_factory=list)  # features whose sums of squares are infinite
 
     def __post_init__(self) -> None:
         self.rng = stream(0, "private-scale")
@@ -120,7 +131,9 @@ class _Scaler:
                 self.unbounded.append(feature)
             return
         self.pooled[feature] = pooled_scale(known, self.is_only_feature, self.choices.scale != "none")
-        if self.groups is not None:
+        if not self.pooled[feature].is_finite:
+            self.too_large.append(feature)
+        elif self.groups is not None:
             scales = group_scales(known, self.groups[self.train], self.pooled[feature])
             for group, scale in scales.items():
                 if scale is self.pooled[feature]:
@@ -128,7 +141,12 @@ class _Scaler:
                 self.by_group.setdefault(group, {})[feature] = scale
 
     def check(self, source: str) -> None:
-        """Refuse private scales that would be only noise."""
+        """Refuse numbers without a scale, and private scales that would be only noise."""
+        if self.too_large:
+            raise DataError(
+                f"{source} has numbers in {listed(self.too_large, 3)} that are too large to add up: correct them, or "
+                "drop the column."
+            )
         if not self.unbounded:
             return
         assert self.choices.epsilon is not None
@@ -142,7 +160,7 @@ class _Scaler:
         )
 
     def features(self, feature: str, values: NDArray[np.float64], rows: Rows) -> NDArray[np.float32]:
-        by_group = {group: scales[feature] for group, scales in self.by_group.items()}
+        by_group = {group: scales[feature] for group, scales in self.by_group.items() if feature in scales}
         groups = None if self.groups is None else self.groups[rows]
         return apply_scales(values[rows], self.pooled[feature], by_group, groups)
 

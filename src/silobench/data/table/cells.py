@@ -4,6 +4,7 @@ A CSV file has texts only. Parquet files, DataFrames and arrays have typed colum
 """
 
 import datetime
+import decimal
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -177,7 +178,15 @@ def text_column(texts: Sequence[str], is_category: bool = False) -> RawColumn:
     """Return texts as a column."""
     import pyarrow as pa
 
-    return RawColumn("text", pa.chunked_array([pa.array(texts, pa.large_string())]), is_category)
+    try:
+        array = pa.array(texts, pa.large_string())
+    except UnicodeEncodeError as error:
+        raise _half_character(error) from error
+    return RawColumn("text", pa.chunked_array([array]), is_category)
+
+
+def _half_character(error: UnicodeEncodeError) -> DataError:
+    return DataError(f"a text has {error.object[error.start]!a}, which is no character: correct the text.")
 
 
 def raw_column(name: str, values: Any) -> RawColumn:
@@ -257,9 +266,12 @@ def _object_column(name: str, array: NDArray[Any]) -> RawColumn:
     """Return Python objects as numbers or dates if all of them are, else as texts."""
     absent = np.array([is_absent(value) for value in array])
     known = array[~absent]
-    if all(isinstance(value, bool | int | float | np.number | np.bool_) or _is_decimal(value) for value in known):
+    if all(_is_number(value) for value in known):
         numbers = np.full(len(array), np.nan)
-        numbers[~absent] = [float(value) for value in known]
+        try:
+            numbers[~absent] = [float(value) for value in known]
+        except OverflowError as error:
+            raise DataError(f"column '{name}' has a number that is too large: numbers must be below 1e308.") from error
         return RawColumn("number", numbers, is_bool=all(isinstance(value, bool | np.bool_) for value in known))
     if all(isinstance(value, datetime.date | np.datetime64) for value in known):
         dates = np.full(len(array), np.datetime64("NaT"), "datetime64[s]")
@@ -281,8 +293,9 @@ def is_absent(value: Any) -> bool:
     return bool(isinstance(value, float | np.floating | np.datetime64) and value != value)
 
 
-def _is_decimal(value: Any) -> bool:
-    return type(value).__module__ == "decimal"
+def _is_number(value: Any) -> bool:
+    is_span = isinstance(value, np.timedelta64)  # a number of ticks, for NumPy
+    return isinstance(value, bool | int | float | np.number | np.bool_ | decimal.Decimal) and not is_span
 
 
 def _naive(value: Any) -> np.datetime64:
@@ -302,7 +315,9 @@ def _series_column(name: str, series: Any) -> RawColumn:
 
     try:
         return arrow_column(name, pa.Array.from_pandas(series))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+    except UnicodeEncodeError as error:
+        raise _half_character(error) from error
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, OverflowError) as error:
         raise _unusable(name, series.dtype) from error
 
 

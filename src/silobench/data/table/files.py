@@ -9,6 +9,7 @@ import itertools
 import logging
 import mmap
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -59,18 +60,43 @@ def read_parquet(path: Path, only: Sequence[str] = (), drop: Sequence[str] = ())
     try:
         file = parquet.ParquetFile(path)
         names = [name for name in file.schema_arrow.names if not only or name in only]
+        _check_names(path, names)
         table = file.read(names)
-    except (OSError, pa.ArrowException) as error:
+        categories = _categories(file.schema_arrow)
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         raise unreadable(path, error, "Parquet", "save it with pandas.DataFrame.to_parquet") from error
     if not table.num_rows:
         raise DataError(f"{path} has no rows: at least one is needed, so add them.")
-    pandas = file.schema_arrow.pandas_metadata or {"columns": []}
-    categories = {column["name"] for column in pandas["columns"] if column["pandas_type"] == "categorical"}
     columns = {
-        "" if _INDEX.fullmatch(name) else name: table[name].dictionary_encode() if name in categories else table[name]
+        "" if _INDEX.fullmatch(name) else name: _coded(table[name]) if name in categories else table[name]
         for name in names
     }
     return Table(raw_columns(str(path), columns, drop))
+
+
+def _coded(column: Any) -> Any:
+    """Return a column of categories as a dictionary; as it is if its type has none, whatever the metadata say."""
+    import pyarrow as pa
+
+    try:
+        return column.dictionary_encode()
+    except pa.ArrowNotImplementedError:
+        return column
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
+    if repeated:
+        raise DataError(f"{path} has two columns of the same name ({listed(repeated)}): rename one.")
+
+
+def _categories(schema: Any) -> set[str]:
+    """Return the columns that pandas saved as categories; none if its metadata are damaged."""
+    try:
+        columns = (schema.pandas_metadata or {"columns": []})["columns"]
+        return {column["name"] for column in columns if column["pandas_type"] == "categorical"}
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
+        return set()
 
 
 # --- CSV ---------------------------------------------------------------------------------------------
@@ -87,8 +113,12 @@ class _Text:
     def rows(self, sep: str) -> Iterator[Any]:
         """Open the rows as Python's reader gives them; the reader counts lines as `line_num`."""
         source: IO[bytes] = self.path.open("rb") if isinstance(self.data, mmap.mmap) else io.BytesIO(self.data)
-        with io.TextIOWrapper(source, encoding="utf-8-sig", newline="") as stream:
-            yield csv.reader(stream, delimiter=sep)
+        usual = csv.field_size_limit(max(csv.field_size_limit(), len(self.data)))  # a wide header may be one cell
+        try:
+            with io.TextIOWrapper(source, encoding="utf-8-sig", newline="") as stream:
+                yield csv.reader(stream, delimiter=sep)
+        finally:
+            csv.field_size_limit(usual)
 
     def release(self) -> None:
         """Give the memory of the file's pages back; they are read again if an error needs them."""
@@ -179,7 +209,7 @@ def _first_row(text: _Text, mark: str) -> list[str]:
 
 def _header(text: _Text, mark: str) -> list[str]:
     header = _first_row(text, mark)
-    repeated = sorted({name for name in header if header.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(header).items() if count > 1)
     if repeated:
         raise DataError(f"{text.path} has two columns of the same name in its header ({listed(repeated)}): rename one.")
     return header
@@ -233,7 +263,8 @@ def _parse(text: _Text, mark: str, header: list[str], names: list[str], has_brea
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    places = {name: f"f{header.index(name)}" for name in names}
+    wanted = set(names)
+    places = {name: f"f{place}" for place, name in enumerate(header) if name in wanted}
     options = (
         arrow_csv.ParseOptions(delimiter=mark, newlines_in_values=has_breaks),
         arrow_csv.ConvertOptions(

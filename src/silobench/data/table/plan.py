@@ -7,14 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from silobench.data.encoder import (
-    MISSING_CATEGORY,
-    CategoryColumn,
-    DateColumn,
-    HashColumn,
-    NumberColumn,
-    TextColumn,
-)
+from silobench.data.encoder import MISSING_CATEGORY, CategoryColumn, DateColumn, HashColumn, NumberColumn, TextColumn
 from silobench.data.table.cells import BadCells, RawColumn, release_memory
 from silobench.data.table.choices import Choices, Plan, Problem, write_spec
 from silobench.data.table.dates import AmbiguousDatesError, DateOrder, decided_order, parse_dates

@@ -29,10 +29,15 @@ class Scale:
     shift: float = 0.0
     scale: float = 1.0
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether the statistics are numbers: those of values such as 1e300 are not, because their squares overflow."""
+        return math.isfinite(self.fill) and math.isfinite(self.shift) and math.isfinite(self.scale)
+
     def apply(self, values: Numbers) -> NDArray[np.float32]:
         """Return the feature of each value."""
         filled = np.where(np.isnan(values), self.fill, values)
-        with np.errstate(over="ignore"):  # overflow gives infinity, which `Dataset` refuses
+        with np.errstate(over="ignore", invalid="ignore"):  # overflow gives infinity, which `Dataset` refuses
             return ((filled - self.shift) / self.scale).astype(np.float32)
 
 
@@ -48,14 +53,15 @@ def pooled_scale(values: Numbers, is_only_feature: bool, standardise: bool = Tru
     bits of the whole matrix. A matrix of one column is added in pairs.
     """
     known = ~np.isnan(values)
-    fill = _total(np.where(known, values, 0), is_only_feature) / max(int(known.sum()), 1)
-    if not standardise:
-        return Scale(float(fill))
-    filled = np.where(known, values, fill)
-    mean = _total(filled, is_only_feature) / len(filled)
-    squares = filled - mean
-    squares *= squares
-    deviation = np.sqrt(_total(squares, is_only_feature) / len(filled))
+    with np.errstate(over="ignore", invalid="ignore"):  # `Scale.is_finite` tells
+        fill = _total(np.where(known, values, 0), is_only_feature) / max(int(known.sum()), 1)
+        if not standardise:
+            return Scale(float(fill))
+        filled = np.where(known, values, fill)
+        mean = _total(filled, is_only_feature) / len(filled)
+        squares = filled - mean
+        squares *= squares
+        deviation = np.sqrt(_total(squares, is_only_feature) / len(filled))
     return Scale(float(fill), float(mean), float(nonzero_scale(mean, deviation)))
 
 

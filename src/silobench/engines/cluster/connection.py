@@ -20,6 +20,7 @@ from typing import Any
 from silobench.engines.cluster.tasks import differences, ready, this_machine
 from silobench.errors import ConfigError
 from silobench.processes import cores
+from silobench.safety.private_files import FOLDER_MODE, need_private, write_private
 
 LOCAL = "local"  # an address: start Ray on this machine, for this command only
 
@@ -99,26 +100,24 @@ def token_file() -> Path:
     return Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
 
 
-def _has_token() -> bool:
-    return bool(os.environ.get("RAY_AUTH_TOKEN")) or token_file().is_file()
-
-
 def _need_token(address: str) -> None:
     """Refuse to connect without a token; for a Ray of this command, write one that only this user can read.
 
     Ray would write it too, but all users of the machine could read that file.
     """
-    if os.environ["RAY_AUTH_MODE"] != "token" or _has_token():
-        return
     path = token_file()
+    if os.environ["RAY_AUTH_MODE"] != "token" or os.environ.get("RAY_AUTH_TOKEN"):
+        return
+    if path.is_file():
+        need_private(path, "the file of Ray's token")
+        return
     if address != LOCAL:
         raise ConfigError(
             f"there is no token for the Ray cluster at {address}: copy the file {path} from its head, or set "
             "RAY_AUTH_TOKEN."
         )
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(secrets.token_hex(32))
+    path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    write_private(path, secrets.token_hex(32).encode())
 
 
 def _check_address(address: str) -> None:

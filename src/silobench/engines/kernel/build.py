@@ -1,7 +1,8 @@
 """Compile the native step with the user's compiler, check it and cache it.
 
 A library's name is a hash of the source, the flags, the compiler's version and the processor's features, so a change in
-any of them makes a new library. A library enters the cache complete and checked, or not at all.
+any of them makes a new library. A library enters the cache complete and checked, or not at all. Its digest is stored
+beside it, because a library with one wrong bit may compute wrong numbers: a damaged one is compiled again.
 """
 
 import functools
@@ -19,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
-from platformdirs import user_cache_path
 
 from silobench.atomic import replace_atomically
 from silobench.engines.kernel.binding import Kernel
-from silobench.processes import cpu_info
+from silobench.processes import cache_folder, cpu_info
+from silobench.safety.private_files import FOLDER_MODE, is_own
 
 SOURCE = Path(__file__).with_name("step.cpp")
 HEADERS = (Path(__file__).with_name("batch.h"), Path(__file__).with_name("orders.h"))  # which it includes
@@ -34,6 +35,11 @@ FLAGS = (
 )  # fmt: skip
 _COMPILERS = ("c++", "g++", "clang++", "cc", "gcc", "clang")
 _FEATURES = ("avx512f", "avx2", "fma", "avx", "sse4_2", "asimd", "sve")  # the most capable first
+# With these variables a user keeps libraries from instructions that the processor has, which changes how they round.
+_LIMITS = (
+    "ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
+    "NPY_DISABLE_CPU_FEATURES", "OPENBLAS_CORETYPE",
+)  # fmt: skip
 _LOG = logging.getLogger("silobench")
 _PATIENCE = 300  # seconds
 
@@ -93,11 +99,13 @@ def _built() -> Native:
     key = _key(b"".join(file.read_bytes() for file in (SOURCE, *HEADERS)), command, version, _processor())
     path = _folder() / f"{key}.so"
     try:
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
+        if not _is_whole(path):
+            path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             with FileLock(path.with_suffix(".lock")):
-                if not path.exists():  # another process may have built it meanwhile
+                if not _is_whole(path):  # another process may have built it meanwhile
                     _build(command, path)
+        if not is_own(path) or not is_own(path.parent):  # loading a library executes it
+            raise NoNativeError(f"others can write to {path.parent}; set SILOBENCH_KERNELS to a folder of your own")
         kernel = Kernel(path)
     except OSError as error:
         raise NoNativeError(
@@ -109,7 +117,7 @@ def _built() -> Native:
 def _folder() -> Path:
     """Return ``$SILOBENCH_KERNELS``, else a folder in the user's cache."""
     chosen = os.environ.get("SILOBENCH_KERNELS")
-    return Path(chosen) if chosen else user_cache_path("silobench") / "kernels"
+    return Path(chosen) if chosen else cache_folder() / "kernels"
 
 
 def _compiler() -> list[str]:
@@ -147,8 +155,9 @@ def cpu_features() -> tuple[str, ...]:
 
 
 def cpu_type() -> str:
-    """Return the text that run records use for the type of processor."""
-    return " ".join(cpu_features()) or platform.machine()
+    """Return the text that run records use for the type of processor, with the limits that a user sets for it."""
+    limits = [f"{name}={os.environ[name]}" for name in _LIMITS if os.environ.get(name)]
+    return " ".join([*(cpu_features() or (platform.machine(),)), *limits])
 
 
 def _key(source: bytes, command: Sequence[str], version: str, processor: str) -> str:
@@ -157,12 +166,29 @@ def _key(source: bytes, command: Sequence[str], version: str, processor: str) ->
 
 
 def _build(command: Sequence[str], path: Path) -> None:
+    if path.exists():
+        _LOG.warning("%s is damaged, or from an earlier version: it is compiled again.", path)
     _LOG.info("compiling the native step for this processor, once; this takes some seconds.")
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         library = Path(folder) / path.name
         _run([*command, "-o", str(library), f"-I{HEADERS[0].parent}", str(SOURCE), "-lm"])
         check(library)
-        replace_atomically(path, library.read_bytes())
+        content = library.read_bytes()
+        replace_atomically(path, content)
+        replace_atomically(_digest_file(path), hashlib.sha256(content).hexdigest().encode())
+
+
+def _is_whole(library: Path) -> bool:
+    """Whether a library is in the cache as it was checked; libraries of earlier versions have no digest."""
+    try:
+        actual, stated = hashlib.sha256(library.read_bytes()).hexdigest(), _digest_file(library).read_bytes().decode()
+    except (OSError, ValueError):
+        return False
+    return actual == stated
+
+
+def _digest_file(library: Path) -> Path:
+    return library.with_suffix(".sha256")
 
 
 def check(library: Path) -> None:

@@ -1,11 +1,13 @@
 """From a trained stack to the replies of its parties."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import add
 from typing import Protocol
 
-from silobench.engines.stacks.members import Member
+import torch
+
+from silobench.engines.stacks.members import Member, members_of
 from silobench.method.solvers import Solver
 from silobench.method.types import Local, Memory, Vector
 from silobench.training.party import LocalRound, reply_of_deltas, sends_only_deltas
@@ -29,14 +31,13 @@ class Trained(Protocol):
         """Return Σ weight · (end - start) over the parties."""
 
 
-def replies_of(
-    local_round: LocalRound,
-    memory: Mapping[int, PartyMemory],
-    members: Sequence[Member],
-    trained: Trained,
-    watch: Stopwatch,
+def train_together(
+    local_round: LocalRound, memory: Mapping[int, PartyMemory], train: Callable[[LocalRound, list[Member]], Trained]
 ) -> list[Reply]:
-    """Return the replies of the parties, as one reply if only their sum is needed; `watch` timed the training."""
+    """Train the parties in `memory` together; return their replies, as one reply if only their sum is needed."""
+    watch, members = Stopwatch(), members_of(local_round, memory)
+    with torch.no_grad():
+        trained = train(local_round, members)
     setting, solver = local_round.setting, local_round.setting.solver
     watch.lap("train")
     if sends_only_deltas(setting):

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from silobench.engines.stacks.blocks import blocks, flattened, rows_of, some_of, sum_of_deltas
-from silobench.engines.stacks.members import Member, Schedule, members_of
-from silobench.engines.stacks.replies import replies_of
+from silobench.engines.stacks.members import Member, Schedule
+from silobench.engines.stacks.replies import train_together
 from silobench.engines.stacks.sparse import Columns, Rule, SparseRows
 from silobench.federation import Federation, fill_input
 from silobench.method.solvers import Solver
@@ -27,7 +27,6 @@ from silobench.models.architectures import Mlp
 from silobench.training.party import LocalRound
 from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory, Reply
-from silobench.training.stopwatch import Stopwatch
 
 
 def can_stack(setting: Setting) -> bool:
@@ -43,11 +42,8 @@ def can_stack(setting: Setting) -> bool:
 
 
 def train_stack(local_round: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Reply]:
-    """Train the parties in `memory` together; return their replies, as one reply if only their sum is needed."""
-    watch, members = Stopwatch(), members_of(local_round, memory)
-    with torch.no_grad():
-        trained = _walk(local_round, members)
-    return replies_of(local_round, memory, members, trained, watch)
+    """Train the parties in `memory` as one stack; return their replies, as one reply if only their sum is needed."""
+    return train_together(local_round, memory, _walk)
 
 
 @dataclass(frozen=True)

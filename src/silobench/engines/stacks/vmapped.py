@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad_and_value, vmap
 
-from silobench.engines.stacks.members import Member, Schedule, members_of
-from silobench.engines.stacks.replies import replies_of
+from silobench.engines.stacks.members import Member, Schedule
+from silobench.engines.stacks.replies import train_together
 from silobench.method.solvers import Solver
 from silobench.method.types import Local, Memory, Pull, Vector, at
 from silobench.models import Network
@@ -24,17 +24,13 @@ from silobench.tasks.task import Task
 from silobench.training.party import LocalRound
 from silobench.training.setting import Setting
 from silobench.training.state import PartyMemory, Reply
-from silobench.training.stopwatch import Stopwatch
 
 _ROUNDING = 1e-3  # of a gradient, relative: far above rounding, and far below what another row changes
 
 
 def train_vmapped(local_round: LocalRound, memory: Mapping[int, PartyMemory]) -> list[Reply]:
-    """Train the parties in `memory` together; return their replies, as one reply if only their sum is needed."""
-    watch, members = Stopwatch(), members_of(local_round, memory)
-    with torch.no_grad():
-        trained = _walk(local_round, members)
-    return replies_of(local_round, memory, members, trained, watch)
+    """Train the parties in `memory` by vmap; return their replies, as one reply if only their sum is needed."""
+    return train_together(local_round, memory, _walk)
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,7 @@
 
 import torch
 
-from silobench.method.types import (
-    ALGORITHMS,
-    Algorithm,
-    Fraction,
-    Local,
-    Memory,
-    Server,
-    Step,
-    Train,
-    Update,
-    Vector,
-)
+from silobench.method.types import ALGORITHMS, Algorithm, Fraction, Local, Memory, Server, Step, Train, Update, Vector
 
 
 @ALGORITHMS.register

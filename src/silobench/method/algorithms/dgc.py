@@ -50,9 +50,6 @@ def dgc(
 
     stages = sparsity or (0.0,)
 
-    def initial(params: Vector) -> dict[str, Vector]:
-        return {"u": torch.zeros_like(params), "v": torch.zeros_like(params)}
-
     def message(local: Local, server: Server, memory: Memory) -> tuple[Update, Memory]:
         u = local.momentum * memory["u"] + _clipped(local, server, clip)
         v = memory["v"] + u
@@ -60,24 +57,24 @@ def dgc(
         rest = {"u": torch.where(chosen, 0.0, u) if masking else u, "v": torch.where(chosen, 0.0, v)}
         return Update({"delta": torch.where(chosen, v, 0.0)}, 1.0).coded(SPARSE), rest
 
-    def absorb(server: Server, update: Update) -> tuple[Vector, Mapping[str, Vector]]:
-        return update.total["delta"], server.extras
-
-    def local_model(server: Server, memory: Memory) -> Vector:
-        return server.params + memory["v"]
-
     return Algorithm(
-        memory=initial,
-        message=message,
-        absorb=absorb,
-        local_model=local_model,
-        lockstep=True,
-        weighs_rows=False,
-        applies_momentum=True,
-        mostly_zeros=True,
+        memory=_initial, message=message, absorb=_absorb, local_model=_local_model, lockstep=True, weighs_rows=False,
+        applies_momentum=True, mostly_zeros=True,
         refuses=needs_linear_steps("dgc applies the momentum of sgd to the gradients that it accumulates"),
         dials=(Dial("warmup", (8, 4, 3, 2, 1)), Dial("sparsity", (0.75, 0.9375, 0.984375, 0.996, 0.999))),
-    )
+    )  # fmt: skip
+
+
+def _initial(params: Vector) -> dict[str, Vector]:
+    return {"u": torch.zeros_like(params), "v": torch.zeros_like(params)}
+
+
+def _absorb(server: Server, update: Update) -> tuple[Vector, Mapping[str, Vector]]:
+    return update.total["delta"], server.extras
+
+
+def _local_model(server: Server, memory: Memory) -> Vector:
+    return server.params + memory["v"]
 
 
 def _clipped(local: Local, server: Server, clip: float | None) -> Vector:

@@ -1,17 +1,6 @@
 """Ditto (Li et al., ICML 2021)."""
 
-from silobench.method.types import (
-    ALGORITHMS,
-    Algorithm,
-    Count,
-    Local,
-    Memory,
-    NonNegative,
-    Pull,
-    Server,
-    Train,
-    Vector,
-)
+from silobench.method.types import ALGORITHMS, Algorithm, Count, Local, Memory, NonNegative, Pull, Server, Train, Vector
 
 
 @ALGORITHMS.register

@@ -56,13 +56,6 @@ def gaia(threshold: NonNegative = 0.1) -> Algorithm:
 
     dial = Dial("threshold", (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5))
     return Algorithm(
-        memory=initial,
-        start=model,
-        message=message,
-        absorb=absorb,
-        replica=model,
-        lockstep=True,
-        weighs_rows=False,
-        mostly_zeros=True,
-        dials=(dial,),
-    )
+        memory=initial, start=model, message=message, absorb=absorb, replica=model, lockstep=True, weighs_rows=False,
+        mostly_zeros=True, dials=(dial,),
+    )  # fmt: skip

@@ -1,7 +1,8 @@
 """SCAFFOLD (Karimireddy et al., ICML 2020)."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeAlias
 
 import torch
 
@@ -17,12 +18,14 @@ from silobench.method.types import (
     needs_linear_steps,
 )
 
+Momentum: TypeAlias = Literal["outside", "inside"]
+
 
 @ALGORITHMS.register
 def scaffold(
     option: Literal[1, 2] = 2,
     init: Literal["zeros", "random"] = "zeros",
-    momentum: Literal["outside", "inside"] = "outside",
+    momentum: Momentum = "outside",
 ) -> Algorithm:
     """FedAvg with control variates that cancel the drift of each party.
 
@@ -48,42 +51,56 @@ def scaffold(
     momentum outside scales the gradient by reach / τ, to the length of a momentum step. With `keep_momentum` the right
     factor would be 1/(1 - ρ): use option 2 or momentum inside then.
     """
+    initial = _zeros if init == "zeros" else _random
+    return Algorithm(
+        extras=initial, memory=initial, pull=partial(_pull, momentum), message=partial(_message, option, momentum),
+        absorb=_absorb, refuses=partial(_refuses, option, momentum),
+    )  # fmt: skip
 
-    def initial(params: Vector) -> dict[str, Vector]:
-        if init == "zeros":
-            return {"control": torch.zeros_like(params)}
-        # Random signs on the initial weights: another draw from the same symmetric initialisation.
-        signs = torch.rand(params.shape, generator=torch.Generator().manual_seed(0)) < 0.5
-        return {"control": torch.where(signs, params, -params)}
 
-    def pull(server: Server, memory: Memory) -> Pull:
-        correction = server.extras["control"] - memory["control"]
-        return Pull(drift=correction) if momentum == "outside" else Pull(linear=correction)
+def _zeros(params: Vector) -> dict[str, Vector]:
+    return {"control": torch.zeros_like(params)}
 
-    def message(local: Local, server: Server, memory: Memory) -> tuple[Update, Memory]:
-        divisor = local.steps if momentum == "outside" else local.reach
-        if option == 1:
-            control = local.gradient(server.params) * (local.reach / divisor)
-        elif local.lr == 0:  # at the end of a schedule: nothing was learnt, so the control variate stays
-            control = memory["control"]
-        else:
-            control = memory["control"] - server.extras["control"] - local.delta / (divisor * local.lr)
-        change = control - memory["control"]
-        return Update.of(local.samples, delta=local.delta).with_sums(control=change), {"control": control}
 
-    def absorb(server: Server, update: Update) -> tuple[Vector, Mapping[str, Vector]]:
-        control = server.extras["control"] + update.sums["control"] / server.parties
-        return update.mean()["delta"], {"control": control}
+def _random(params: Vector) -> dict[str, Vector]:
+    """Return the initial weights with random signs: another draw from the same symmetric initialisation."""
+    signs = torch.rand(params.shape, generator=torch.Generator().manual_seed(0)) < 0.5
+    return {"control": torch.where(signs, params, -params)}
 
-    def refuses(method: Any) -> str | None:
-        if option == 1 and method.solver.hides_gradient:
-            return (
-                f"scaffold(option=1) sends the exact gradient over all rows, which {method.solver.kind} keeps secret: "
-                "use scaffold(option=2)."
-            )
-        return None if (option, momentum) == (1, "inside") else needs_steps(method)
 
-    needs_steps = needs_linear_steps(
-        "scaffold takes a step for a multiple of a gradient, except with option=1 and momentum=inside"
-    )
-    return Algorithm(extras=initial, memory=initial, pull=pull, message=message, absorb=absorb, refuses=refuses)
+def _pull(momentum: Momentum, server: Server, memory: Memory) -> Pull:
+    correction = server.extras["control"] - memory["control"]
+    return Pull(drift=correction) if momentum == "outside" else Pull(linear=correction)
+
+
+def _message(
+    option: Literal[1, 2], momentum: Momentum, local: Local, server: Server, memory: Memory
+) -> tuple[Update, Memory]:
+    divisor = local.steps if momentum == "outside" else local.reach
+    if option == 1:
+        control = local.gradient(server.params) * (local.reach / divisor)
+    elif local.lr == 0:  # at the end of a schedule: nothing was learnt, so the control variate stays
+        control = memory["control"]
+    else:
+        control = memory["control"] - server.extras["control"] - local.delta / (divisor * local.lr)
+    change = control - memory["control"]
+    return Update.of(local.samples, delta=local.delta).with_sums(control=change), {"control": control}
+
+
+def _absorb(server: Server, update: Update) -> tuple[Vector, Mapping[str, Vector]]:
+    control = server.extras["control"] + update.sums["control"] / server.parties
+    return update.mean()["delta"], {"control": control}
+
+
+def _refuses(option: Literal[1, 2], momentum: Momentum, method: Any) -> str | None:
+    if option == 1 and method.solver.hides_gradient:
+        return (
+            f"scaffold(option=1) sends the exact gradient over all rows, which {method.solver.kind} keeps secret: "
+            "use scaffold(option=2)."
+        )
+    return None if (option, momentum) == (1, "inside") else _needs_steps(method)
+
+
+_needs_steps = needs_linear_steps(
+    "scaffold takes a step for a multiple of a gradient, except with option=1 and momentum=inside"
+)

@@ -105,6 +105,8 @@ class _Around:
 
     def unpack(self, content: Content, form: Form) -> Array:
         count = int(np.frombuffer(content, _COUNT, 1)[0])
+        if not 0 <= count <= form.size:  # before anything of that size is made
+            raise ValueError(f"it states {count} of {form.size} entries")
         return self.positions.restored(memoryview(content)[_COUNT.itemsize :], count, form, self.values)
 
 

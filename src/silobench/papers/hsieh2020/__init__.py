@@ -1,8 +1,5 @@
 """Hsieh, Phanishayee, Mutlu and Gibbons (ICML 2020), "the quagmire study": communication methods under label skew."""
 
-from collections.abc import Sequence
-
-from silobench.analysis.groups import Cells
 from silobench.papers.hsieh2020.bsp_loss import bsp_loss_table, bsp_losses
 from silobench.papers.hsieh2020.decisions import decisions_json, steering_table
 from silobench.papers.hsieh2020.diagnostics import (
@@ -16,18 +13,11 @@ from silobench.papers.hsieh2020.diagnostics import (
     replicas_table,
     travelling_table,
 )
+from silobench.papers.hsieh2020.figures import sections
 from silobench.papers.hsieh2020.findings import FINDINGS, NAME
 from silobench.papers.hsieh2020.numbers import FOLDER, accuracy
 from silobench.papers.hsieh2020.savings import savings, savings_table
 from silobench.papers.paper import Paper
-from silobench.report.drawing import Section
-
-
-def _sections(cells: Cells) -> Sequence[Section]:
-    from silobench.papers.hsieh2020.figures import sections  # loads matplotlib
-
-    return sections(cells)
-
 
 PAPER = Paper(
     name=NAME,
@@ -53,5 +43,5 @@ PAPER = Paper(
         "decisions": decisions_json,
         "causes": causes_json,
     },
-    sections=_sections,
+    sections=sections,
 )

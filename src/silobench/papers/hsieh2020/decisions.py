@@ -10,6 +10,7 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.groups import Cells, label_json
 from silobench.analysis.tables import Table, entries, method_choices, shown_choices
 from silobench.papers.hsieh2020.matching import method_name
+from silobench.runs.report_types import is_decision
 from silobench.runs.stored import StoredRun
 
 _MOST_STEPS = 8  # of a knob's path that a table shows
@@ -32,7 +33,9 @@ class Decision:
 
 def decisions(run: StoredRun) -> list[Decision]:
     """Return the decisions of a run, in their order."""
-    return [_decision(row.round, row.control) for row in run.rounds if row.control]
+    if not run.totals.has_control:
+        return []
+    return [_decision(row.round, row.control) for row in run.rounds if is_decision(row.control)]
 
 
 def _decision(round: int, report: Mapping[str, Any]) -> Decision:

@@ -48,6 +48,8 @@ def number_by_seed(cell: CellResult, measure: str, key: str) -> dict[int, float]
 def home_classes(run: StoredRun) -> dict[str, set[str]]:
     """Return the classes of each party: those of which no party has more rows."""
     counts, parties, classes = run.partition.counts, run.partition.parties, run.dataset.classes
+    if not parties or not counts:
+        return {}
     owners = [max(range(len(parties)), key=lambda party: counts[party][place]) for place in range(len(classes))]
     return {
         name: {label for label, owner in zip(classes, owners, strict=True) if owner == party}
@@ -61,8 +63,9 @@ def class_accuracies(run: StoredRun) -> dict[str, tuple[float, float]]:
     by_class = rows[max(rows)]["by_class"]
     accuracies = {}
     for party, classes in home_classes(run).items():
-        at_home = known(accuracy for label, accuracy in by_class[party].items() if label in classes)
-        others = known(accuracy for label, accuracy in by_class[party].items() if label not in classes)
+        of_party = by_class.get(party, {})
+        at_home = known(accuracy for label, accuracy in of_party.items() if label in classes)
+        others = known(accuracy for label, accuracy in of_party.items() if label not in classes)
         if at_home and others:
             accuracies[party] = (fmean(at_home), fmean(others))
     return accuracies
@@ -78,7 +81,7 @@ def channels(run: StoredRun, kind: str = "mean") -> list[float]:
     """Return how much the parties' minibatches differ, by channel of the first layer, on average over rounds."""
     layers = [list(rows[kind].values()) for rows in run.measured(NORMS).values()]
     first = [values[0] for values in layers if values]  # a network without convolutions has no layer
-    each = [known(values) for values in zip(*first, strict=True)]
+    each = [known(values) for values in zip(*first, strict=False)]
     return [fmean(values) for values in each if values]
 
 

@@ -10,7 +10,17 @@ from statistics import fmean, median
 
 from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Findings
-from silobench.analysis.evidence import Evidence, Gap, accuracy_gap, gap, if_learnt, larger, never_rises, pair_text
+from silobench.analysis.evidence import (
+    POINT,
+    Evidence,
+    Gap,
+    accuracy_gap,
+    gap,
+    if_learnt,
+    larger,
+    never_rises,
+    pair_text,
+)
 from silobench.analysis.groups import Cells, accuracy_text, by_seed, dataset_name, differences, grouped, last_accuracy
 from silobench.analysis.measured import cells_with
 from silobench.analysis.specs import partition_kinds
@@ -32,7 +42,6 @@ from silobench.runs.stored import StoredRun
 NAME = "quagmire"
 FINDINGS = Findings(NAME)
 _AS_GOOD = 0.02  # of accuracy: a smaller loss counts as none
-_POINT = 0.01
 _BY_A_POINT = "correlated t-test: the difference is more than 1 point"
 _LEAST_SAVING = 9.6
 _MOST_OF_ORACLE = 1.5
@@ -123,7 +132,7 @@ def _normed(cells: Cells, *methods: str) -> Iterator[tuple[Exchange, dict[str, C
 
 def _better(part: str, how: Exchange, better: CellResult, worse: CellResult) -> Evidence:
     names = f"{_named(better)} against {worse.label['model']}: {how}"
-    holds = accuracy_gap(better, worse).more_than(_POINT)
+    holds = accuracy_gap(better, worse).more_than(POINT)
     return Evidence(part, names, pair_text(better, worse), _BY_A_POINT, holds)
 
 
@@ -165,11 +174,11 @@ def loss_grows(cells: Cells) -> Iterator[Evidence]:
     for how, ladder in _by_percent(cells):
         low, high = ladder[0], ladder[-1]
         names = f"{_named(low, 'partition')}: {how}, {low.label['partition']} against {high.label['partition']}"
-        holds = accuracy_gap(low, high).more_than(_POINT)
+        holds = accuracy_gap(low, high).more_than(POINT)
         yield Evidence("it grows", names, pair_text(low, high), _BY_A_POINT, holds)
         numbers = ", ".join(accuracy_text(cell) for cell in ladder)
         test = "correlated t-test: accuracy rises by more than 1 point at no step"
-        yield Evidence("at every step", names, numbers, test, never_rises(ladder, _POINT))
+        yield Evidence("at every step", names, numbers, test, never_rises(ladder, POINT))
 
 
 def _by_percent(cells: Cells) -> Iterator[tuple[Exchange, list[CellResult]]]:
@@ -190,7 +199,7 @@ def tighter_is_better(cells: Cells) -> Iterator[Evidence]:
     for settings in _settings([cell for cell in cells if is_split(cell)]):
         (tight, at), (loose, then) = settings[0], settings[-1]
         names = f"{_named(tight)}: {at} against {then}"
-        holds = accuracy_gap(tight, loose).more_than(_POINT)
+        holds = accuracy_gap(tight, loose).more_than(POINT)
         yield Evidence("tighter is better", names, pair_text(tight, loose), _BY_A_POINT, holds)
 
 
@@ -247,7 +256,7 @@ def renormalisation(cells: Cells) -> Iterator[Evidence]:
             yield _better("better than BatchNorm", how, norms["batch-renorm"], norms["batch"])
     for one in _split_bsp(cells):
         if _norm(one) == "batch-renorm":
-            holds = accuracy_gap(one.reference, one.cell).more_than(_POINT)
+            holds = accuracy_gap(one.reference, one.cell).more_than(POINT)
             test = "correlated t-test: more than 1 point below iid data"
             yield Evidence("it still loses", _named(one.cell), pair_text(one.reference, one.cell), test, holds)
 
@@ -288,7 +297,7 @@ def _of_parties(few: tuple[CellResult, CellResult], many: tuple[CellResult, Cell
     names = f"{_named(many[1])} against {_named(few[1], 'model')}: {many[1].label['algorithm']}"
     means = [100 * fmean(each.values()) if each else 0.0 for each in lost]
     numbers = f"{means[1]:.1f} and {means[0]:.1f} points below BSP, {difference.text()}"
-    holds = if_learnt(difference.more_than(_POINT), few[0], many[0])
+    holds = if_learnt(difference.more_than(POINT), few[0], many[0])
     return Evidence("more is lost", names, numbers, "t-test: more than 1 point more is lost", holds)
 
 
@@ -308,7 +317,7 @@ def models_travel(cells: Cells) -> Iterator[Evidence]:
         (tight, at), (loose, then) = settings[0], settings[-1]
         difference = gap(number_by_seed(loose, TRAVELLING, "loss"), number_by_seed(tight, TRAVELLING, "loss"))
         names = f"{_named(tight)}: {then} against {at}"
-        holds = difference.more_than(_POINT)
+        holds = difference.more_than(POINT)
         yield Evidence(
             "less with more traffic", names, difference.text(), "t-test: more than 1 point less is lost", holds
         )
@@ -362,7 +371,7 @@ def scout_saves(cells: Cells) -> Iterator[Evidence]:
         if one.scout is None:
             continue
         papers, names = one.method == "gaia", f"{_named(one.scout)}: {one.method}"
-        as_good = if_learnt(accuracy_gap(one.bsp, one.scout).at_most(_POINT), one.bsp)
+        as_good = if_learnt(accuracy_gap(one.bsp, one.scout).at_most(POINT), one.bsp)
         numbers = pair_text(one.bsp, one.scout)
         test = "correlated t-test: at most 1 point below BSP on the same partition, only if the model has learnt"
         yield Evidence("it keeps BSP's accuracy", names, numbers, test, as_good, papers)

@@ -17,6 +17,7 @@ from silobench.analysis.units import size
 from silobench.papers.hsieh2020.communication import Exchange
 from silobench.papers.hsieh2020.matching import contest_key, exchanging, sent
 from silobench.papers.hsieh2020.numbers import Range, quantity
+from silobench.runs.report_types import is_decision
 from silobench.runs.stored import StoredRun
 
 TOLERANCE = 0.01  # of accuracy: a smaller loss counts as none
@@ -110,7 +111,7 @@ def _ratios(a: CellResult, b: CellResult) -> dict[int, float]:
 
 def _travelled(run: StoredRun) -> float:
     """Return the bytes of models that travelled."""
-    return float(sum(row.control["travelled"] for row in run.rounds if row.control))
+    return float(sum(row.control["travelled"] for row in run.rounds if is_decision(row.control)))
 
 
 def _json(cell: CellResult) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """NIID-Bench (Li, Diao, Chen and He, ICDE 2022): its settings, printed numbers and findings."""
 
 from silobench.papers.niid_bench.findings import FINDINGS, NAME
-from silobench.papers.niid_bench.numbers import FOLDER, accuracy, cost
+from silobench.papers.niid_bench.numbers import FOLDER, accuracy, cost, flower_accuracy
 from silobench.papers.paper import Paper
 
 PAPER = Paper(
@@ -10,5 +10,6 @@ PAPER = Paper(
     folder=FOLDER,
     findings=FINDINGS,
     accuracy=accuracy,
+    replications=(flower_accuracy,),
     cost=cost,
 )

@@ -12,6 +12,7 @@ from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Findings
 from silobench.analysis.compare import Question, paired
 from silobench.analysis.evidence import (
+    POINT,
     Evidence,
     Gap,
     accuracy_gap,
@@ -21,6 +22,7 @@ from silobench.analysis.evidence import (
     if_learnt,
     larger,
     opposite,
+    point_apart,
 )
 from silobench.analysis.groups import (
     SETTLED,
@@ -50,7 +52,6 @@ from silobench.spec import Spec
 NAME = "NIID-Bench"
 FINDINGS = Findings(NAME)
 _TABULAR = ("adult", "rcv1", "covtype")
-_POINT = 0.01  # of accuracy: what matters
 FOUR = ("fedavg", "fedprox", "scaffold", "fednova")
 
 
@@ -88,7 +89,7 @@ def hardest_skew(cells: Cells) -> Iterator[Evidence]:
             names = f"{dataset_name(one)}: one class per party against {hardest}, the hardest of the others"
             numbers = f"{accuracy_text(one)} and {accuracy_text(rival)}, {difference.text()}"
             test = "correlated t-test: accuracy is more than 1 point below it"
-            yield Evidence("one class per party is the hardest", names, numbers, test, difference.more_than(_POINT))
+            yield Evidence("one class per party is the hardest", names, numbers, test, difference.more_than(POINT))
         if iid := family.get("iid"):
             for cell in family.values():
                 if skew_of(cell) in ("feature", "quantity"):
@@ -123,14 +124,14 @@ def nobody_is_best(cells: Cells) -> Iterator[Evidence]:
         for setting in whole:
             cell, others = setting[name], [other for other in FOUR if other != name]
             gaps = {f"{other} on {setting_name(cell)}": accuracy_gap(setting[other], cell) for other in others}
-            beaten += [rival for rival, lead in gaps.items() if lead.more_than(_POINT, looks)]
-            beats.append(all(accuracy_gap(cell, setting[other]).more_than(_POINT) for other in others))
+            beaten += [rival for rival, lead in gaps.items() if lead.more_than(POINT, looks)]
+            beats.append(all(accuracy_gap(cell, setting[other]).more_than(POINT) for other in others))
         holds = True if beaten else False if fmean(beats) > 0.75 else None
         numbers = f"{len(beaten)} in all, first by {beaten[0]}" if beaten else f"never in {len(whole)} settings"
         test = f"correlated t-test: another is better by more than 1 point somewhere, in one of {looks} looks"
         yield Evidence("everyone is beaten somewhere", name, numbers, test, holds)
     for name in FOUR[1:]:
-        better = [accuracy_gap(setting[name], setting["fedavg"]).more_than(_POINT) for setting in whole]
+        better = [accuracy_gap(setting[name], setting["fedavg"]).more_than(POINT) for setting in whole]
         yes, no, half = better.count(True), better.count(False), len(better) / 2
         numbers = f"better in {yes} of {len(whole)} settings, not better in {no}, undecided in {better.count(None)}"
         test = "correlated t-test: better by more than 1 point; not so in half of the settings or more"
@@ -158,7 +159,7 @@ def hard_and_easy_tasks(cells: Cells) -> Iterator[Evidence]:
         difference = gap(lost[name], lost["mnist"])
         test = "t-test: FedAvg loses more to Dir(0.5) than on MNIST, by more than 1 point"
         part = "CIFAR-10 and tables suffer more than MNIST"
-        yield Evidence(part, f"{name} against mnist", difference.text(), test, difference.more_than(_POINT))
+        yield Evidence(part, f"{name} against mnist", difference.text(), test, difference.more_than(POINT))
 
 
 def _lost_to_label_skew(cells: Cells) -> dict[str, dict[int, float]]:
@@ -238,7 +239,7 @@ def local_epochs(cells: Cells) -> Iterator[Evidence]:
             numbers = ", ".join(f"{partition}: {top}" for partition, (top, _) in partitions.items())
             moves = [cost for one, other in combinations(partitions.values(), 2) for cost in _moves(*one, *other)]
             looks = sum(_pairs(family) for _, family in partitions.values())
-            holds = any_more_than(moves, _POINT, looks)
+            holds = any_more_than(moves, POINT, looks)
             test = (
                 "correlated t-test: another partition's best is more than 1 point worse than one's own, picked from "
                 f"{looks} differences"
@@ -300,11 +301,8 @@ def many_parties(cells: Cells) -> Iterator[Evidence]:
     whole = [cell for cell in four(cells) if cell.cohort == cell.parties]
     for family in families(whole, "parties"):
         few, many = family[min(family)], family[max(family)]
-        difference = accuracy_gap(few, many)
         names = f"{name_of(few)}, {setting_name(few)}: {few.parties} against {many.parties} parties"
-        numbers = f"{accuracy_text(few)} and {accuracy_text(many)}, {difference.text()}"
-        test = "correlated t-test: accuracy falls by more than 1 point"
-        yield Evidence("more parties, less accuracy", names, numbers, test, difference.more_than(_POINT))
+        yield point_apart("more parties, less accuracy", names, few, many, "falls by more than 1 point")
 
 
 @FINDINGS.add(
@@ -353,7 +351,7 @@ def mixed_skew(cells: Cells) -> Iterator[Evidence]:
                 names = f"{name_of(mixed)}, {setting_name(mixed)}, against {harder}, the harder of its parts"
                 numbers = f"{accuracy_text(mixed)} and {accuracy_text(single)}, {difference.text()}"
                 test = "correlated t-test: accuracy is more than 1 point lower"
-                yield Evidence("two skews are harder than one", names, numbers, test, difference.more_than(_POINT))
+                yield Evidence("two skews are harder than one", names, numbers, test, difference.more_than(POINT))
 
 
 @FINDINGS.add(

@@ -1,5 +1,6 @@
-"""The numbers that NIID-Bench prints: Tables III to V, and its authors' leaderboard."""
+"""The numbers that NIID-Bench prints, Tables III to V and its authors' leaderboard, and those of a replication."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -8,14 +9,16 @@ from silobench.analysis.cells import Published, PublishedCost
 from silobench.analysis.specs import arguments
 from silobench.papers.published import fraction, is_usual, participation, published_tables
 from silobench.runs.label import Label
-from silobench.spec import parse, parse_terms
+from silobench.spec import Spec, parse, parse_terms
 
 FOLDER = Path(__file__).parent
 _SETTINGS = {
     "Table III": "NIID-Bench, Table III: 50 rounds of 10 local epochs, 3 trials",
     "Table V": "NIID-Bench, Table V: 50 rounds of 10 local epochs",
     "leaderboard": "NIID-Bench's leaderboard: 500 rounds of 10 local epochs",
+    "Flower": "Flower's baseline niid_bench: 50 rounds of 10 local epochs, one trial, FedProx at the best of four mu",
 }
+_ALGORITHMS = ("fedavg", "fedprox", "scaffold", "fednova")
 _DEFAULT_MU = 0.01
 _MU = (0.001, 0.01, 0.1, 1.0)  # the grid, of which the paper prints the best
 _MODELS = {"fcube": "linear", "adult": "mlp", "rcv1": "mlp", "covtype": "mlp"}  # the CNN for all others
@@ -29,7 +32,8 @@ def accuracy(label: Label, parties: int) -> Published | None:
 
     Table III; Table V for mixed skew; the leaderboard for a tenth of 100 parties. The data, the network, the
     federation and the algorithm must be the paper's (FedProx at any mu of its grid: the paper prints the best).
-    Rounds, local epochs and the batch size may differ: `Published.setting` has the paper's.
+    Rounds, local epochs and the batch size may differ: `Published.setting` has the paper's. So may the balancing of
+    `label-dirichlet`: the paper's text does not have it, its public code does.
 
     >>> plain = {"participation": 1.0, "transforms": "", "server": "step", "model": "linear", "solver": "sgd"}
     >>> accuracy(Label({"dataset": "fcube", "partition": "octants", "algorithm": "fedavg", **plain}), 4).mean
@@ -37,11 +41,21 @@ def accuracy(label: Label, parties: int) -> Published | None:
     """
     if not _is_published(label):
         return None
-    key, share = (label["dataset"], label["partition"], _algorithm(label)), participation(label, parties)
-    if (parties, share) == (100, 0.1):
+    key = _key(label)
+    if (parties, participation(label, parties)) == (100, 0.1):
         return _leaderboard().get(key)
-    everyone = share == 1 and parties == (4 if label["dataset"] == "fcube" else 10)
-    return _table3().get(key, _table5().get(key)) if everyone else None
+    return _table3().get(key, _table5().get(key)) if _all_take_part(label, parties) else None
+
+
+def flower_accuracy(label: Label, parties: int) -> Published | None:
+    """Return the accuracy that Flower's replication of Table III has for a setting; None if it has no such setting.
+
+    >>> plain = {"participation": 1.0, "transforms": "", "server": "step", "model": "cnn", "solver": "sgd"}
+    >>> flower_accuracy(Label({"dataset": "mnist", "partition": "iid", "algorithm": "scaffold", **plain}), 10).mean
+    0.992
+    """
+    is_repeated = _is_published(label) and _all_take_part(label, parties)
+    return _replication().get(_key(label)) if is_repeated else None
 
 
 def cost(label: Label, parties: int) -> PublishedCost | None:
@@ -62,6 +76,22 @@ def _is_published(label: Label) -> bool:
     return network and label.solver.name == "sgd" and solver.keys() <= {"epochs", "batch"} and is_usual(label)
 
 
+def _all_take_part(label: Label, parties: int) -> bool:
+    """Whether a run has the paper's number of parties, and all of them train in every round."""
+    return participation(label, parties) == 1 and parties == (4 if label["dataset"] == "fcube" else 10)
+
+
+def _key(label: Label) -> Key:
+    terms = parse_terms(label["partition"], "+")
+    return label["dataset"], " + ".join(str(_as_printed(term)) for term in terms), _algorithm(label)
+
+
+def _as_printed(term: Spec) -> Spec:
+    """Return a term of a partition without the balancing of `label-dirichlet`, which the paper's tables do not name."""
+    kwargs = tuple((name, value) for name, value in term.kwargs if name != "balance")
+    return replace(term, kwargs=kwargs) if term.name == "label-dirichlet" else term
+
+
 def _algorithm(label: Label) -> str:
     """Return the name of an algorithm in the paper's tables."""
     in_grid = arguments(label.algorithm).get("mu", _DEFAULT_MU) in _MU
@@ -77,7 +107,7 @@ def _published(mean: str, std: str | None, table: str) -> Published:
 
 @cache
 def _table3() -> dict[Key, Published]:
-    (rows,) = published_tables(FOLDER, "niid-table3")
+    rows, _ = published_tables(FOLDER, "niid-table3")
     return {
         (row["dataset"], row["partition"], row["algorithm"]): _published(
             row["accuracy_percent"], row["std_percent"], "Table III"
@@ -104,7 +134,19 @@ def _table5() -> dict[Key, Published]:
     return {
         ("cifar-10", _partition(row["partition"]), algorithm): _published(row[algorithm], None, "Table V")
         for row in rows
-        for algorithm in ("fedavg", "fedprox", "scaffold", "fednova")
+        for algorithm in _ALGORITHMS
+    }
+
+
+@cache
+def _replication() -> dict[Key, Published]:
+    _, rows = published_tables(FOLDER, "niid-table3")
+    return {
+        (row["dataset"], row["partition"], algorithm): Published(
+            fraction(row[algorithm]), None, "niid_bench", _SETTINGS["Flower"], by="Flower"
+        )
+        for row in rows
+        for algorithm in _ALGORITHMS
     }
 
 

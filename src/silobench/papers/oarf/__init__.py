@@ -1,8 +1,5 @@
 """OARF (Hu, Li, Liu, Li, Wu and He, TIST 2022): its settings, printed numbers and findings."""
 
-from collections.abc import Sequence
-
-from silobench.analysis.groups import Cells
 from silobench.papers.oarf import (
     baseline,
     compression,
@@ -14,18 +11,11 @@ from silobench.papers.oarf import (
     vertical,
     vertical_tables,
 )
+from silobench.papers.oarf.figures import sections
 from silobench.papers.oarf.numbers import FOLDER, accuracy
 from silobench.papers.oarf.settings import NAME
 from silobench.papers.oarf.tables import TABLES, compression_json
 from silobench.papers.paper import Paper
-from silobench.report.drawing import Section
-
-
-def _sections(cells: Cells) -> Sequence[Section]:
-    from silobench.papers.oarf.figures import sections  # loads matplotlib
-
-    return sections(cells)
-
 
 PAPER = Paper(
     name=NAME,
@@ -45,7 +35,7 @@ PAPER = Paper(
     tables=TABLES,
     vertical_tables=vertical_tables.TABLES,
     facts={"compression": compression_json},
-    sections=_sections,
+    sections=sections,
     ropes={
         "accuracy": 0.01,
         "convergence": 10,

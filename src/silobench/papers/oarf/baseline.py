@@ -6,14 +6,7 @@ from itertools import permutations
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Findings
-from silobench.analysis.evidence import (
-    Evidence,
-    accuracy_gap,
-    gap,
-    if_learnt,
-    larger,
-    pair_text,
-)
+from silobench.analysis.evidence import Evidence, gap, larger, nearly_equal
 from silobench.analysis.groups import (
     Cells,
     accuracy_text,
@@ -83,10 +76,7 @@ def better_than_solo(cells: Cells) -> Iterator[Evidence]:
 def as_good_as_combined(cells: Cells) -> Iterator[Evidence]:
     """Compare federated with combined training by the paper's region of equivalence."""
     for federated, combined in _baselines(cells, COMBINED):
-        holds = if_learnt(accuracy_gap(federated, combined).within(POINT), federated, combined)
-        test = "correlated t-test: they differ by at most 1 point, only if a model has learnt"
-        names = setting_name(federated)
-        yield Evidence("as good as combined", names, pair_text(federated, combined), test, holds)
+        yield nearly_equal("as good as combined", setting_name(federated), federated, combined)
 
 
 @FINDINGS.add(

@@ -15,17 +15,12 @@ from silobench.analysis.evidence import (
     has_learnt,
     if_learnt,
     larger,
+    nearly_equal,
     opposite,
     pair_text,
+    point_apart,
 )
-from silobench.analysis.groups import (
-    Cells,
-    Family,
-    by_seed,
-    dataset_name,
-    grouped,
-    setting_name,
-)
+from silobench.analysis.groups import Cells, Family, by_seed, dataset_name, grouped, setting_name
 from silobench.papers.oarf.chains import Chains, compressed, end_to_end, papers_variants
 from silobench.papers.oarf.measures import (
     POINT,
@@ -58,9 +53,7 @@ def local_epochs(cells: Cells) -> Iterator[Evidence]:
             if epochs == 1:
                 continue
             names = f"{setting_name(cell)}: {epochs} epochs against 1"
-            test = "correlated t-test: they differ by at most 2 points, only if a model has learnt"
-            holds = if_learnt(accuracy_gap(cell, one).within(0.02), cell, one)
-            yield Evidence("accuracy is nearly the same", names, pair_text(cell, one), test, holds)
+            yield nearly_equal("accuracy is nearly the same", names, cell, one, points=2)
             if costs.can_converge(cell.runs[0]):
                 a, b = by_seed(one, _bytes), by_seed(cell, _bytes)
                 test = (
@@ -92,7 +85,7 @@ def families_of_epochs(cells: Cells) -> Iterator[Family]:
 
 
 def _bytes(run: StoredRun) -> float:
-    return float(sum(row.bytes for row in run.rounds))
+    return float(run.totals.bytes_up + run.totals.bytes_down)
 
 
 def _no_saving(one: CellResult, cell: CellResult) -> bool | None:
@@ -141,9 +134,7 @@ def _by_amount(papers: Chains, plain: CellResult) -> Iterator[Evidence]:
     if len(ladder) > 1:
         (low, few), (high, many) = ladder[0], ladder[-1]
         names = f"{setting_name(few)}: top-k {100 * low:g}% against {100 * high:g}%"
-        test = "correlated t-test: accuracy is more than 1 point lower"
-        holds = accuracy_gap(many, few, plain).more_than(POINT)
-        yield Evidence("a smaller k costs more", names, pair_text(many, few), test, holds)
+        yield point_apart("a smaller k costs more", names, many, few, "is more than 1 point lower", plain)
 
 
 def _at_similar_ratio(papers: Chains, plain: CellResult) -> Iterator[Evidence]:
@@ -163,10 +154,8 @@ def _largest_against_random(papers: Chains, plain: CellResult) -> Iterator[Evide
     named = {how.name: cell for how, cell in papers.items()}
     largest, random = named.get("top-k 0.3%"), named.get("rand-k 1%")
     if largest and random:
-        test = "correlated t-test: accuracy is more than 1 point higher"
-        holds = accuracy_gap(largest, random, plain).more_than(POINT)
         part, names = "top-k 0.3% is better than rand-k 1%", setting_name(largest)
-        yield Evidence(part, names, pair_text(largest, random), test, holds)
+        yield point_apart(part, names, largest, random, "is more than 1 point higher", plain)
 
 
 @FINDINGS.add(

@@ -9,11 +9,10 @@ from typing import TypeAlias
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Findings
-from silobench.analysis.evidence import Evidence, accuracy_gap, gap, if_learnt, larger, pair_text
+from silobench.analysis.evidence import Evidence, gap, if_learnt, larger, nearly_equal
 from silobench.analysis.groups import Cells, by_seed, families, setting_name
 from silobench.analysis.specs import arguments
 from silobench.papers.oarf.measures import (
-    POINT,
     has_converged,
     mean_of,
     rounds_of,
@@ -98,9 +97,7 @@ def sharing_is_lossless(cells: Cells) -> Iterator[Evidence]:
     for plain, ways in shared(cells):
         for how, cell in ways.items():
             names = f"{setting_name(cell)}: {how} against none"
-            test = "correlated t-test: they differ by at most 1 point, only if a model has learnt"
-            holds = if_learnt(accuracy_gap(cell, plain).within(POINT), cell, plain)
-            yield Evidence("accuracy is the same", names, pair_text(cell, plain), test, holds)
+            yield nearly_equal("accuracy is the same", names, cell, plain)
             if costs.can_converge(cell.runs[0]):
                 yield _same_rounds(names, cell, plain)
         for (one, a), (other, b) in pairwise((how, cell) for how, cell in ways.items() if not how.chain):
@@ -210,4 +207,4 @@ def two_cannot_hide(cells: Cells) -> Iterator[Evidence]:
 def _error_of_guess(run: StoredRun) -> float | None:
     """Return the smallest error of a party's guess of another's update, in the last round in which it was measured."""
     findings = run.measured(_SUBTRACTION)
-    return float(findings[max(findings)]["error"]) if findings else None
+    return findings[max(findings)]["error"] if findings else None

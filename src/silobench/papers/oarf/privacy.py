@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Findings
-from silobench.analysis.evidence import Evidence, Gap, accuracy_gap, gap, if_learnt, larger, pair_text
+from silobench.analysis.evidence import Evidence, Gap, accuracy_gap, gap, if_learnt, larger, pair_text, point_apart
 from silobench.analysis.groups import Cells, by_seed, grouped, setting_name
 from silobench.papers.oarf.measures import (
     OVERHEAD,
@@ -96,8 +96,7 @@ def accuracy_grows(cells: Cells) -> Iterator[Evidence]:
         (low, worst), *_, (high, best) = ladder.items()
         part = "it is higher at the largest epsilon than at the smallest"
         names = f"{_task(worst)}: epsilon {high:g} against {low:g}"
-        test = "correlated t-test: accuracy is more than 1 point higher"
-        yield Evidence(part, names, pair_text(best, worst), test, accuracy_gap(best, worst).more_than(POINT))
+        yield point_apart(part, names, best, worst, "is more than 1 point higher")
         for (small, before), (large, after) in pairwise(ladder.items()):
             holds = if_learnt(accuracy_gap(before, after, best).at_most(POINT), best)
             names = f"{_task(before)}: epsilon {large:g} against {small:g}"

@@ -6,30 +6,9 @@ from itertools import combinations
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Findings
-from silobench.analysis.evidence import (
-    Evidence,
-    accuracy_gap,
-    gap,
-    if_learnt,
-    larger,
-    pair_text,
-)
-from silobench.analysis.groups import (
-    Cells,
-    by_seed,
-    dataset_name,
-    grouped,
-    setting_name,
-    settings_of,
-)
-from silobench.papers.oarf.measures import (
-    OVERHEAD,
-    POINT,
-    share_of_overhead,
-    share_text,
-    two_shares_text,
-    two_text,
-)
+from silobench.analysis.evidence import Evidence, accuracy_gap, gap, if_learnt, larger, nearly_equal, pair_text
+from silobench.analysis.groups import Cells, by_seed, dataset_name, grouped, setting_name, settings_of
+from silobench.papers.oarf.measures import OVERHEAD, POINT, share_of_overhead, share_text, two_shares_text, two_text
 from silobench.papers.oarf.settings import NAME, SAMPLED, is_federated, solver_of
 from silobench.papers.published import participation
 from silobench.runs.label import Label
@@ -87,10 +66,8 @@ def algorithms_are_alike(cells: Cells) -> Iterator[Evidence]:
     for _, some in _sampled(cells):
         for setting in settings_of(some):
             for a, b in combinations(setting, 2):
-                holds = if_learnt(accuracy_gap(a, b).within(POINT), a, b)
-                test = "correlated t-test: they differ by at most 1 point, only if a model has learnt"
                 names = f"{dataset_name(a)}: {a.label['algorithm']} against {b.label['algorithm']}"
-                yield Evidence("they are nearly equal", names, pair_text(a, b), test, holds)
+                yield nearly_equal("they are nearly equal", names, a, b)
 
 
 @FINDINGS.add(

@@ -1,5 +1,6 @@
 """OARF's tasks and its way of training, from the label of a run."""
 
+import functools
 import math
 from typing import Any
 
@@ -88,8 +89,13 @@ def is_fast(label: Label) -> bool:
     """Whether the parties' links and the server's limit hardly anything: 10 Gbps or more."""
     if label.network.name != "link":  # a plugin's network is not known where runs are read
         return False
-    network = NETWORKS.build(label.text("network"))
-    return min(network.bits_per_second, network.server or math.inf) >= _FAST
+    return _is_fast(label.text("network"))
+
+
+@functools.cache
+def _is_fast(network: str) -> bool:
+    built = NETWORKS.build(network)
+    return min(built.bits_per_second, built.server or math.inf) >= _FAST
 
 
 def solver_of(cell: CellResult) -> dict[str, Any]:

@@ -5,12 +5,7 @@ from collections.abc import Iterator
 from silobench.analysis import costs
 from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Findings
-from silobench.analysis.evidence import (
-    Evidence,
-    accuracy_gap,
-    larger,
-    pair_text,
-)
+from silobench.analysis.evidence import Evidence, accuracy_gap, larger, pair_text, point_apart
 from silobench.analysis.groups import (
     Cells,
     Family,
@@ -22,14 +17,7 @@ from silobench.analysis.groups import (
     setting_name,
 )
 from silobench.analysis.specs import arguments
-from silobench.papers.oarf.measures import (
-    POINT,
-    correlation,
-    is_weak,
-    score_gap,
-    two_shares_text,
-    two_text,
-)
+from silobench.papers.oarf.measures import POINT, correlation, is_weak, score_gap, two_shares_text, two_text
 from silobench.papers.oarf.settings import NAME, is_federated, one_epoch
 
 FINDINGS = Findings(NAME)
@@ -86,9 +74,7 @@ def _steeper(
         return
     (low, small), *_, (high, large) = by_label.items()
     names = f"{dataset_name(iid)}: label skew, alpha {low:g} against {high:g}"
-    test = "correlated t-test: accuracy is more than 1 point lower"
-    holds = accuracy_gap(large, small, iid).more_than(POINT)
-    yield Evidence("it costs more the smaller alpha is", names, pair_text(large, small), test, holds)
+    yield point_apart("it costs more the smaller alpha is", names, large, small, "is more than 1 point lower", iid)
     if low in by_quantity and high in by_quantity:
         label, quantity = (
             differences(by_seed(ladder[high], last_accuracy), by_seed(ladder[low], last_accuracy))

@@ -1,23 +1,13 @@
 """Zhao, Li, Lai, Suda, Civin and Chandra (2018): accuracy against EMD, weight divergence, and sharing a little data."""
 
-from collections.abc import Sequence
-
-from silobench.analysis.groups import Cells
 from silobench.papers.paper import Paper
 from silobench.papers.zhao2018.divergence import MEASURE, divergence_table, divergences
 from silobench.papers.zhao2018.emd import emd_json, emd_table
+from silobench.papers.zhao2018.figures import sections
 from silobench.papers.zhao2018.findings import FINDINGS, NAME
 from silobench.papers.zhao2018.loss import loss_table, losses
 from silobench.papers.zhao2018.numbers import FOLDER, accuracy
 from silobench.papers.zhao2018.sharing import sharing_cells, sharing_table
-from silobench.report.drawing import Section
-
-
-def _sections(cells: Cells) -> Sequence[Section]:
-    from silobench.papers.zhao2018.figures import sections  # loads matplotlib
-
-    return sections(cells)
-
 
 PAPER = Paper(
     name=NAME,
@@ -33,5 +23,5 @@ PAPER = Paper(
         "sharing": lambda cells: [cell.as_json() for cell in sharing_cells(cells)],
         "loss": lambda cells: [loss.as_json() for loss in losses(cells)],
     },
-    sections=_sections,
+    sections=sections,
 )

@@ -11,6 +11,7 @@ from statistics import fmean
 from silobench.analysis.cells import CellResult
 from silobench.analysis.claims import Findings
 from silobench.analysis.evidence import (
+    POINT,
     Evidence,
     accuracy_gap,
     all_hold,
@@ -18,9 +19,11 @@ from silobench.analysis.evidence import (
     gap,
     if_learnt,
     larger,
+    nearly_equal,
     never_rises,
     opposite,
     pair_text,
+    point_apart,
 )
 from silobench.analysis.groups import (
     Cells,
@@ -43,7 +46,6 @@ from silobench.papers.zhao2018.sharing import sharing_cells, sharing_studies
 NAME = "Zhao et al."
 FINDINGS = Findings(NAME)
 KNEE = 1.44  # the EMD beyond which the paper's accuracy falls fast
-_POINT = 0.01
 
 
 @FINDINGS.add(
@@ -60,10 +62,8 @@ def accuracy_falls(cells: Cells) -> Iterator[Evidence]:
     """Compare the two ends of each ladder, its steps, and its slope before and after the knee."""
     for ladder in ladders([cell for cell in of_algorithms(cells, "fedavg") if cell.label.rounds >= MIN_ROUNDS]):
         low, high = ladder[0], ladder[-1]
-        holds = accuracy_gap(low, high).more_than(_POINT)
         names = f"{dataset_name(low)}: {low.label['partition']} against {high.label['partition']}"
-        test = "correlated t-test: accuracy falls by more than 1 point"
-        yield Evidence("accuracy falls", names, pair_text(low, high), test, holds)
+        yield point_apart("accuracy falls", names, low, high, "falls by more than 1 point")
         yield _no_step_rises(ladder)
         yield from _falls_faster(ladder)
 
@@ -72,7 +72,7 @@ def _no_step_rises(ladder: Cells) -> Evidence:
     names = f"{dataset_name(ladder[0])}: {len(ladder) - 1} steps from {ladder[0].label['partition']} on"
     numbers = ", ".join(accuracy_text(cell) for cell in ladder)
     test = "correlated t-test: accuracy rises by more than 1 point at no step"
-    return Evidence("no step to a larger EMD raises accuracy", names, numbers, test, never_rises(ladder, _POINT))
+    return Evidence("no step to a larger EMD raises accuracy", names, numbers, test, never_rises(ladder, POINT))
 
 
 def _falls_faster(ladder: Cells) -> Iterator[Evidence]:
@@ -86,7 +86,7 @@ def _falls_faster(ladder: Cells) -> Iterator[Evidence]:
     names = f"{dataset_name(knee)}: after {knee.label['partition']} against before it"
     numbers = difference.text("points per unit of EMD")
     test = "t-test: after it, accuracy falls by more than 1 extra point per unit of EMD"
-    holds = if_learnt(difference.more_than(_POINT), low)
+    holds = if_learnt(difference.more_than(POINT), low)
     yield Evidence("accuracy falls faster at large EMDs", names, numbers, test, holds)
 
 
@@ -178,7 +178,7 @@ def five_epochs(cells: Cells) -> Iterator[Evidence]:
             one, five = family[1], family[5]
             # One class per party may end at chance: that is a loss if the same training learns another partition.
             same = [cell for cell in cells if cell.label.without("partition") == one.label.without("partition")]
-            holds = accuracy_gap(five, one, *same).at_most(_POINT)
+            holds = accuracy_gap(five, one, *same).at_most(POINT)
             test = "correlated t-test: at most 1 point better, only if the model has learnt, on any partition"
             names = f"{setting_name(one)}: 5 epochs against 1"
             yield Evidence("five epochs gain nothing", names, pair_text(five, one), test, holds)
@@ -216,7 +216,7 @@ def half_is_enough(cells: Cells) -> Iterator[Evidence]:
         for each in study:
             with_all_rows, cell = all_shared.get((each.sharing.beta, each.sharing.warmup)), each.cell
             if with_all_rows and 0.5 <= each.sharing.alpha < 1:
-                holds = if_learnt(accuracy_gap(with_all_rows, cell).within(_POINT), with_all_rows, cell)
+                holds = if_learnt(accuracy_gap(with_all_rows, cell).within(POINT), with_all_rows, cell)
                 test = "correlated t-test: all of G and this share differ by at most 1 point, if a model has learnt"
                 yield Evidence("half of G is enough", setting_name(cell), pair_text(with_all_rows, cell), test, holds)
 
@@ -235,10 +235,8 @@ def like_sgd(cells: Cells) -> Iterator[Evidence]:
     for loss in losses(of_algorithms(cells, "fedavg", "combined")):
         cell, batch = loss.cell, solver_arguments(loss.cell)["batch"]
         if cell.label["partition"] == "iid" and solver_arguments(cell)["epochs"] == 1 and starts_at_random(cell.label):
-            holds = if_learnt(accuracy_gap(cell, loss.reference).within(_POINT), cell, loss.reference)
             names = f"{dataset_name(cell)}: fedavg with batches of {batch} against SGD with {cell.cohort * batch}"
-            test = "correlated t-test: they differ by at most 1 point, only if a model has learnt"
-            yield Evidence("FedAvg on iid data equals SGD", names, pair_text(cell, loss.reference), test, holds)
+            yield nearly_equal("FedAvg on iid data equals SGD", names, cell, loss.reference)
 
 
 @FINDINGS.add(
@@ -257,7 +255,7 @@ def pretrained(cells: Cells) -> Iterator[Evidence]:
         pretraining = arguments(start)
         batch = pretraining.get("batch") or solver_arguments(cell)["batch"]
         if before := sgd.get(training_key(cell, pretraining.get("rounds"), batch)):
-            holds = if_learnt(accuracy_gap(cell, before).at_most(_POINT), before)
+            holds = if_learnt(accuracy_gap(cell, before).at_most(POINT), before)
             test = "correlated t-test: at most 1 point better than at the start, only if that model has learnt"
             names = f"{setting_name(cell)}, from {cell.label['start']}"
             yield Evidence("FedAvg does not improve it", names, pair_text(cell, before, ", before "), test, holds)

@@ -196,7 +196,7 @@ class PaillierPublic(PublicKey):
         self._check_bins(pairs, table, n_bins)
         items, square = pairs.items, self.square
         terms = self.scheme.check_terms(max(1, pairs.terms * len(numbers)))
-        columns = table[numbers].reshape(len(numbers), -1).T.tolist()
+        columns = table[numbers].reshape(len(numbers), math.prod(table.shape[1:])).T.tolist()
         chosen = [items[row] for row in numbers.tolist()]
         with self.meter.step("encrypt", n_bins * len(columns)):
             sums = [[self.encrypt_integer(0) for _ in range(n_bins)] for _ in columns]

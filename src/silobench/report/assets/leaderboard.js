@@ -60,7 +60,7 @@ document.addEventListener("DOMContentLoaded", () => {
       const head = element("th", methods[method]);
       const note = element("td", "no tested round inside the budget");
       head.scope = "row";
-      note.colSpan = 6;
+      note.colSpan = blocks[place].querySelectorAll("thead th").length - 2;
       row.append(element("td", "-", "rank"), head, note);
       rows.push(row);
     }
@@ -102,7 +102,9 @@ document.addEventListener("DOMContentLoaded", () => {
   function showStandings(visible) {
     const relative = new Map();
     const every = new Map();
+    let settings = 0;
     visible.forEach((ranks, place) => {
+      if (ranks.size) settings += 1;
       for (const [method, one] of ranks) {
         if (!relative.has(method)) relative.set(method, new Map()), every.set(method, []);
         relative.get(method).set(place, (one.above + one.ties / 2) / one.rivals);
@@ -112,7 +114,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const lines = [...every].map(([method, list]) => {
       const ranks = list.map((one) => 1 + one.above + one.ties / 2);
       const total = (name) => list.reduce((sum, one) => sum + one[name], 0);
-      const ahead = [...relative.keys()].filter((other) => other !== method && isAhead(relative.get(other), relative.get(method))).length;
+      const ahead = settings === 1 ? list[0].above : [...relative.keys()].filter((other) => other !== method && isAhead(relative.get(other), relative.get(method))).length;
       const beaten = mean([...relative.get(method).values()]);
       return { method, list, ranks, ahead, beaten, total, span: interval(ranks) };
     });

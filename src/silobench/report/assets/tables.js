@@ -76,12 +76,15 @@
     show();
   }
 
+  // A spreadsheet computes text that begins like a formula. Scores such as +1.2 ± 0.3 are none.
+  const FORMULA = /^[=@]|^[+-](?![\d.,%±≈†*()\s]*(kB|MB|GB|TB|B|ms|min|s|h)?$)./;
+  const plain = (text) => (FORMULA.test(text) ? `'${text}` : text);
   const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
   // The table as it is shown: sorted, and without the rows that a filter hides.
   function csv(table) {
     const rows = [table.tHead.rows[0], ...table.tBodies[0].rows].filter((row) => !row.hidden);
-    return rows.map((row) => [...row.cells].map((cell) => quoted(whole(cell).replace(/\s+/g, " "))).join(",")).join("\n") + "\n";
+    return rows.map((row) => [...row.cells].map((cell) => quoted(plain(whole(cell).replace(/\s+/g, " ")))).join(",")).join("\n") + "\n";
   }
 
   async function copy(text) {

@@ -9,8 +9,16 @@
   if (stored === "light" || stored === "dark") root.dataset.theme = stored;
   const isDark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 
+  // On a phone the navigation scrolls sideways. scrollIntoView would also begin the tab order there.
+  const showCurrent = () => {
+    const link = document.querySelector("nav [aria-current]"), bar = link?.closest("nav");
+    if (!bar) return;
+    const [inner, outer] = [link.getBoundingClientRect(), bar.getBoundingClientRect()];
+    bar.scrollLeft += inner.left - outer.left - (outer.width - inner.width) / 2;
+  };
+
   document.addEventListener("DOMContentLoaded", () => {
-    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center", behavior: "instant" });
+    showCurrent();
     const button = document.querySelector("[data-theme-toggle]");
     if (!button) return;
     const label = () => { button.textContent = isDark() ? "Light" : "Dark"; };

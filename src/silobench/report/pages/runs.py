@@ -15,6 +15,7 @@ from silobench.runs.stored import RoundRow, StoredRun
 
 FOLDER = "runs"
 MOST_ALONE = 200  # runs whose pages are in a report of one file
+MOST_PAGES = 1000  # runs that have pages in a folder
 _MOST_ROUNDS = 200  # rows of the table of rounds
 _ALWAYS = ("dataset", "partition", "algorithm")
 
@@ -23,7 +24,8 @@ def runs_page(contents: Contents) -> Page:
     """Return the list of all runs."""
     unfinished = f" {len(contents.unfinished)} of them are not finished." if contents.unfinished else ""
     planned = f" {contents.not_started} more were planned and not started." if contents.not_started else ""
-    lead = f"Every run has a page with its configuration and the command that does it again.{unfinished}{planned}"
+    some = "Every run" if len(contents.runs) <= MOST_PAGES else f"Each of the first {MOST_PAGES:,} runs"
+    lead = f"{some} has a page with its configuration and the command that does it again.{unfinished}{planned}"
     sections = (
         [Section(runs_title(contents.runs), (), runs_table(contents.runs, contents.is_alone))] if contents.runs else []
     )
@@ -45,12 +47,13 @@ def runs_table(runs: Sequence[StoredRun], is_alone: bool = False) -> Table:
     for place, run in enumerate(runs):
         curve = run.curve()
         anchor = f"#{FOLDER}/{run.facts.id}" if place < MOST_ALONE else ""
+        page = address(run) if place < MOST_PAGES else ""
         score = run.metric.number(curve[-1][1]) if curve else ""
         state = "finished" if run.complete else f"{len(run.rounds)} of {run.label.rounds} rounds"
-        sent = size(sum(row.bytes for row in run.rounds))
-        spent = duration(sum(row.total_seconds for row in run.rounds))
+        sent = size(run.totals.bytes_up + run.totals.bytes_down)
+        spent = duration(run.totals.seconds)
         rows.append([
-            Entry(run.facts.id, href=anchor if is_alone else address(run)),
+            Entry(run.facts.id, href=anchor if is_alone else page),
             *entries(*(run.label.text(name) for name in names)),
             *entries(str(run.seed), score, run.metric.heading, state, str(len(run.rounds)), sent, spent),
         ])  # fmt: skip
@@ -83,7 +86,7 @@ def run_page(run: StoredRun) -> Page:
 
 def _facts(run: StoredRun) -> list[tuple[str, str]]:
     curve, rounds = run.curve(), f"{len(run.rounds)} of {run.label.rounds}"
-    total = sum(row.bytes for row in run.rounds)
+    total = run.totals.bytes_up + run.totals.bytes_down
     return [
         ("state", "finished" if run.complete else f"not finished: {rounds} rounds"),
         *([(f"test {run.metric.title}", run.metric.text(curve[-1][1]))] if curve else []),
@@ -92,7 +95,7 @@ def _facts(run: StoredRun) -> list[tuple[str, str]]:
         *([("parameters", f"{run.facts.parameters:,}")] if run.facts.parameters else []),
         ("rounds", rounds),
         ("bytes", size(total)),
-        ("computing", duration(sum(row.total_seconds for row in run.rounds))),
+        ("computing", duration(run.totals.seconds)),
         ("id", run.facts.id),
     ]
 

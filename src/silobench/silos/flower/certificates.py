@@ -2,7 +2,6 @@
 
 import datetime
 import ipaddress
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from silobench.atomic import replace_atomically
 from silobench.errors import ConfigError
+from silobench.safety.private_files import write_private
 
 AUTHORITY, SERVER, SERVER_KEY, AUTHORITY_KEY = "ca.crt", "server.pem", "server.key", "ca.key"
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 397
@@ -21,11 +22,9 @@ _SKEW = datetime.timedelta(hours=1)  # clocks of other machines may be behind
 def write_secret(path: Path, content: bytes) -> None:
     """Write a new file that only its owner can read. Refuse to replace one."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        write_private(path, content)
     except FileExistsError:
         raise ConfigError(f"{path} exists already: keys are not replaced, so choose another folder.") from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
 
 
 def write_authority(public: Path, private: Path, name: str) -> None:
@@ -59,8 +58,7 @@ def write_server(public: Path, private: Path, hosts: Sequence[str]) -> None:
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(signer_id, critical=False)
     )
-    (private / SERVER_KEY).unlink(missing_ok=True)
-    write_secret(private / SERVER_KEY, _key_bytes(key))
+    replace_atomically(private / SERVER_KEY, _key_bytes(key), private=True)
     (private / SERVER).write_bytes(builder.sign(signer, hashes.SHA384()).public_bytes(serialization.Encoding.PEM))
 
 

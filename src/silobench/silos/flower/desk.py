@@ -13,6 +13,8 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Listener
 from pathlib import Path
 
+from silobench.safety.private_files import write_private
+
 _SOCKET, _KEY = "desk.sock", "desk.key"
 
 
@@ -22,9 +24,7 @@ def opened_desk() -> Iterator[tuple[Path, Listener]]:
     folder = Path(tempfile.mkdtemp(prefix="silobench-desk-"))  # mode 0700; a socket needs a short path
     try:
         key = secrets.token_bytes(32)
-        descriptor = os.open(folder / _KEY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(key)
+        write_private(folder / _KEY, key)
         before = os.umask(0o177)
         try:
             listener = Listener(str(folder / _SOCKET), family="AF_UNIX", authkey=key, backlog=8)

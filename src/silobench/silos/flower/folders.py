@@ -13,6 +13,7 @@ from typing import Any
 from silobench.atomic import replace_atomically
 from silobench.data.agreed.sources import source_of
 from silobench.errors import ConfigError
+from silobench.safety.private_files import FOLDER_MODE, need_private
 from silobench.silos import keys
 from silobench.silos.consortium import Consortium, is_name, sign, write_consortium
 from silobench.silos.flower import certificates
@@ -45,6 +46,7 @@ class Folders:
         """Return these folders if `silobench silo init` has made them."""
         if not self.lead_key.is_file():
             raise ConfigError(f"{self.root} is not a folder of `silobench silo init`: give the one that it wrote.")
+        need_private(self.private, "the lead's folder of keys")
         return self
 
 
@@ -64,7 +66,7 @@ def write_folders(
     with tempfile.TemporaryDirectory(dir=root.parent, prefix=".consortium-") as place:
         draft = Folders(Path(place) / "draft")
         draft.shared.mkdir(parents=True)
-        draft.private.mkdir(mode=0o700)
+        draft.private.mkdir(mode=FOLDER_MODE)
         lead = keys.new_key(draft.lead_key)
         certificates.write_authority(draft.shared, draft.private, name)
         certificates.write_server(draft.shared, draft.private, names)
@@ -117,7 +119,7 @@ def write_silo(folder: Path, name: str, data: str) -> str:
         raise ConfigError(f"there are no rows at {path}: give --data the path of a file or folder, or a spec.")
     if not is_name(name):
         raise ConfigError(f"a silo cannot be called '{name}': use letters, digits, '-' and '_'.")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     line = keys.new_key(folder / "key")
     place = str(Path(data).resolve()) if Path(data).exists() else data
     write_silo_file(folder / "silo.toml", name, place, Path("consortium"), Path("key"))

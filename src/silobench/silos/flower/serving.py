@@ -110,9 +110,10 @@ def _check_port(office: Office) -> None:
         with socket.create_server((office.host, office.port)):
             return
     except OSError as error:
+        reason = str(error.strerror).partition(" (while")[0]  # which states the address again
         raise ConfigError(
-            f"the server cannot listen on {office.host}:{office.port} ({error.strerror}): is another one running? End "
-            "it, or give another --port or --address."
+            f"the server cannot listen on {office.host}:{office.port} ({reason}): is another one running? End it, or "
+            "give another --port or --address."
         ) from error
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from silobench.loop.loop import one_thread
+from silobench.models.devices import seed_torch
 from silobench.spec.ranges import Count, CountOrZero
 from silobench.vertical.leaks.measure import VERTICAL_MEASURES, Facts, LeakMeasure, largest
 from silobench.vertical.leaks.view import CutView
@@ -95,7 +96,7 @@ def decode(h: Tensor, x: Tensor, attacked: Tensor, steps: int, seed: int) -> Ten
     inputs, targets = (h - centre) / scale, (x - mean) / spread
     choosing = max(1, int(_CHOOSING * len(h)))
     with one_thread(), torch.random.fork_rng(devices=[]), torch.enable_grad():
-        torch.manual_seed(seed)
+        seed_torch(seed)
         decoder = _decoder(h.shape[1], x.shape[1])
         best = _fit(decoder, inputs[choosing:], targets[choosing:], inputs[:choosing], targets[:choosing], steps)
         decoder.load_state_dict(best)

@@ -13,6 +13,7 @@ from silobench.loop.timeline import Timeline
 from silobench.method.solvers import Solver
 from silobench.method.types import Server, Vector, at
 from silobench.models import Network
+from silobench.models.devices import seed_torch
 from silobench.rng import torch_seed
 from silobench.training.state import State
 from silobench.vertical.crossing import Batch, Carried, Crossing, sent_rows, spread, taken
@@ -104,7 +105,7 @@ class SplitTrainer:
         rows, sizes = problem.solver.visits(federation.visitor, problem.seed, round)
         total_loss = torch.zeros(())
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(torch_seed(problem.seed, "split", round))
+            seed_torch(torch_seed(problem.seed, "split", round))
             for step, batch in enumerate(rows.split(sizes)):
                 total_loss += self._backward(batch, Batch(problem.seed, round, step), traffic)
                 self._step(states, rates, traffic)

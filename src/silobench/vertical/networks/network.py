@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from silobench.models.devices import seed_torch
 from silobench.rng import torch_seed
 from silobench.spec import Registry
 from silobench.spec.contract import Contract, Form, described
@@ -124,7 +125,7 @@ class VerticalModel:
     ) -> SplitNetwork:
         """Return the network; rows that a party in `embedded` does not have get a learnt embedding of absence."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(torch_seed(seed, "init"))
+            seed_torch(torch_seed(seed, "init"))
             halves = self.halves(sizes)
         absence = {str(party): nn.Parameter(torch.zeros(halves.widths[party])) for party in sorted(embedded)}
         return SplitNetwork(halves.bottoms, Head(halves.cut, halves.top, nn.ParameterDict(absence)), columns, features)

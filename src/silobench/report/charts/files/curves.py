@@ -20,9 +20,9 @@ from silobench.report.charts.files.style import (
     set_grid,
 )
 from silobench.report.charts.page.density import density_ruler, finite_points
-from silobench.report.charts.page.frame import fit_below, shortened
 from silobench.report.charts.page.lines import FEW, colour_of, line_rulers
 from silobench.report.charts.page.scatter import is_drawn, named_marks, scatter_rulers
+from silobench.report.charts.page.texts import fit_below, shortened
 from silobench.report.charts.rulers import thinned
 from silobench.report.charts.values import DensityChart, Line, LineChart, ScatterChart, pareto
 

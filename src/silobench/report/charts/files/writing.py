@@ -1,5 +1,6 @@
 """A chart to a file."""
 
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -12,22 +13,16 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from silobench.errors import ConfigError
+from silobench.report.charts import values
 from silobench.report.charts.files.blocks import bar_figure, dot_figure, draw_bars, heatmap_figure, pictures_figure
 from silobench.report.charts.files.curves import density_figure, draw_density, line_figure, scatter_figure
 from silobench.report.charts.files.style import STYLE
-from silobench.report.charts.values import (
-    BarChart,
-    Chart,
-    DensityChart,
-    DotChart,
-    Heatmap,
-    LineChart,
-    Panels,
-    Pictures,
-    ScatterChart,
-    SingleChart,
-)
 
+_FIGURES: dict[type[values.SingleChart], Callable[[Any], Figure]] = {
+    values.LineChart: line_figure, values.BarChart: bar_figure, values.Heatmap: heatmap_figure,
+    values.ScatterChart: scatter_figure, values.DensityChart: density_figure, values.DotChart: dot_figure,
+    values.Pictures: pictures_figure,
+}  # fmt: skip
 _NO_DATES: dict[str, dict[str, Any]] = {
     ".svg": {"Date": None},
     ".pdf": {"CreationDate": None, "ModDate": None},
@@ -39,13 +34,13 @@ _PANEL = (3.6, 2.3)  # inches
 _LETTERS = 58  # of a line above a panel
 
 
-def draw(chart: Chart, path: Path, title: str = "") -> None:
+def draw(chart: values.Chart, path: Path, title: str = "") -> None:
     """Write a chart as PDF, SVG or PNG by the ending of the path. The same chart gives the same bytes."""
     suffix = path.suffix.lower()
     if suffix not in _NO_DATES:
         raise ConfigError(f"{path} must end in .pdf, .svg or .png: the ending selects the format.")
     with matplotlib.rc_context(STYLE):
-        figure = _panels(chart) if isinstance(chart, Panels) else _figure(chart)
+        figure = _panels(chart) if isinstance(chart, values.Panels) else _FIGURES[type(chart)](chart)
         if title:
             wide = int(figure.get_size_inches()[0] * 16)
             figure.suptitle(fill(title, max(20, wide)), fontsize=8)
@@ -55,25 +50,7 @@ def draw(chart: Chart, path: Path, title: str = "") -> None:
             raise ConfigError(f"{path} cannot be written ({error.strerror}): choose another place.") from error
 
 
-def _figure(chart: SingleChart) -> Figure:
-    match chart:
-        case LineChart():
-            return line_figure(chart)
-        case BarChart():
-            return bar_figure(chart)
-        case Heatmap():
-            return heatmap_figure(chart)
-        case ScatterChart():
-            return scatter_figure(chart)
-        case DensityChart():
-            return density_figure(chart)
-        case DotChart():
-            return dot_figure(chart)
-        case Pictures():
-            return pictures_figure(chart)
-
-
-def _panels(chart: Panels) -> Figure:
+def _panels(chart: values.Panels) -> Figure:
     """Return a figure with a panel for each posterior or bar chart."""
     columns = max(1, min(_ACROSS, len(chart.charts)))
     rows, (width, height) = -(-len(chart.charts) // columns), _PANEL
@@ -81,9 +58,9 @@ def _panels(chart: Panels) -> Figure:
     for place, panel in enumerate(chart.charts, 1):
         axes = figure.add_subplot(rows, columns, place)
         axes.set_title(fill(panel.title, _LETTERS), fontsize=8, pad=16)
-        if isinstance(panel, DensityChart):
+        if isinstance(panel, values.DensityChart):
             draw_density(axes, panel)
-        elif isinstance(panel, BarChart):
+        elif isinstance(panel, values.BarChart):
             draw_bars(axes, panel)
         else:
             raise TypeError(f"a panel of a file is a posterior or a bar chart, and not a {type(panel).__name__}")

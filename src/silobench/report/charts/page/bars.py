@@ -3,27 +3,14 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
-from silobench.report.charts.page.frame import (
-    LETTER,
-    LINE,
-    MOST_LETTERS,
+from silobench.report.charts.page.axes import (
     TOP,
     WIDE,
-    Frame,
-    Key,
     axis_data,
-    colour_class,
-    coordinate,
-    fit_below,
-    framed,
     levels_across,
-    names_left,
     narrow_ruler,
-    percent,
-    text,
     x_axis,
     x_grid,
     x_of,
@@ -31,8 +18,20 @@ from silobench.report.charts.page.frame import (
     y_grid,
     y_of,
 )
+from silobench.report.charts.page.frame import Frame, Key, colour_class, framed
+from silobench.report.charts.page.texts import (
+    LETTER,
+    LINE,
+    MOST_LETTERS,
+    coordinate,
+    fit_below,
+    names_left,
+    percent,
+    text,
+)
 from silobench.report.charts.rulers import Ruler, ruler
 from silobench.report.charts.values import Axis, BarChart, Bars, Level
+from silobench.report.escaping import escape
 
 _HEIGHT = 200
 _BAR, _GAP = 15, 8  # pixels of a lying bar, and between groups

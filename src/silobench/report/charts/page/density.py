@@ -3,7 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from silobench.report.charts.page.frame import Frame, Key, colour_class, coordinate, framed, path, x_axis, x_of
+from silobench.report.charts.page.axes import x_axis, x_of
+from silobench.report.charts.page.frame import Frame, Key, colour_class, framed
+from silobench.report.charts.page.texts import coordinate, path
 from silobench.report.charts.rulers import Ruler, ruler
 from silobench.report.charts.values import DensityChart, Point
 

@@ -1,27 +1,15 @@
 """Dot charts on a page: a band per row, and in it a line per method, so that equal values do not hide each other."""
 
 import math
-from html import escape
 from typing import Any
 
+from silobench.report.charts.page.axes import TOP, WIDE, axis_data, narrow_ruler, x_axis, x_grid, x_of
 from silobench.report.charts.page.bars import lying_levels
-from silobench.report.charts.page.frame import (
-    TOP,
-    WIDE,
-    Frame,
-    Key,
-    axis_data,
-    colour_class,
-    coordinate,
-    framed,
-    names_left,
-    narrow_ruler,
-    x_axis,
-    x_grid,
-    x_of,
-)
+from silobench.report.charts.page.frame import Frame, Key, colour_class, framed
+from silobench.report.charts.page.texts import coordinate, names_left
 from silobench.report.charts.rulers import Ruler
 from silobench.report.charts.values import DotChart, Dots
+from silobench.report.escaping import escape
 
 _DOT = 9.0  # pixels from a dot to the one below it
 _TALL = 900  # pixels of all rows, beyond which dots overlap a little

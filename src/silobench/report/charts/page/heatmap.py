@@ -1,23 +1,15 @@
 """Heatmaps on a page. Fields of one shade are one path, so that a field costs a few letters."""
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
-from silobench.report.charts.page.frame import (
-    LETTER,
-    TOP,
-    Frame,
-    coordinate,
-    framed,
-    names_below,
-    names_left,
-    percent,
-    text,
-)
+from silobench.report.charts.page.axes import TOP
+from silobench.report.charts.page.frame import Frame, framed
+from silobench.report.charts.page.texts import LETTER, coordinate, names_below, names_left, percent, text
 from silobench.report.charts.rulers import number, rounded
 from silobench.report.charts.shades import DARK, STEPS, Field, ends, fields, words
 from silobench.report.charts.values import Heatmap
+from silobench.report.escaping import escape
 
 _MOST_NUMBERED = 400  # fields with a text in them
 _MOST_COLUMNS = 24

@@ -2,32 +2,14 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import Any
 
-from silobench.report.charts.page.frame import (
-    LETTER,
-    LINE,
-    TOP,
-    WIDE,
-    Frame,
-    Key,
-    axis_data,
-    colour_class,
-    coordinate,
-    framed,
-    levels_across,
-    path,
-    shortened,
-    text,
-    x_axis,
-    x_of,
-    y_axis,
-    y_grid,
-    y_of,
-)
+from silobench.report.charts.page.axes import TOP, WIDE, axis_data, levels_across, x_axis, x_of, y_axis, y_grid, y_of
+from silobench.report.charts.page.frame import Frame, Key, colour_class, framed
+from silobench.report.charts.page.texts import LETTER, LINE, coordinate, path, shortened, text
 from silobench.report.charts.rulers import Ruler, ruler, thinned
 from silobench.report.charts.values import Line, LineChart, Point
+from silobench.report.escaping import escape
 
 HEIGHT = 200
 _SQUARE = 240  # pixels of a chart whose axes have the same unit

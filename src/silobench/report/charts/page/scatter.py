@@ -2,23 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import Any
 
-from silobench.report.charts.page.frame import (
-    LETTER,
+from silobench.report.charts.page.axes import (
     TOP,
     WIDE,
-    Frame,
-    Key,
     axis_data,
-    colour_class,
-    coordinate,
-    framed,
     levels_across,
-    percent,
-    shortened,
-    text,
     x_axis,
     x_grid,
     x_of,
@@ -26,8 +16,11 @@ from silobench.report.charts.page.frame import (
     y_grid,
     y_of,
 )
+from silobench.report.charts.page.frame import Frame, Key, colour_class, framed
+from silobench.report.charts.page.texts import LETTER, coordinate, percent, shortened, text
 from silobench.report.charts.rulers import Ruler, ruler
 from silobench.report.charts.values import Better, Mark, ScatterChart, pareto
+from silobench.report.escaping import escape
 
 _HEIGHT = 240
 _MOST_NAMED = 30  # marks with a name beside them

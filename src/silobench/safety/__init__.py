@@ -1,0 +1,1 @@
+"""What keeps secrets and readers safe: files that only their owner may read, and names of others as harmless text."""

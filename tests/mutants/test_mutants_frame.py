@@ -1,0 +1,137 @@
+"""The frame of mutation testing: a change is made, swapped in, and noticed by what it breaks and by nothing else."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+pytest.importorskip("cosmic_ray", reason="cosmic-ray is not installed: make mutants brings it")
+
+from mutants import sources, survivors, swaps, trial
+from mutants.surveys import Footprint
+from mutants.table import Score
+
+_TEXT = """
+from functools import cache
+
+LIMIT: int | None = 10
+
+
+def clipped(value: int | None, *, low: int = 0) -> int:
+    if value is None:
+        raise ValueError("7 values: " + str(1 + 1))
+    return max(value - 1, low)
+
+
+def powers():
+    return [lambda x: x * x]
+
+
+SQUARE = powers()[0]
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A tiny module of its own, imported."""
+    (tmp_path / "tiny_product.py").write_text(_TEXT, "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("tiny_product")
+    del sys.modules["tiny_product"]
+
+
+def _mutants(module: ModuleType) -> dict[str, sources.Mutant]:
+    """Return the mutants of a module by the line that they make."""
+    file = Path(str(module.__file__))
+    texts = [(mutant, (mutant.source() or "").splitlines()) for mutant in sources.mutants_of(file)]
+    return {" ".join(lines[mutant.start[0] - 1].split()): mutant for mutant, lines in texts}
+
+
+def test_types_words_and_markers_are_not_mutated(module: ModuleType) -> None:
+    lines = _mutants(module)
+    assert "return max(value + 1, low)" in lines
+    assert "return max(value - 2, low)" in lines
+    assert "if value is not None:" in lines
+    assert not [line for line in lines if "raise" in line or "int & None" in line or "/," in line]
+    assert not any("<<" in line for line in lines)  # of numbers: every test would notice
+
+
+def test_a_changed_function_is_noticed_where_it_is_already_in_use(module: ModuleType) -> None:
+    mutant = _mutants(module)["return [lambda x: x + x]"]
+    pairs = swaps.changed_functions(mutant.file, mutant.source() or "")
+    assert pairs is not None
+    bodies = swaps.live_bodies([mutant.file])
+
+    def noticed(change: bool, argument: int) -> bool:
+        def work() -> str | None:
+            if change:
+                swaps.swap(pairs or [], bodies)
+            return None if module.SQUARE(argument) == argument**2 else "test"
+
+        return trial.result_of(work).is_killed
+
+    assert noticed(True, 3)
+    assert not noticed(True, 2)  # 2 + 2 is 2 * 2
+    assert not noticed(False, 3)
+    assert module.SQUARE(3) == 9  # the child is another process
+
+
+def test_a_change_that_acts_at_import_needs_an_import(module: ModuleType) -> None:
+    mutant = _mutants(module)["LIMIT: int | None = 11"]
+    source = mutant.source() or ""
+    assert swaps.changed_functions(mutant.file, source) is None
+
+    def work() -> str | None:
+        del sys.modules["tiny_product"]
+        swaps.import_instead(mutant.file, source)
+        return f"limit {importlib.import_module('tiny_product').LIMIT}"
+
+    assert trial.result_of(work).output == "limit 11"
+
+
+def test_a_child_that_dies_is_noticed() -> None:
+    def work() -> str | None:
+        raise SystemExit(0)
+
+    assert trial.result_of(work).is_killed
+
+
+def test_every_beginning_of_the_order_has_its_share_of_each_file(tmp_path: Path) -> None:
+    for name, lines in (("a.py", 30), ("b.py", 10)):
+        (tmp_path / name).write_text("".join(f"x{i} = y{i} and z{i}\n" for i in range(lines)), "utf-8")
+    files = [tmp_path / "a.py", tmp_path / "b.py"]
+    order = sources.sample(files, seed=3)
+    assert len(order) == len(set(order)) == 40
+    assert sorted(mutant.file.name for mutant in order[:8]) == ["a.py"] * 6 + ["b.py"] * 2
+    assert order == sources.sample(files, seed=3) != sources.sample(files, seed=4)
+    fresh, seen = sources.chosen(files, 3, 25, seen=12), sources.sample(files, seed=0)[:12]
+    assert fresh == [mutant for mutant in order if mutant not in seen][:25]
+    assert len(fresh) == 25
+    assert sources.chosen(files, 0, 7, seen=0) == seen[:7]
+
+
+def test_short_tests_come_first_and_each_function_once() -> None:
+    tests = [Footprint("f[1]", 0.1, {}), Footprint("f[2]", 0.2, {}), Footprint("g", 0.3, {}), Footprint("h", 9.0, {})]
+    assert trial.choose(tests, 1.0) == ["f[1]", "g"]
+    assert trial.choose(tests, 20.0) == ["f[1]", "g", "h", "f[2]"]
+    assert trial.choose(tests[3:], 1.0) == ["h"]  # one test at least
+
+
+def test_a_line_is_found_with_its_statement() -> None:
+    source = "def f(x):\n    if (\n        x\n    ):\n        y = (1 +\n             2)\n        return y\n"
+    lines = [list(swaps.statement_lines(source, line)) for line in range(1, 8)]
+    assert lines == [[1], [2, 3, 4], [2, 3, 4], [2, 3, 4], [5, 6], [5, 6], [7]]
+
+
+def test_wilson_interval_of_a_sample() -> None:
+    """By hand for 8 of 10: (0.8 + z^2/20 -+ z sqrt(0.016 + z^2/400)) / (1 + z^2/10) with z = 1.96."""
+    mutants: list[Any] = [object(), object()]
+    assert Score("f", 100, 8, 0, [], mutants).interval == pytest.approx((0.4902, 0.9433), abs=1e-4)
+    assert Score("f", 10, 8, 0, [], mutants).interval == (0.8, 0.8)
+
+
+def test_every_explained_survivor_is_still_a_mutant() -> None:
+    assert survivors.stale() == []
