@@ -66,11 +66,11 @@ def _opened(watch: Watch, args: tuple[Any, ...]) -> str | None:
 
 def _changed(watch: Watch, args: tuple[Any, ...]) -> str | None:
     path, folder = args[0], args[-1] if isinstance(args[-1], int) else None
-    return None if watch.is_inside(path, folder) else f"{os.fsdecode(path)!r} was changed"
+    return None if watch.is_inside(path, folder) or _is_compiled(path) else f"{os.fsdecode(path)!r} was changed"
 
 
 def _moved(watch: Watch, args: tuple[Any, ...]) -> str | None:
-    paths = [path for path in args[:2] if not watch.is_inside(path)]
+    paths = [path for path in args[:2] if not watch.is_inside(path) and not _is_compiled(path)]
     return f"{os.fsdecode(paths[0])!r} was moved or linked" if paths else None
 
 
@@ -99,6 +99,11 @@ def _frames() -> Iterator[FrameType]:
         if frame.f_code.co_filename != __file__:
             yield frame
         frame = frame.f_back
+
+
+def _is_compiled(path: Any) -> bool:
+    """Whether a path is that of a compiled module, which the first import of a module writes."""
+    return "__pycache__" in Path(os.fsdecode(path)).parts and _importing()
 
 
 def _importing() -> bool:

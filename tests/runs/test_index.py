@@ -183,10 +183,10 @@ def test_a_file_of_this_moment_is_not_indexed(runs: Path, monkeypatch: pytest.Mo
 
 
 def test_a_directory_that_cannot_be_written_is_read_all_the_same(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
+    def refuse(*_: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    monkeypatch.setattr("silobench.atomic._opened", refuse)
     assert len(read_results(runs).runs) == RUNS
     assert not (runs / INDEX).exists()
 

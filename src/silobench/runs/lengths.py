@@ -23,15 +23,16 @@ def _of_facts(facts: RunFacts) -> Iterator[tuple[str, bool]]:
 
 def _of_rounds(facts: RunFacts, rounds: Sequence[RoundRow]) -> Iterator[tuple[str, bool]]:
     parties, classes = facts.partition.party_count, len(facts.dataset.classes)
-    # A model may have more outputs than the data has classes, and pairs of pictures have two. Where all rows are
-    # combined, there is one party.
+    # A model may have more outputs than the data has classes, and pairs of pictures have two.
     yield "class_accuracy", len({len(row.class_accuracy) for row in rounds if row.class_accuracy is not None}) < 2
     is_short = facts.dataset.task == "classification" and any(
         row.class_accuracy is not None and len(row.class_accuracy) < classes for row in rounds
     )
     yield "class_accuracy", not is_short
     for row in rounds:
-        yield "party_accuracy", row.party_accuracy is None or len(row.party_accuracy) in (1, parties)
+        # Where all rows are combined, there is one party.
+        numbers = parties if row.party_accuracy is None else len(row.party_accuracy)
+        yield "party_accuracy", numbers in (1, parties) and max(row.cohort, default=0) < numbers
         yield (
             "membership",
             len((row.measures.get("membership") or {}).get("parties", ())) <= len(facts.partition.parties),

@@ -29,10 +29,8 @@ def npz(path: str, test: TestShare = 0.2, scale: ArrayScale = "none", task: Labe
     needed = ["x_train", "y_train", "x_test", "y_test"] if "x_train" in arrays else ["x", "y"]
     absent = [name for name in needed if name not in arrays]
     if absent:
-        raise DataError(
-            f"{path} has the arrays {', '.join(arrays) or 'none'} but not {', '.join(absent)}: "
-            "save x and y, or x_train, y_train, x_test and y_test."
-        )
+        given = f"the arrays {', '.join(arrays)} but not {', '.join(absent)}" if arrays else "no arrays"
+        raise DataError(f"{path} has {given}: save x and y, or x_train, y_train, x_test and y_test.")
     return arrays_dataset(path, Path(path).stem, arrays, test, scale, task, f"npz(path={path}, task=classification)")
 
 
