@@ -7,6 +7,8 @@ import os
 # One thread each, here and in the processes that tests start. Threads that share small sums wait for each other, and
 # where other programs take the cores, a test of one second takes a minute. NumPy and PyTorch read it when imported.
 os.environ["OMP_NUM_THREADS"] = "1"
+# Ray gives its workers a low priority. Beside other tests they would hardly get a core.
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
 
 from collections.abc import Callable, Generator, Iterator
 from functools import cache

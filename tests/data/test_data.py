@@ -367,7 +367,7 @@ def _nan(array: Any) -> Any:
     [
         ({"x": X}, "but not y"),
         ({"a": X}, "the arrays a but not x, y"),
-        ({}, "the arrays none"),
+        ({}, "no arrays"),
         ({"x_train": X, "y_train": Y, "x_test": X}, "but not y_test"),
         ({"x": X[:-1], "y": Y}, "39 rows in x but 40 labels"),
         ({"x": X, "y": Y, "groups": Y[:5]}, "5 rows in group"),

@@ -29,7 +29,7 @@ from silobench.engines.cluster import Cluster, connection
 from silobench.engines.cluster.batches import _MOST
 from silobench.engines.engine import ray as on_ray
 from silobench.engines.executor import executor_of
-from silobench.errors import RecordError, RunError
+from silobench.errors import ConfigError, RecordError, RunError
 from silobench.loop.rounds import rounds
 from silobench.method.method import Method
 from silobench.method.solvers import sgd
@@ -83,6 +83,14 @@ def hundred(silos, parties: int = 100, kind: str = "dense") -> Any:
     rng = np.random.default_rng(3)
     sizes = tuple(rng.integers(1, 10, parties).tolist())
     return silos(inputs(kind, sum(sizes), rng), rng.integers(0, 3, sum(sizes)), sizes, "mlp(6)")
+
+
+def test_a_machine_that_does_not_answer_in_time_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_ANSWER", 0.0)
+    with pytest.raises(
+        ConfigError, match=r"the machine 127\.0\.0\.\d of the Ray cluster did not answer within 0 s: wait"
+    ):
+        list(connection._machines(connection.library()))
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])

@@ -229,6 +229,11 @@ def _machines(ray: Any) -> Iterator[tuple[str, Any]]:
     for name, answer in answers:
         try:
             yield ray.get(answer, timeout=_ANSWER)
+        except ray.exceptions.GetTimeoutError as error:
+            raise ConfigError(
+                f"the machine {name} of the Ray cluster did not answer within {_ANSWER:g} s: wait until it is less "
+                "busy, or take it out of the cluster."
+            ) from error
         except ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[-1]
             raise ConfigError(
