@@ -205,6 +205,12 @@ def test_a_diverged_run_is_recorded_with_null_losses(tmp_path: Path) -> None:
     assert read_run(tmp_path / made.id).rounds[-1].loss is None
 
 
+def test_a_diverged_run_is_read_though_its_transforms_report_no_numbers(tmp_path: Path) -> None:
+    made = _plan(2, {"solver": "sgd(lr=1e30, epochs=1)", "algorithm": "fedavg", "transforms": "clip(norm=1)"})
+    list(execute(prepare(made), tmp_path))
+    assert None in read_run(tmp_path / made.id).rounds[-1].reports.values()
+
+
 def test_any_two_runs_of_one_configuration_agree_also_between_workers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
