@@ -74,6 +74,12 @@ def test_half_a_character_is_printed(capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out == "a\\ud800b\n"
 
 
+@pytest.mark.parametrize("mark", "\u061c\u200e\u200f\u202a\u202e\u2066\u2069")
+def test_every_mark_of_direction_is_written_out(mark: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print(f"a{mark}b")
+    assert capsys.readouterr().out == f"a\\u{ord(mark):04x}b\n"
+
+
 def test_every_command_prints_by_these_functions() -> None:
     folder = Path(silobench.__file__).parent / "cli"
     for file in folder.glob("*.py"):
