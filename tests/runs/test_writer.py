@@ -123,9 +123,10 @@ def test_a_round_that_ctrl_c_cut_off_while_it_was_recorded_is_not_committed(
             run._pending = Lines(run._pending)
         append(run, record)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(writer.RunWriter, "append", appended)
-        list(execute(prepare(made), tmp_path))
+        with pytest.raises(KeyboardInterrupt):
+            list(execute(prepare(made), tmp_path))
     assert list(execute(prepare(made), tmp_path))
     assert _comparable(tmp_path / made.id) == _comparable(finished)
 
