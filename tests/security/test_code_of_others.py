@@ -67,8 +67,14 @@ READING: dict[str, Callable[[Path], list[str]]] = {
 
 
 def test_no_command_that_reads_runs_executes_their_model(
-    runs: Path, trace: Path, net: Path, capsys: pytest.CaptureFixture[str]
+    runs: Path,
+    trace: Path,
+    net: Path,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # what is made of an archive is written there
     for name, arguments in READING.items():
         reply = call(capsys, *arguments(runs))
         assert not trace.exists(), name
