@@ -97,15 +97,18 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def cache_folder() -> Path:
-    """Return the folder of silobench in the user's cache; for a user without a home, one in the working directory."""
+def cache_folder(without_home: Path | None = None) -> Path:
+    """Return the folder of silobench in the user's cache; for a user without a home, one in the working directory.
+
+    `without_home` takes the place of the latter. What is executed needs it: others may have made that directory.
+    """
     from platformdirs import user_cache_path
 
     try:
         folder = user_cache_path("silobench")
     except RuntimeError:  # some clusters run containers as a user whom the system does not know
-        return Path.cwd() / ".silobench"
-    return folder if folder.is_absolute() else Path.cwd() / ".silobench"
+        folder = Path()
+    return folder if folder.is_absolute() else without_home or Path.cwd() / ".silobench"
 
 
 def cpu_info(*fields: str) -> str:

@@ -317,3 +317,14 @@ def test_a_live_page_may_ask_its_server(tmp_path: Path) -> None:
     (policy,) = [one for one in root.each("meta") if "http-equiv" in one.attributes]
     assert "connect-src 'self'" in policy.attributes["content"]
     assert "data-live" in next(root.each("html")).attributes
+
+
+@pytest.mark.parametrize(("place", "limit"), [("one.html", "MOST_ALONE"), ("folder", "MOST_PAGES")])
+def test_a_report_says_how_many_runs_have_pages(
+    place: str, limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("silobench.report.site", "silobench.report.pages.runs"):
+        monkeypatch.setattr(f"{module}.{limit}", 2)
+    first = write(with_ids(study()), tmp_path / place)
+    text = (first if first.name == place else first.with_name("runs.html")).read_text()
+    assert "Each of the first 2 runs has a page" in text

@@ -182,6 +182,17 @@ def test_a_file_of_this_moment_is_not_indexed(runs: Path, monkeypatch: pytest.Mo
     assert not RunIndex.of(runs).runs
 
 
+def test_a_file_that_was_new_when_it_was_read_is_not_indexed_later(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have changed since, in the same tick of the clock that times files."""
+    monkeypatch.setattr(index_module, "_SETTLED", 10**18)
+    index = RunIndex.of(runs)
+    for path in sorted(path for path in runs.iterdir() if path.is_dir()):
+        index.read(path)
+    monkeypatch.setattr(index_module, "_SETTLED", -(10**9))  # reading many runs takes long
+    index.write()
+    assert not RunIndex.of(runs).runs
+
+
 def test_a_directory_that_cannot_be_written_is_read_all_the_same(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> int:
         raise PermissionError(13, "Permission denied")

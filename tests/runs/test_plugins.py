@@ -55,6 +55,36 @@ def shares() -> sb.Measure:
 """
 
 
+DELTA = """
+import silobench as sb
+
+
+@sb.MEASURES.register(replace=True)
+def NAME() -> sb.Measure:
+    "Findings of another form."
+
+    def begin(course, state, memory):
+        return lambda record: ({"mean": [1, 2], "parties": 3}, {})
+
+    return sb.Measure(begin)
+"""
+
+
+@pytest.mark.parametrize("name", ["update_delta", "membership"])
+def test_findings_of_a_plugin_that_replaces_a_measure_have_any_form(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin = write(tmp_path / "delta.py", DELTA.replace("NAME", name))
+    before, file = dict(sb.MEASURES.factories), write(tmp_path / "e.toml", f"{TINY}measure = '{name}'\n")
+    try:
+        reply = call(capsys, "run", file, "--plugin", plugin, "--out", tmp_path / "runs", "--workers", "1")
+    finally:
+        sb.MEASURES.factories.update(before)
+    assert reply.code == 0, reply.err
+    assert all(run.measured(name.replace("_", "-")) == {} for run in read_runs(tmp_path / "runs"))
+    assert call(capsys, "report", tmp_path / "runs").code == 0
+
+
 def test_every_registry_has_a_contract_and_is_public() -> None:
     assert not [kind for kind, registry in REGISTRIES.items() if registry.contract is None]
     for kind in REGISTRIES:

@@ -362,7 +362,9 @@ def test_a_run_that_was_tried_out_says_if_its_rounds_cannot_be_committed(
 ) -> None:
     """The first round of a sweep's runs is for weighing them up: what it leaves is committed before the next begins."""
     monkeypatch.setattr(
-        writer.RunWriter, "append", lambda run, done: (run._pending.append(b"?"), setattr(run, "state", done.state))
+        writer.RunWriter,
+        "append",
+        lambda run, done: (run._pending.append(b"?"), setattr(run, "_ready", (1, done.state))),
     )
     weighed = sweeps._weighed([forty], tmp_path, inline(), 2)
     assert [event.kind for event in (next(weighed), next(weighed))] == ["begin", "round"]

@@ -27,6 +27,7 @@ from silobench.runs.prepare import prepare
 from silobench.runs.stored import facts_digest, read_facts, read_header, read_json, read_run, read_runs, run_id
 from silobench.runs.versions import SAME_BITS
 from silobench.runs.writer import discard_checkpoint, open_run
+from silobench.training.state import RoundRecord
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +105,30 @@ def test_state_survives_the_checkpoint_bit_for_bit(tmp_path: Path) -> None:
             for name, value in kept.items():
                 assert torch.equal(stored.memory[party][owner][name], value)
     assert (stored.clock, stored.server.round) == (last.clock, last.server.round)
+
+
+def test_a_round_that_ctrl_c_cut_off_while_it_was_recorded_is_not_committed(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line without the state after it would be there twice when the run goes on."""
+    made, append = _plan(3), writer.RunWriter.append
+
+    class Lines(list[bytes]):
+        def append(self, line: bytes) -> None:
+            super().append(line)
+            raise KeyboardInterrupt
+
+    def appended(run: writer.RunWriter, record: RoundRecord) -> None:
+        if record.round == 2:
+            run._pending = Lines(run._pending)
+        append(run, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer.RunWriter, "append", appended)
+        with pytest.raises(KeyboardInterrupt):
+            list(execute(prepare(made), tmp_path))
+    assert list(execute(prepare(made), tmp_path))
+    assert _comparable(tmp_path / made.id) == _comparable(finished)
 
 
 def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
@@ -203,6 +228,12 @@ def test_a_diverged_run_is_recorded_with_null_losses(tmp_path: Path) -> None:
     made = _plan(2, {"solver": "sgd(lr=1e30, epochs=1)", "algorithm": "fedavg"})
     list(execute(prepare(made), tmp_path))
     assert read_run(tmp_path / made.id).rounds[-1].loss is None
+
+
+def test_a_diverged_run_is_read_though_its_transforms_report_no_numbers(tmp_path: Path) -> None:
+    made = _plan(2, {"solver": "sgd(lr=1e30, epochs=1)", "algorithm": "fedavg", "transforms": "clip(norm=1)"})
+    list(execute(prepare(made), tmp_path))
+    assert None in read_run(tmp_path / made.id).rounds[-1].reports.values()
 
 
 def test_any_two_runs_of_one_configuration_agree_also_between_workers(

@@ -90,6 +90,30 @@ def test_a_report_deletes_and_writes_nothing_behind_a_link(
     assert list((letter.parent / "pages").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("folder", "command"),
+    [
+        ("report", ("report", "RESULTS")),
+        ("figures", ("report", "RESULTS", "--figures", "svg")),
+        ("export-csv", ("export", "RESULTS", "--format", "csv")),
+        (".plans", ("run", "EXPERIMENT", "--out", "RESULTS", "--workers", "1")),
+    ],
+)
+def test_a_folder_of_a_command_that_is_a_link_is_refused(
+    folder: str, command: tuple[str, ...], results: Path, letter: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = letter.parent / "elsewhere"
+    elsewhere.mkdir()
+    figure = write(elsewhere / "01-holiday-02-beach.svg", "a picture of the user")  # named as silobench names figures
+    shutil.rmtree(results / folder, ignore_errors=True)
+    (results / folder).symlink_to(elsewhere)
+    experiment = write(letter.parent / "e.toml", "".join(f"{key} = {json.dumps(CHOICES[key])}\n" for key in CHOICES))
+    places = {"RESULTS": results, "EXPERIMENT": experiment}
+    reply = call(capsys, *(places.get(word, word) for word in command))
+    assert (reply.code, list(elsewhere.iterdir())) == (2, [figure]), reply.out
+    assert "is a link" in reply.err
+
+
 def test_an_export_does_not_write_through_a_link(
     results: Path, letter: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -139,3 +139,18 @@ def test_public_files_keep_the_usual_mode(tmp_path: Path) -> None:
     assert mode(tmp_path / "run.json") == 0o644
     with pytest.raises(ConfigError, match="the record "):
         need_private(tmp_path / "run.json", "the record")
+
+
+def test_a_user_without_a_home_loads_no_library_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else may have made that directory, and sent it."""
+    from silobench.engines.kernel import build
+
+    def no_home(*_: object) -> Path:
+        raise RuntimeError
+
+    monkeypatch.setattr("platformdirs.user_cache_path", no_home)
+    monkeypatch.delenv("SILOBENCH_KERNELS", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert not build._folder().is_relative_to(tmp_path)

@@ -29,8 +29,10 @@ def test_other_text_stays(text: str) -> None:
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     own = {name: {"rows": 9, "own": 0.5, "all": None} for name in FORMULAS}
+    tests = [*FORMULAS, "all"]
+    final = {"parties": own, "cross": {"models": ["shared"], "tests": tests, "scores": [[0.5] * len(tests)]}}
     stored(
-        [0.1, 0.2], 0, [{}, {"final": {"parties": own}}], out=tmp_path / "r", dataset="odd", parties=len(FORMULAS),
+        [0.1, 0.2], 0, [{}, {"final": final}], out=tmp_path / "r", dataset="odd", parties=len(FORMULAS),
         dataset_facts={"name": "=1+2"}, partition_facts={"parties": list(FORMULAS)},
         every={"metrics": {"=metric": 0.5}},
     )  # fmt: skip
@@ -43,8 +45,11 @@ def is_formula(text: str) -> bool:
 
 def test_printed_csv(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for options in ((), ("--parties",), ("--cross",)):
-        out = call(capsys, "show", runs, "--format", "csv", *options).out
-        assert not [text for row in csv.reader(io.StringIO(out)) for text in row if is_formula(text)]
+        reply = call(capsys, "show", runs, "--format", "csv", *options)
+        assert reply.code == 0, reply.err
+        texts = [text for row in csv.reader(io.StringIO(reply.out)) for text in row]
+        assert ("'=1+1" in texts) == bool(options)  # the name of a party
+        assert not [text for text in texts if is_formula(text)]
 
 
 def test_exported_csv(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

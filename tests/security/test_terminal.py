@@ -46,9 +46,11 @@ def test_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Names of columns and classes of a CSV file, in what a command prints and in what it complains about."""
     lines = [f"x,\x1b[31mcolumn,y,{TURNED}"] + [f"{row},{row % 3},c{row % 2}\x1b[2J,{row}" for row in range(40)]
     file = write(tmp_path / "t.csv", "\n".join(lines) + "\n")
-    for label in ("y", "\x1b[31mnone"):
-        reply = call(capsys, "partition", f"csv(path={file}, label='{label}')", "--partition", "iid", "--parties", "2")
+    for label, code in (("y", 0), ("\x1b[31mnone", 2)):
+        reply = call(capsys, "partition", f"csv(path={file}, label='{label}')", "iid", "--parties", "2")
+        assert reply.code == code, reply.err
         assert not ACTIVE & set(reply.out + reply.err)
+        assert "\\x1b[" in reply.out + reply.err  # it is there, as text
 
 
 def test_an_experiment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,6 +72,12 @@ def test_half_a_character_is_printed(capsys: pytest.CaptureFixture[str]) -> None
     """A name with half a character, as JSON may have it, would end a plain print with a traceback."""
     print("a\ud800b")
     assert capsys.readouterr().out == "a\\ud800b\n"
+
+
+@pytest.mark.parametrize("mark", "\u061c\u200e\u200f\u202a\u202e\u2066\u2069")
+def test_every_mark_of_direction_is_written_out(mark: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print(f"a{mark}b")
+    assert capsys.readouterr().out == f"a\\u{ord(mark):04x}b\n"
 
 
 def test_every_command_prints_by_these_functions() -> None:

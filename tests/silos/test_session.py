@@ -11,6 +11,7 @@ import torch
 
 from consortia import NAMES, rehearsal
 from silobench.data.agreed import Summary
+from silobench.errors import RecordError
 from silobench.silos.letters import Letter
 from silobench.silos.post import Answer
 
@@ -141,3 +142,13 @@ def test_a_survivor_that_is_away_after_the_kill_is_waited_for(tmp_path: Path) ->
     records = three.run()
     assert records[0].reports["lost rounds"] == 1.0  # two of the three have messages, which nobody can unmask
     assert records[-1].replied is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", '{"run": "a"}', "\x00"])
+def test_a_damaged_session_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    three = rehearsal(tmp_path, rounds=1)
+    three.run()
+    (file,) = tmp_path.rglob("session.json")
+    file.write_text(content)
+    with pytest.raises(RecordError, match=rf"{file} is damaged"):
+        three.run()

@@ -31,9 +31,10 @@ def export(
     if form not in FORMATS:
         raise ConfigError(f"there is no format '{form}': {suggest(form, FORMATS)}")
     from silobench.analysis.flat.tables import Runs
+    from silobench.runs.folders import need_no_link
 
     stem = directory.parent / directory.name.partition(".")[0]
-    folder = output or (directory if directory.is_dir() else stem) / f"export-{form}"
+    folder = output or need_no_link((directory if directory.is_dir() else stem) / f"export-{form}")
     if folder.is_file():
         raise ConfigError(f"--output {folder} is a file, but a folder is needed: give another path.")
     runs = Runs(directory)

@@ -47,13 +47,14 @@ def report(
     source = Source(directory, published)
     results = source.read()
     readable(results)
+    place = output or _in_results(source.folder / "report")
     _check_place(output)
     if figures:
         from silobench.report.charts.forms import check_form
 
         check_form(figures)
     with waiting("writing the report"):
-        page = write_report(results, output or source.folder / "report", source.folder.resolve().name)
+        page = write_report(results, place, source.folder.resolve().name)
     print(f"report: {page.resolve()}")
     if figures:
         with waiting("drawing the figures"):
@@ -73,8 +74,15 @@ def _figures_folder(runs: Path, output: Path | None) -> Path:
     from silobench.report.site import is_one_file
 
     if output is None:
-        return runs / "figures"
+        return _in_results(runs / "figures")
     return (output.parent if is_one_file(output) else output) / "figures"
+
+
+def _in_results(folder: Path) -> Path:
+    """Return a folder in a results directory, which somebody else may have made: a link is refused."""
+    from silobench.runs.folders import need_no_link
+
+    return need_no_link(folder)
 
 
 def _write_figures(results: "Results", title: str, folder: Path, form: str) -> list[Path]:

@@ -320,7 +320,7 @@ class RoundRow:
     control: Mapping[str, Any] = field(default_factory=dict)  # the controller's report
     metrics: Mapping[str, float | None] = field(default_factory=dict)  # None where it is not finite
     validation_loss: float | None = None
-    reports: Mapping[str, float] = field(default_factory=dict)  # of transforms and the pace: means over parties
+    reports: Mapping[str, float | None] = field(default_factory=dict)  # of transforms and the pace; None as in `loss`
     replied: Sequence[int] | None = None  # parties that answered; None if all of the cohort did
     computing: float | None = None  # virtual seconds that the slowest party computed; None if that is measured
     final: FinalFacts = _NOT_TESTED

@@ -26,6 +26,16 @@ def need_runs(root: Path, folders: Collection[str]) -> list[Path]:
     return list(map(Path, sorted(folders, key=lambda folder: folder.split(os.sep))))
 
 
+def need_no_link(place: Path) -> Path:
+    """Return a place in a results directory to write to; a link is refused, because it leads out of the directory."""
+    if place.is_symlink():
+        raise RecordError(
+            f"{place} is a link, so what is written there would land elsewhere: delete the link, or choose another "
+            "place."
+        )
+    return place
+
+
 def files_under(root: Path, *names: str) -> list[Path]:
     """Return the files and folders with these names under a directory. A checkpoint has neither."""
     return [Path(folder, name) for folder, found in folders_with(root, *names) for name in found]

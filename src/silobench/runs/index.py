@@ -69,12 +69,14 @@ class RunIndex:
         entry = self.runs.get(name)
         if entry and stamp and entry[0] == stamp:
             return self._indexed(path, *entry[1:])
+        is_settled = bool(stamp) and max(changed for *_, changed in stamp) < time.time_ns() - _SETTLED
         facts, rows = read_json(path)
         run = typed_run(path, facts, rows)
         is_sealed = run.facts.records is not None and run.facts.records.rounds == len(rows) > 0
         if not (run.complete and is_sealed and stamp and _stamp(path) == stamp):
             return run
-        self._new[name] = stamp, facts, rows[-1], run.totals
+        if is_settled:
+            self._new[name] = stamp, facts, rows[-1], run.totals
         return replace(run, rounds=StoredRounds(path, len(rows), run.totals, rows[-1]))  # all rows take much memory
 
     def _indexed(
@@ -99,16 +101,14 @@ class RunIndex:
     def write(self) -> None:
         """Store the index, if many runs were read that it does not have. A directory that is read-only stays as it is.
 
-        Files that were written a moment ago are left out, because a second change may not show in their times.
+        Files that were a moment old when they were read are left out: a change after that may not show in their times.
         """
         if len(self._new) < FEWEST:
             return
         parts = list(self.parts)
         numbers = {json.dumps(part): number for number, part in enumerate(parts)}
-        now = time.time_ns()
         for name, (stamp, facts, last, totals) in self._new.items():
-            if max(changed for *_, changed in stamp) < now - _SETTLED:
-                self.runs[name] = [stamp, _described(facts, parts, numbers), totals.as_json(), last]
+            self.runs[name] = [stamp, _described(facts, parts, numbers), totals.as_json(), last]
         self._new.clear()
         present = {name: entry for name, entry in self.runs.items() if (self.root / name).is_dir()}
         stored = {"version": _version(), "parts": parts, "runs": present}

@@ -172,6 +172,12 @@ class Label(Mapping[str, Any]):
         return any(name == PLUGIN for part in every for name, _ in part.kwargs)
 
     @property
+    def replaced_measures(self) -> frozenset[str]:
+        """The measures of silobench that a plugin has replaced: their findings have another form."""
+        specs = self.measure if PLUGIN in self.text("measure") else ()
+        return frozenset(spec.name for spec in specs if any(name == PLUGIN for name, _ in spec.kwargs))
+
+    @property
     def parties(self) -> int | None:
         """The number of parties that was chosen; None where the partition itself decides."""
         return self._choices.get("parties")

@@ -23,6 +23,7 @@ def _of_facts(facts: RunFacts) -> Iterator[tuple[str, bool]]:
 
 def _of_rounds(facts: RunFacts, rounds: Sequence[RoundRow]) -> Iterator[tuple[str, bool]]:
     parties, classes = facts.partition.party_count, len(facts.dataset.classes)
+    has_membership = "membership" not in facts.label.replaced_measures
     # A model may have more outputs than the data has classes, and pairs of pictures have two.
     yield "class_accuracy", len({len(row.class_accuracy) for row in rounds if row.class_accuracy is not None}) < 2
     is_short = facts.dataset.task == "classification" and any(
@@ -33,10 +34,8 @@ def _of_rounds(facts: RunFacts, rounds: Sequence[RoundRow]) -> Iterator[tuple[st
         # Where all rows are combined, there is one party.
         numbers = parties if row.party_accuracy is None else len(row.party_accuracy)
         yield "party_accuracy", numbers in (1, parties) and max(row.cohort, default=0) < numbers
-        yield (
-            "membership",
-            len((row.measures.get("membership") or {}).get("parties", ())) <= len(facts.partition.parties),
-        )
+        if has_membership and (attack := row.measures.get("membership")):
+            yield "membership", len(attack.get("parties", ())) <= len(facts.partition.parties)
         final, test = row.final, row.final.calibration
         yield "confusion", not final.confusion or _is_table(final.confusion, classes, classes)
         yield "cross", final.cross is None or _is_whole(final.cross)

@@ -4,7 +4,7 @@ Reports of plugins have any form of plain values. Keys that are not declared her
 stands for a round without one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 from silobench.runs.field_types import fits, is_plain
@@ -149,21 +149,30 @@ def is_decision(report: Mapping[str, Any]) -> bool:
     return bool(report) and fits(report, Decision)
 
 
-def wrong_report(measures: Mapping[str, Any], control: Mapping[str, Any], privacy: Mapping[str, Any]) -> str | None:
+def wrong_report(
+    measures: Mapping[str, Any],
+    control: Mapping[str, Any],
+    privacy: Mapping[str, Any],
+    replaced: Collection[str] = (),
+) -> str | None:
     """Return the name of the first report of a round that has no form that silobench writes; None if all have one.
+
+    Findings of the measures in `replaced`, which a plugin has replaced, have any form.
 
     >>> wrong_report({"update-delta": {"mean": 0.1, "ratio": None}}, {}, {}), wrong_report({"replicas": {}}, {}, {})
     (None, None)
     >>> wrong_report({"update-delta": {"mean": "long"}}, {}, {})
     'update-delta'
     """
-    return next((name for name, value, form in _reports(measures, control, privacy) if not _has(value, form)), None)
+    forms = {name: form for name, form in _MEASURES.items() if name not in replaced} if replaced else _MEASURES
+    reports = _reports(measures, forms, control, privacy)
+    return next((name for name, value, form in reports if not _has(value, form)), None)
 
 
 def _reports(
-    measures: Mapping[str, Any], control: Mapping[str, Any], privacy: Mapping[str, Any]
+    measures: Mapping[str, Any], forms: Mapping[str, Any], control: Mapping[str, Any], privacy: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, Any]]:
-    yield from ((name, found, _MEASURES.get(name, Mapping)) for name, found in measures.items())
+    yield from ((name, found, forms.get(name, Mapping)) for name, found in measures.items())
     yield "control", control, Mapping
     yield from ((name, spent, _PRIVACY.get(name, Any)) for name, spent in privacy.items())
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from silobench.atomic import replace_atomically
 from silobench.errors import RecordError
 from silobench.runs.archive import is_archive, read_archive
-from silobench.runs.folders import folders_with, need_directory, need_runs
+from silobench.runs.folders import folders_with, need_directory, need_no_link, need_runs
 from silobench.runs.index import FEWEST, RunIndex
 from silobench.runs.notices import counted
 from silobench.runs.stored import StoredRun, facts_digest, read_run, sha256
@@ -90,7 +90,7 @@ def write_planned(out: Path, experiment: str, runs: Mapping[str, str], *, is_par
     A command replaces the list of an earlier one of the same experiment; `is_part` adds to it. A disk that cannot be
     written is reported by the runs themselves.
     """
-    file = out / PLANS_FOLDER / f"{sha256(experiment.encode())[:16]}.json"
+    file = need_no_link(out / PLANS_FOLDER) / f"{sha256(experiment.encode())[:16]}.json"
     earlier = _planned(file) if is_part and file.exists() else {}
     content = {"experiment": experiment, "runs": {**earlier, **runs}}
     content["facts_sha256"] = facts_digest(content)

@@ -24,7 +24,7 @@ from typing import Any, overload
 from pydantic_core import from_json
 from safetensors import SafetensorError, safe_open
 
-from silobench.errors import RecordError
+from silobench.errors import RecordError, SpecError
 
 # "X as X" exports X again: readers of runs import only this module.
 from silobench.runs.facts import CalibrationFacts as CalibrationFacts
@@ -208,8 +208,11 @@ class StoredRun:
         return [metric.failure if value is None else value for value in scores]
 
     def measured(self, name: str) -> dict[int, Mapping[str, Any]]:
-        """Return what a measure found, by round; rounds in which it found nothing are left out."""
-        if name not in self.totals.measures:
+        """Return what a measure found, by round, without rounds in which it found nothing.
+
+        What a plugin found that has replaced a measure of silobench has another form, and is left out too.
+        """
+        if name not in self.totals.measures or name in self.label.replaced_measures:
             return {}
         return {row.round: row.measures[name] for row in self.rounds if row.measures.get(name)}
 
@@ -223,9 +226,9 @@ def typed_run(path: Path, facts: Mapping[str, Any], rows: Sequence[Mapping[str, 
     """Return a run from its verified JSON; a description with other types than a run's is refused."""
     try:
         run = StoredRun.from_json(path, facts, rows)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        _need_types(run)
+    except (KeyError, TypeError, ValueError, AttributeError, SpecError) as error:
         raise _not_whole(path) from error
-    _need_types(run)
     return run
 
 
@@ -235,7 +238,8 @@ def _need_types(run: StoredRun) -> None:
     wrong = [key for key, kind in _CHOICES.items() if any(type(label.get(key)) is not kind for label in labels)]
     wrong += [name for record in (run.facts, *run.rounds) if (name := wrong_field(record)) is not None]
     if not wrong:
-        reports = (wrong_report(row.measures, row.control, row.privacy) for row in run.rounds)
+        replaced = run.label.replaced_measures
+        reports = (wrong_report(row.measures, row.control, row.privacy, replaced) for row in run.rounds)
         wrong = [name for name in (*reports, wrong_length(run.facts, run.rounds)) if name is not None]
     if wrong:
         raise RecordError(f"{run.path} has no value of {wrong[0]} that silobench could have written: {REMEDY}")

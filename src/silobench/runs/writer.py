@@ -54,6 +54,7 @@ class RunWriter:
     _size: int = 0
     _digest: Any = None
     _pending: list[bytes] = field(default_factory=list)  # lines that are not yet committed
+    _ready: tuple[int, State | None] = (0, None)  # how many of them can be committed, with the state after them
     _next: float = 0.0  # when to commit again
     _is_cut_short: bool = False  # whether a commit began and did not end
 
@@ -64,6 +65,7 @@ class RunWriter:
     def append(self, record: RoundRecord) -> None:
         """Record a round. It is committed at once, unless the last commit is only moments ago."""
         self._pending.append((json.dumps(record.as_json(), allow_nan=False) + "\n").encode())
+        self._ready = len(self._pending), record.state  # in one step, because Ctrl-C may come before any other
         self.rounds += 1
         self.state = record.state
         if time.monotonic() >= self._next:
@@ -71,14 +73,16 @@ class RunWriter:
 
     def commit(self) -> None:
         """Write the lines of the rounds since the last commit, then the checkpoint that counts them."""
-        if not self._pending or self.state is None:
+        count, state = self._ready
+        if state is None:
             return
-        began, lines, digest = time.monotonic(), b"".join(self._pending), self._digest.copy()
+        began, lines, digest = time.monotonic(), b"".join(self._pending[:count]), self._digest.copy()
         digest.update(lines)
         commit = {"bytes": self._size + len(lines), "sha256": digest.hexdigest()}
         with writing(self.path, is_begun=True):
             self._write_lines(lines)
-            replace_atomically(checkpoint_file(self.path), pack(self.state, commit), is_locked=True)
+            replace_atomically(checkpoint_file(self.path), pack(state, commit), is_locked=True)
+        self._ready = (0, None)  # first, because these lines must not be counted twice
         self._pending, self._size, self._digest, self._is_cut_short = [], commit["bytes"], digest, False
         now = time.monotonic()
         self._next = now + _COMMIT_EVERY * (now - began)

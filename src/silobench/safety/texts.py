@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 # Control characters but tab and newline, line separators, marks that turn the order of letters, and half characters.
-_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMULA = re.compile(r"\s*[=+\-@].", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(\d[\d,]*\.?\d*|\.\d+|inf|nan)(e[+-]?\d+)?", re.IGNORECASE)
 

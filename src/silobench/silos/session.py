@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from silobench.atomic import replace_atomically
 from silobench.data.agreed import Summary, joined
-from silobench.errors import ConfigError, RunError, SilobenchError, listed
+from silobench.errors import ConfigError, RecordError, RunError, SilobenchError, listed
 from silobench.silos.agreement import Agreement, Roster
 from silobench.silos.answers import check_boxes, check_join
 from silobench.silos.binding import BEGIN, begin_digest
@@ -50,7 +50,7 @@ class Session:
         folder.mkdir(parents=True, exist_ok=True)
         session, file = cls(agreement, post, folder), folder / "session.json"
         if file.exists():
-            facts = json.loads(file.read_text(encoding="utf-8"))
+            facts = _stored(file, "consortium", "run", "roster", "members", "ended")
             if facts["consortium"] != agreement.consortium.digest:
                 raise ConfigError(
                     f"{folder.parent} is the run of another consortium with the same experiment, columns and silos: "
@@ -100,7 +100,7 @@ class Session:
         file = self.folder / _SURVIVORS
         if not file.exists():
             return None
-        facts = json.loads(file.read_text(encoding="utf-8"))
+        facts = _stored(file, "round", "survivors")
         return tuple(facts["survivors"]) if facts["round"] == round else None
 
     def settle_survivors(self, round: int, names: Sequence[str]) -> None:
@@ -302,3 +302,14 @@ def _checked(answer: Letter, letter: Letter, any_silo: bool = False) -> Letter:
     if not any_silo and answer.silo != letter.silo:
         raise LetterError("its answer is that of another silo")
     return answer
+
+
+def _stored(file: Path, *keys: str) -> dict[str, Any]:
+    """Return what a session wrote into a file; a damaged one is refused."""
+    try:
+        facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return {key: facts[key] for key in keys}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RecordError(
+            f"{file} is damaged: put it back from a backup of its folder, or begin a new run with another --out."
+        ) from error

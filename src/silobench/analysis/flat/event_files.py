@@ -8,6 +8,7 @@ from silobench.analysis.flat.needed import needed
 from silobench.analysis.flat.scalars import began, choices, file_name, scalars
 from silobench.analysis.flat.tables import Runs
 from silobench.atomic import replace_atomically
+from silobench.runs.folders import need_no_link
 from silobench.runs.stored import StoredRun
 
 _FILE = "events.out.tfevents.0000000000.silobench"  # TensorBoard reads files of this form; time and host are not in it
@@ -27,7 +28,7 @@ def _write(run: StoredRun, folder: Path) -> Path:
     records = writer.RecordWriter(content)
     for event in _events(run):
         records.write(event.SerializeToString())
-    folder.mkdir(parents=True, exist_ok=True)
+    need_no_link(folder).mkdir(parents=True, exist_ok=True)
     replace_atomically(folder / _FILE, content.getvalue())
     return folder
 

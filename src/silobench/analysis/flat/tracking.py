@@ -12,6 +12,7 @@ from typing import Any
 from silobench.analysis.flat.needed import needed
 from silobench.analysis.flat.scalars import began, choices, readable_name, scalars
 from silobench.analysis.flat.tables import Runs
+from silobench.runs.folders import need_no_link
 from silobench.runs.stored import StoredRun
 
 DATABASE = "mlflow.db"
@@ -40,7 +41,7 @@ def _client(folder: Path) -> Any:
     for name in ("mlflow", "alembic"):  # they announce each step of making a database
         logging.getLogger(name).setLevel(logging.ERROR)
     folder.mkdir(parents=True, exist_ok=True)
-    return tracking.MlflowClient(tracking_uri=f"sqlite:///{(folder / DATABASE).resolve()}")
+    return tracking.MlflowClient(tracking_uri=f"sqlite:///{need_no_link(folder / DATABASE).resolve()}")
 
 
 def _experiment(client: Any, name: str, folder: Path) -> str:

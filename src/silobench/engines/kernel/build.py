@@ -115,9 +115,10 @@ def _built() -> Native:
 
 
 def _folder() -> Path:
-    """Return ``$SILOBENCH_KERNELS``, else a folder in the user's cache."""
+    """Return ``$SILOBENCH_KERNELS``, else a folder in the user's cache; for a user without a home, a temporary one."""
     chosen = os.environ.get("SILOBENCH_KERNELS")
-    return Path(chosen) if chosen else cache_folder() / "kernels"
+    own = Path(tempfile.gettempdir()) / f"silobench-{os.getuid() if os.name == 'posix' else ''}"
+    return Path(chosen) if chosen else cache_folder(without_home=own) / "kernels"
 
 
 def _compiler() -> list[str]:

@@ -24,7 +24,8 @@ def runs_page(contents: Contents) -> Page:
     """Return the list of all runs."""
     unfinished = f" {len(contents.unfinished)} of them are not finished." if contents.unfinished else ""
     planned = f" {contents.not_started} more were planned and not started." if contents.not_started else ""
-    some = "Every run" if len(contents.runs) <= MOST_PAGES else f"Each of the first {MOST_PAGES:,} runs"
+    most = MOST_ALONE if contents.is_alone else MOST_PAGES
+    some = "Every run" if len(contents.runs) <= most else f"Each of the first {most:,} runs"
     lead = f"{some} has a page with its configuration and the command that does it again.{unfinished}{planned}"
     sections = (
         [Section(runs_title(contents.runs), (), runs_table(contents.runs, contents.is_alone))] if contents.runs else []
