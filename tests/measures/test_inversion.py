@@ -2,6 +2,7 @@
 
 import base64
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from silobench.loop.loop import initial_state
 from silobench.loop.rounds import rounds
 from silobench.loop.schedule import Schedule
 from silobench.measures import MEASURES, measured
-from silobench.measures.inversion import FIRST_LAYER, MATCHING, _one_step, _seen, _with_rows
+from silobench.measures.inversion import FIRST_LAYER, MATCHING, _attacked, _Effort, _one_step, _seen, _with_rows
 from silobench.measures.pictures import PNG, as_png
 from silobench.measures.reconstruction import by_matching, closest, from_first_layer, psnr
 from silobench.method.adversaries import sign_flip
@@ -305,3 +306,16 @@ def test_a_picture_that_is_not_part_of_the_page_is_not_loaded() -> None:
     assert "example.org" not in drawn
     assert drawn.count("<img") == 1
     assert "<b>" not in drawn
+
+
+def test_a_model_that_diverged_shows_grey(digits, networks) -> None:
+    start = torch.full_like(networks["mlp(16)"].initial, float("nan"))
+    course = schedule(digits, replace(networks["mlp(16)"], initial=start))
+    attack = _attacked(course, initial_state(course.setting).server, 0, _Effort(1, 1, 1, 0.0))
+    assert (attack.method, attack.matched.unique().tolist()) == (FIRST_LAYER, [0.0])  # pixels go from -1 to 1
+
+
+def test_a_diverged_model_has_a_ratio(digits, networks) -> None:
+    start = torch.full_like(networks["cnn"].initial, float("nan"))
+    found = findings(schedule(digits, replace(networks["cnn"], initial=start)), "inversion(victims=1, steps=2)")
+    assert 0.0 < found["psnr"] < 20.0

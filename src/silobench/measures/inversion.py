@@ -176,7 +176,8 @@ def _attacked(schedule: Schedule, server: Server, victim: int, effort: _Effort) 
             seed_torch(torch_seed(setting.seed, "inversion", party=victim))
             images = by_matching(task, gradient, y, x.shape, pixels, effort.steps, effort.smoothness, known)
     originals = x[: small.parties[0].samples].cpu()
-    return _Attack(originals, closest(originals, images.clamp(*pixels)), len(x), method)
+    shown = images.nan_to_num(nan=sum(pixels) / 2).clamp(*pixels)  # a model that diverged sends no numbers: grey
+    return _Attack(originals, closest(originals, shown), len(x), method)
 
 
 def _senders(schedule: Schedule, victim: int) -> list[int]:
