@@ -29,7 +29,7 @@ class Row:
     edges: int | None = None  # of the code of silobench, by atheris
     findings: int = 0
     slowest: float = 0.0  # CPU seconds of the slowest input
-    megabytes: float = 0.0  # by which the process grew
+    megabytes: float = 0.0  # by which the process grew at most while it read one input
     seconds: float = 0.0  # CPU time of all inputs, with the making of them
 
     def plus(self, counts: dict[str, float]) -> "Row":

@@ -43,6 +43,8 @@ EDITS: dict[str, Callable[[dict[str, Any], list[dict[str, Any]]], object]] = {
     "a confusion of one class": lambda facts, rows: rows[-1]["final"].update(confusion=[[1]]),
     "a cross-test without scores": lambda facts, rows: rows[-1]["final"]["cross"].update(scores=[]),
     "a bin less of accuracies": lambda facts, rows: rows[-1]["final"]["calibration"]["accuracy"].pop(),
+    "no rounds": lambda facts, rows: rows.clear(),
+    "no tested round": lambda facts, rows: [row.update(accuracy=None, loss=None) for row in rows],
     "half a character": lambda facts, rows: facts["dataset"].update(name="\ud800"),
 }
 

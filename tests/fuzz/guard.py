@@ -14,7 +14,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,7 @@ class Outcome:
 
     refusal: str | None = None
     finding: Finding | None = None
+    grown: int = 0  # bytes by which the process grew at most while it read the input
 
 
 def check(target: Target, data: bytes) -> Outcome:
@@ -87,7 +88,7 @@ def check(target: Target, data: bytes) -> Outcome:
         outcome = Outcome(finding=Finding("memory", "peak", f"the process grew by {grown >> 20} MB", data))
     if watch.breaches and outcome.finding is None:
         outcome = Outcome(finding=Finding("breach", watch.breaches[0], watch.breaches[0], data))
-    return outcome
+    return replace(outcome, grown=max(0, grown))
 
 
 def unreadable(message: str, is_sentence: bool = True) -> str | None:

@@ -4,9 +4,11 @@ from pathlib import Path
 
 from fuzz.drive import Row
 from fuzz.table import COUNTS, markdown, store, stored_rows, write_page
+from fuzz.target import all_targets
 
 FIRST = Row("spec", "mutator", 10, 4, 6, slowest=0.5, megabytes=1.0)
 GUIDED = Row("spec", "atheris", 5, 5, 0, edges=70, findings=1, slowest=2.0)
+BOUNDS = {"data-csv-wide": 1024, "data-picture": 1365}  # MB, as the page states them
 OTHER = Row("letter", "mutator", 2000, 1, 1999, megabytes=3.0)
 
 
@@ -45,3 +47,10 @@ def test_the_published_table_is_that_of_the_published_counts() -> None:
     assert f"<!-- counts -->\n{markdown(rows)}\n<!-- end of counts -->" in page.read_text(encoding="utf-8")
     assert sum(row.inputs for row in rows) >= 100_000
     assert not any(row.findings for row in rows)
+
+
+def test_the_published_counts_have_all_targets_and_keep_the_bounds_of_memory() -> None:
+    rows = stored_rows(COUNTS)
+    assert {row.target for row in rows} == set(all_targets())
+    assert {row.driver for row in rows} == {"atheris", "hypothesis", "mutator"}
+    assert [row for row in rows if row.megabytes > BOUNDS.get(row.target, 512)] == []

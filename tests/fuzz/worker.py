@@ -6,7 +6,6 @@ Files in the folder of the worker: `current` (the input that is being read, for 
 
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Callable
@@ -18,8 +17,9 @@ import torch
 
 from fuzz.guard import Finding, check, empty
 from fuzz.mutate import mutations
-from fuzz.target import Target, all_targets
+from fuzz.target import MEGABYTE, Target, all_targets
 
+_ONE_DAY = 86_400  # seconds: atheris has a timer of its own, of wall time; 0 means one second to it, not none
 _EVERY = 50  # inputs between two writings of the counts
 
 
@@ -30,8 +30,8 @@ class Tally:
         self.folder, self.target, self.most = folder, target, most
         self.inputs = self.accepted = self.refused = 0
         self.slowest = 0.0
+        self.grown = 0
         self.keys: set[tuple[str, str]] = set()
-        self._base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self._start = time.process_time()
         self._current = os.open(folder / "current", os.O_CREAT | os.O_RDWR, 0o600)
 
@@ -42,6 +42,7 @@ class Tally:
         start = time.process_time()
         outcome = check(self.target, data)
         self.slowest = max(self.slowest, time.process_time() - start)
+        self.grown = max(self.grown, outcome.grown)
         empty(Path.cwd())
         self.inputs += 1
         self.accepted += outcome.refusal is None and outcome.finding is None
@@ -54,10 +55,9 @@ class Tally:
 
     def write(self) -> None:
         """Write the counts."""
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - self._base
         counts = {
             "inputs": self.inputs, "accepted": self.accepted, "refused": self.refused,
-            "slowest": round(self.slowest, 3), "megabytes": round(grown / 1024, 1),
+            "slowest": round(self.slowest, 3), "megabytes": round(self.grown / MEGABYTE, 1),
             "seconds": round(time.process_time() - self._start, 1),
         }  # fmt: skip
         (self.folder / "counts.json").write_text(json.dumps(counts))
@@ -129,7 +129,7 @@ def _by_atheris(tally: Tally, seeds: list[bytes], inputs: int, seed: int) -> Non
     longest = max([tally.target.most_bytes, *map(len, seeds)])
     options = [
         f"-runs={inputs}", f"-seed={seed + 1}", f"-max_len={longest}", "-rss_limit_mb=6000",
-        f"-artifact_prefix={tally.folder}/", "-timeout=0", "-print_final_stats=1", str(corpus),
+        f"-artifact_prefix={tally.folder}/", f"-timeout={_ONE_DAY}", "-print_final_stats=1", str(corpus),
     ]  # fmt: skip
     options += [f"-dict={words}"] if words.stat().st_size else []  # libFuzzer refuses an empty one
     atheris.Setup([sys.argv[0], *options], tally.read)

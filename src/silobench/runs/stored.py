@@ -243,6 +243,8 @@ def _need_types(run: StoredRun) -> None:
         wrong = [name for name in (*reports, wrong_length(run.facts, run.rounds)) if name is not None]
     if wrong:
         raise RecordError(f"{run.path} has no value of {wrong[0]} that silobench could have written: {REMEDY}")
+    if run.complete and not run.tested:
+        raise RecordError(f"{run.path} is marked as complete, but no round of it was tested: {REMEDY}")
 
 
 def read_runs(root: Path) -> list[StoredRun]:

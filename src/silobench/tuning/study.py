@@ -9,6 +9,7 @@ No score is stored in study.json: all scores are read from the runs, so that not
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -56,8 +57,17 @@ class Definition:
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> "Definition":
+        wrong = [name for name, kind in _TYPES.items() if type(facts[name]) is not kind]
+        if wrong:
+            raise TypeError(f"{wrong[0]} has another type")
         space = {key: range_of(key, text) for key, text in facts["space"].items()}
         return cls(**{**{name: facts[name] for name in cls.__dataclass_fields__}, "space": space})
+
+
+_TYPES = {
+    "choices": dict, "space": dict, "sampler": str, "seed": int, "seeds": int, "validation": str, "prune": bool,
+    "batch": int,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -135,6 +145,8 @@ def read_study(out: Path) -> Study:
             raise RecordError(f"{file} has another format than {FORMAT}: read it with the version that wrote it.")
         if facts.get("facts_sha256", facts_digest(facts)) != facts_digest(facts):  # earlier studies state none
             raise ValueError("it is not as silobench wrote it")
+        if _has_nan(facts):  # silobench writes none, and it would not be equal to itself
+            raise ValueError("a value of it is no number")
         trials = [
             Trial(each["number"], each["values"], tuple(each["runs"]), each.get("pruned")) for each in facts["trials"]
         ]
@@ -147,6 +159,11 @@ def read_study(out: Path) -> Study:
             f"{file} is damaged (it is not a whole study): its runs are untouched, so delete this file, and the same "
             "command builds it again from them."
         ) from error
+
+
+def _has_nan(value: Any) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (isinstance(value, float) and math.isnan(value)) or any(map(_has_nan, inner))
 
 
 def study_directories(root: Path) -> list[Path]:

@@ -98,6 +98,12 @@ def test_bombs_are_refused(tmp_path: Path, sides: tuple[int, int]) -> None:
         images(str(tmp_path))
 
 
+@pytest.mark.parametrize("sides", [(1, 2_000_000), (2_000_000, 1)])
+def test_a_side_of_millions_is_refused(sides: tuple[int, int]) -> None:
+    with pytest.raises(DataError, match=r"^a cannot be read as a picture \(a side has 2,000,000 pixels, but at most"):
+        read_picture(bomb(*sides), "a", 8, "rgb")
+
+
 @pytest.mark.parametrize(
     "content",
     [

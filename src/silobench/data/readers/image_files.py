@@ -38,6 +38,7 @@ Colour: TypeAlias = Literal["rgb", "grey"]
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _MOST_PIXELS = 89_478_485  # Pillow's default limit: a quarter of a gigabyte as RGB
+_LONGEST_SIDE = 1_000_000  # pixels: Pillow takes some 12 bytes per row and copy besides those of the pixels
 _LARGE = 2**22  # pixels: larger pictures are decoded one at a time, because each takes up to 16 bytes per pixel
 _ONE_LARGE = threading.Lock()
 _MODES: Mapping[Colour, str] = {"rgb": "RGB", "grey": "L"}
@@ -54,9 +55,12 @@ def read_picture(source: Path | bytes, where: str, size: int, colour: Colour) ->
         with Image.open(source if isinstance(source, Path) else io.BytesIO(source), formats=_FORMATS) as image:
             if image.width * image.height > _MOST_PIXELS:
                 raise Image.DecompressionBombError
+            if max(image.size) > _LONGEST_SIDE:
+                raise ValueError(f"a side has {max(image.size):,} pixels, but at most {_LONGEST_SIDE:,} are read")
             image.draft(mode, (2 * size, 2 * size))  # decode a much larger JPEG at a fraction of its size
             with _ONE_LARGE if image.width * image.height > _LARGE else nullcontext():
-                plain = _convert(ImageOps.exif_transpose(image), mode)
+                ImageOps.exif_transpose(image, in_place=True)
+                plain = _convert(image, mode)
                 pixels = np.asarray(ImageOps.fit(plain, (size, size), Image.Resampling.BILINEAR))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise DataError(
@@ -76,7 +80,7 @@ def _convert(image: Image.Image, mode: str) -> Image.Image:
     if image.mode.startswith("I"):  # `convert` would clip values at 255
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
-        opaque = image.convert("RGBA")
+        opaque = image if image.mode == "RGBA" else image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", opaque.size, "white"), opaque)
     return image.convert(mode)
 

@@ -15,6 +15,7 @@ from fuzz.target import MEGABYTE, Target
 from fuzz.targets.data import agreements, archives, arrays, objects, pictures, tables
 
 _SEEDS = 40
+_PICTURE = 2 * 16 * 89_478_485  # a peak may be half of it: 16 bytes per pixel of the largest picture
 _WIDE = 2560 * MEGABYTE  # 100,000 columns take 10 kB each, and the threads that read them address space
 
 
@@ -77,7 +78,7 @@ TARGETS = (
     _target("data-vectors", arrays.read_vectors_file, arrays.vectors_text),
     _target("data-archive", archives.read_members, archives.archive_file, _HEADERS),
     _target("data-import", archives.import_archive, archives.archive_file, _HEADERS, share=0.5),
-    _target("data-picture", pictures.read_picture_file, pictures.picture_file, memory=1536 * MEGABYTE),
+    _target("data-picture", pictures.read_picture_file, pictures.picture_file, memory=_PICTURE),
     _target("data-columns", agreements.read_columns_text, agreements.columns_text, (b"[[column]]", b"kind", b"= ")),
     _target("data-silo", agreements.read_silo_rows, agreements.silo_files, _CELLS),
     _target("data-objects", objects.read_object, objects.number),
