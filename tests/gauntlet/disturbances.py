@@ -206,6 +206,7 @@ def no_home(scene: Scene) -> tuple[Verdict, str]:
     """Run as a user without an entry and without a home directory, as some clusters do."""
     if os.geteuid() or not shutil.which("setpriv"):
         raise ImpossibleError("only root can become another user, with setpriv")
+    scene.folder.parent.chmod(0o711)  # nobody else may enter a temporary folder
     scene.folder.chmod(0o777)
     user = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"]
     environment = {name: value for name, value in os.environ.items() if name not in ("HOME", "USER", "LOGNAME")}
