@@ -43,7 +43,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="*", metavar="GLOB", help="try only the cases whose 'fault / case' matches")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every outcome to a file")
     parser.add_argument(
-        "--merge", type=Path, nargs="+", metavar="FILE", help="try nothing: take the outcomes of files of --json"
+        "--merge", type=Path, nargs="+", metavar="FILE", help="try nothing: take outcomes of --json, the last of each case"
     )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to a file, between its marks")
     return parser.parse_args()
@@ -60,12 +60,16 @@ def _with_progress(options: Options) -> Iterator[Outcome]:
 
 
 def _stored(options: Options, files: Sequence[Path]) -> Iterator[Outcome]:
-    """Yield outcomes of earlier campaigns."""
+    """Yield outcomes of earlier campaigns; a case that a later file has too was tried again, and only that counts."""
+    cases: dict[tuple[str, str], list[Outcome]] = {}
     for file in files:
-        for fields in json.loads(file.read_text()):
-            outcome = Outcome(**fields)
-            if options.includes(outcome.fault, outcome.case):
-                yield outcome
+        outcomes = [Outcome(**fields) for fields in json.loads(file.read_text())]
+        cases |= {(outcome.fault, outcome.case): [] for outcome in outcomes}
+        for outcome in outcomes:
+            cases[outcome.fault, outcome.case].append(outcome)
+    for (fault, case), each in cases.items():
+        if options.includes(fault, case):
+            yield from each
 
 
 if __name__ == "__main__":
