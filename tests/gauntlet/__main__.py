@@ -43,7 +43,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="*", metavar="GLOB", help="try only the cases whose 'fault / case' matches")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every outcome to a file")
     parser.add_argument(
-        "--merge", type=Path, nargs="+", metavar="FILE", help="try nothing: take outcomes of --json, the last of each case"
+        "--merge",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="try nothing: take outcomes of --json, the last of each case",
     )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to a file, between its marks")
     return parser.parse_args()
