@@ -22,7 +22,12 @@ from gauntlet.results import bits_of
 from silobench.runs.stored import run_paths
 
 Process: TypeAlias = "subprocess.Popen[str]"
-_LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+# A shell's background jobs ignore Ctrl-C, and those of nohup the end of the terminal; a user's command does not.
+_LISTEN = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+"""
 _MAIN = "from silobench.cli import main; main()"
 _SHIFT = """
 import time
