@@ -4,12 +4,12 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from gauntlet import FAULTS
-from gauntlet.outcome import Options, Outcome
+from gauntlet.outcome import Options, Outcome, merged
 from gauntlet.table import plain, total, write_markdown
 from silobench.processes import cores
 
@@ -20,7 +20,7 @@ def main() -> None:
         names = ("kills", "seed", "only", "jobs", "forks")
         options = Options(Path(folder), **{name: getattr(arguments, name) for name in names})
         outcomes: list[Outcome] = []
-        for outcome in _stored(options, arguments.merge) if arguments.merge else _with_progress(options):
+        for outcome in merged(options, arguments.merge) if arguments.merge else _with_progress(options):
             outcomes.append(outcome)
             if arguments.json:  # after each of them, because a campaign that is stopped has outcomes too
                 arguments.json.write_text(json.dumps([asdict(each) for each in outcomes], indent=1) + "\n")
@@ -61,19 +61,6 @@ def _with_progress(options: Options) -> Iterator[Outcome]:
                 f"{outcome.result:8}  {outcome.fault} / {outcome.case}  {outcome.detail}", file=sys.stderr, flush=True
             )
             yield outcome
-
-
-def _stored(options: Options, files: Sequence[Path]) -> Iterator[Outcome]:
-    """Yield outcomes of earlier campaigns; a case that a later file has too was tried again, and only that counts."""
-    cases: dict[tuple[str, str], list[Outcome]] = {}
-    for file in files:
-        outcomes = [Outcome(**fields) for fields in json.loads(file.read_text())]
-        cases |= {(outcome.fault, outcome.case): [] for outcome in outcomes}
-        for outcome in outcomes:
-            cases[outcome.fault, outcome.case].append(outcome)
-    for (fault, case), each in cases.items():
-        if options.includes(fault, case):
-            yield from each
 
 
 if __name__ == "__main__":
