@@ -4,6 +4,7 @@ import os
 import stat
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -180,3 +181,21 @@ def test_machines_with_other_versions_are_refused_by_name_and_other_processors_a
     with caplog.at_level("WARNING", logger="silobench"):
         connection._check_nodes(None)
     assert "the processors of 10.0.0.3 differ" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (TimeoutError("not ready"), "10.0.0.2 of the Ray cluster did not answer within 600 seconds: if it is busy"),
+        (OSError("no module"), r"10.0.0.2 of the Ray cluster cannot run silobench \(no module\): install there"),
+    ],
+)
+def test_a_machine_that_is_busy_is_not_told_to_install_silobench(error: OSError, sentence: str) -> None:
+    """Ray's error of a timeout is a `TimeoutError` too."""
+
+    def get(answer: Any, timeout: float) -> None:
+        raise error
+
+    ray = SimpleNamespace(get=get, exceptions=SimpleNamespace(RayError=OSError))
+    with pytest.raises(ConfigError, match=sentence):
+        connection._answer(ray, "10.0.0.2", None)

@@ -26,7 +26,7 @@ LOCAL = "local"  # an address: start Ray on this machine, for this command only
 
 _LOG = logging.getLogger("silobench")
 _REACHABLE = 5.0  # seconds that a head has to accept a connection
-_ANSWER = 120.0  # seconds that a node has to import silobench
+_ANSWER = 600.0  # seconds that a node has to import silobench, also if it is busy
 _OURS = {  # of the environment, before Ray is imported; what the user has set stays
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -227,11 +227,22 @@ def _machines(ray: Any) -> Iterator[tuple[str, Any]]:
         if node["Resources"].get("CPU")
     ]
     for name, answer in answers:
-        try:
-            yield ray.get(answer, timeout=_ANSWER)
-        except ray.exceptions.RayError as error:
-            reason = str(error).strip().splitlines()[-1]
+        yield _answer(ray, name, answer)
+
+
+def _answer(ray: Any, name: str, answer: Any) -> tuple[str, Any]:
+    """Wait for what a machine tells of itself."""
+    try:
+        told: tuple[str, Any] = ray.get(answer, timeout=_ANSWER)
+    except ray.exceptions.RayError as error:
+        if isinstance(error, TimeoutError):
             raise ConfigError(
-                f"the machine {name} of the Ray cluster cannot run silobench ({reason}): install there what this "
-                f"machine has, silobench with Python {sys.version.split()[0]}."
+                f"the machine {name} of the Ray cluster did not answer within {_ANSWER:g} seconds: if it is busy, "
+                "start the same command again later."
             ) from error
+        reason = str(error).strip().splitlines()[-1]
+        raise ConfigError(
+            f"the machine {name} of the Ray cluster cannot run silobench ({reason}): install there what this "
+            f"machine has, silobench with Python {sys.version.split()[0]}."
+        ) from error
+    return told
