@@ -101,8 +101,8 @@ def digest_of(path: Path) -> str:
         )
     if not checkpoint_file(path).is_file():
         raise ConfigError(
-            f"start: {path} has no model (checkpoint/state.safetensors is missing, as after --records-only): delete that "
-            "run to make it anew."
+            f"start: {path} has no model (checkpoint/state.safetensors is missing, as after --records-only): delete "
+            "that run to make it anew."
         )
     _need_one_model(stored)
     return stored.facts.model_sha256
