@@ -40,6 +40,7 @@ class Command:
     @property
     def environment(self) -> dict[str, str]:
         variables = {"SILOBENCH_DATA": str(self.folder / "data"), "COLUMNS": "120", "OMP_NUM_THREADS": "1"}
+        variables["RAY_worker_niceness"] = "0"  # else Ray's workers do not get their turn on a busy machine
         return {
             **os.environ, **variables, "PYTHONPATH": _PATH, TOKEN: self.token, TRAP: json.dumps(dict(self.trap))
         }  # fmt: skip

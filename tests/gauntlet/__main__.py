@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gauntlet import FAULTS
-from gauntlet.outcome import Options, Outcome
-from gauntlet.table import plain, write_markdown
+from gauntlet.outcome import Options, Outcome, merged
+from gauntlet.table import plain, total, write_markdown
 from silobench.processes import cores
 
 
@@ -18,10 +18,13 @@ def main() -> None:
     arguments = _arguments()
     with tempfile.TemporaryDirectory(prefix="gauntlet-") as folder:
         names = ("kills", "seed", "only", "jobs", "forks")
-        outcomes = list(_with_progress(Options(Path(folder), **{name: getattr(arguments, name) for name in names})))
-    print(plain(outcomes), end="")
-    if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(outcome) for outcome in outcomes], indent=1) + "\n")
+        options = Options(Path(folder), **{name: getattr(arguments, name) for name in names})
+        outcomes: list[Outcome] = []
+        for outcome in merged(options, arguments.merge) if arguments.merge else _with_progress(options):
+            outcomes.append(outcome)
+            if arguments.json:  # after each of them, because a campaign that is stopped has outcomes too
+                arguments.json.write_text(json.dumps([asdict(each) for each in outcomes], indent=1) + "\n")
+    print(plain(outcomes), total(outcomes), sep="\n")
     if arguments.markdown:
         write_markdown(arguments.markdown, outcomes)
     if not outcomes:
@@ -39,6 +42,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--forks", action="store_true", help="spare commands the imports: several times as fast")
     parser.add_argument("--only", default="*", metavar="GLOB", help="try only the cases whose 'fault / case' matches")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every outcome to a file")
+    parser.add_argument(
+        "--merge",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="try nothing: take outcomes of --json, the last of each case",
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to a file, between its marks")
     return parser.parse_args()
 

@@ -16,6 +16,7 @@ from gauntlet.readers import READERS, Reader, Reply, resume, show
 from gauntlet.results import FOLDER, KINDS, Results, Run, bits_of, make_results
 
 FILES = ("run.json", "rounds.jsonl", "checkpoint/state.safetensors", "encoder.json", ".lock")
+OF_MODELS = ("checkpoint/state.safetensors", "encoder.json")  # which are read only to predict, once a run is finished
 _ALL: Mapping[str, Reader] = {"show": show, **READERS}
 
 
@@ -58,7 +59,8 @@ def damaged_runs(options: Options) -> Iterator[Outcome]:
     for damage in every_damage(intact.results):
         readers = [*readers[1:], readers[0]]  # each takes its turn, because all of them would take hours
         if options.includes(damage.harm, damage.case):
-            yield try_damage(intact, damage, ("show", *readers[:2]), random)
+            own = ("predict",) if damage.file in OF_MODELS else ()
+            yield try_damage(intact, damage, tuple(dict.fromkeys(("show", *own, *readers[:2]))), random)
 
 
 def every_damage(results: Results, repeats: int = 3) -> Iterator[Damage]:

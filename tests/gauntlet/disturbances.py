@@ -22,7 +22,12 @@ from gauntlet.results import bits_of
 from silobench.runs.stored import run_paths
 
 Process: TypeAlias = "subprocess.Popen[str]"
-_LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+# A shell's background jobs ignore Ctrl-C, and those of nohup the end of the terminal; a user's command does not.
+_LISTEN = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+"""
 _MAIN = "from silobench.cli import main; main()"
 _SHIFT = """
 import time
@@ -206,6 +211,7 @@ def no_home(scene: Scene) -> tuple[Verdict, str]:
     """Run as a user without an entry and without a home directory, as some clusters do."""
     if os.geteuid() or not shutil.which("setpriv"):
         raise ImpossibleError("only root can become another user, with setpriv")
+    scene.folder.parent.chmod(0o711)  # nobody else may enter a temporary folder
     scene.folder.chmod(0o777)
     user = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"]
     environment = {name: value for name, value in os.environ.items() if name not in ("HOME", "USER", "LOGNAME")}

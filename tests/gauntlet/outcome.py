@@ -1,6 +1,7 @@
 """What one fault did to one case, and the groups of faults that the gauntlet tries."""
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -51,3 +52,16 @@ class Fault:
 
     name: str
     outcomes: Callable[[Options], Iterator[Outcome]]
+
+
+def merged(options: Options, files: Sequence[Path]) -> Iterator[Outcome]:
+    """Yield outcomes of earlier campaigns; a case that a later file has too was tried again, and only that counts."""
+    cases: dict[tuple[str, str], list[Outcome]] = {}
+    for file in files:
+        outcomes = [Outcome(**fields) for fields in json.loads(file.read_text())]
+        cases |= {(outcome.fault, outcome.case): [] for outcome in outcomes}
+        for outcome in outcomes:
+            cases[outcome.fault, outcome.case].append(outcome)
+    for (fault, case), each in cases.items():
+        if options.includes(fault, case):
+            yield from each

@@ -36,6 +36,16 @@ def plain(outcomes: Sequence[Outcome]) -> str:
     )
 
 
+def total(outcomes: Sequence[Outcome]) -> str:
+    """Return the sum as a sentence.
+
+    >>> total([Outcome("deleted", "run.json", "refused", "")])
+    'Faults: 1 tried, 0 survived, 1 refused, 0 lost.'
+    """
+    count = Counter(outcome.result for outcome in outcomes)
+    return f"Faults: {len(outcomes)} tried, {', '.join(f'{count[verdict]} {verdict}' for verdict in VERDICTS)}."
+
+
 def markdown(outcomes: Sequence[Outcome]) -> str:
     """Return the table as Markdown."""
     lines = [HEAD, ("---", "---", *["---:"] * (len(HEAD) - 2)), *rows(outcomes)]

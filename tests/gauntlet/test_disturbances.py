@@ -10,6 +10,7 @@ import pytest
 from gauntlet.disturbances import experiment
 from gauntlet.results import bits_of, command
 from offline import disk_of
+from silobench.processes import cache_folder
 from silobench.runs.stored import run_paths
 
 RUN = ("run", "mine.toml", "--workers", "1", "--engine", "inline", "--out")
@@ -28,3 +29,14 @@ def test_a_run_survives_a_full_disk(tmp_path: Path, largest: int) -> None:
     assert command(tmp_path, *RUN, "runs").code == 0
     runs, whole = ([bits_of(path) for path in run_paths(tmp_path / name)] for name in ("runs", "whole"))
     assert runs == whole
+
+
+def test_a_user_without_a_home_has_caches_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system that does not know the user cannot name a home: "~" is left as it is, or an error."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])
+    assert cache_folder() == tmp_path / ".silobench"

@@ -1,7 +1,9 @@
 """A dozen kills, the short form of the gauntlet; and the gauntlet itself, which must notice what is lost."""
 
+import json
 import random
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,8 @@ import pytest
 from gauntlet.cases import HORIZONTAL, VERTICAL, Case, Experiment, cases_of, files_of, write_people
 from gauntlet.chain import AT_A_FILE, AT_ANY_MOMENT, Gauntlet, Operation, Target, drawn_moment, drawn_start
 from gauntlet.contents import contents, differences
-from gauntlet.outcome import Outcome
-from gauntlet.table import markdown, plain, write_markdown
+from gauntlet.outcome import Options, Outcome, merged
+from gauntlet.table import markdown, plain, total, write_markdown
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells who is alive")
 # Momentum of parties, what top_k has not sent, Adam at the server, messages in flight, control variates, own models.
@@ -93,6 +95,17 @@ def test_the_table_counts_by_fault_and_group(tmp_path: Path) -> None:
     assert page.read_text() == f"before\n<!-- gauntlet -->\n\n{markdown(outcomes)}\n<!-- end of gauntlet -->\nafter\n"
     assert "| kill | engines | 2 | 1 | 0 | 1 |" in markdown(outcomes)
     assert plain(outcomes).splitlines()[-1].split() == ["all", "3", "1", "1", "1"]
+
+
+def test_a_case_that_was_tried_again_counts_once(tmp_path: Path) -> None:
+    files = [tmp_path / "first.json", tmp_path / "again.json"]
+    lost, survived = (Outcome("kill", "engines: ray", result, "") for result in ("lost", "survived"))
+    other = Outcome("flip", "files: run.json", "refused", "")
+    for file, outcomes in zip(files, ([lost, other, other], [survived]), strict=True):
+        file.write_text(json.dumps([asdict(outcome) for outcome in outcomes]))
+    assert list(merged(Options(tmp_path), files)) == [survived, other, other]
+    assert list(merged(Options(tmp_path, only="flip / *"), files)) == [other, other]
+    assert total([lost, other, other]) == "Faults: 3 tried, 0 survived, 2 refused, 1 lost."
 
 
 def test_contents_leave_out_only_what_time_changes(tmp_path: Path) -> None:

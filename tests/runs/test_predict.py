@@ -424,7 +424,7 @@ def test_changed_data_are_not_used_in_their_place(
 def test_runs_without_a_model_are_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = _run(folder, tmp_path / "runs", capsys)
     (run.path / "checkpoint" / "state.safetensors").unlink()
-    with pytest.raises(RecordError, match=r"was deleted \(--records-only\)"):
+    with pytest.raises(RecordError, match=r"has no model \(checkpoint/state.safetensors is missing, as"):
         sb.predict(run.path, folder / "patients.csv")
     with pytest.raises(RecordError, match="there is no directory"):
         sb.predict(tmp_path / "nowhere", folder / "patients.csv")

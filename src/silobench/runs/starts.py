@@ -100,7 +100,10 @@ def digest_of(path: Path) -> str:
             f"start: {path} is not finished, and a run starts from the final model of another: finish it first."
         )
     if not checkpoint_file(path).is_file():
-        raise ConfigError(f"start: the model of {path} was deleted (--records-only): delete that run to make it anew.")
+        raise ConfigError(
+            f"start: {path} has no model (checkpoint/state.safetensors is missing, as after --records-only): delete "
+            "that run to make it anew."
+        )
     _need_one_model(stored)
     return stored.facts.model_sha256
 

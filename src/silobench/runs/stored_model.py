@@ -92,8 +92,8 @@ def model_of_run(run: StoredRun, party: str | None, model_file: str | Path | Non
     """Return the trained network of a finished run, or that of one party."""
     if not checkpoint_file(run.path).is_file():
         raise RecordError(
-            f"the model of {run.path} was deleted (--records-only): delete this directory and run the experiment again "
-            "without --records-only."
+            f"{run.path} has no model (checkpoint/state.safetensors is missing, as after --records-only): delete this "
+            "directory and run the experiment again without --records-only."
         )
     if keys_of(run.config.text("partition")).is_vertical:
         return _of_vertical_run(run, party)

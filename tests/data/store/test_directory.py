@@ -1,5 +1,6 @@
 """The data directory: files are found, and verified before they are read."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -246,6 +247,20 @@ def test_a_damaged_manifest_is_named(broken: str, place: Path, monkeypatch: pyte
     use(monkeypatch, toy)
     put(home_of(toy), a=ONE, **{"manifest.json": broken.encode()})
     with pytest.raises(DataError, match=r"1/manifest.json is damaged: delete it"):
+        require("toy")
+
+
+def test_a_manifest_that_may_not_be_read_is_not_called_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its user would delete it."""
+    toy = entry(files={"a": ONE})
+    use(monkeypatch, toy)
+    put(home_of(toy), a=ONE)
+
+    def forbidden(path: Path) -> bytes:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    with pytest.raises(DataError, match=r"1/manifest.json cannot be read \(Permission denied\): check the permissions"):
         require("toy")
 
 

@@ -262,9 +262,14 @@ def read_manifest(root: Path) -> Manifest:
         return Manifest.model_validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return Manifest()
-    except (OSError, ValueError) as error:
+    except (IsADirectoryError, ValueError) as error:
         raise DataError(
             f"{path} is damaged: delete it, then run `silobench data verify` to check the files."
+        ) from error
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read ({error.strerror}): check the permissions of its folders,"
+            " or choose another data directory with --data-dir."
         ) from error
 
 

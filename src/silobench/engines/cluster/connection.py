@@ -26,7 +26,7 @@ LOCAL = "local"  # an address: start Ray on this machine, for this command only
 
 _LOG = logging.getLogger("silobench")
 _REACHABLE = 5.0  # seconds that a head has to accept a connection
-_ANSWER = 120.0  # seconds that a node has to import silobench
+_ANSWER = 600.0  # seconds that a node has to import silobench, also if it is busy
 _OURS = {  # of the environment, before Ray is imported; what the user has set stays
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -231,8 +231,8 @@ def _machines(ray: Any) -> Iterator[tuple[str, Any]]:
             yield ray.get(answer, timeout=_ANSWER)
         except ray.exceptions.GetTimeoutError as error:
             raise ConfigError(
-                f"the machine {name} of the Ray cluster did not answer within {_ANSWER:g} s: wait until it is less "
-                "busy, or take it out of the cluster."
+                f"the machine {name} of the Ray cluster did not answer within {_ANSWER:g} s: if it is busy, start the "
+                "same command again later; else take it out of the cluster."
             ) from error
         except ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[-1]
