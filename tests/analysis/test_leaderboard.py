@@ -263,6 +263,15 @@ def test_a_method_outside_the_budget_is_named() -> None:
     assert board_json(board)["settings"][0]["outside_budget"] == ["moon"]
 
 
+def test_of_very_many_methods_a_setting_without_a_score_is_counted_and_not_shown() -> None:
+    usual = [run for parties in range(2, 7) for run in trials([0.5, 0.6], algorithm="fedavg", parties=parties)]
+    usual += [run for parties in range(2, 7) for run in trials([0.5, 0.6], algorithm="moon", parties=parties)]
+    rare = [run for mu in range(12) for run in trials([0.5, 0.6], algorithm=f"fedprox(mu={mu + 1}.0)", parties=9)]
+    table = contests_table(leaderboard([*usual, *rare]))
+    assert [row["parties"] for row in texts(table)] == ["2", "3", "4", "5", "6"]
+    assert table.note.endswith("; 12 more methods, and 1 setting with no other, on the page and in --json")
+
+
 # --- choices ------------------------------------------------------------------------------------------
 
 

@@ -141,6 +141,7 @@ def test_scores_on_own_rows_are_a_table_beside_the_headline() -> None:
     ((_, _, *scores),) = table.rows
     assert [entry.text for entry in scores] == ["79.0 ± 1.4", "94.0 ± 1.4", "99.0 ± 1.4"]
     assert [entry.best for entry in scores] == [False, True, False]  # solo is a baseline
+    assert table.note.startswith("* best mean of its row; solo: for comparison, never marked; ditto, solo: each party")
 
 
 def test_a_shared_model_has_no_table_of_own_rows() -> None:

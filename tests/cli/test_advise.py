@@ -186,6 +186,19 @@ def test_the_proposed_experiment_can_be_planned(
     assert len(plan(read_experiment(path))) == 6
 
 
+def test_an_experiment_of_the_user_is_never_replaced_by_the_proposed_one(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "next.toml"
+    command = ("advise", table, *BASE, "--evidence", _evidence(tmp_path / "runs"), "--next", path)
+    assert [call(capsys, *command).code for _ in range(2)] == [0, 0]  # the same again is fine
+    path.write_text("dataset = 'mine'\n")
+    result = call(capsys, *command)
+    assert result.code == 2
+    assert "next.toml exists and is another experiment: move it away, or give another path." in result.err
+    assert path.read_text() == "dataset = 'mine'\n"
+
+
 def test_try_runs_the_experiment_and_resumes(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

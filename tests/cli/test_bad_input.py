@@ -1,5 +1,6 @@
 """Places that cannot be written, damage and a full disk: one sentence, exit code 2, and nothing recorded is lost."""
 
+import os
 import resource
 from pathlib import Path
 
@@ -57,3 +58,25 @@ def test_a_full_disk_keeps_what_is_recorded_and_the_run_goes_on_later(
         lines = [next(line for line in (root / path.name / "run.json").read_text().splitlines() if model in line)
                  for root in (tmp_path / "runs", tmp_path / "fresh")]  # fmt: skip
         assert lines[0] == lines[1]
+
+
+@pytest.mark.parametrize("command", [["show"], ["leaderboard"], ["report"]])
+def test_a_directory_that_this_user_may_not_read(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # as for a user without the right; root has every right
+    refused(call(capsys, *command, tmp_path), "which this user may not read: check its permissions.")
+
+
+def test_rows_in_a_folder_cannot_be_predicted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file, out = write(tmp_path / "tiny.toml", TINY), tmp_path / "runs"
+    assert call(capsys, "run", file, "--workers", "1", "--out", out).code == 0
+    run = min(file.parent for file in out.glob("*/run.json"))
+    refused(call(capsys, "predict", run, tmp_path), "is a folder, not a file: give the path of a file.")
+
+
+def test_one_damaged_run_of_an_export_is_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file, out = write(tmp_path / "tiny.toml", TINY), tmp_path / "runs"
+    assert call(capsys, "run", file, "--workers", "1", "--out", out).code == 0
+    min(file for file in out.glob("*/run.json")).write_text("")
+    refused(call(capsys, "export", out), "1 of 2 runs is left out: ")

@@ -44,6 +44,14 @@ def test_budgets_and_choices(runs: Path, capsys: pytest.CaptureFixture[str], tmp
     assert not (runs / "leaderboard.html").exists()
 
 
+def test_a_budget_that_nobody_keeps_is_named(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = call(capsys, "leaderboard", runs, "--max-epsilon", "1").out.splitlines()[0]
+    assert first == (
+        "no setting has two methods inside the budget (epsilon 1), so nothing is ranked: give a larger one, or runs "
+        "with a guarantee of differential privacy."
+    )
+
+
 def test_equal_runs_give_equal_pages(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pages = []
     for _ in range(2):

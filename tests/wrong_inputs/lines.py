@@ -87,7 +87,7 @@ CASES = [
     command("run /dev/null", 'write dataset = "digits", or another of `silobench list datasets`.'),
     command(
         "run tiny.toml --out tiny.toml --workers 1",
-        "finished rounds are kept, and the same command continues from them.",
+        "--out tiny.toml is a file, but a folder is needed: give another path.",
         files=TINY,
     ),
     command(
@@ -108,7 +108,9 @@ CASES = [
     one("list", "", expected="starts, suites, transforms, vertical-algorithms, vertical-measures, vertical-models."),
     command("show nowhere", "there is no directory nowhere: run an experiment first, or check the path."),
     command(
-        "show tiny.toml", "there is no directory tiny.toml: run an experiment first, or check the path.", files=TINY
+        "show tiny.toml",
+        "tiny.toml is a file, but runs are in a directory, or in a file of records NAME.runs.xz: give one of these.",
+        files=TINY,
     ),
     command("show .", ". holds no run: run an experiment with --out . first."),
     command("report nowhere", "there is no directory nowhere: run an experiment first, or check the path."),

@@ -112,7 +112,7 @@ def _schema_columns(path: Path, wanted: Sequence[str]) -> Mapping[str, RawColumn
     if absent:
         hint = suggest(absent[0], columns) if columns else "check the header of the file."
         quoted = listed([f"'{name}'" for name in absent])
-        raise DataError(f"{path} has no column {quoted}: {hint}")
+        raise DataError(f"{path} has no column{'s' * (len(absent) > 1)} {quoted}: {hint}")
     return columns
 
 

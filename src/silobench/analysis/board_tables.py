@@ -76,10 +76,14 @@ def standings_table(board: Board) -> Table:
 
 
 def contests_table(board: Board) -> Table:
-    """Return ranks and scores by setting, methods across, and the baselines beside them."""
+    """Return ranks and scores by setting, methods across, and the baselines beside them.
+
+    Of very many methods it has those of the standings, and the settings that these entered.
+    """
     entered = [[*one.listed, *one.contest.outside] for one in board.contests]
     methods = _in_order(entered, [standing.method for standing in board.standings])
-    if len(methods) > MOST_ACROSS:
+    every = len(methods)
+    if every > MOST_ACROSS:
         methods = [standing.method for standing in board.listed]
     baselines = _in_order([list(one.contest.baselines) for one in board.contests], [])
     keys = list(dict.fromkeys(key for one in board.contests for key, _ in one.contest.choices))
@@ -88,19 +92,31 @@ def contests_table(board: Board) -> Table:
         choices = dict(one.contest.choices)
         scores = [_score(one, name) for name in methods]
         compared = [_reference(one, name) for name in baselines]
+        if not any(entry.text for entry in (*scores, *compared)):
+            continue
         texts = entries(one.contest.skew, *(choices.get(key, "") for key in keys), one.contest.metric.heading)
         rows.append([*texts, *scores, *compared])
     note = (
-        "mean ± standard deviation over trials (rank); * shares rank 1; = shares its rank; no rank: one trial, or no "
-        "rival with two shared seeds"
+        "mean ± standard deviation over trials (rank); * shares rank 1; = ties with another method; no rank: one "
+        "trial, or no rival with two shared seeds"
     )
     references = f"; not ranked: {', '.join(baselines)}" if baselines else ""
     return Table(
         f"Ranks and scores by setting, {board.budget.text}",
         ["skew", *keys, "metric", *methods, *baselines],
         rows,
-        "; ".join([note + references, *replication_notes(_cells(board))]) + _left_out(board),
+        "; ".join([note + references, *replication_notes(_cells(board))])
+        + _left_out(board)
+        + _not_shown(every - len(methods), len(board.contests) - len(rows)),
     )
+
+
+def _not_shown(methods: int, settings: int) -> str:
+    """Return how many methods are not in the table, and how many settings have no others."""
+    if not methods:
+        return ""
+    only = f", and {settings} setting{'s' * (settings != 1)} with no other" if settings else ""
+    return f"; {methods} more method{'s' * (methods != 1)}{only}, on the page and in --json"
 
 
 def _cells(board: Board) -> list[CellResult]:

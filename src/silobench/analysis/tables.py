@@ -136,7 +136,9 @@ def own_rows_table(cells: Sequence[CellResult], every: bool = False) -> Table:
     where = f"{metric.title[:1].upper()}{metric.title[1:]} on the parties' own test rows"
     title = f"{', '.join(filter(None, (where, metric.unit_text)))} (mean over parties; {over_trials(chosen)})"
     personal = [name for name in algorithms if any(cell.has_party_models and column(cell) == name for cell in chosen)]
+    references = [name for name in algorithms if is_baseline(name)]
     star = "* best mean of its row; " if any(entry.best for row in rows for entry in row) else ""
+    star += f"{', '.join(references)}: for comparison, never marked; " if star and references else ""
     note = f"{star}{', '.join(personal)}: each party is tested with its own model; --parties lists the parties"
     return Table(title, [*names, *algorithms], rows, note)
 

@@ -296,11 +296,18 @@ class _Output:
     def _write(self, result: "Answer") -> None:
         """Write the experiment and the drawing, where these were asked for."""
         if self.next:
-            self.next.write_text(result.toml, encoding="utf-8")
+            _write_experiment(self.next, result.toml)
         if self.tree and self.tree != "-":
             from silobench.advice.tree_drawing import draw_tree
 
             draw_tree(result.recommendation.tree, Path(self.tree), f"Which algorithm? ({result.recommendation.basis})")
+
+
+def _write_experiment(path: Path, text: str) -> None:
+    """Write a proposed experiment; refuse to replace a file that differs from it, which somebody may have written."""
+    if path.is_file() and path.read_bytes() != text.encode():
+        raise ConfigError(f"--next {path} exists and is another experiment: move it away, or give another path.")
+    path.write_text(text, encoding="utf-8")
 
 
 def _evidence(directory: Path | None) -> "tuple[list[StoredRun], str]":

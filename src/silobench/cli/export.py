@@ -10,7 +10,8 @@ import typer
 from silobench.cli.busy import waiting
 from silobench.cli.options import Json, LoadedPlugins
 from silobench.cli.output import print
-from silobench.errors import ConfigError, RecordError, suggest
+from silobench.cli.results import refuse_damage
+from silobench.errors import ConfigError, suggest
 
 FORMATS = ("parquet", "csv", "tensorboard", "mlflow")
 
@@ -46,9 +47,7 @@ def export(
     elif count:
         shown = paths if len(paths) <= len(FORMATS) else [folder]
         print("\n".join(f"wrote {path}" for path in shown))
-    if problems:
-        total = count + len(problems)
-        raise RecordError(f"{len(problems)} of {total} runs are left out, the first because {problems[0]}")
+    refuse_damage(problems, count)
 
 
 def _writer(form: str, directory: Path) -> "Callable[..., list[Path]]":

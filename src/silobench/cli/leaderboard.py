@@ -142,6 +142,11 @@ def _print(board: "Board") -> None:
 
     if board.standings:
         print_table(standings_table(board))
+    elif board.budget and any(one.contest.outside for one in board.contests):
+        print(
+            f"no setting has two methods inside the budget ({board.budget.text}), so nothing is ranked: give a larger "
+            f"one{', or runs with a guarantee of differential privacy' * (board.budget.epsilon is not None)}."
+        )
     else:
         print("no setting has two methods with two shared seeds, so nothing is ranked: run with --trials 3 or more.")
     print_table(contests_table(board))

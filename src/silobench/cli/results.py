@@ -1,7 +1,7 @@
 """The commands that print stored runs: show and claims. They train nothing and do not load torch."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Annotated
 
@@ -193,11 +193,16 @@ def readable(results: "Results") -> "list[StoredRun]":
 
 def report_damage(results: "Results") -> None:
     """Raise an error about damaged runs, after everything else was shown."""
-    damaged, total = len(results.problems), len(results.problems) + len(results.runs)
+    refuse_damage(results.problems, len(results.runs))
+
+
+def refuse_damage(problems: Sequence[str], read: int) -> None:
+    """Raise an error about damaged runs, if there are any, beside a number of runs that were read."""
+    damaged, total = len(problems), len(problems) + read
     if damaged == 1:
-        raise RecordError(f"1 of {total} runs is left out: {results.problems[0]}")
+        raise RecordError(f"1 of {total} runs is left out: {problems[0]}")
     if damaged:
-        raise RecordError(f"{damaged} of {total} runs are left out, the first because {results.problems[0]}")
+        raise RecordError(f"{damaged} of {total} runs are left out, the first because {problems[0]}")
 
 
 def print_missing(results: "Results") -> None:

@@ -72,6 +72,12 @@ def is_cluster(engine: str) -> bool:
     return engine.partition("(")[0].strip() == "ray"
 
 
+def need_folder(out: Path) -> None:
+    """Refuse a file in the place of a results directory."""
+    if out.is_file():
+        raise ConfigError(f"--out {out} is a file, but a folder is needed: give another path.")
+
+
 def prepare_workers(engine: str, workers: int | None) -> None:
     """Start the server of worker processes for an engine that may use them: it imports while this process does."""
     if (workers or cores()) > 1 and engine != "debug" and not is_cluster(engine):
@@ -139,6 +145,7 @@ def run_all(
 
     `name` is that of the experiment with its overrides: the list of its runs is stored under it.
     """
+    need_folder(out)
     prepare_workers(engine, workers)
     from silobench.runs.prepare import check, is_finished
     from silobench.runs.results import read_finished, write_planned

@@ -11,7 +11,15 @@ import typer
 from silobench.cli import options
 from silobench.cli.busy import waiting
 from silobench.cli.output import print
-from silobench.cli.running import engine_for, prepare_workers, resumable, settings_of, sweep_with_progress, with_cluster
+from silobench.cli.running import (
+    engine_for,
+    need_folder,
+    prepare_workers,
+    resumable,
+    settings_of,
+    sweep_with_progress,
+    with_cluster,
+)
 from silobench.errors import ConfigError
 from silobench.processes import cores
 
@@ -69,8 +77,9 @@ def tune(
     defaults on fresh seeds.
     """
     engine = with_cluster(engine, workers, ray_address, cpus_per_party, gpus_per_party)
-    prepare_workers(engine, workers)
     folder, plugins = out or Path("runs") / f"tune-{experiment.stem}", tuple(plugin or ())
+    need_folder(folder)
+    prepare_workers(engine, workers)
     overrides = settings_of(set_ or []) | ({"device": device} if device else {})
     sampling = {"sampler": sampler, "seed": seed, "seeds": seeds, "validation": validation, "prune": prune}
     study = _opened(folder, experiment, overrides, space or [], plugins, {**sampling, "batch": batch})

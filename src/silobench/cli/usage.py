@@ -9,6 +9,8 @@ import typer
 # Typer does not export the base of its errors about command lines; BadParameter is one of them.
 UsageError: type[Exception] = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "UsageError")
 
+_VERBS = {"read": "read", "writ": "write", "execut": "execute"}  # by how typer's sentences about a path end
+
 
 def sentence(error: Any) -> str:
     """Return one sentence that says what was given, what was needed and what to do."""
@@ -57,6 +59,8 @@ def _missing(param: Any, context: Any, command: str) -> str:
 def _bad_value(error: Any) -> str:
     """Return the sentence about a value that cannot be read, which typer's versions report in different words."""
     name, message = _name(error.param), str(error.message).rstrip(".")
+    if closed := re.fullmatch(r"\w+ '(.*)' is not (read|writ|execut)able", message, re.IGNORECASE | re.DOTALL):
+        return f"{name} is '{_short(closed[1])}', which this user may not {_VERBS[closed[2]]}: check its permissions."
     problems = error.__cause__.errors() if hasattr(error.__cause__, "errors") else []
     value = re.match(r"'?(.*?)'? is not ", message, re.DOTALL)
     shown = str(problems[0]["input"]) if problems else value[1] if value else ""

@@ -15,6 +15,10 @@ def run_paths(root: Path) -> list[Path]:
 
 def need_directory(root: Path) -> None:
     """Refuse a path that is no directory."""
+    if root.is_file():
+        raise RecordError(
+            f"{root} is a file, but runs are in a directory, or in a file of records NAME.runs.xz: give one of these."
+        )
     if not root.is_dir():
         raise RecordError(f"there is no directory {root}: run an experiment first, or check the path.")
 

@@ -41,6 +41,8 @@ def _of_object(rows: Any, form: RowFormat, encoded: bool) -> Features:
 
 
 def _of_file(path: Path, form: RowFormat, encoded: bool) -> Features:
+    if path.is_dir():
+        raise DataError(f"{path} is a folder, not a file: give the path of a file.")
     if not path.is_file():
         raise DataError(f"there is no file {path}: check the path.")
     if path.suffix in (".npy", ".npz"):

@@ -8,6 +8,7 @@ from itertools import pairwise
 from silobench.report.escaping import escape
 
 LETTER = 6.6  # pixels of the width of a letter, at most on average
+_WIDE_LETTER = 7.2  # the same in specs with digits and signs, such as fedprox(mu=0.001), in a wide font (DejaVu Sans)
 LINE = 14  # pixels of a line of text
 MOST_LETTERS = 22  # in a line of a name at an axis
 _NARROW = 270  # pixels of a plot on a phone, where names must still fit
@@ -84,7 +85,7 @@ def names_left(names: Sequence[str], height: float, middles: Sequence[float]) ->
         if place % stride:
             continue
         rows = wrapped(name, lines=lines)
-        widest = max(widest, *(LETTER * len(row) for row in rows))
+        widest = max(widest, *(_WIDE_LETTER * len(row) for row in rows))
         title = f"<title>{escape(name)}</title>" if "".join(rows) != name.replace(" ", "") and len(name) > 12 else ""
         first = middle + 4 - (LINE - 1) * (len(rows) - 1) / 2
         texts = [text("{END}", first + (LINE - 1) * at, row, "tick", "end") for at, row in enumerate(rows)]
