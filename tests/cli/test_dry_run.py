@@ -16,7 +16,7 @@ def test_a_preview_counts_and_lists_runs_and_writes_nothing(tmp_path: Path, caps
     assert result.code == 0, result.err
     first, second, *listed = result.out.splitlines()
     assert first == "30 runs: 0 finished, 0 begun, 30 missing"
-    assert second == "60 rounds to do: no run is finished to estimate it by"
+    assert second == "60 rounds to do: the time can be estimated once a run is finished"
     assert len(listed) == 21
     assert listed[-1] == "  and 10 more; --json lists all of them"
     assert "fcube / iid / fedavg / seed 0" in listed[0]
