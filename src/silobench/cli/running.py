@@ -219,7 +219,11 @@ def print_preview(preview: "Preview", as_json: bool) -> None:
         print("nothing is left to do")
         return
     seconds = preview.seconds(rounds)
-    estimate = "the time can be estimated once a run is finished" if seconds is None else f"about {duration(seconds)} of one worker"
+    estimate = (
+        "the time can be estimated once a run is finished"
+        if seconds is None
+        else f"about {duration(seconds)} of one worker"
+    )
     print(f"{rounds:,} rounds to do: {estimate}")
     for plan in missing[:_LISTED]:
         print(f"  {plan.id}  {plan.name}")
