@@ -116,7 +116,9 @@ def _measured(numbers: dict[str, Any], off: Callable[[int], float]) -> dict[str,
         found["norm-divergence"] = {"mean": {"conv1": values}, "variance": {"conv1": values}}
     if "layers" in numbers:
         pairs = zip(names, numbers["layers"], strict=True)
-        layers = {name: value * (1 + off(20 + place)) for place, (name, value) in enumerate(pairs)}
+        layers = {
+            name: None if value is None else value * (1 + off(20 + place)) for place, (name, value) in enumerate(pairs)
+        }
         found["weight-divergence"] = {"layers": layers, "all": 0.02, "distance": 0.5, "sgd_accuracy": None}
     if "subtraction" in numbers:
         found["subtraction"] = {"error": numbers["subtraction"] + off(9), "parties": 2}

@@ -30,6 +30,7 @@ from silobench.analysis.evidence import (
     gap,
     has_learnt,
     larger,
+    nearly_equal,
     never_rises,
     opposite,
     pair_text,
@@ -182,6 +183,24 @@ def test_the_gap_of_two_cells() -> None:
     assert accuracy_gap(chance, chance, low).decides
     single = cells([stored([0.9], 0)])[0]
     assert accuracy_gap(single, high).posterior is None
+
+
+@pytest.mark.parametrize(
+    ("points", "apart", "holds", "most"),
+    [
+        (1, 0.009, True, "1 point"),
+        (1, 0.011, False, "1 point"),
+        (20, 0.199, True, "20 points"),
+        (20, -0.199, True, "20 points"),
+        (20, 0.201, False, "20 points"),
+        (20, -0.201, False, "20 points"),
+    ],
+)
+def test_nearly_equal_counts_points_of_accuracy(points: int, apart: float, holds: bool, most: str) -> None:
+    """All trials of two cells are equally far apart: the test decides a tenth of a point from its border."""
+    found = nearly_equal("x", "cells", *ladder(0.8 + apart, 0.8), points)
+    assert found.holds is holds
+    assert found.test == f"correlated t-test: they differ by at most {most}, only if a model has learnt"
 
 
 @pytest.mark.parametrize(("more", "learnt"), [(0.049, False), (0.051, True)])

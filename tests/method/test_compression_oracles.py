@@ -103,6 +103,22 @@ def test_random_subsets_by_hand(size: int, fraction: float, scale: bool, seed: i
 
 
 @pytest.mark.parametrize(
+    ("short", "whole"),
+    [
+        ("random_subset", "random_subset(fraction=0.01, scale=false, seed=0)"),
+        ("quantized", "quantized(bits=8, bucket=512, seed=0)"),
+        ("sparse", "sparse(index=auto)"),
+    ],
+)
+def test_choices_that_are_left_out_are_these(short: str, whole: str) -> None:
+    """Stored runs that leave them out mean these."""
+    part = np.random.default_rng(8).normal(size=5000).astype(np.float32)
+    one, other = CODECS.build(short), CODECS.build(whole)
+    assert bytes(one.pack(part)) == bytes(other.pack(part))
+    assert arrived(part, one).tolist() == arrived(part, other).tolist()
+
+
+@pytest.mark.parametrize(
     ("text", "codec", "purpose", "shared"),
     [
         ("rand_k(fraction=0.3)", "random-subset(fraction=0.3, scale=true, seed={})", "places", True),

@@ -10,7 +10,7 @@ from scipy import optimize, stats
 from scipy.special import ive
 
 from silobench.privacy.randomness import Randomness
-from silobench.privacy.skellam import _log_probability, poisson, rho, skellam, tail
+from silobench.privacy.skellam import _accepted, _log_probability, poisson, rho, skellam, tail
 
 DRAWS = 30_000
 
@@ -68,6 +68,30 @@ def test_logarithms_of_probabilities_are_exact(mean: float) -> None:
         exact = [float(k * mpmath.log(mean) - mean - mpmath.loggamma(k + 1)) for k in map(mpmath.mpf, values)]
     ours = _log_probability(np.array(values, np.float64), mean)
     assert ours.tolist() == pytest.approx(exact, rel=1e-12, abs=1e-10)
+
+
+@pytest.mark.parametrize("mean", [10.0, 77.5, 1000.0])
+def test_short_cuts_decide_as_the_rule_of_rejection_does(mean: float) -> None:
+    """A trial is accepted if its height times the hull is below the probability of its value, also far in the tails.
+
+    Random draws hardly ever get there: the tails would be cut off, and no distribution could show it.
+    """
+    slope = 0.931 + 2.53 * math.sqrt(mean)
+    bend = -0.059 + 0.02483 * slope
+    places, heights = (np.arange(1000) + 0.5) / 1000, np.append(np.geomspace(1e-9, 0.05, 60), np.linspace(0.06, 1, 60))
+    first, second = (each.ravel() for each in np.meshgrid(places, 1 - heights))
+    place, height = first - 0.5, 1 - second
+    edge = 0.5 - np.abs(place)
+    values = np.floor((2 * bend / edge + slope) * place + mean + 0.43)
+    hull = (1.1239 + 1.1328 / (slope - 3.4)) / (bend / edge**2 + slope)
+    above = stats.poisson.logpmf(values, mean) - np.log(height * hull)
+    clear = ~(np.abs(above) < 1e-9)  # of what rounding could decide
+    assert clear.sum() > 0.999 * len(clear)
+    assert (edge[clear & (above > 0)] < 0.013).sum() > 50
+    random, draws = Randomness(bytes(32)), iter((first[clear], second[clear]))
+    random.uniform = lambda count: next(draws)  # type: ignore[method-assign]
+    accepted = _accepted(random, mean, int(clear.sum()))
+    assert accepted.tolist() == values[clear & (above > 0)].tolist()
 
 
 def test_there_may_be_no_numbers_and_no_noise() -> None:

@@ -182,8 +182,8 @@ def _try_unloaded(campaign: Campaign, mutant: Mutant, source: str) -> WorkResult
         swaps.import_instead(mutant.file, source)
         witness = trial.Witness()
         plugins = [trial.Selection(chosen), trial.Limits(campaign.seconds()), witness]
-        pytest.main(["-x", *options(folder, files)], plugins=plugins)
-        return next(iter(witness.nodeids), None)
+        code = pytest.main(["-x", *options(folder, files)], plugins=plugins)
+        return trial.noticed(witness, code)
 
     return trial.result_of(work) if chosen else trial.no_tests(mutant)
 

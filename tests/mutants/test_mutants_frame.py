@@ -1,6 +1,7 @@
 """The frame of mutation testing: a change is made, swapped in, and noticed by what it breaks and by nothing else."""
 
 import importlib
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -97,6 +98,28 @@ def test_a_child_that_dies_is_noticed() -> None:
         raise SystemExit(0)
 
     assert trial.result_of(work).is_killed
+
+
+@pytest.mark.parametrize(
+    ("conftest", "test", "output"),
+    [
+        ("", "assert True", ""),
+        ("", "assert False", "test_one.py::test_one"),
+        ("raise ValueError('of a product that cannot be imported')", "assert True", trial.IMPORT),
+    ],
+)
+def test_a_session_that_cannot_begin_is_noticed(tmp_path: Path, conftest: str, test: str, output: str) -> None:
+    (tmp_path / "conftest.py").write_text(f"{conftest}\n", "utf-8")
+    (tmp_path / "test_one.py").write_text(f"def test_one():\n    {test}\n", "utf-8")
+
+    def work() -> str | None:
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # some of them allow one session in a process
+        witness = trial.Witness()
+        options = ("-p", "no:cacheprovider", "--import-mode=importlib", f"--rootdir={tmp_path}", str(tmp_path))
+        return trial.noticed(witness, pytest.main([*options], plugins=[witness]))
+
+    result = trial.result_of(work)
+    assert (result.output, result.is_killed) == (output, bool(output))
 
 
 def test_every_beginning_of_the_order_has_its_share_of_each_file(tmp_path: Path) -> None:

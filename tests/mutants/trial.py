@@ -86,6 +86,15 @@ class Witness:
             self.nodeids.append(IMPORT)
 
 
+def noticed(witness: Witness, code: int) -> str | None:
+    """Return what noticed a change in a session of pytest; a session that could not begin has noticed it as well.
+
+    A product that cannot be imported ends the session in a conftest.py, before there is any report.
+    """
+    could_begin = code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
+    return next(iter(witness.nodeids), None if could_begin else IMPORT)
+
+
 def result_of(work: Callable[[], str | None]) -> WorkResult:
     """Run work in a child process; it returns the test that noticed, or None."""
     reader, writer = os.pipe()

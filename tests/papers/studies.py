@@ -86,6 +86,7 @@ NIID: dict[str, list[Cell]] = {
         *by_solver("epochs", {K2: {5: 0.8, 10: 0.795}}),
         *by_solver("epochs", {"iid": {10: 0.8, 20: 0.7}, K2: {10: 0.8, 20: 0.7}}, algorithm="fednova"),
         *by_solver("epochs", {K2: {10: 0.8, 20: 0.7}}, algorithm="scaffold"),
+        *by_solver("epochs", {K1: {10: 0.8, 20: 0.7}, K3: {10: 0.795, 20: 0.8}}, dataset="fmnist"),
         *by_solver("epochs", {K2: {10: 0.8, 20: 0.7}}, algorithm="feddyn"),
     ],
     "niid-6": [
@@ -142,7 +143,8 @@ EMDS = [
 ]
 
 
-def measured(emd: float, *layers: float, **more: Any) -> Cell:
+def measured(emd: float, *layers: float | None, **more: Any) -> Cell:
+    """Return a cell by its EMD, with the divergence of each layer; None is that of a layer of zeros."""
     choices = {**zhao(), "partition": f"target-emd(emd={emd})", "rounds": 1, "measure": "weight-divergence", **more}
     return choices, {"layers": layers}
 
@@ -172,6 +174,7 @@ ZHAO: dict[str, list[Cell]] = {
         measured(0.0, 0.02, 0.02, 0.0, 0.02), measured(1.08, 0.1, 0.01, 0.04, 0.1),
         measured(1.8, 0.3, 0.1, 0.1, 0.0218),
         measured(0.0, 0.1, 0.1, 0.1, 0.1, dataset="mnist"), measured(1.8, 0.3, 0.2, 0.3, 0.105, dataset="mnist"),
+        measured(0.0, None, 0.1, 0.1, 0.1, dataset="svhn"), measured(1.8, None, 0.3, 0.2, 0.3, dataset="svhn"),
     ],
     "zhao-3": [
         measured(0.0, 0.02, 0.02, 0.02, 0.02), measured(1.08, 0.9, 0.9, 0.9, 0.9), measured(1.8, 0.3, 0.2, 0.25, 0.2),

@@ -288,6 +288,7 @@ def test_a_federation_of_rows_refuses_columns() -> None:
         ({"label": 2}, "party 2 has the labels, but there are the parties 0 to 1"),
         ({"train": np.ones((2, 4))}, "give booleans [parties, rows]"),
         ({"test": np.ones((3, 4), bool)}, "states the test rows of 2 parties"),
+        ({"train": np.ones((1, 4), bool)}, "states the training rows of 2 parties"),
         ({"train": np.array([[True], [False]])}, "party b has none of the 1 training rows"),
     ],
 )

@@ -377,6 +377,7 @@ def test_like_deals_each_class_in_the_proportions_of_the_reference(tmp_path: Pat
     "text",
     [
         *("", "\n", "a,b\n", "1,2\n3\n", "1,nan\n1,2\n", "1,-1\n2,2\n", "1,x\n2,2\n", "1,2\n", "1\n2\n", "1,0\n1,0\n"),
+        pytest.param("party\na\nb\n", id="parties without counts"),
         pytest.param("x" * 200_000 + ",1\n", id="a cell of 200,000 letters"),
     ],
 )
@@ -785,6 +786,14 @@ def test_feature_shift_is_the_spread_of_means_in_standard_deviations(form: Calla
     assert feature_shift(cut, split) == pytest.approx(math.sqrt((0 + 1) / 2))
     noisy = Partition(cut.rows, noise=(0.5, 1.0))
     assert feature_shift(noisy, split) == pytest.approx(math.sqrt(1 / 2) + 0.75 / np.mean([1, 1.5]))
+
+
+@pytest.mark.parametrize("unit", [1e-5, 1.0, 1e5])
+def test_feature_shift_of_one_feature_by_hand(unit: float) -> None:
+    """The variance of all rows is 5, that of the two means is 4."""
+    split = Split(unit * np.array([[1.0], [3.0], [5.0], [7.0]]), np.array([0, 1, 0, 1]))
+    cut = Partition((np.array([0, 1]), np.array([2, 3])))
+    assert feature_shift(cut, split) == pytest.approx(math.sqrt(4 / 5))
 
 
 def test_feature_shift_does_not_depend_on_the_unit_of_the_pixels() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from silobench.errors import PartitionError
-from silobench.partitions import Partition
+from silobench.partitions import Partition, label
 from silobench.partitions.skew import PARTITIONS, redraw
 
 A, B = np.array([0, 3]), np.array([1, 2])  # of four rows; the first and the last belong to one party
@@ -79,3 +79,18 @@ def test_draws_end() -> None:
     assert len(draws) == 1000
     with pytest.raises(PartitionError, match="there are only 5 rows"):
         redraw(draw, 3, "spec", 5, 2)
+
+
+@pytest.mark.parametrize(
+    ("balance", "counts"),
+    [
+        (True, [[4, 4, 0, 0], [0, 0, 4, 4]]),  # 8 rows are the share of a party: it is full
+        (False, [[4, 4, 4, 4], [0, 0, 0, 0]]),
+    ],
+)
+def test_a_party_that_is_full_gets_no_more_rows(
+    monkeypatch: pytest.MonkeyPatch, balance: bool, counts: list[list[int]]
+) -> None:
+    """Every draw gives all rows of a class to the first party; if that is full, the party with least rows gets them."""
+    monkeypatch.setattr(label, "dirichlet", lambda beta, parties, rng: np.array([1.0, 0.0]))
+    assert label._dirichlet_counts([4] * 4, 2, 0.5, balance, np.random.default_rng(0)).tolist() == counts

@@ -266,6 +266,15 @@ def test_the_noise_of_samples_of_a_fixed_size(target: float, rate: float) -> Non
     assert 0.9 * target < epsilon([(row(noise, rate, "fixed"), 30)], 1e-5) <= target
 
 
+@pytest.mark.parametrize("target", [0.2, 0.3, 0.5, 0.8, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0])
+def test_the_noise_of_samples_of_a_fixed_size_is_the_least_by_eleven_orders(target: float) -> None:
+    """Each target has another one of these orders for its best, the first target the last order."""
+    orders = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0)
+    noise = noise_for(target, 1e-5, 0.05, 30, "fixed")
+    spent, more = (epsilon([(row(each, 0.05, "fixed"), 30)], 1e-5, orders) for each in (noise, noise / 1.0002))
+    assert spent <= target < more
+
+
 def test_the_noise_has_four_digits() -> None:
     noise = noise_for(2.0, 1e-5, 1.0, 30)
     assert epsilon([(row(noise), 30)], 1e-5) <= 2 < epsilon([(row(noise / 1.0001), 30)], 1e-5)

@@ -194,6 +194,17 @@ def test_sums_by_bin_are_those_of_numpy() -> None:
     np.testing.assert_array_equal(paillier().decrypt(one), paillier().decrypt(sums)[0])
 
 
+def test_sums_by_bin_can_be_sent_and_the_first_bin_may_be_empty() -> None:
+    public = paillier().public
+    pairs = public.encrypt_pairs([1.0, -2.0, 0.5], [0.25, 3.0, 1.0])
+    sums = public.sum_by_bin(pairs, [2, 1, 2], 3)
+    by_hand = [[0.0, 0.0], [-2.0, 3.0], [1.5, 1.25]]
+    for array in (sums, public.subtract(sums, public.sum_by_bin(pairs, [2, 1, 2], 3, np.zeros(0, np.int64)))):
+        assert all(0 < item < public.square for item in array.items)
+        assert paillier().decrypt(public.read(array.to_bytes())).tolist() == by_hand
+        assert paillier().decrypt(public.read(public.gather(array).to_bytes())).tolist() == by_hand
+
+
 def test_sums_by_bin_hide_which_rows_they_add() -> None:
     """The key holder could compare products of its own ciphertexts with a sum that is not blinded."""
     public = paillier().public
