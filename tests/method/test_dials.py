@@ -1,5 +1,7 @@
 """The message about a knob that a method lacks names the parts that have it."""
 
+from itertools import pairwise
+
 import pytest
 
 from silobench.errors import ConfigError
@@ -22,3 +24,17 @@ def test_an_unknown_knob_is_compared_with_those_of_the_method() -> None:
         chosen_dial("skewscout", dials, "bit", ())
     with pytest.raises(ConfigError, match=r"no knob 'rank': use the transform low_rank, which has it\."):
         chosen_dial("skewscout", dials, "rank", ())
+
+
+@pytest.mark.parametrize(("name", "most", "least"), [("low-rank", 32, 1), ("quantize", 32, 2)])
+def test_each_setting_of_ranks_and_bits_is_half_of_the_one_before(name: str, most: int, least: int) -> None:
+    (dial,) = TRANSFORMS.build(name).dials
+    assert (dial.grid[0], dial.grid[-1]) == (most, least)
+    assert all(before == 2 * after for before, after in pairwise(dial.grid))
+
+
+@pytest.mark.parametrize("name", ["rand-k", "top-k"])
+def test_fractions_are_one_two_and_five_of_each_power_of_ten(name: str) -> None:
+    """From one half to one thousandth."""
+    (dial,) = TRANSFORMS.build(name).dials
+    assert dial.grid == tuple(float(f"{digit}e-{power}") for power in (1, 2, 3) for digit in (5, 2, 1))

@@ -1,6 +1,7 @@
 """Hooks of algorithms, called by themselves on vectors of a few numbers; their arguments, knobs and passes."""
 
 from collections.abc import Sequence
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -238,21 +239,20 @@ def test_the_next_control_variate(spec: str, lr: float, expected: float) -> None
     assert float(place) == 3.0
 
 
-@pytest.mark.parametrize("option", [1, 2])
-@pytest.mark.parametrize("momentum", ["outside", "inside"])
-@pytest.mark.parametrize(("linear", "hides"), [(True, False), (True, True), (False, False), (False, True)])
-def test_which_solvers_scaffold_refuses(option: Any, momentum: Any, linear: bool, hides: bool) -> None:
+def test_which_solvers_scaffold_refuses() -> None:
     """Option 1 needs the gradient, and everything but option 1 inside momentum needs steps along gradients."""
-    solver = SimpleNamespace(is_linear=linear, hides_gradient=hides, kind="another")
-    reason = scaffold(option=option, momentum=momentum).refuses(SimpleNamespace(solver=solver))
-    if option == 1 and hides:
-        assert reason
-        assert "keeps secret" in reason
-    elif linear or (option, momentum) == (1, "inside"):
-        assert reason is None
-    else:
-        assert reason
-        assert "scaffold takes a step for a multiple of a gradient" in reason
+    options: Any = product((1, 2), ("outside", "inside"), (True, False), (True, False))
+    for option, momentum, linear, hides in options:
+        solver = SimpleNamespace(is_linear=linear, hides_gradient=hides, kind="another")
+        reason = scaffold(option=option, momentum=momentum).refuses(SimpleNamespace(solver=solver))
+        if option == 1 and hides:
+            assert reason
+            assert "keeps secret" in reason
+        elif linear or (option, momentum) == (1, "inside"):
+            assert reason is None
+        else:
+            assert reason
+            assert "scaffold takes a step for a multiple of a gradient" in reason
 
 
 def test_feddyns_round_of_one_number() -> None:

@@ -69,6 +69,12 @@ def test_the_answer_of_an_adaptive_clip_by_hand(expected: int, text: str, ratio:
     assert rest.sums.keys() == {"x"}
 
 
+def test_the_noise_on_the_count_is_that_of_a_twentieth_of_the_parties() -> None:
+    """Of 50 parties it is 5/2, so two answers are 1 / sqrt(25/4 - 1/4) norms apart, and one is half of it."""
+    (clip,) = chain("clip(norm=5, adaptive=true)")
+    assert clip.bound(context_of(None, 50)) == pytest.approx(5 * math.sqrt(1 + 1 / 24))
+
+
 def test_an_adaptive_clip_stays_where_nobody_answers() -> None:
     (clip,) = chain("clip(norm=5, adaptive=true)")
     update, memory = Update.of(4.0, delta=torch.ones(1)), {"norm": torch.tensor(3.0)}

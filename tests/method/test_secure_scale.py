@@ -41,24 +41,21 @@ def ring_of(text: str, context: Context, part: str = "total", entry: float = 0.0
 # --- steps --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("reach", "rows", "least", "bits", "exponent"),
-    [
+def test_32_bits_are_taken_while_half_a_step_is_fine() -> None:
+    for reach, rows, least, bits, exponent in (
         (1.0, 2**13, 1, 32, 15),  # half a step is 2^-16
         (1.0, 2**14, 1, 64, 60 - 14),
         (1.0, 2**15, 4, 32, 13),  # of a mean over messages of weight 4 it is a quarter
         (1.0, 2**16, 4, 64, 60 - 16),
         (0.25, 2**13, 1, 32, 17),  # 2^-16 of the range
         (0.25, 2**14, 1, 64, 62 - 14),
+        (0.75, 2**13, 1, 32, 16),  # half a step is 2^-17
+        (0.75, 2**14, 1, 64, 61 - 14),  # it would be 2^-16, and is a little more than is fine
         (4.0, 2**11, 1, 32, 15),
         (4.0, 2**12, 1, 64, 58 - 12),
-    ],
-)
-def test_32_bits_are_taken_while_half_a_step_is_fine(
-    reach: float, rows: float, least: float, bits: int, exponent: int
-) -> None:
-    ring = ring_of(f"secure_sum(range={reach})", context_of(rows=rows, least=least))
-    assert (ring.bits, ring.exponent, ring.limit) == (bits, exponent, reach * SLACK * rows)
+    ):
+        ring = ring_of(f"secure_sum(range={reach})", context_of(rows=rows, least=least))
+        assert (ring.bits, ring.exponent, ring.limit) == (bits, exponent, reach * SLACK * rows)
 
 
 def test_a_ring_has_room_for_two_parties_at_least() -> None:
@@ -82,14 +79,22 @@ def test_the_ring_is_as_fine_as_the_noise_before_it() -> None:
         ring_of("secure_sum(range=1, bits=32)", context_of(exponent=29))
 
 
-@pytest.mark.parametrize(("reach", "rows"), [(1.0, 2**21), (0.25, 2**21), (4.0, 2**19)])
-def test_a_step_that_is_too_coarse_is_refused(reach: float, rows: float) -> None:
+def test_a_step_that_is_too_coarse_is_refused() -> None:
     """Half a step is 2^-8, or 2^-8 of a range below 1; of twice the rows it is more."""
-    text = f"secure_sum(range={reach}, bits=32)"
-    assert ring_of(text, context_of(rows=rows)).step / 2 == min(1.0, reach) * 2.0**-8
-    assert ring_of(text, context_of(rows=4 * rows, least=4.0)).step / 8 == min(1.0, reach) * 2.0**-8
-    with pytest.raises(ConfigError, match=rf"up to {reach:g}, so with 32 bits the mean may be wrong by"):
-        ring_of(text, context_of(rows=2 * rows))
+    for reach, rows in ((1.0, 2**21), (0.25, 2**21), (4.0, 2**19)):
+        text = f"secure_sum(range={reach}, bits=32)"
+        assert ring_of(text, context_of(rows=rows)).step / 2 == min(1.0, reach) * 2.0**-8
+        assert ring_of(text, context_of(rows=4 * rows, least=4.0)).step / 8 == min(1.0, reach) * 2.0**-8
+        with pytest.raises(ConfigError, match=rf"up to {reach:g}, so with 32 bits the mean may be wrong by"):
+            ring_of(text, context_of(rows=2 * rows))
+
+
+def test_a_step_that_is_a_little_too_coarse_is_refused() -> None:
+    """Half a step is 2^-9 for 2^21 rows, and 2^-8 for twice as many. The limit is between them: 0.75 of 2^-8."""
+    text = "secure_sum(range=0.75, bits=32)"
+    assert ring_of(text, context_of(rows=2.0**21)).step / 2 == 2.0**-9
+    with pytest.raises(ConfigError, match=r"the mean may be wrong by 0\.0039: write bits=64, or give a smaller range"):
+        ring_of(text, context_of(rows=2.0**22))
 
 
 def test_the_norm_of_a_clip_is_the_range() -> None:

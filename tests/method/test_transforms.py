@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from chains import layout
 from silobench.loop.rounds import rounds
 from silobench.method.algorithms import ALGORITHMS, fedavg, scaffold, solo
+from silobench.method.chain import send
 from silobench.method.method import Method
 from silobench.method.solvers import reach, sgd
-from silobench.method.transforms import TRANSFORMS, bind_chain, clip
+from silobench.method.transforms import TRANSFORMS, bind_chain, clip, low_rank
 from silobench.method.types import Context, Layout, Memory, Transform, Update
 
 CONTEXT = Context(0, 0, 0, Layout((), (), 0), {})
@@ -187,3 +189,19 @@ def test_a_transform_that_forgets_has_forgotten(toy) -> None:
 
     list(rounds(Method(fedavg(), SOLVER, (Transform(encode),)), *toy((20,)), rounds=3))
     assert seen == [[], ["x"], []]
+
+
+def test_low_rank_starts_anew_where_its_last_factors_do_not_fit() -> None:
+    """After a controller has changed the rank, or after a round that diverged: as a party without memory does."""
+    update = Update.of(1.0, delta=torch.randn(600, generator=torch.Generator().manual_seed(1)))
+
+    def arrived(rank: float, factors: torch.Tensor | None) -> torch.Tensor:
+        memory = {} if factors is None else {"sketch of delta": factors}
+        context = Context(0, 3, 0, layout((30, 20)), {"rank": rank})
+        return send(update, (low_rank(feedback=False),), [memory], context).arrived.total["delta"]
+
+    factors = torch.arange(40.0).sin()  # of rank 2: 20 columns each
+    with_nan, with_inf = (factors.index_fill(0, torch.tensor(7), bad) for bad in (float("nan"), float("inf")))
+    assert not torch.equal(arrived(2, factors), arrived(2, None))
+    for rank, bad in ((1, factors), (3, factors), (2, with_nan), (2, with_inf), (1, with_nan)):
+        assert torch.equal(arrived(rank, bad), arrived(rank, None))

@@ -39,8 +39,8 @@ FOLDERS = {
             "transforms",
             ("method/transforms/*.py",),
             (
-                *_MESSAGES, "method/test_noise_by_hand.py", "method/test_secure_scale.py", "method/test_secure_sum.py",
-                "method/test_skellam.py", "method/test_party_noise.py",
+                *_MESSAGES, "method/test_dials.py", "method/test_noise_by_hand.py", "method/test_secure_scale.py",
+                "method/test_secure_sum.py", "method/test_skellam.py", "method/test_party_noise.py",
             ),
         ),
         Folder("partitions", ("partitions/*.py",), ("partitions/*.py", "test_own_test_rows.py")),
