@@ -308,7 +308,7 @@ def test_damaged_runs_are_left_out_and_reported(tmp_path: Path, capsys: pytest.C
     (broken / "rounds.jsonl").write_text("{}", encoding="utf-8")
     answer = call(capsys, "export", tmp_path / "runs", "--output", tmp_path / "out")
     assert answer.code == 2
-    assert "1 of 2 runs are left out" in answer.err
+    assert "1 of 2 runs is left out" in answer.err
     assert broken.name not in _names(pq.read_table(tmp_path / "out" / "runs.parquet").to_pylist())
 
 
