@@ -36,9 +36,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="gauntlet", description="Try faults on runs, and count what survives.")
     parser.add_argument("--kills", type=int, default=100, help="try at least this many kills (default: 100)")
     parser.add_argument("--seed", type=int, default=0, help="draws the moments of the faults (default: 0)")
-    parser.add_argument(
-        "--jobs", type=int, default=cores(), help="run so many commands at once (default: one per core)"
-    )
+    parser.add_argument("--jobs", type=int, default=cores(), help="number of commands at once (default: one per core)")
     parser.add_argument("--forks", action="store_true", help="spare commands the imports: several times as fast")
     parser.add_argument("--only", default="*", metavar="GLOB", help="try only the cases whose 'fault / case' matches")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every outcome to a file")

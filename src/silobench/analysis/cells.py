@@ -68,7 +68,7 @@ def _no_replications(label: Label, parties: int) -> Sequence[Published]:
 
 @dataclass(frozen=True)
 class References:
-    """What others print for a setting, looked up by its label and its number of parties."""
+    """Published numbers and replications of a setting, looked up by its label and its number of parties."""
 
     accuracy: FindAccuracy = no_number
     cost: FindCost = no_number

@@ -30,7 +30,7 @@ class Runs:
 
     @cached_property
     def survey(self) -> "Survey":
-        """What one reading of all runs tells about them."""
+        """The number of runs, their columns and their problems, from one reading of all runs."""
         count, columns, problems = 0, Columns(), list[str]()
         for run in self._read(problems):
             count += 1
