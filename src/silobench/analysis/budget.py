@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from silobench.analysis.privacy import UNITS, spent
-from silobench.analysis.units import duration, short, size
+from silobench.analysis.units import short, size
 from silobench.runs.stored import RoundRow, StoredRun
 
 
@@ -46,7 +46,7 @@ class Budget:
         words = (
             self.rounds and f"{self.rounds} round{'s' * (self.rounds != 1)}",
             self.bytes and size(self.bytes),
-            self.seconds and f"{duration(self.seconds)} of virtual time",
+            self.seconds and f"{short(self.seconds)} s of virtual time",
             self.epsilon and f"epsilon {short(self.epsilon)}",
         )
         return ", ".join(word for word in words if word) or "whole runs"
