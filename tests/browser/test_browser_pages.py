@@ -1,12 +1,16 @@
 """Every page of a report in a real browser: quiet, readable on every screen, and safe with every name."""
 
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 import pytest
 from chromium import AXE, MISSING_AXE
 from playwright.sync_api import Browser, Page, expect
 from study import CLASSES, IMAGE, PARTIES
+
+from silobench.report.charts.page import markup
+from silobench.report.charts.values import Axis, Heatmap, Line, LineChart, Point
 
 WIDE, PHONE = {"width": 1400, "height": 900}, {"width": 390, "height": 844}
 
@@ -197,3 +201,19 @@ def test_pages_work_without_scripts(browser: Browser, site: Path) -> None:
         expect(page.locator("svg[role=img]").first).to_be_visible()
         page.goto((site / "runs.html").as_uri())
         expect(page.locator("tbody tr").first).to_be_visible()
+
+
+def test_turned_names_are_whole(page: Page) -> None:
+    """Long names below an axis start inside of what can be scrolled, on a phone too."""
+    names = [f"quantity-dirichlet(beta=0.{place})" for place in range(4)]
+    score = Axis("score", low=0, high=1)
+    curve = LineChart("by skew", Axis("skew", names=names), score, [Line("fedavg", [Point(0, 0.5), Point(3, 0.7)])])
+    fields = Heatmap("by pair", ["a"], names, [[0.1, 0.2, 0.3, 0.4]])
+    style = (resources.files("silobench.report") / "assets" / "charts.css").read_text()
+    page.set_viewport_size(PHONE)
+    page.set_content(f"<style>{style}</style>{markup(curve)}{markup(fields)}")
+    for chart in page.locator(".chart").all():
+        start = chart.locator(".chart-body").evaluate("body => body.getBoundingClientRect().left")
+        ends = chart.locator(".turned").evaluate_all("all => all.map((one) => one.getBoundingClientRect().left)")
+        assert len(ends) == len(names)
+        assert min(ends) >= start

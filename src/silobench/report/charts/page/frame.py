@@ -48,6 +48,7 @@ class Frame:
     least: float = 0  # pixels of the plot below which it scrolls
     view: str = ""
     tail: str = ""  # HTML below the axis
+    below_reach: float = 0  # pixels that texts of the axis below need to the left of the plot
 
 
 def framed(chart: SingleChart, frame: Frame) -> str:
@@ -70,7 +71,7 @@ def framed(chart: SingleChart, frame: Frame) -> str:
     )
     body = "".join(
         [
-            _side("chart-left chart-y", frame.left, frame.left_width, height),
+            _side("chart-left chart-y", *_widened(frame.left, frame.left_width, frame.below_reach), height),
             plot,
             _side(frame.right_class, frame.right, frame.right_width, height),
         ]
@@ -98,6 +99,11 @@ def _classes(*names: str) -> str:
 def _least(pixels: float) -> str:
     """Return the class of a least width, in steps of 60 pixels."""
     return f"least-{min(40, math.ceil(pixels / 60))}" if pixels > 60 else ""
+
+
+def _widened(texts: str, width: float, least: float) -> tuple[str, float]:
+    """Return texts at the right end of a place that has at least some width, and the width of it."""
+    return (texts, width) if width >= least else (f'<svg x="{least - width:.0f}">{texts}</svg>', round(least))
 
 
 def _side(name: str, texts: str, width: float, height: float) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from silobench.report.charts.page.axes import TOP
 from silobench.report.charts.page.frame import Frame, framed
-from silobench.report.charts.page.texts import LETTER, coordinate, names_below, names_left, percent, text
+from silobench.report.charts.page.texts import LETTER, coordinate, names_below, names_left, percent, reach_left, text
 from silobench.report.charts.rulers import number, rounded
 from silobench.report.charts.shades import DARK, STEPS, Field, ends, fields, words
 from silobench.report.charts.values import Heatmap
@@ -36,7 +36,7 @@ def heatmap_markup(chart: Heatmap) -> str:
         Frame(
             "heatmap", height, [_blank(chart, starts), *_shades(every, starts), *_frames(chart, starts)], (), left,
             left_width, heads=[chart.row_title] if chart.row_title else [], above=texts, below=below,
-            below_height=below_height, foot=chart.column_title, data=_data(chart, starts, across),
+            below_height=below_height, below_reach=reach_left(chart.columns, shares, least * columns), foot=chart.column_title, data=_data(chart, starts, across),
             natural=natural * across, least=least * across, view=f"0 0 {across:g} {max(1, len(chart.rows))}",
             tail=_scale(chart),
         ),

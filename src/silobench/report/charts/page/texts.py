@@ -116,6 +116,20 @@ def names_below(names: Sequence[str], shares: Sequence[float], y: float, width: 
     return "".join(marks), 20 + 0.72 * LETTER * longest  # sin 40° is 0.64; letters of some fonts are wider
 
 
+def reach_left(names: Sequence[str], shares: Sequence[float], width: float = _NARROW) -> float:
+    """Return how many pixels the turned names below an axis reach to the left of it; `width` is its least width.
+
+    >>> reach_left(["a", "b"], [0.25, 0.75])
+    0.0
+    >>> round(reach_left(["quantity-dirichlet(beta=0.5)"] * 3, [1 / 6, 1 / 2, 5 / 6]))
+    94
+    """
+    if fit_below(names, width):
+        return 0.0
+    lengths = [0.78 * LETTER * len(shortened(name, _MOST_TURNED)) for name in names]  # cos 40° is 0.77
+    return max(0.0, *(length - at * width for length, at in zip(lengths, shares, strict=True)))
+
+
 def percent(share: float) -> str:
     """Return a share of the width of the plot.
 
