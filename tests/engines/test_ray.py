@@ -87,6 +87,7 @@ def hundred(silos, parties: int = 100, kind: str = "dense") -> Any:
 
 def test_a_machine_that_does_not_answer_in_time_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_ANSWER", 0.0)
+    monkeypatch.setattr(connection, "ready", lambda name: time.sleep(60))  # else a quick machine answers in no time
     with pytest.raises(
         ConfigError, match=r"the machine \S+ of the Ray cluster did not answer within 0 s: if it is busy"
     ):
