@@ -12,6 +12,7 @@ os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
 
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ archive.read_archive = lambda path: list(_read_once(path)) if path.parent == _PU
 busy.SILENT = 60.0  # on a busy machine, a line about a slow step would come before the sentence that a test expects
 
 
-_LONG = ["deployment", "ray", "site", "pages", "kills", "determinism_matrix"]  # names of modules
+_LONG = ["deployment", "pages", "ray", "site", "kills", "determinism_matrix"]  # names of modules, the longest first
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -59,8 +60,22 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests that take longest, so that the session does not end with one of them."""
-    items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in _LONG)
+    """Let each process of the session begin with tests that take long, so that it does not end with one of them.
+
+    pytest-xdist cuts the list into one stretch per process, and later takes tests from the ends of stretches.
+    """
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    modules: list[list[pytest.Item]] = [[] for _ in (*_LONG, "all others")]
+    for item in items:
+        name = item.path.stem.removeprefix("test_")
+        modules[_LONG.index(name) if name in _LONG else -1].append(item)
+    *long, others = modules
+    ordered: list[pytest.Item] = []
+    for place in range(processes):
+        ordered += chain.from_iterable(long[place::processes])
+        size = max(0, len(items) * (place + 1) // processes - len(ordered))
+        ordered, others = ordered + others[:size], others[size:]
+    items[:] = ordered + others
 
 
 @pytest.hookimpl(wrapper=True)
