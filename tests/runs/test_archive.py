@@ -163,6 +163,21 @@ def test_nothing_is_packed_under_another_name(file: Path, tmp_path: Path) -> Non
         pack([], tmp_path / "d.runs.xz")
 
 
+def test_no_archive_loses_runs(file: Path, tmp_path: Path) -> None:
+    before = file.read_bytes()
+    stored([0.5, 0.65], 7, out=tmp_path / "other")
+    other = records_of(tmp_path / "other")
+    with pytest.raises(RecordError, match=r"two\.runs\.xz exists, and 2 of its 2 runs would be lost: give another"):
+        pack(other, file)
+    assert file.read_bytes() == before
+    assert pack([*records_of(file), *other], file) == 3
+    assert len(read_archive(file)) == 3
+    file.write_bytes(b"notes of somebody")
+    with pytest.raises(RecordError):
+        pack(other, file)
+    assert file.read_bytes() == b"notes of somebody"
+
+
 def test_published_studies_are_chosen_by_name(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "PUBLISHED_FOLDER", tmp_path)
     assert published_files() == published_files("t*") == [file]

@@ -503,5 +503,11 @@ CASES: list[Case] = [
         "an array or a .npy file.",
         "predict runs tiny.toml --only *fedavg*",
     ),
+    damaged(
+        "intact results",
+        intact,
+        "--out tiny.toml is the file of the rows, which it would replace: give another name.",
+        "predict runs tiny.toml --only *fedavg* --out ./tiny.toml",
+    ),
     damaged("intact results", intact, "fedavg", "run tiny.toml --out runs --workers 1", code=0),
 ]

@@ -50,6 +50,8 @@ def predict(
     data_dir: DataDir = None,
 ) -> None:
     """Predict the rows of a file with the model of a finished run: one line per row."""
+    if out is not None and out.exists() and file.exists() and out.samefile(file):
+        raise ConfigError(f"--out {out} is the file of the rows, which it would replace: give another name.")
     with waiting(f"predicting {file}"):
         model = _model(run, party, only, plugin or (), model_file)
         outputs = model.outputs(file, encoded)

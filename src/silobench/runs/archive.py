@@ -197,7 +197,7 @@ def _damaged(path: Path, what: str) -> RecordError:
 def pack(records: Iterable[Record], path: Path, title: str = "") -> int:
     """Write the records of finished runs into one file and return how many; equal copies of a run count once.
 
-    Every record is verified first. Two different records of one run are refused.
+    Every record is verified first. Two different records of one run are refused, and so is a file that would lose runs.
     """
     unique: dict[str, Record] = {}
     for record in records:
@@ -216,9 +216,21 @@ def pack(records: Iterable[Record], path: Path, title: str = "") -> int:
         raise RecordError(f"{len(unique)} runs are too many for one file that can be read back: pack fewer of them.")
     if not path.name.endswith(SUFFIX):
         raise ConfigError(f"records are written into a file NAME{SUFFIX}, but {path} was given: change its name.")
+    _need_no_loss(path, unique)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_atomically(path, content)
     return len(unique)
+
+
+def _need_no_loss(path: Path, records: Mapping[str, Record]) -> None:
+    """Refuse to replace an archive that has runs which are not among the new ones."""
+    earlier = records_of(path) if path.exists() else []
+    lost = sum(one.id not in records for one in earlier)
+    if lost:
+        raise RecordError(
+            f"{path} exists, and {lost} of its {len(earlier)} runs would be lost: give another --output, or name it "
+            "among the directories to keep them."
+        )
 
 
 def _parts(record: Record) -> tuple[bytes, bytes]:
