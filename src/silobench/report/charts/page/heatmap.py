@@ -36,9 +36,9 @@ def heatmap_markup(chart: Heatmap) -> str:
         Frame(
             "heatmap", height, [_blank(chart, starts), *_shades(every, starts), *_frames(chart, starts)], (), left,
             left_width, heads=[chart.row_title] if chart.row_title else [], above=texts, below=below,
-            below_height=below_height, below_reach=reach_left(chart.columns, shares, least * columns), foot=chart.column_title, data=_data(chart, starts, across),
+            below_height=below_height, foot=chart.column_title, data=_data(chart, starts, across),
             natural=natural * across, least=least * across, view=f"0 0 {across:g} {max(1, len(chart.rows))}",
-            tail=_scale(chart),
+            tail=_scale(chart), below_reach=reach_left(chart.columns, shares, least * columns),
         ),
     )  # fmt: skip
 
