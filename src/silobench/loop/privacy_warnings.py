@@ -5,8 +5,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from scipy.stats import binom
-
 from silobench.data.dataset import Dataset
 from silobench.errors import ConfigError
 from silobench.loop.calibration import most_holders, most_trainings, party_sampling
@@ -107,6 +105,8 @@ class _Facts:
         cohort, parties = self.schedule.cohort, len(self.schedule.setting.federation.parties)
         if not self.draws_parties or not varies(self.schedule.selection):
             return (cohort,)
+        from scipy.stats import binom  # which every command would wait for
+
         small = range(_PAIR, min(parties, 2 * _PAIR))  # a sum of more parties needs more than two of them
         return cohort, *(each for each in small if binom.pmf(each, parties, cohort / parties) > _UNLIKELY)
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from silobench.method.types import Vector
@@ -84,6 +83,8 @@ def _cost(
 
 def closest(originals: Tensor, images: Tensor) -> Tensor:
     """Return the reconstruction of each original: the pairing with the smallest squared error, each image used once."""
+    from scipy.optimize import linear_sum_assignment  # which every command would wait for
+
     errors = torch.cdist(originals.flatten(1).double(), images.flatten(1).double()).square()
     return images[torch.from_numpy(linear_sum_assignment(errors.numpy())[1])]
 

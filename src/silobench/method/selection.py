@@ -7,7 +7,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import linkage
 
 from silobench.errors import ConfigError
 from silobench.federation import Federation
@@ -160,6 +159,8 @@ def _groups(held: bytes, shape: tuple[int, int], count: int) -> list[list[int]]:
     parties = shape[0]
     groups = {party: [party] for party in range(parties)}
     if count < parties:
+        from scipy.cluster.hierarchy import linkage  # which every command would wait for
+
         counts = np.frombuffer(held, dtype=np.int64).reshape(shape)
         merges = linkage(counts / counts.sum(1, keepdims=True), "ward")
         for merged, (a, b) in enumerate(merges[: parties - count, :2].astype(int).tolist(), start=parties):
