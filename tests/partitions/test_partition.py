@@ -377,7 +377,6 @@ def test_like_deals_each_class_in_the_proportions_of_the_reference(tmp_path: Pat
     "text",
     [
         *("", "\n", "a,b\n", "1,2\n3\n", "1,nan\n1,2\n", "1,-1\n2,2\n", "1,x\n2,2\n", "1,2\n", "1\n2\n", "1,0\n1,0\n"),
-        pytest.param("party\na\nb\n", id="parties without counts"),
         pytest.param("x" * 200_000 + ",1\n", id="a cell of 200,000 letters"),
     ],
 )
@@ -385,6 +384,13 @@ def test_a_reference_that_is_no_table_of_counts_is_refused(tmp_path: Path, text:
     path = tmp_path / "counts.csv"
     path.write_text(text)
     refusal(lambda: partition(TWO, f"like(reference='{path}')", 2))
+
+
+def test_parties_without_counts_are_refused_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text("party\na\nb\n")
+    with pytest.raises(PartitionError, match="must contain counts >= 0, one line per party, all equally long"):
+        partition(TWO, f"like(reference='{path}')", 2)
 
 
 def test_like_takes_the_groups_of_a_dataset_and_its_most_frequent_classes(monkeypatch: pytest.MonkeyPatch) -> None:
